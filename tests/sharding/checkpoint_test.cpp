@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "io/sharded_safetensors.h"
+#include "sharding/same_checkpoints.h"
 #include "support/ranks.h"
 #include "support/temporary_folder.h"
 #include "train/files/checkpoints.h"
@@ -87,19 +88,13 @@ TEST_F(ShardedCheckpoint, OfThreeAxesIsResumedInOtherShapes) {
   test::expect_same_curve(unbroken.output, all.output, 2e-6);
   const std::vector<Json> whole = test::steps_of(unbroken.output);
   const Words resumed = joined(base_, {"--resume_from_checkpoint", (folder_ / "all" / "checkpoint-3").string()});
-  const auto expect_the_rest = [&](const Outcome& outcome, const char* name) {
-    const std::vector<Json> rest = test::steps_of(outcome.output);
-    ASSERT_EQ(rest.size(), 3u) << name;
-    for (size_t i = 0; i < rest.size(); ++i)
-      for (const char* number : {"step", "loss", "grad_norm", "learning_rate"}) {
-        const double expected = whole[3 + i].at(number).get<double>();
-        EXPECT_NEAR(rest[i].at(number).get<double>(), expected, 2e-6 * (1 + std::abs(expected))) << name << number;
-      }
+  const auto expect_resumed = [&](const Outcome& outcome, const char* name) {
+    expect_the_rest(whole, test::steps_of(outcome.output), name);
   };
-  expect_the_rest(run("four", 4, 3, joined(resumed, {"--fsdp", "full_shard", "--tp_size", "2"})), "four: ");
-  expect_the_rest(run("alone", 1, 6, resumed), "alone: ");
+  expect_resumed(run("four", 4, 3, joined(resumed, {"--fsdp", "full_shard", "--tp_size", "2"})), "four: ");
+  expect_resumed(run("alone", 1, 6, resumed), "alone: ");
   const Words others{"--fsdp", "full_shard", "--cp_size", "2", "--tp_size", "2"};
-  expect_the_rest(run("eight", 8, 3, joined(resumed, others)), "eight: ");
+  expect_resumed(run("eight", 8, 3, joined(resumed, others)), "eight: ");
 }
 
 TEST_F(ShardedCheckpoint, OfOneProcessIsResumedByMany) {
@@ -115,14 +110,7 @@ TEST_F(ShardedCheckpoint, IsMerged) {
       test::Program({"merge", (folder_ / "all" / "checkpoint-6").string(), whole}, folder_.path()).wait();
   EXPECT_EQ(merged.status, 0) << merged.error;
   EXPECT_TRUE(same("merged/config.json", "all/config.json"));
-  const SafetensorsFile left = SafetensorsFile::open(folder_ / "merged" / "model.safetensors"),
-                        right = SafetensorsFile::open(folder_ / "all" / "model.safetensors");
-  ASSERT_EQ(left.tensors().size(), right.tensors().size());
-  for (const auto& [name, view] : left.tensors()) {
-    const TensorView* other = right.find(name);
-    ASSERT_TRUE(other) << name;
-    EXPECT_TRUE(std::ranges::equal(view.bytes, other->bytes)) << name;
-  }
+  expect_same_weights(folder_ / "merged" / "model.safetensors", folder_ / "all" / "model.safetensors");
   // What is damaged is named.
   const fs::path shard = folder_ / "all" / "checkpoint-6" / "shard-00002-model-00001-of-00001.safetensors";
   std::string bytes = read_file(shard);

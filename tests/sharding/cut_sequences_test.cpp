@@ -3,7 +3,6 @@
 #include "sharding/cut_sequences.h"
 
 #include <algorithm>
-#include <random>
 
 #include "passes/partition.h"
 #include "simulated_mesh.h"
@@ -26,21 +25,14 @@ struct SequenceCase {
   double dropout = 0;
 };
 
-Tensor random_values(const Shape& shape, uint64_t seed) {
-  std::mt19937_64 generator(seed);
-  std::vector<float> values(static_cast<size_t>(elements(shape)));
-  for (float& value : values) value = static_cast<float>(generator() >> 40) / 0x1p23F - 1.0F;
-  return Tensor::from(values, shape);
-}
-
 class CutSequences : public testing::TestWithParam<SequenceCase> {};
 
 TEST_P(CutSequences, HaveTheAttentionOfTheWhole) {
   const SequenceCase& test = GetParam();
   constexpr int64_t B = 2, d = 4;
-  const Tensor q = random_values({B, test.T, test.H, d}, 1), k = random_values({B, test.S, test.G, d}, 2),
-               v = random_values({B, test.S, test.G, d}, 3), weight = random_values({B, test.T, test.H, d}, 4),
-               bias = test.biased ? random_values({B, 1, 1, test.S}, 5) : Tensor(),
+  const Tensor q = drawn_values({B, test.T, test.H, d}, 1), k = drawn_values({B, test.S, test.G, d}, 2),
+               v = drawn_values({B, test.S, test.G, d}, 3), weight = drawn_values({B, test.T, test.H, d}, 4),
+               bias = test.biased ? drawn_values({B, 1, 1, test.S}, 5) : Tensor(),
                key = Tensor::from(std::vector<int64_t>{42, 3}, {2});
   for (const Tensor* leaf : {&q, &k, &v}) Tensor(*leaf).set_requires_grad();
   const auto outputs = [&] {
@@ -124,7 +116,7 @@ TEST(RingAttentionOrder, OneStretchIsAhead) {
   GraphSharder sharder(mesh, {}, false, ContextStrategy::kRing);
   std::vector<Tensor> leaves;
   for (uint64_t seed = 1; seed <= 3; ++seed) {
-    leaves.push_back(random_values({1, 16, 2, 4}, seed));
+    leaves.push_back(drawn_values({1, 16, 2, 4}, seed));
     const Placement placement = cut_further(mesh, replicated(4), leaves.back().shape(), 1, kContext);
     sharder.place(leaves.back(), tensors.value(tensors.hold_part_of(leaves.back(), placement)));
   }

@@ -17,13 +17,6 @@ struct ExpertCase {
   int64_t least = 0, most = 0;  // experts that are chosen; `most` 0: all
 };
 
-Tensor drawn_values(const Shape& shape, uint64_t seed) {
-  std::mt19937_64 generator(seed);
-  std::vector<float> values(static_cast<size_t>(elements(shape)));
-  for (float& value : values) value = static_cast<float>(generator() >> 40) / 0x1p23F - 1.0F;
-  return Tensor::from(values, shape);
-}
-
 class ExpertRows : public testing::TestWithParam<ExpertCase> {};
 
 TEST_P(ExpertRows, HaveTheValuesAndGradientsOfOneProcess) {

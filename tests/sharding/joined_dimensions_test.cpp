@@ -2,8 +2,6 @@
 // A layer that joins queries, keys and values, cut by heads: the values and gradients of the whole, and what travels.
 #include <gtest/gtest.h>
 
-#include <random>
-
 #include "sharding/part_places.h"
 #include "simulated_mesh.h"
 #include "transom/gradients.h"
@@ -12,13 +10,6 @@ namespace transom {
 namespace {
 
 constexpr int64_t kJoinedBatch = 4, kJoinedPlaces = 5, kJoinedWidth = 6, kHeadWidth = 4;
-
-Tensor drawn_of(const Shape& shape, uint64_t seed) {
-  std::mt19937_64 generator(seed);
-  std::vector<float> values(static_cast<size_t>(elements(shape)));
-  for (float& value : values) value = static_cast<float>(generator() >> 40) / 0x1p23F - 1.0F;
-  return Tensor::from(values, shape);
-}
 
 struct JoinedLayerCase {
   const char* name;
@@ -39,8 +30,9 @@ Cut cut_of(const ProcessMesh& mesh, const JoinedLayerCase& test) {
 class JoinedDimensions : public testing::TestWithParam<JoinedLayerCase> {
  protected:
   const int64_t Q = GetParam().queries * kHeadWidth, K = GetParam().keys * kHeadWidth;
-  const Tensor x = drawn_of({kJoinedBatch, kJoinedPlaces, kJoinedWidth}, 1);
-  Tensor w = drawn_of({Q + 2 * K, kJoinedWidth}, 2), b = drawn_of({Q + 2 * K}, 3), o = drawn_of({kJoinedWidth, Q}, 4);
+  const Tensor x = drawn_values({kJoinedBatch, kJoinedPlaces, kJoinedWidth}, 1);
+  Tensor w = drawn_values({Q + 2 * K, kJoinedWidth}, 2), b = drawn_values({Q + 2 * K}, 3),
+         o = drawn_values({kJoinedWidth, Q}, 4);
 
   std::vector<Tensor> outputs(StepPhases& phases) {
     for (Tensor* leaf : {&w, &b, &o}) leaf->set_requires_grad();
@@ -124,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(Layers, JoinedDimensions,
 
 // Between every two of these placements, along one dimension or another.
 TEST(JoinedPlacements, AreReachedFromEachOther) {
-  const Tensor x = drawn_of({6, 20}, 5);
+  const Tensor x = drawn_values({6, 20}, 5);
   const auto placements = [&](const ProcessMesh& mesh) {
     std::vector<Placement> all(6, replicated(2));
     all[1].dimensions[1] = {make_joined_cut(mesh, {MeshAxis::kTensor}, {{3, 4}, {4, 1}, {4, 1}})};

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <random>
 
 #include "simulated_mesh.h"
 #include "transom/gradients.h"
@@ -12,13 +11,6 @@ namespace transom {
 namespace {
 
 constexpr MeshAxis kContextAxis = MeshAxis::kContext, kTensorAxis = MeshAxis::kTensor;
-
-Tensor drawn(const Shape& shape, uint64_t seed) {
-  std::mt19937_64 generator(seed);
-  std::vector<float> values(static_cast<size_t>(elements(shape)));
-  for (float& value : values) value = static_cast<float>(generator() >> 40) / 0x1p23F - 1.0F;
-  return Tensor::from(values, shape);
-}
 
 struct StretchCase {
   const char* name;
@@ -35,9 +27,11 @@ struct Block {
     std::vector<int64_t> tokens;
     for (int64_t i = 0; i < kBatch * S; ++i) tokens.push_back(i * 7 % kTokens);
     ids = Tensor::from(tokens, {kBatch, S});
-    table = drawn({kTokens, kWidth}, 1), scale = drawn({kWidth}, 2), up = drawn({kInner, kWidth}, 3);
-    down = drawn({kWidth, kInner}, 4), bias = drawn({kWidth}, 5), head = drawn({kTokens, kWidth}, 6);
-    weight = drawn({kBatch, S, kTokens}, 7);
+    table = drawn_values({kTokens, kWidth}, 1), scale = drawn_values({kWidth}, 2),
+    up = drawn_values({kInner, kWidth}, 3);
+    down = drawn_values({kWidth, kInner}, 4), bias = drawn_values({kWidth}, 5),
+    head = drawn_values({kTokens, kWidth}, 6);
+    weight = drawn_values({kBatch, S, kTokens}, 7);
     for (Tensor* leaf : {&table, &scale, &up, &down, &bias, &head}) leaf->set_requires_grad();
   }
   std::vector<Tensor> outputs(StepPhases& phases) const {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <random>
 #include <vector>
 
 #include "ir/graph.h"
@@ -15,6 +16,14 @@
 #include "transom/ops.h"
 
 namespace transom {
+
+// Between -1 and 1.
+inline Tensor drawn_values(const Shape& shape, uint64_t seed) {
+  std::mt19937_64 generator(seed);
+  std::vector<float> values(static_cast<size_t>(elements(shape)));
+  for (float& value : values) value = static_cast<float>(generator() >> 40) / 0x1p23F - 1.0F;
+  return Tensor::from(values, shape);
+}
 
 // Lays the graphs of all ranks over one another: outputs[r] are those of rank r.
 inline std::vector<std::vector<Tensor>> run_together(const std::vector<std::vector<Tensor>>& outputs) {

@@ -191,14 +191,9 @@ bool pays(const ConvolutionShape& s) {
 
 std::optional<Kernel> integer_convolution_of_tiles(const ConvolutionShape& shape, int64_t zero_point, bool frozen) {
   if (!pays(shape)) return std::nullopt;
-  const auto made = std::make_shared<const IntegerWinograd>(shape, zero_point);
-  Kernel kernel;
-  kernel.name =
-      fmt::format("winograd {} i8, {}{}", dtype_name(shape.dtype), byte_products().name, frozen ? ", packed" : "");
+  Kernel kernel = packed_kernel(fmt::format("winograd {} i8, {}", dtype_name(shape.dtype), byte_products().name),
+                                std::make_shared<const IntegerWinograd>(shape, zero_point), frozen);
   kernel.has_epilogue = true;
-  kernel.run = [made, frozen](const Arguments& arguments) {
-    made->run(arguments, *packed_weight(*made, arguments, frozen));
-  };
   return kernel;
 }
 

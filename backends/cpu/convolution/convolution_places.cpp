@@ -243,14 +243,9 @@ class PlacesProduct {
 }  // namespace
 
 Kernel integer_convolution_of_places(const ConvolutionShape& shape, int64_t zero_point, bool frozen) {
-  const auto made = std::make_shared<const PlacesProduct>(shape, zero_point);
-  Kernel kernel;
-  kernel.name =
-      fmt::format("places {} i8, {}{}", dtype_name(shape.dtype), byte_products().name, frozen ? ", packed" : "");
+  Kernel kernel = packed_kernel(fmt::format("places {} i8, {}", dtype_name(shape.dtype), byte_products().name),
+                                std::make_shared<const PlacesProduct>(shape, zero_point), frozen);
   kernel.has_epilogue = true;
-  kernel.run = [made, frozen](const Arguments& arguments) {
-    made->run(arguments, *packed_weight(*made, arguments, frozen));
-  };
   return kernel;
 }
 

@@ -214,11 +214,8 @@ class QuantizedPlan {
 Kernel make_quantized_linear(const Node& node) {
   auto plan = std::make_shared<const QuantizedPlan>(node);
   if (plan->shape().m * plan->shape().n == 0) return {"nothing", [](const Arguments&) {}};
-  const bool frozen = node.frozen(1);
-  Kernel kernel{
-      fmt::format("bytes u8 i8, {}{}", plan->way(), frozen ? ", packed" : ""),
-      [plan, frozen](const Arguments& arguments) { plan->run(arguments, *packed_weight(*plan, arguments, frozen)); },
-      plan->scratch_bytes()};
+  Kernel kernel = packed_kernel(fmt::format("bytes u8 i8, {}", plan->way()), plan, node.frozen(1));
+  kernel.scratch_bytes = plan->scratch_bytes();
   kernel.has_epilogue = plan->shape().integers;
   return kernel;
 }

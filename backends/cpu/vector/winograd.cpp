@@ -26,24 +26,35 @@ void winograd_input(float* v, size_t step, const float* const* d, size_t n) {
 }
 
 // m: the 16 products of a tile, `step` elements apart. y: the places of its 2x2 results, A^T m A.
-void winograd_output(float* const* y, const float* m, size_t step, size_t n) {
+template <typename Number, typename Result>
+inline void transform_output(float* const* y, const Number* m, size_t step, size_t n, const Result& result) {
   float *y0 = y[0], *y1 = y[1], *y2 = y[2], *y3 = y[3];
   TRANSOM_SIMD
   for (size_t i = 0; i < n; ++i) {
-    const float* p = m + i;
-    const float b0 = p[4 * step], b1 = p[5 * step], b2 = p[6 * step], b3 = p[7 * step];
-    const float c0 = p[8 * step], c1 = p[9 * step], c2 = p[10 * step], c3 = p[11 * step];
-    const float s0 = p[0] + b0 + c0, s1 = p[step] + b1 + c1, s2 = p[2 * step] + b2 + c2, s3 = p[3 * step] + b3 + c3;
-    const float t0 = b0 - c0 - p[12 * step], t1 = b1 - c1 - p[13 * step], t2 = b2 - c2 - p[14 * step],
-                t3 = b3 - c3 - p[15 * step];
-    y0[i] = s0 + s1 + s2;
-    y1[i] = s1 - s2 - s3;
-    y2[i] = t0 + t1 + t2;
-    y3[i] = t1 - t2 - t3;
+    const Number* p = m + i;
+    const Number b0 = p[4 * step], b1 = p[5 * step], b2 = p[6 * step], b3 = p[7 * step];
+    const Number c0 = p[8 * step], c1 = p[9 * step], c2 = p[10 * step], c3 = p[11 * step];
+    const Number s0 = p[0] + b0 + c0, s1 = p[step] + b1 + c1, s2 = p[2 * step] + b2 + c2, s3 = p[3 * step] + b3 + c3;
+    const Number t0 = b0 - c0 - p[12 * step], t1 = b1 - c1 - p[13 * step], t2 = b2 - c2 - p[14 * step],
+                 t3 = b3 - c3 - p[15 * step];
+    y0[i] = result(s0 + s1 + s2);
+    y1[i] = result(s1 - s2 - s3);
+    y2[i] = result(t0 + t1 + t2);
+    y3[i] = result(t1 - t2 - t3);
   }
 }
 
-// The same of bytes, whose transforms are whole numbers of 16 bits: (byte ^ flip) - zero.
+void winograd_output(float* const* y, const float* m, size_t step, size_t n) {
+  transform_output(y, m, step, n, [](float sum) { return sum; });
+}
+
+// Of sums modulo 2^32 that are four times the results.
+void winograd_output_integers(float* const* y, const int32_t* m, size_t step, size_t n) {
+  transform_output(y, reinterpret_cast<const uint32_t*>(m), step, n,
+                   [](uint32_t sum) { return static_cast<float>(static_cast<int32_t>(sum) >> 2); });
+}
+
+// winograd_input of bytes, whose transforms are whole numbers of 16 bits: (byte ^ flip) - zero.
 void winograd_input_bytes(int16_t* v, size_t step, const uint8_t* const* d, uint8_t flip, int16_t zero, size_t n) {
   const uint8_t *d0 = d[0], *d1 = d[1], *d2 = d[2], *d3 = d[3], *d4 = d[4], *d5 = d[5], *d6 = d[6], *d7 = d[7],
                 *d8 = d[8], *d9 = d[9], *d10 = d[10], *d11 = d[11], *d12 = d[12], *d13 = d[13], *d14 = d[14],
@@ -69,24 +80,6 @@ void winograd_input_bytes(int16_t* v, size_t step, const uint8_t* const* d, uint
     v[11 * step + i] = minus(c1, c3);
     v[12 * step + i] = minus(e0, e2), v[13 * step + i] = plus(e1, e2), v[14 * step + i] = minus(e2, e1);
     v[15 * step + i] = minus(e1, e3);
-  }
-}
-
-// Of sums modulo 2^32 that are four times the results, to f32.
-void winograd_output_integers(float* const* y, const int32_t* m, size_t step, size_t n) {
-  float *y0 = y[0], *y1 = y[1], *y2 = y[2], *y3 = y[3];
-  const auto* sums = reinterpret_cast<const uint32_t*>(m);
-  const auto result = [](uint32_t sum) { return static_cast<float>(static_cast<int32_t>(sum) >> 2); };
-  TRANSOM_SIMD
-  for (size_t i = 0; i < n; ++i) {
-    const uint32_t* p = sums + i;
-    const uint32_t b0 = p[4 * step], b1 = p[5 * step], b2 = p[6 * step], b3 = p[7 * step];
-    const uint32_t c0 = p[8 * step], c1 = p[9 * step], c2 = p[10 * step], c3 = p[11 * step];
-    const uint32_t s0 = p[0] + b0 + c0, s1 = p[step] + b1 + c1, s2 = p[2 * step] + b2 + c2, s3 = p[3 * step] + b3 + c3;
-    const uint32_t t0 = b0 - c0 - p[12 * step], t1 = b1 - c1 - p[13 * step], t2 = b2 - c2 - p[14 * step],
-                   t3 = b3 - c3 - p[15 * step];
-    y0[i] = result(s0 + s1 + s2), y1[i] = result(s1 - s2 - s3);
-    y2[i] = result(t0 + t1 + t2), y3[i] = result(t1 - t2 - t3);
   }
 }
 
