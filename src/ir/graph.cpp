@@ -222,4 +222,11 @@ GraphKey structural_key(const Graph& graph) {
   return {mixer.first, mixer.second};
 }
 
+void GraphKey::mix(uint64_t value) {
+  first = (first ^ value) * 0x9E3779B97F4A7C15;
+  second = (second + value) * 0xC2B2AE3D27D4EB4F;
+  first ^= first >> 31;
+  second ^= second >> 29;
+}
+
 }  // namespace transom

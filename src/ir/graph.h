@@ -51,6 +51,7 @@ void verify(const Graph& graph);
 struct GraphKey {
   uint64_t first = 0, second = 0;
   bool operator==(const GraphKey&) const = default;
+  void mix(uint64_t value);  // what else graphs shall be told apart by
 };
 struct GraphKeyHash {
   size_t operator()(const GraphKey& key) const { return key.first; }

@@ -39,21 +39,28 @@ std::vector<bool> inputs_of_codes(const Graph& graph, const std::vector<bool>& f
 
 }  // namespace
 
+DeviceProgram::Compiled::~Compiled() {
+  if (executable) device->table().executable_destroy(executable);
+}
+
 DeviceProgram::DeviceProgram(std::shared_ptr<Device> device, const Graph& graph, const MemoryPlan& plan,
                              const std::vector<bool>& frozen, std::vector<bool> restorable, std::string* description)
-    : device_(std::move(device)),
-      donor_(plan.donor),
-      restorable_(std::move(restorable)),
-      nodes_(std::make_shared<const std::vector<std::shared_ptr<Node>>>(graph.nodes)) {
-  restorable_.resize(graph.inputs.size());
-  reads_deferred_ = inputs_of_codes(graph, frozen, device_->gathers_deferred());
+    : device_(std::move(device)), nodes_(std::make_shared<const std::vector<std::shared_ptr<Node>>>(graph.nodes)) {
+  const auto compiled = std::make_shared<Compiled>();
+  compiled->device = device_;
+  compiled->donor = plan.donor;
+  compiled->restorable = std::move(restorable);
+  compiled->restorable.resize(graph.inputs.size());
+  compiled->reads_deferred = inputs_of_codes(graph, frozen, device_->gathers_deferred());
   for (const Tensor& output : graph.outputs)
-    output_bytes_.push_back(static_cast<size_t>(output.size()) * size_of(output.dtype()));
+    compiled->output_bytes.push_back(static_cast<size_t>(output.size()) * size_of(output.dtype()));
   const bool own_plan = device_->has(TRANSOM_DEVICE_PLANS_MEMORY);
-  arena_bytes_ = own_plan ? 0 : static_cast<size_t>(plan.arena_bytes);
+  compiled->arena_bytes = own_plan ? 0 : static_cast<size_t>(plan.arena_bytes);
   const GraphView view(graph, own_plan ? nullptr : &plan, frozen);
   transom_error error{};
-  const transom_status status = device_->table().compile(device_->handle(), &view.graph(), &executable_, &error);
+  const transom_status status =
+      device_->table().compile(device_->handle(), &view.graph(), &compiled->executable, &error);
+  compiled_ = compiled;
   try {
     device_->expect_ok(status, error);
   } catch (const Error& refusal) {
@@ -61,22 +68,23 @@ DeviceProgram::DeviceProgram(std::shared_ptr<Device> device, const Graph& graph,
     throw NotSupported(refusal.kind(), refusal.what());
   }
   if (description && device_->table().executable_describe) {
-    const char* text = device_->table().executable_describe(executable_);
+    const char* text = device_->table().executable_describe(compiled_->executable);
     *description += text ? text : "";
   }
 }
 
-DeviceProgram::~DeviceProgram() {
-  if (executable_) device_->table().executable_destroy(executable_);
-}
+DeviceProgram::DeviceProgram(const DeviceProgram& equal, const Graph& graph)
+    : device_(equal.device_),
+      compiled_(equal.compiled_),
+      nodes_(std::make_shared<const std::vector<std::shared_ptr<Node>>>(graph.nodes)) {}
 
 size_t DeviceProgram::temporary_bytes() const {
   const transom_plugin& table = device_->table();
-  if (!table.executable_memory) return arena_bytes_;
+  if (!table.executable_memory) return compiled_->arena_bytes;
   uint64_t bytes = 0;
   transom_error error{};
-  device_->expect_ok(table.executable_memory(executable_, &bytes, &error), error);
-  return static_cast<size_t>(bytes) + (device_->has(TRANSOM_DEVICE_PLANS_MEMORY) ? 0 : arena_bytes_);
+  device_->expect_ok(table.executable_memory(compiled_->executable, &bytes, &error), error);
+  return static_cast<size_t>(bytes) + (device_->has(TRANSOM_DEVICE_PLANS_MEMORY) ? 0 : compiled_->arena_bytes);
 }
 
 std::vector<ProgramPiece> DeviceProgram::pieces() const {
@@ -88,25 +96,26 @@ std::vector<ProgramPiece> DeviceProgram::pieces() const {
 Buffers DeviceProgram::run(const Buffers& inputs) const {
   Buffers outputs = output_buffers(inputs);
   const auto turn = device_->take_turn();
-  launch(inputs, outputs, arena_bytes_ ? device_->arena(arena_bytes_).get() : nullptr);
+  launch(inputs, outputs, compiled_->arena_bytes ? device_->arena(compiled_->arena_bytes).get() : nullptr);
   return outputs;
 }
 
 bool DeviceProgram::updates(size_t input) const {
-  return std::find(donor_.begin(), donor_.end(), static_cast<int>(input)) != donor_.end();
+  return std::find(compiled_->donor.begin(), compiled_->donor.end(), static_cast<int>(input)) != compiled_->donor.end();
 }
 
 Buffers DeviceProgram::output_buffers(const Buffers& inputs) const {
   Buffers outputs;
-  for (size_t o = 0; o < output_bytes_.size(); ++o)
-    outputs.push_back(donor_[o] >= 0 ? inputs[static_cast<size_t>(donor_[o])] : device_->allocate(output_bytes_[o]));
+  for (size_t o = 0; o < compiled_->output_bytes.size(); ++o)
+    outputs.push_back(compiled_->donor[o] >= 0 ? inputs[static_cast<size_t>(compiled_->donor[o])]
+                                               : device_->allocate(compiled_->output_bytes[o]));
   return outputs;
 }
 
 void DeviceProgram::launch(const Buffers& inputs, const Buffers& outputs, const Buffer* arena) const {
   std::vector<transom_binding> input_bindings, output_bindings;
   for (size_t i = 0; i < inputs.size(); ++i)
-    input_bindings.push_back({reads_deferred_[i] ? inputs[i]->unfinished_handle() : inputs[i]->handle(), 0});
+    input_bindings.push_back({compiled_->reads_deferred[i] ? inputs[i]->unfinished_handle() : inputs[i]->handle(), 0});
   for (const auto& output : outputs) output_bindings.push_back({output->handle(), 0});
   const transom_launch launch = {.struct_size = sizeof(transom_launch),
                                  .stream = device_->stream(),
@@ -117,7 +126,7 @@ void DeviceProgram::launch(const Buffers& inputs, const Buffers& outputs, const 
                                  .arena = {arena ? arena->handle() : nullptr, 0}};
   const ProfiledRun profiled(nodes_, *device_);
   transom_error error{};
-  expect_done(device_->table().run(executable_, &launch, &error), error, inputs);
+  expect_done(device_->table().run(compiled_->executable, &launch, &error), error, inputs);
 }
 
 void DeviceProgram::expect_done(transom_status status, const transom_error& error, const Buffers& inputs) const {
@@ -126,10 +135,10 @@ void DeviceProgram::expect_done(transom_status status, const transom_error& erro
   // knows how far the program came.
   const bool before_updates =
       status == TRANSOM_INVALID_ARGUMENT || status == TRANSOM_OUT_OF_MEMORY || status == TRANSOM_UNSUPPORTED;
-  for (const int donor : donor_) {
+  for (const int donor : compiled_->donor) {
     if (donor < 0) continue;
     const auto i = static_cast<size_t>(donor);
-    if (!(before_updates && restorable_[i])) inputs[i]->set_overwritten();
+    if (!(before_updates && compiled_->restorable[i])) inputs[i]->set_overwritten();
   }
   device_->expect_ok(status, error);
 }

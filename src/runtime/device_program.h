@@ -12,11 +12,12 @@ class DeviceProgram : public Executable {
   // NotSupported where the device refuses the graph.
   DeviceProgram(std::shared_ptr<Device> device, const Graph& graph, const MemoryPlan& plan,
                 const std::vector<bool>& frozen, std::vector<bool> restorable = {}, std::string* description = nullptr);
-  ~DeviceProgram() override;
+  // For a graph of the same structure: shares the executable.
+  DeviceProgram(const DeviceProgram& equal, const Graph& graph);
 
   Buffers run(const Buffers& inputs) const override;
   bool updates(size_t input) const override;
-  size_t arena_bytes() const override { return arena_bytes_; }
+  size_t arena_bytes() const override { return compiled_->arena_bytes; }
   size_t temporary_bytes() const override;
   std::vector<ProgramPiece> pieces() const override;
 
@@ -24,7 +25,7 @@ class DeviceProgram : public Executable {
   Device& device() const { return *device_; }
   const ProgramNodes& nodes() const { return nodes_; }
   // The input whose memory an output takes, or -1.
-  int donor(size_t output) const { return donor_[output]; }
+  int donor(size_t output) const { return compiled_->donor[output]; }
   // What the outputs go to: the buffers of donated inputs, and new ones.
   Buffers output_buffers(const Buffers& inputs) const;
   // For who has the device's turn. `arena` may be null where arena_bytes() is 0.
@@ -33,13 +34,21 @@ class DeviceProgram : public Executable {
   void expect_done(transom_status status, const transom_error& error, const Buffers& inputs) const;
 
  private:
+  // What programs of equal graphs share.
+  struct Compiled {
+    std::shared_ptr<Device> device;
+    transom_executable* executable = nullptr;
+    std::vector<size_t> output_bytes;
+    std::vector<int> donor;
+    std::vector<bool> restorable;      // by input
+    std::vector<bool> reads_deferred;  // by input: whether the device reads what is not written yet by itself
+    size_t arena_bytes = 0;
+
+    ~Compiled();
+  };
+
   std::shared_ptr<Device> device_;
-  transom_executable* executable_ = nullptr;
-  std::vector<size_t> output_bytes_;
-  std::vector<int> donor_;
-  std::vector<bool> restorable_;      // by input
-  std::vector<bool> reads_deferred_;  // by input: whether the device reads what is not written yet by itself
-  size_t arena_bytes_ = 0;
+  std::shared_ptr<const Compiled> compiled_;
   ProgramNodes nodes_;  // as the device has them, for profiles
 };
 

@@ -39,6 +39,7 @@ class Executable {
   // With the workspace that the device takes itself, as far as it tells; what was left to compile may be compiled.
   virtual size_t temporary_bytes() const { return arena_bytes(); }
   virtual std::vector<ProgramPiece> pieces() const = 0;
+  virtual size_t executables() const { return 1; }  // of the device, that were compiled for it
 };
 
 // A graph that the device refuses to compile, though its plugin could: see NodeSupport.

@@ -150,8 +150,8 @@ PartitionedProgram::PartitionedProgram(std::shared_ptr<Device> device, const Low
   for (size_t p = 0; p < partitions.size(); ++p)
     if (partitions[p].collective) find_memory(partitions[p].collective, p, lowered);
   try {
-    for (size_t p = 0; p < partitions.size(); ++p)
-      add_step(partitions[p], p, p + 1 == partitions.size(), lowered, description);
+    for (size_t p = 0; p < partitions.size(); ++p) add_step(partitions[p], p, p + 1 == partitions.size(), lowered);
+    compile_steps(graph.inputs.size(), description);
   } catch (...) {
     for (const Step& step : steps_)
       if (step.exchange) device_->table().event_destroy(step.exchange->done);
@@ -167,6 +167,7 @@ PartitionedProgram::PartitionedProgram(std::shared_ptr<Device> device, const Low
   written_over_.clear();
   is_written_over_.clear();
   travelling_.clear();
+  parts_.clear();
 }
 
 // What a collective makes for good, the new values of a parameter that processes update in parts, takes the memory of
@@ -215,8 +216,7 @@ std::vector<ProgramPiece> PartitionedProgram::pieces() const {
   return all;
 }
 
-void PartitionedProgram::add_step(const Partition& partition, size_t number, bool last, const LoweredGraph& lowered,
-                                  std::string* description) {
+void PartitionedProgram::add_step(const Partition& partition, size_t number, bool last, const LoweredGraph& lowered) {
   const size_t inputs = lowered.graph.inputs.size();
   Step step;
   const auto wait_for = [&](const std::vector<size_t>& steps) {
@@ -265,14 +265,13 @@ void PartitionedProgram::add_step(const Partition& partition, size_t number, boo
       }
   if (partition.on_host && !part.nodes.empty()) {
     step.program = std::make_unique<HostProgram>(device_, isolate(part));
+    ++executables_;
   } else if (!part.nodes.empty()) {
-    const Graph graph = isolate(part);
-    const auto updates_from = static_cast<size_t>(first_update - step.places.begin());
-    step.program = std::make_unique<DeviceProgram>(
-        device_, graph, plan_memory(graph, donated, restorable, updates_from), frozen, restorable, description);
-    for (size_t i = 0; i < step.inputs.size(); ++i)
-      if (step.inputs[i] < inputs && step.program->updates(i)) step.overwritten.push_back(step.inputs[i]);
-    arena_bytes_ = std::max(arena_bytes_, step.program->arena_bytes());
+    parts_.emplace(number, ProgramPart{.graph = isolate(part),
+                                       .donated = std::move(donated),
+                                       .restorable = std::move(restorable),
+                                       .frozen = std::move(frozen),
+                                       .updates_from = static_cast<size_t>(first_update - step.places.begin())});
   }
   if (partition.collective) {
     step.exchange = exchange_of(*partition.collective);
@@ -291,6 +290,21 @@ void PartitionedProgram::add_step(const Partition& partition, size_t number, boo
     if (last_use_[slot] == number && (slot < inputs || !step.exchange || slot != step.exchange->to))
       step.released.push_back(slot);
   steps_.push_back(std::move(step));
+}
+
+void PartitionedProgram::compile_steps(size_t inputs, std::string* description) {
+  std::vector<const ProgramPart*> parts;
+  for (const auto& [number, part] : parts_) parts.push_back(&part);
+  EqualPrograms compiled = compile_programs(device_, parts, description);
+  executables_ += compiled.executables;
+  auto program = compiled.programs.begin();
+  for (const auto& [number, part] : parts_) {
+    Step& step = steps_[number];
+    step.program = std::move(*program++);
+    for (size_t i = 0; i < step.inputs.size(); ++i)
+      if (step.inputs[i] < inputs && step.program->updates(i)) step.overwritten.push_back(step.inputs[i]);
+    arena_bytes_ = std::max(arena_bytes_, step.program->arena_bytes());
+  }
 }
 
 // Nothing waits for sums of gradients, nor for what is gathered for good, before the end of the run: all that they are

@@ -5,13 +5,14 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <optional>
 #include <unordered_map>
 
 #include "device/communicator.h"
 #include "ir/tensor_map.h"
 #include "passes/partition.h"
-#include "runtime/executable.h"
+#include "runtime/equal_programs.h"
 
 namespace transom {
 
@@ -26,6 +27,7 @@ class PartitionedProgram : public Executable {
   size_t arena_bytes() const override { return arena_bytes_; }
   size_t temporary_bytes() const override;
   std::vector<ProgramPiece> pieces() const override;
+  size_t executables() const override { return executables_; }
 
  private:
   // What is started behind a step.
@@ -52,8 +54,8 @@ class PartitionedProgram : public Executable {
     std::unique_ptr<Exchange> exchange;
   };
 
-  void add_step(const Partition& partition, size_t number, bool last, const LoweredGraph& lowered,
-                std::string* description);
+  void add_step(const Partition& partition, size_t number, bool last, const LoweredGraph& lowered);
+  void compile_steps(size_t inputs, std::string* description);  // `inputs`: of the lowered graph
   // `done`: the steps whose programs have run.
   Buffers run_steps(const Buffers& inputs, size_t& done) const;
   std::unique_ptr<Exchange> exchange_of(const Node& collective);
@@ -68,7 +70,7 @@ class PartitionedProgram : public Executable {
   std::shared_ptr<Device> device_;
   std::vector<Step> steps_;
   std::vector<size_t> outputs_;
-  size_t slots_ = 0, arena_bytes_ = 0;
+  size_t slots_ = 0, arena_bytes_ = 0, executables_ = 0;
   // While it is built:
   std::unordered_map<const Node*, size_t> place_;  // in the lowered graph
   TensorMap<size_t> slot_of_;
@@ -82,6 +84,7 @@ class PartitionedProgram : public Executable {
     std::vector<size_t> steps;  // whose collectives they are
   };
   std::deque<Travelling> travelling_;
+  std::map<size_t, ProgramPart> parts_;  // by step: what the device shall compile for it
 };
 
 }  // namespace transom

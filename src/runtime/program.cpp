@@ -128,24 +128,18 @@ std::string purpose(const Graph& graph, const ProgramOptions& options) {
 std::shared_ptr<const Program> find_program(const std::shared_ptr<Device>& device, const Graph& graph,
                                             const ProgramOptions& options) {
   GraphKey key = structural_key(graph);
-  const auto mix = [&](uint64_t value) {
-    key.first = (key.first ^ value) * 0x9E3779B97F4A7C15;
-    key.second = (key.second + value) * 0xC2B2AE3D27D4EB4F;
-    key.first ^= key.first >> 31;
-    key.second ^= key.second >> 29;
-  };
   for (size_t i = 0; i < graph.inputs.size(); ++i)
-    mix(options.donated[i] + 2 * options.frozen[i] + 4 * (i < options.restorable.size() && options.restorable[i]));
-  mix(reinterpret_cast<uintptr_t>(device.get()));
-  mix(device->communicator() ? device->communicator()->number() : 0);
-  mix(options.host_fallback);
+    key.mix(options.donated[i] + 2 * options.frozen[i] + 4 * (i < options.restorable.size() && options.restorable[i]));
+  key.mix(reinterpret_cast<uintptr_t>(device.get()));
+  key.mix(device->communicator() ? device->communicator()->number() : 0);
+  key.mix(options.host_fallback);
   return cache().find(key, [&] {
     const auto begin = std::chrono::steady_clock::now();
     auto program = std::make_shared<const Program>(device, graph, options);
     if (log_topic("recompiles"))
       log(LogLevel::kInfo,
-          fmt::format("compiled a program of {} nodes for {} in {:.1f} ms ({} so far)", graph.nodes.size(),
-                      purpose(graph, options),
+          fmt::format("compiled a program of {} nodes, executables: {}, for {} in {:.1f} ms ({} so far)",
+                      graph.nodes.size(), program->executables(), purpose(graph, options),
                       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count(),
                       cache().use().misses));
     return program;

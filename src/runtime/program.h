@@ -30,6 +30,7 @@ class Program {
   bool updates(size_t input) const { return executable_->updates(input); }
   // Of the device and of the host; one where the device runs it as a whole.
   std::vector<ProgramPiece> pieces() const { return executable_->pieces(); }
+  size_t executables() const { return executable_->executables(); }
 
  private:
   friend class CapturedProgram;

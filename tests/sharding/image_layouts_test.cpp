@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A ViT with an odd number of heads and of places, whose training is spread over processes: the curve of one process
-// with the whole batch.
+// A ViT, and a DINOv2 with gates, with an odd number of heads and of places, whose training is spread over processes:
+// the curve of one process with the whole batch.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -20,6 +20,10 @@ constexpr const char* kVit = R"({"model_type": "vit", "architectures": ["ViTForI
   "patch_size": 4, "num_channels": 3, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 3,
   "intermediate_size": 40, "hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0,
   "id2label": {"0": "a", "1": "b", "2": "c"}, "label2id": {"a": 0, "b": 1, "c": 2}})";
+constexpr const char* kDinov2 = R"({"model_type": "dinov2", "architectures": ["Dinov2ForImageClassification"],
+  "image_size": 8, "patch_size": 4, "num_channels": 3, "hidden_size": 24, "num_hidden_layers": 3,
+  "num_attention_heads": 3, "mlp_ratio": 2, "use_swiglu_ffn": true,
+  "id2label": {"0": "a", "1": "b", "2": "c"}, "label2id": {"a": 0, "b": 1, "c": 2}})";
 constexpr int kRows = 12;  // of an update
 
 struct ImageCase {
@@ -27,6 +31,7 @@ struct ImageCase {
   int ranks, row_parts;  // processes, and those with rows of their own
   Words words;
   const char* backend = "gloo";
+  const char* config = kVit;
 };
 
 class ImageLayouts : public testing::TestWithParam<ImageCase> {
@@ -38,7 +43,7 @@ class ImageLayouts : public testing::TestWithParam<ImageCase> {
     if (backend == "hccl") cards_.emplace(folder_.path());
     if (cards_ && !cards_->are_here()) GTEST_SKIP() << "eight Gaudis are not here";
     set_device("cpu");
-    Model::from_config(kVit, {.seed = 3})->save_pretrained((folder_ / "model").string());
+    Model::from_config(GetParam().config, {.seed = 3})->save_pretrained((folder_ / "model").string());
     write_file(folder_ / "model" / "preprocessor_config.json",
                R"({"image_processor_type": "ViTImageProcessor", "size": {"height": 8, "width": 8}})");
     std::string table = "image,label\n";
@@ -110,6 +115,12 @@ INSTANTIATE_TEST_SUITE_P(
                     ImageCase{"ShardsAndTensorOverMpi", 4, 2, {"--fsdp", "full_shard", "--tp_size", "2"}, "mpi"},
                     ImageCase{"ShardsAndTensorOnCards", 4, 2, {"--fsdp", "full_shard", "--tp_size", "2"}, "hccl"},
                     ImageCase{"StagesAndRowsOnCards", 6, 2, {"--pp_size", "3", "--zero_stage", "1"}, "hccl"}),
+    [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    Dinov2, ImageLayouts,
+    testing::Values(ImageCase{"Tensor", 2, 1, {"--tp_size", "2"}, "gloo", kDinov2},
+                    ImageCase{"ShardsAndTensor", 4, 2, {"--fsdp", "full_shard", "--tp_size", "2"}, "mpi", kDinov2}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -85,6 +85,19 @@ inline constexpr ModelFamily kAlbertFamily{"Albert", "text-classification",
   "num_hidden_layers": 3, "num_attention_heads": 3, "intermediate_size": 37, "max_position_embeddings": 32,
   "hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0, "classifier_dropout_prob": 0,
   "id2label": {"0": "a", "1": "b", "2": "c"}, "pad_token_id": 0})"};
+// Attention with a bias by distance, and with positions of its own.
+inline constexpr ModelFamily kMPNetFamily{"MPNet", "text-classification",
+                                          R"({"model_type": "mpnet",
+  "architectures": ["MPNetForSequenceClassification"], "vocab_size": 53, "hidden_size": 24, "num_hidden_layers": 3,
+  "num_attention_heads": 3, "intermediate_size": 37, "max_position_embeddings": 32, "hidden_dropout_prob": 0,
+  "attention_probs_dropout_prob": 0, "id2label": {"0": "a", "1": "b", "2": "c"}})"};
+inline constexpr ModelFamily kDebertaFamily{"Deberta", "text-classification",
+                                            R"({"model_type": "deberta-v2",
+  "architectures": ["DebertaV2ForSequenceClassification"], "vocab_size": 53, "hidden_size": 24,
+  "num_hidden_layers": 3, "num_attention_heads": 3, "intermediate_size": 37, "max_position_embeddings": 32,
+  "relative_attention": true, "position_buckets": 4, "pos_att_type": "p2c|c2p", "norm_rel_ebd": "layer_norm",
+  "position_biased_input": false, "hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0, "pooler_dropout": 0,
+  "id2label": {"0": "a", "1": "b", "2": "c"}, "pad_token_id": 0})"};
 
 // Ten updates of twelve rows over so many processes, of which `row_parts` have rows of their own; the last batch of an
 // epoch is uneven.

@@ -115,6 +115,13 @@ INSTANTIATE_TEST_SUITE_P(
                        {{0, 16}, {24, 28}, {32, 36}}},
         JoinedPlanCase{
             "GptBigCodeOfManyKeys", kBigCodeOfManyKeys, "transformer.h.0.attn.c_attn.weight", "tp cuts 0", {{0, 48}}},
+        JoinedPlanCase{
+            "MPNet", kMPNetFamily.config, "mpnet.encoder.layer.0.attention.attn.o.weight", "tp cuts 1", {{0, 16}}, 1},
+        JoinedPlanCase{"DebertaOfPositions",
+                       kDebertaFamily.config,
+                       "deberta.encoder.layer.0.attention.self.pos_key_proj.weight",
+                       "tp cuts 0",
+                       {{0, 16}}},
         JoinedPlanCase{"Albert",
                        kAlbertFamily.config,
                        "albert.encoder.albert_layer_groups.0.albert_layers.0.attention.value.weight",

@@ -69,11 +69,9 @@ INSTANTIATE_TEST_SUITE_P(
         TransportCase{"MixtralExpertsAndTensor", kMixtralFamily, 4, 2, {"--ep_size", "2", "--tp_size", "2"}}),
     [](const auto& info) { return info.param.name; });
 
-// Layers that stand joined in one are cut each by itself.
-std::vector<TransportCase> joined_layers() {
+std::vector<TransportCase> cases_of(std::initializer_list<ModelFamily> families) {
   std::vector<TransportCase> cases;
-  for (const ModelFamily& family :
-       {kGpt2Family, kPhi3Family, kModernBertFamily, kGptNeoXFamily, kBloomFamily, kGptBigCodeFamily, kAlbertFamily}) {
+  for (const ModelFamily& family : families) {
     cases.push_back({"Tensor", family, 2, 1, {"--tp_size", "2"}});
     cases.push_back({"TensorAndRows", family, 4, 2, {"--tp_size", "2"}});
     cases.push_back({"ShardsAndTensor", family, 4, 2, {"--fsdp", "full_shard", "--tp_size", "2"}});
@@ -81,8 +79,18 @@ std::vector<TransportCase> joined_layers() {
   }
   return cases;
 }
-INSTANTIATE_TEST_SUITE_P(Joined, TransportLayouts, testing::ValuesIn(joined_layers()),
-                         [](const auto& info) { return std::string(info.param.family.name) + info.param.name; });
+std::string name_of_case(const testing::TestParamInfo<TransportCase>& info) {
+  return std::string(info.param.family.name) + info.param.name;
+}
+
+// Layers that stand joined in one are cut each by itself.
+INSTANTIATE_TEST_SUITE_P(Joined, TransportLayouts,
+                         testing::ValuesIn(cases_of({kGpt2Family, kPhi3Family, kModernBertFamily, kGptNeoXFamily,
+                                                     kBloomFamily, kGptBigCodeFamily, kAlbertFamily})),
+                         name_of_case);
+
+INSTANTIATE_TEST_SUITE_P(AttentionByDistance, TransportLayouts,
+                         testing::ValuesIn(cases_of({kMPNetFamily, kDebertaFamily})), name_of_case);
 
 }  // namespace
 }  // namespace transom
