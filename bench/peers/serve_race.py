@@ -11,7 +11,7 @@ Models with random weights and a tokenizer that is trained on the file TEXT are 
 the rounds: tokens a second of prompts and answers together and of answers, time to the first token, p95 of the time
 between tokens. With several `--step_milliseconds` a round has a server of Transom for each. llama.cpp's server comes by
 xllamacpp, which has it compiled (for AVX2: `--isa avx2` holds Transom to the same), or runs already at `--url`, as a
-native build of it does.
+native build of it does. A model in bf16 is computed in bf16 by both.
 
     pip install xllamacpp tokenizers transformers torch"""
 import argparse
@@ -106,6 +106,9 @@ def start(who, file, options, milliseconds=None):
     if who != PEER:
         command = [options.transom, "serve", f"model={file}", "--port", str(port), "--log", "none", "--max_sequences",
                    str(most)]
+        # As llama.cpp, which rounds what it multiplies with a weight to the weight's type.
+        if file.name.endswith("-bf16.gguf"):
+            command += ["--dtype", "bfloat16"]
         if milliseconds is not None:
             command += ["--step_milliseconds", str(milliseconds)]
     else:

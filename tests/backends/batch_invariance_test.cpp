@@ -56,6 +56,8 @@ TEST(BatchInvariance, LinearGivesARowTheSameBitsInAnyBatch) {
                                        {20, 24},
                                        {1, 6},
                                        {90, 97},
+                                       {30, 38},
+                                       {60, 76},
                                        {100, 109},
                                        {50, 150},
                                        {202, 203}})

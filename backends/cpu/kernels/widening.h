@@ -2,6 +2,7 @@
 // Whole tensors of 16-bit floats to f32 and back, for what is not computed in the 16-bit type itself.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -31,6 +32,13 @@ inline void narrow(transom_dtype dtype, const float* from, std::byte* to, int64_
   parallel_ranges(count, 1 << 15, [=](int64_t begin, int64_t end) {
     store(to + begin * 2, from + begin, nullptr, nullptr, static_cast<size_t>(end - begin));
   });
+}
+
+// A row of sums, plus `shift` where it is not null, in the type of the output.
+inline void store_sums(float* sums, const float* shift, int64_t count, transom_dtype dtype, std::byte* to) {
+  for (int64_t j = 0; shift && j < count; ++j) sums[j] += shift[j];
+  if (dtype == TRANSOM_FLOAT32) std::copy_n(sums, count, reinterpret_cast<float*>(to));
+  else store_function(dtype)(to, sums, nullptr, nullptr, static_cast<size_t>(count));
 }
 
 // Floating-point values of one type as another, f64 apart.

@@ -11,6 +11,7 @@
 #include "cpu/device/memory.h"
 #include "cpu/device/threads.h"
 #include "cpu/kernels/widening.h"
+#include "cpu/products/batch_invariant_pairs.h"
 #include "cpu/products/panel_packing.h"
 #include "cpu/vector/products/row_products.h"
 
@@ -131,8 +132,8 @@ struct InvariantProduct {
     const RowProducts& kernels = row_products();
     // The panels that are multiplied together stay in the first cache while the rows go by.
     const bool wide_registers = kernels.width == 16;
-    // Of 16 bits in narrow registers eight rows are few, too: they are widened twice in less time than stored and read.
-    const bool few = rows < kFewRows || (rows == kFewRows && kept != kStoredF32 && !wide_registers);
+    // More rows of 16 bits are few, too: they are widened twice in less time than stored and read.
+    const bool few = rows < kFewRows || (kept != kStoredF32 && rows <= (wide_registers ? 2 * kFewRows : kFewRows));
     const int64_t columns = (end - begin) * width, together = few ? 8 : wide_registers ? 4 : 2;
     const bool widens = kept != kStoredF32 && !few;
     const size_t number = kept == kStoredF32 ? 4 : 2;
@@ -163,14 +164,9 @@ struct InvariantProduct {
       }
     }
     const int64_t first = begin * width, there = std::min(columns, n - first);
-    for (int64_t i = 0; i < rows; ++i) {
-      float* from = sums + i * columns;
-      if (shift)
-        for (int64_t j = 0; j < there; ++j) from[j] += shift[first + j];
-      const auto at = static_cast<size_t>((row + i) * n + first);
-      if (output == TRANSOM_FLOAT32) std::copy_n(from, there, reinterpret_cast<float*>(c) + at);
-      else store_function(output)(c + at * 2, from, nullptr, nullptr, static_cast<size_t>(there));
-    }
+    for (int64_t i = 0; i < rows; ++i)
+      store_sums(sums + i * columns, shift ? shift + first : nullptr, there, output,
+                 c + static_cast<size_t>((row + i) * n + first) * element_size(output));
   }
 
   void run(const float* a, const std::byte* packed, RowStorage kept, const float* shift, std::byte* c) const {
@@ -199,6 +195,7 @@ std::optional<Kernel> batch_invariant_kernel(const Node& node, const ProductPlan
       (plan.a.row != plan.k && plan.m != 1) || (input != TRANSOM_FLOAT32 && !is_half(input)) ||
       (plan.output != TRANSOM_FLOAT32 && plan.output != input))
     return std::nullopt;
+  if (auto pairs = batch_invariant_pairs(node, plan)) return pairs;
   const std::optional<Node::Origin> weight = node.frozen_origin(1);
   const InvariantProduct product(plan, weight ? weight->dtype : input);
   const bool wide = input == TRANSOM_FLOAT32;

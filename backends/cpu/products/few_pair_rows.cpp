@@ -44,13 +44,9 @@ void multiply_few_pair_rows(const ProductPlan& plan, const std::byte* a, const s
                     reinterpret_cast<const uint16_t*>(packed) + i * panel, static_cast<size_t>(plan.m),
                     static_cast<size_t>(plan.k / 2));
       if (bias) load_function(TRANSOM_BFLOAT16)(shift, bias + first * 2, nullptr, nullptr, static_cast<size_t>(count));
-      for (int64_t m = 0; m < plan.m; ++m) {
-        float* from = sums + m * width;
-        for (int64_t j = 0; bias && j < count; ++j) from[j] += shift[j];
-        std::byte* to = c + static_cast<size_t>(m * plan.n + first) * element_size(plan.output);
-        if (plan.output == TRANSOM_FLOAT32) std::copy_n(from, count, reinterpret_cast<float*>(to));
-        else store_function(plan.output)(to, from, nullptr, nullptr, static_cast<size_t>(count));
-      }
+      for (int64_t m = 0; m < plan.m; ++m)
+        store_sums(sums + m * width, bias ? shift : nullptr, count, plan.output,
+                   c + static_cast<size_t>(m * plan.n + first) * element_size(plan.output));
     }
   });
 }

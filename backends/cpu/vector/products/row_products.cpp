@@ -68,9 +68,11 @@ void multiply(float* c, size_t c_row, const float* a, size_t a_row, const void* 
               size_t m, size_t panels, size_t depth, bool add) {
   auto* b = static_cast<const typename Stored::Number*>(panels_of_b);
   constexpr size_t kFew = kRegisters == 32 ? 4 : 2;
+  // Numbers of 16 bits are widened for each block anew: the more rows it has, the less that takes.
+  constexpr size_t kMost = kRegisters == 32 && sizeof(typename Stored::Number) == 2 ? 8 : 6;
   while (m > 0) {
     // Blocks of much the same size: of a row or two that are left over, sums are too few to hide the latency.
-    const size_t blocks = (m + 5) / 6, rows = (m + blocks - 1) / blocks;
+    const size_t blocks = (m + kMost - 1) / kMost, rows = (m + blocks - 1) / blocks;
     switch (rows) {
       case 1:
         rows_of_products<Stored, 1, 8>(c, c_row, a, a_row, b, panel_step, panels, depth, add);
@@ -87,8 +89,14 @@ void multiply(float* c, size_t c_row, const float* a, size_t a_row, const void* 
       case 5:
         rows_of_products<Stored, 5, kFew>(c, c_row, a, a_row, b, panel_step, panels, depth, add);
         break;
-      default:
+      case 6:
         rows_of_products<Stored, 6, kFew>(c, c_row, a, a_row, b, panel_step, panels, depth, add);
+        break;
+      default:
+        if constexpr (kMost == 8) {
+          if (rows == 7) rows_of_products<Stored, 7, 2>(c, c_row, a, a_row, b, panel_step, panels, depth, add);
+          else rows_of_products<Stored, 8, 2>(c, c_row, a, a_row, b, panel_step, panels, depth, add);
+        }
     }
     c += rows * c_row, a += rows * a_row, m -= rows;
   }
