@@ -58,6 +58,17 @@ void linear(transom_dtype dtype, int64_t m, int64_t n, int64_t k, bool frozen) {
   report(name, time_of(graph, {x, w, b}), 2.0 * static_cast<double>(m * n * k), "GFLOP/s");
 }
 
+// As an engine asks for them, whose rows do not depend on their company.
+void rows_apart(transom_dtype dtype, int64_t m, int64_t n, int64_t k) {
+  const std::string name = fmt::format("rows apart {}x{}x{} {}", m, n, k, type_name(dtype));
+  if (!wanted(name)) return;
+  const Tensor x = numbers(dtype, {m, k}), w = numbers(dtype, {n, k});
+  Graph graph;
+  const int input = graph.input(x), weight = graph.input(w, true);
+  graph.output(graph.node("linear", {input, weight}, dtype, {m, n}, {{"batch_invariant", 1}}));
+  report(name, time_of(graph, {x, w}), 2.0 * static_cast<double>(m * n * k), "GFLOP/s");
+}
+
 void quantized(int64_t m, int64_t n, int64_t k) {
   const std::string name = fmt::format("quantized_linear {}x{}x{} frozen", m, n, k);
   if (!wanted(name)) return;
@@ -371,6 +382,8 @@ int main(int argc, char** argv) {
   linear(TRANSOM_FLOAT16, 128, 768, 768, true);
   for (const int64_t m : {1, 128, 1024}) quantized(m, 3072, 768);
   few_rows();
+  for (const transom_dtype dtype : {TRANSOM_FLOAT32, TRANSOM_BFLOAT16})
+    for (const int64_t m : {1, 8, 16, 32, 512}) rows_apart(dtype, m, 3072, 768);
   gelu(TRANSOM_FLOAT32, {1024, 3072});
   gelu(TRANSOM_BFLOAT16, {1024, 3072});
   dropout({1024, 768});

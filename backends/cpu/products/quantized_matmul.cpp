@@ -6,8 +6,8 @@
 #include "cpu/products/quantized_matmul.h"
 
 #include <algorithm>
-#include <cstring>
 #include <cmath>
+#include <cstring>
 #include <optional>
 #include <string_view>
 

@@ -25,11 +25,11 @@ void product_block(float* c, size_t c_row, const float* a, size_t a_row, const t
     for (size_t p = 0; p < P; ++p)
       sums[m][p] = add ? *reinterpret_cast<const Vector*>(c + m * c_row + p * kWidth) : Vector{};
   }
-  // Panels are as many streams, of which the processor alone fetches too little: numbers of 16 bits and a row or two
-  // are done with soon.
+  // Panels are as many streams, of which the processor alone fetches too little: numbers of 16 bits are not widened
+  // before for few rows alone, which are done with soon.
   constexpr size_t kNumber = sizeof(typename Stored::Number), kAhead = 1024 / kNumber;
   constexpr size_t kOfLine = 64 / (kWidth * kNumber);
-  const bool fetches = M <= 2 && kNumber == 2 && k_step == kWidth;
+  const bool fetches = kNumber == 2 && k_step == kWidth;
   for (size_t k = 0; k < depth; ++k) {
     if (fetches && k % kOfLine == 0) {
       TRANSOM_UNROLL
