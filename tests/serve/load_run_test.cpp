@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "bench/serve/load_run.h"
 #include "serve/http/server.h"
+#include "support/command.h"
 
 namespace transom {
 namespace {
@@ -37,6 +38,7 @@ class Words : public serve::HttpService {
 
  private:
   void answer(const HttpRequest& request, Responder& responder) {
+    if (request.path == "/v1/models") return responder.respond({.status = 500, .body = "no list"});
     ++total;
     most = std::max<int>(most, ++running);
     const Json body = parse_json(request.body, "body");
@@ -142,6 +144,20 @@ TEST_F(LoadRun, SaysWhyRequestsFail) {
   EXPECT_EQ(vectors.outcomes[1].prompt_tokens, 3);
   server_.stop();
   EXPECT_NE(error("/v1/completions").find("cannot connect"), std::string::npos);
+}
+
+// `transformers serve` without a network lists nothing.
+TEST_F(LoadRun, AsksServersThatDoNotListTheirModels) {
+  const std::string ask = fmt::format(
+      TRANSOM_BINARY_DIR "/bin/transom bench serve --base_url http://127.0.0.1:{} --num_prompts 2 --json - ",
+      server_.port());
+  const test::CommandOutcome named = test::run_command(ask + "--model m");
+  EXPECT_EQ(named.status, 0) << named.output;
+  EXPECT_NE(named.output.find("\"completed\": 2"), std::string::npos) << named.output;
+  const test::CommandOutcome unnamed = test::run_command(ask);
+  EXPECT_EQ(unnamed.status, 1);
+  EXPECT_NE(unnamed.output.find("status 500: 'no list'; name a model with --model"), std::string::npos)
+      << unnamed.output;
 }
 
 TEST_F(LoadRun, FetchesOneAnswer) {

@@ -136,8 +136,7 @@ int run_bench_serve(const BenchServeArguments& o) {
   connection.request_timeout = std::chrono::milliseconds(static_cast<int64_t>(o.request_timeout * 1000));
   std::optional<Tokenizer> tokenizer;
   if (!o.tokenizer.empty()) tokenizer = Tokenizer::from_pretrained(resolve_model(o.tokenizer, o.source.hub()));
-  const std::string found = first_model_of(server, connection, load.headers, o.ready_check_timeout);
-  load.model = o.model.empty() ? found : o.model;
+  load.model = served_model(server, connection, load.headers, o.ready_check_timeout, o.model);
   const std::vector<LoadRequest> requests = requests_of(o, input, output, tokenizer ? &*tokenizer : nullptr);
   const std::vector<double> times =
       arrival_times(requests.size(), load.request_rate, load.burstiness, static_cast<uint64_t>(o.seed));

@@ -115,7 +115,7 @@ std::unique_ptr<Pipeline> remote_pipeline(const std::string& task, const RemoteO
                                           const std::string& model) {
   const client::HttpUrl server = client::parse_http_url(*remote.server, "--server");
   const RequestHeaders headers = key_headers(remote.api_key);
-  const std::string name = model.empty() ? first_model_of(server, {}, headers, 0) : model;
+  const std::string name = model.empty() ? served_model(server, {}, headers, 0, {}) : model;
   return std::make_unique<RemotePipeline>(task, server, name, headers);
 }
 

@@ -71,8 +71,8 @@ bool Patience::is_over() const { return client::Clock::now() >= until_; }
 
 void Patience::wait() { std::this_thread::sleep_for(std::chrono::seconds(1)); }
 
-std::string first_model_of(const client::HttpUrl& server, const client::ClientOptions& connection,
-                           const RequestHeaders& headers, double patience) {
+std::string served_model(const client::HttpUrl& server, const client::ClientOptions& connection,
+                         const RequestHeaders& headers, double patience, const std::string& name) {
   const std::string where = server.text() + "/v1/models";
   const auto until = client::Clock::now() + std::chrono::milliseconds(static_cast<int64_t>(patience * 1000));
   while (true) {
@@ -82,6 +82,8 @@ std::string first_model_of(const client::HttpUrl& server, const client::ClientOp
     } catch (const Error&) {
       if (client::Clock::now() >= until) throw;
     }
+    const bool loading = reply.status == 0 || reply.status == 503;
+    if (!name.empty() && !loading) return name;
     if (reply.status == 200) {
       const Json models = parse_json(reply.body, where);
       if (!models.is_object() || !models.contains("data") || !models["data"].is_array() || models["data"].empty() ||
@@ -89,9 +91,9 @@ std::string first_model_of(const client::HttpUrl& server, const client::ClientOp
         fail("{}: expected a list of models, found {}; name one with --model", where, quoted(reply.body, 200));
       return models["data"][0]["id"].get<std::string>();
     }
-    const bool loading = reply.status == 0 || reply.status == 503;
     if (!loading || client::Clock::now() >= until)
-      fail("{}: status {}: {}", where, reply.status, quoted(reply.body, 200));
+      fail("{}: status {}: {}{}", where, reply.status, quoted(reply.body, 200),
+           loading ? "" : "; name a model with --model");
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
   }
 }

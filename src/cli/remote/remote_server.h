@@ -35,10 +35,10 @@ class Patience {
  private:
   client::Clock::time_point until_ = client::Clock::now() + std::chrono::minutes(5);
 };
-// Asks /v1/models until the server answers, for at most `patience` seconds, and returns the first name. Throws Error
-// that names the URL.
-std::string first_model_of(const client::HttpUrl& server, const client::ClientOptions& connection,
-                           const RequestHeaders& headers, double patience);
+// Asks /v1/models until the server answers, for at most `patience` seconds, and returns `name`, or the first one listed
+// where that is empty; servers that do not list their models have to be given a name. Throws Error that names the URL.
+std::string served_model(const client::HttpUrl& server, const client::ClientOptions& connection,
+                         const RequestHeaders& headers, double patience, const std::string& name);
 
 // What a server says of a model in /v1/models.
 struct RemoteModel {
