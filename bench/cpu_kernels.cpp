@@ -176,6 +176,7 @@ void products(transom_dtype dtype) {
   }
   for (int64_t rows : {1, 4, 8}) linear(dtype, rows, 4096, 4096, false);
   for (int64_t rows : {1, 4, 8, 16, 64}) linear(dtype, rows, 4096, 4096, true);
+  for (auto [n, k] : {std::pair<int64_t, int64_t>{768, 768}, {3072, 768}, {768, 3072}}) linear(dtype, 128, n, k, true);
   const double attention = 2.0 * 8 * 12 * 128 * 128 * 64;
   product("attention scores", dtype, {8, 128, 12, 64}, {8, 128, 12, 64}, {8, 12, 128, 128},
           {{"x_batch", Shape{0, 2}}, {"y_batch", Shape{0, 2}}, {"x_contract", Shape{3}}, {"y_contract", Shape{3}}},
@@ -383,7 +384,8 @@ int main(int argc, char** argv) {
   for (const int64_t m : {1, 128, 1024}) quantized(m, 3072, 768);
   few_rows();
   for (const transom_dtype dtype : {TRANSOM_FLOAT32, TRANSOM_BFLOAT16})
-    for (const int64_t m : {1, 8, 16, 32, 512}) rows_apart(dtype, m, 3072, 768);
+    for (const auto& [n, k] : {std::pair<int64_t, int64_t>{768, 768}, {3072, 768}, {768, 3072}})
+      for (const int64_t m : {1, 8, 32, 128, 1024}) rows_apart(dtype, m, n, k);
   gelu(TRANSOM_FLOAT32, {1024, 3072});
   gelu(TRANSOM_BFLOAT16, {1024, 3072});
   dropout({1024, 768});
