@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "cpu/device/memory.h"
 #include "cpu/device/threads.h"
+#include "cpu/kernels/packed_weight.h"
 #include "cpu/kernels/scratch.h"
 #include "cpu/kernels/widening.h"
 #include "cpu/vector/products/pair_rows.h"
@@ -23,6 +23,7 @@ struct PairProduct {
   const PairRows& table;
   int64_t m, n, k, b_row, b_column, width, panels;
   transom_dtype output;
+  bool bias;
 
   PairProduct(const ProductPlan& plan, const PairRows& rows)
       : table(rows),
@@ -33,14 +34,20 @@ struct PairProduct {
         b_column(plan.b.column),
         width(static_cast<int64_t>(rows.width)),
         panels((n + width - 1) / width),
-        output(plan.output) {}
+        output(plan.output),
+        bias(plan.bias) {}
 
-  size_t panel_bytes() const { return static_cast<size_t>(panels * width * k) * sizeof(uint16_t); }
+  std::vector<int64_t> key() const { return {-3, k, n, b_row, b_column}; }
 
-  void pack(const uint16_t* b, uint16_t* to) const {
+  std::shared_ptr<PairPanels> pack(const std::byte* b) const {
+    auto made = std::make_shared<PairPanels>();
+    made->values = allocate_packed(static_cast<size_t>(panels * width * k) * sizeof(uint16_t));
+    auto* to = reinterpret_cast<uint16_t*>(made->values.get());
     parallel_ranges(panels, std::max<int64_t>((1 << 14) / (k * width), 1), [&](int64_t begin, int64_t end) {
-      for (int64_t panel = begin; panel < end; ++panel) pack_panel(b, panel, to + panel * k * width);
+      for (int64_t panel = begin; panel < end; ++panel)
+        pack_panel(reinterpret_cast<const uint16_t*>(b), panel, to + panel * k * width);
     });
+    return made;
   }
 
   // [k / 2, width, 2]
@@ -54,14 +61,20 @@ struct PairProduct {
           to[i / 2 * 2 * width + 2 * j + i % 2] = j < there ? b[i * b_row + (first + j) * b_column] : uint16_t{0};
   }
 
-  void run(const uint16_t* a, const uint16_t* packed, const float* shift, std::byte* c) const {
+  size_t scratch_bytes() const { return bias ? aligned(static_cast<size_t>(n) * sizeof(float)) : 0; }
+
+  void run(const Arguments& arguments, const PairPanels& weight) const {
+    const auto* a = reinterpret_cast<const uint16_t*>(arguments.inputs[0]);
+    const auto* packed = reinterpret_cast<const uint16_t*>(weight.values.get());
+    auto* shift = bias ? reinterpret_cast<float*>(arguments.scratch) : nullptr;
+    if (bias) widen(TRANSOM_BFLOAT16, arguments.inputs[2], shift, n);
     const int64_t row_chunks = (m + kRows - 1) / kRows, threads = static_cast<int64_t>(thread_count());
     const int64_t work = width * k * std::min(m, kRows);
     const int64_t parts = std::clamp<int64_t>(panels * work >> 17, 1, std::min(panels, threads == 1 ? 1 : 4 * threads));
     parallel_for(static_cast<size_t>(parts * row_chunks), [&](size_t task) {
       const int64_t part = static_cast<int64_t>(task) % parts, row = static_cast<int64_t>(task) / parts * kRows;
       for (int64_t panel = panels * part / parts; panel < panels * (part + 1) / parts; ++panel)
-        multiply(a, packed, shift, c, row, std::min(kRows, m - row), panel);
+        multiply(a, packed, shift, arguments.outputs[0], row, std::min(kRows, m - row), panel);
     });
   }
 
@@ -88,41 +101,14 @@ struct PairProduct {
 
 std::optional<Kernel> batch_invariant_pairs(const Node& node, const ProductPlan& plan) {
   const PairRows* rows = pair_rows();
+  // Of a weight that is kept in another type the cast is not made.
   const std::optional<Node::Origin> weight = node.frozen_origin(1);
   if (!rows || plan.a.dtype != TRANSOM_BFLOAT16 || plan.k % 2 != 0 || (weight && weight->dtype != TRANSOM_BFLOAT16))
     return std::nullopt;
-  const PairProduct product(plan, *rows);
-  const size_t bias_bytes = plan.bias ? aligned(static_cast<size_t>(plan.n) * sizeof(float)) : 0;
-  const size_t own = weight ? 0 : aligned(product.panel_bytes());
-  Kernel kernel{fmt::format("rows apart, pairs of bf16{}", weight ? ", packed" : ""),
-                [=](const Arguments& arguments) {
-                  const float* shift = nullptr;
-                  if (plan.bias) {
-                    auto* wide = reinterpret_cast<float*>(arguments.scratch);
-                    widen(TRANSOM_BFLOAT16, arguments.inputs[2], wide, plan.n);
-                    shift = wide;
-                  }
-                  const auto* b = reinterpret_cast<const uint16_t*>(arguments.inputs[1]);
-                  auto* packed = reinterpret_cast<uint16_t*>(arguments.scratch + bias_bytes);
-                  std::shared_ptr<PackedWeight> kept;
-                  if (weight) {
-                    kept = packed_copy(*arguments.input_buffers[1], arguments.input_offsets[1],
-                                       {-3, product.k, product.n, product.b_row, product.b_column},
-                                       [&]() -> std::shared_ptr<PackedWeight> {
-                                         auto made = std::make_shared<PairPanels>();
-                                         made->values = allocate_packed(product.panel_bytes());
-                                         product.pack(b, reinterpret_cast<uint16_t*>(made->values.get()));
-                                         return made;
-                                       });
-                    packed = reinterpret_cast<uint16_t*>(static_cast<const PairPanels&>(*kept).values.get());
-                  } else {
-                    product.pack(b, packed);
-                  }
-                  product.run(reinterpret_cast<const uint16_t*>(arguments.inputs[0]), packed, shift,
-                              arguments.outputs[0]);
-                },
-                bias_bytes + own};
-  if (weight) kernel.instead.emplace_back(1, weight->value);
+  auto product = std::make_shared<const PairProduct>(plan, *rows);
+  const size_t bytes = product->scratch_bytes();
+  Kernel kernel = packed_kernel("rows apart, pairs of bf16", std::move(product), node.frozen(1));
+  kernel.scratch_bytes = bytes;
   return kernel;
 }
 

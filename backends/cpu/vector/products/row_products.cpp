@@ -25,8 +25,8 @@ void product_block(float* c, size_t c_row, const float* a, size_t a_row, const t
     for (size_t p = 0; p < P; ++p)
       sums[m][p] = add ? *reinterpret_cast<const Vector*>(c + m * c_row + p * kWidth) : Vector{};
   }
-  // Panels are as many streams, of which the processor alone fetches too little: numbers of 16 bits are not widened
-  // before for few rows alone, which are done with soon.
+  // Panels are as many streams, of which the processor alone fetches too little. Numbers of 16 bits come here for few
+  // rows alone, which are done with them soon.
   constexpr size_t kNumber = sizeof(typename Stored::Number), kAhead = 1024 / kNumber;
   constexpr size_t kOfLine = 64 / (kWidth * kNumber);
   const bool fetches = kNumber == 2 && k_step == kWidth;
