@@ -58,25 +58,26 @@ void linear(transom_dtype dtype, int64_t m, int64_t n, int64_t k, bool frozen) {
   report(name, time_of(graph, {x, w, b}), 2.0 * static_cast<double>(m * n * k), "GFLOP/s");
 }
 
-// As an engine asks for them, whose rows do not depend on their company.
-void rows_apart(transom_dtype dtype, int64_t m, int64_t n, int64_t k) {
-  const std::string name = fmt::format("rows apart {}x{}x{} {}", m, n, k, type_name(dtype));
+// With a frozen weight and no bias.
+void frozen_product(const std::string& name, const char* operation, transom_dtype dtype, int64_t m, int64_t n,
+                    int64_t k, const Attribute& attribute, const char* unit) {
   if (!wanted(name)) return;
   const Tensor x = numbers(dtype, {m, k}), w = numbers(dtype, {n, k});
   Graph graph;
   const int input = graph.input(x), weight = graph.input(w, true);
-  graph.output(graph.node("linear", {input, weight}, dtype, {m, n}, {{"batch_invariant", 1}}));
-  report(name, time_of(graph, {x, w}), 2.0 * static_cast<double>(m * n * k), "GFLOP/s");
+  graph.output(graph.node(operation, {input, weight}, dtype, {m, n}, {attribute}));
+  report(name, time_of(graph, {x, w}), 2.0 * static_cast<double>(m * n * k), unit);
+}
+
+// As an engine asks for them, whose rows do not depend on their company.
+void rows_apart(transom_dtype dtype, int64_t m, int64_t n, int64_t k) {
+  frozen_product(fmt::format("rows apart {}x{}x{} {}", m, n, k, type_name(dtype)), "linear", dtype, m, n, k,
+                 {"batch_invariant", 1}, "GFLOP/s");
 }
 
 void quantized(int64_t m, int64_t n, int64_t k) {
-  const std::string name = fmt::format("quantized_linear {}x{}x{} frozen", m, n, k);
-  if (!wanted(name)) return;
-  const Tensor x = numbers(TRANSOM_FLOAT32, {m, k}), w = numbers(TRANSOM_FLOAT32, {n, k});
-  Graph graph;
-  const int input = graph.input(x), weight = graph.input(w, true);
-  graph.output(graph.node("quantized_linear", {input, weight}, TRANSOM_FLOAT32, {m, n}, {{"transposed", 0}}));
-  report(name, time_of(graph, {x, w}), 2.0 * static_cast<double>(m * n * k), "Gop/s");
+  frozen_product(fmt::format("quantized_linear {}x{}x{} frozen", m, n, k), "quantized_linear", TRANSOM_FLOAT32, m, n, k,
+                 {"transposed", 0}, "Gop/s");
 }
 
 // ---- a few rows with a frozen weight, as a step of decoding has them

@@ -43,48 +43,45 @@ DeviceProgram::Compiled::~Compiled() {
   if (executable) device->table().executable_destroy(executable);
 }
 
-DeviceProgram::DeviceProgram(std::shared_ptr<Device> device, const Graph& graph, const MemoryPlan& plan,
+DeviceProgram::DeviceProgram(const std::shared_ptr<Device>& device, const Graph& graph, const MemoryPlan& plan,
                              const std::vector<bool>& frozen, std::vector<bool> restorable, std::string* description)
-    : device_(std::move(device)), nodes_(std::make_shared<const std::vector<std::shared_ptr<Node>>>(graph.nodes)) {
+    : nodes_(std::make_shared<const std::vector<std::shared_ptr<Node>>>(graph.nodes)) {
   const auto compiled = std::make_shared<Compiled>();
-  compiled->device = device_;
+  compiled->device = device;
   compiled->donor = plan.donor;
   compiled->restorable = std::move(restorable);
   compiled->restorable.resize(graph.inputs.size());
-  compiled->reads_deferred = inputs_of_codes(graph, frozen, device_->gathers_deferred());
+  compiled->reads_deferred = inputs_of_codes(graph, frozen, device->gathers_deferred());
   for (const Tensor& output : graph.outputs)
     compiled->output_bytes.push_back(static_cast<size_t>(output.size()) * size_of(output.dtype()));
-  const bool own_plan = device_->has(TRANSOM_DEVICE_PLANS_MEMORY);
+  const bool own_plan = device->has(TRANSOM_DEVICE_PLANS_MEMORY);
   compiled->arena_bytes = own_plan ? 0 : static_cast<size_t>(plan.arena_bytes);
   const GraphView view(graph, own_plan ? nullptr : &plan, frozen);
   transom_error error{};
-  const transom_status status =
-      device_->table().compile(device_->handle(), &view.graph(), &compiled->executable, &error);
+  const transom_status status = device->table().compile(device->handle(), &view.graph(), &compiled->executable, &error);
   compiled_ = compiled;
   try {
-    device_->expect_ok(status, error);
+    device->expect_ok(status, error);
   } catch (const Error& refusal) {
     if (status != TRANSOM_UNSUPPORTED) throw;
     throw NotSupported(refusal.kind(), refusal.what());
   }
-  if (description && device_->table().executable_describe) {
-    const char* text = device_->table().executable_describe(compiled_->executable);
+  if (description && device->table().executable_describe) {
+    const char* text = device->table().executable_describe(compiled_->executable);
     *description += text ? text : "";
   }
 }
 
 DeviceProgram::DeviceProgram(const DeviceProgram& equal, const Graph& graph)
-    : device_(equal.device_),
-      compiled_(equal.compiled_),
-      nodes_(std::make_shared<const std::vector<std::shared_ptr<Node>>>(graph.nodes)) {}
+    : compiled_(equal.compiled_), nodes_(std::make_shared<const std::vector<std::shared_ptr<Node>>>(graph.nodes)) {}
 
 size_t DeviceProgram::temporary_bytes() const {
-  const transom_plugin& table = device_->table();
+  const transom_plugin& table = device().table();
   if (!table.executable_memory) return compiled_->arena_bytes;
   uint64_t bytes = 0;
   transom_error error{};
-  device_->expect_ok(table.executable_memory(compiled_->executable, &bytes, &error), error);
-  return static_cast<size_t>(bytes) + (device_->has(TRANSOM_DEVICE_PLANS_MEMORY) ? 0 : compiled_->arena_bytes);
+  device().expect_ok(table.executable_memory(compiled_->executable, &bytes, &error), error);
+  return static_cast<size_t>(bytes) + (device().has(TRANSOM_DEVICE_PLANS_MEMORY) ? 0 : compiled_->arena_bytes);
 }
 
 std::vector<ProgramPiece> DeviceProgram::pieces() const {
@@ -95,8 +92,8 @@ std::vector<ProgramPiece> DeviceProgram::pieces() const {
 
 Buffers DeviceProgram::run(const Buffers& inputs) const {
   Buffers outputs = output_buffers(inputs);
-  const auto turn = device_->take_turn();
-  launch(inputs, outputs, compiled_->arena_bytes ? device_->arena(compiled_->arena_bytes).get() : nullptr);
+  const auto turn = device().take_turn();
+  launch(inputs, outputs, compiled_->arena_bytes ? device().arena(compiled_->arena_bytes).get() : nullptr);
   return outputs;
 }
 
@@ -108,7 +105,7 @@ Buffers DeviceProgram::output_buffers(const Buffers& inputs) const {
   Buffers outputs;
   for (size_t o = 0; o < compiled_->output_bytes.size(); ++o)
     outputs.push_back(compiled_->donor[o] >= 0 ? inputs[static_cast<size_t>(compiled_->donor[o])]
-                                               : device_->allocate(compiled_->output_bytes[o]));
+                                               : device().allocate(compiled_->output_bytes[o]));
   return outputs;
 }
 
@@ -118,15 +115,15 @@ void DeviceProgram::launch(const Buffers& inputs, const Buffers& outputs, const 
     input_bindings.push_back({compiled_->reads_deferred[i] ? inputs[i]->unfinished_handle() : inputs[i]->handle(), 0});
   for (const auto& output : outputs) output_bindings.push_back({output->handle(), 0});
   const transom_launch launch = {.struct_size = sizeof(transom_launch),
-                                 .stream = device_->stream(),
+                                 .stream = device().stream(),
                                  .inputs = input_bindings.data(),
                                  .inputs_count = input_bindings.size(),
                                  .outputs = output_bindings.data(),
                                  .outputs_count = output_bindings.size(),
                                  .arena = {arena ? arena->handle() : nullptr, 0}};
-  const ProfiledRun profiled(nodes_, *device_);
+  const ProfiledRun profiled(nodes_, device());
   transom_error error{};
-  expect_done(device_->table().run(compiled_->executable, &launch, &error), error, inputs);
+  expect_done(device().table().run(compiled_->executable, &launch, &error), error, inputs);
 }
 
 void DeviceProgram::expect_done(transom_status status, const transom_error& error, const Buffers& inputs) const {
@@ -140,7 +137,7 @@ void DeviceProgram::expect_done(transom_status status, const transom_error& erro
     const auto i = static_cast<size_t>(donor);
     if (!(before_updates && compiled_->restorable[i])) inputs[i]->set_overwritten();
   }
-  device_->expect_ok(status, error);
+  device().expect_ok(status, error);
 }
 
 }  // namespace transom

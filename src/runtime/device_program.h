@@ -10,7 +10,7 @@ class DeviceProgram : public Executable {
  public:
   // The graph's outputs are distinct, and none is an input. `restorable`: see ProgramOptions; empty: none. Throws
   // NotSupported where the device refuses the graph.
-  DeviceProgram(std::shared_ptr<Device> device, const Graph& graph, const MemoryPlan& plan,
+  DeviceProgram(const std::shared_ptr<Device>& device, const Graph& graph, const MemoryPlan& plan,
                 const std::vector<bool>& frozen, std::vector<bool> restorable = {}, std::string* description = nullptr);
   // For a graph of the same structure: shares the executable.
   DeviceProgram(const DeviceProgram& equal, const Graph& graph);
@@ -22,7 +22,7 @@ class DeviceProgram : public Executable {
   std::vector<ProgramPiece> pieces() const override;
 
   // ---- the parts of a run, for who captures it
-  Device& device() const { return *device_; }
+  Device& device() const { return *compiled_->device; }
   const ProgramNodes& nodes() const { return nodes_; }
   // The input whose memory an output takes, or -1.
   int donor(size_t output) const { return compiled_->donor[output]; }
@@ -47,7 +47,6 @@ class DeviceProgram : public Executable {
     ~Compiled();
   };
 
-  std::shared_ptr<Device> device_;
   std::shared_ptr<const Compiled> compiled_;
   ProgramNodes nodes_;  // as the device has them, for profiles
 };

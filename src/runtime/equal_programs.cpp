@@ -31,13 +31,13 @@ GraphKey key_of(const ProgramPart& part) {
   return key;
 }
 
-// The graph that stands for all of `parts`: where their scopes differ, without the numbers.
-Graph common_graph(const std::vector<const ProgramPart*>& parts) {
-  Graph common = isolate(parts[0]->graph);
+// The graph that stands for all `members` of the parts: where their scopes differ, without the numbers.
+Graph common_graph(const std::vector<const ProgramPart*>& parts, const std::vector<size_t>& members) {
+  Graph common = isolate(parts[members[0]]->graph);
   for (size_t n = 0; n < common.nodes.size(); ++n) {
     Node& node = *common.nodes[n];
-    if (std::any_of(parts.begin(), parts.end(),
-                    [&](const ProgramPart* part) { return part->graph.nodes[n]->scope != node.scope; }))
+    if (std::any_of(members.begin(), members.end(),
+                    [&](size_t member) { return parts[member]->graph.nodes[n]->scope != node.scope; }))
       node.scope = without_numbers(*node.scope);
   }
   return common;
@@ -47,27 +47,22 @@ Graph common_graph(const std::vector<const ProgramPart*>& parts) {
 
 EqualPrograms compile_programs(const std::shared_ptr<Device>& device, const std::vector<const ProgramPart*>& parts,
                                std::string* description) {
-  struct Group {
-    std::vector<size_t> members;
-    std::vector<const ProgramPart*> parts;
-  };
-  std::vector<Group> groups;
+  std::vector<std::vector<size_t>> groups;
   std::unordered_map<GraphKey, size_t, GraphKeyHash> place;
   for (size_t i = 0; i < parts.size(); ++i) {
     const auto [found, fresh] = place.try_emplace(key_of(*parts[i]), groups.size());
     if (fresh) groups.emplace_back();
-    groups[found->second].members.push_back(i);
-    groups[found->second].parts.push_back(parts[i]);
+    groups[found->second].push_back(i);
   }
   EqualPrograms result;
   result.programs.resize(parts.size());
   result.executables = groups.size();
-  for (const Group& group : groups) {
-    const ProgramPart& part = *group.parts[0];
-    const Graph graph = common_graph(group.parts);
+  for (const std::vector<size_t>& members : groups) {
+    const ProgramPart& part = *parts[members[0]];
+    const Graph graph = common_graph(parts, members);
     const DeviceProgram program(device, graph, plan_memory(graph, part.donated, part.restorable, part.updates_from),
                                 part.frozen, part.restorable, description);
-    for (const size_t member : group.members)
+    for (const size_t member : members)
       result.programs[member] = std::make_unique<DeviceProgram>(program, parts[member]->graph);
   }
   return result;

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/profile.h"
 #include "support/message.h"
 #include "transom/device.h"
 #include "transom/ops.h"

@@ -37,7 +37,9 @@ inline void narrow(transom_dtype dtype, const float* from, std::byte* to, int64_
 // A row of sums, plus `shift` where it is not null, in the type of the output.
 inline void store_sums(float* sums, const float* shift, int64_t count, transom_dtype dtype, std::byte* to) {
   for (int64_t j = 0; shift && j < count; ++j) sums[j] += shift[j];
-  if (dtype == TRANSOM_FLOAT32) std::copy_n(sums, count, reinterpret_cast<float*>(to));
+  constexpr int64_t kPanel = 16;  // a copy of known length is no call
+  if (dtype == TRANSOM_FLOAT32 && count == kPanel) std::memcpy(to, sums, kPanel * sizeof(float));
+  else if (dtype == TRANSOM_FLOAT32) std::copy_n(sums, count, reinterpret_cast<float*>(to));
   else store_function(dtype)(to, sums, nullptr, nullptr, static_cast<size_t>(count));
 }
 

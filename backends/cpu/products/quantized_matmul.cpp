@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <optional>
 #include <string_view>
 
@@ -209,24 +208,14 @@ struct CodePlan : CodeLayout {
 
   void store(const Arguments& arguments, float* y, int64_t row, int64_t count, int64_t index) const {
     const int64_t first = index * kLanes, width = std::min(kLanes, n - first);
-    if (dtype == TRANSOM_FLOAT32 && !bias && width == kLanes) {  // a copy of known length is no call
-      float* to = arguments.output<float>() + row * n + first;
-      for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * n, y + i * kLanes, kLanes * sizeof(float));
-      return;
-    }
     float added[kLanes] = {};
     const size_t place = 3u + minima + values;
     if (bias && dtype == TRANSOM_FLOAT32) std::copy_n(arguments.input<float>(place) + first, width, added);
     else if (bias)
       load_function(dtype)(added, arguments.inputs[place] + first * 2, nullptr, nullptr, static_cast<size_t>(width));
-    for (int64_t i = 0; i < count; ++i) {
-      float* from = y + i * kLanes;
-      if (bias)
-        for (int64_t j = 0; j < width; ++j) from[j] += added[j];
-      const int64_t at = (row + i) * n + first;
-      if (dtype == TRANSOM_FLOAT32) std::copy_n(from, width, arguments.output<float>() + at);
-      else store_function(dtype)(arguments.outputs[0] + at * 2, from, nullptr, nullptr, static_cast<size_t>(width));
-    }
+    for (int64_t i = 0; i < count; ++i)
+      store_sums(y + i * kLanes, bias ? added : nullptr, width, dtype,
+                 arguments.outputs[0] + static_cast<size_t>((row + i) * n + first) * element_size(dtype));
   }
 };
 
