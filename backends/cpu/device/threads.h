@@ -44,15 +44,25 @@ void parallel_for(size_t count, Body&& body) {
 }
 
 // Splits [0, count) into ranges of at least `grain` and does body(begin, end) for each. Only for work whose result does
-// not depend on where the ranges end.
+// not depend on where the ranges end. They get smaller towards the end, so that threads end together and yet do most of
+// the work in few of them (guided self-scheduling: Polychronopoulos and Kuck, 1987).
 template <typename Body>
 void parallel_ranges(int64_t count, int64_t grain, Body&& body) {
   if (count <= 0) return;
-  const int64_t most = static_cast<int64_t>(thread_count()) * 4;
-  const int64_t parts = std::clamp<int64_t>(count / std::max<int64_t>(grain, 1), 1, thread_count() == 1 ? 1 : most);
-  parallel_for(static_cast<size_t>(parts), [&](size_t part) {
-    const int64_t i = static_cast<int64_t>(part);
-    body(count * i / parts, count * (i + 1) / parts);
+  const auto threads = static_cast<int64_t>(thread_count());
+  const int64_t tasks = std::min(count / std::max<int64_t>(grain, 1), threads);
+  if (tasks <= 1) return body(int64_t{0}, count);
+  constexpr int64_t kMostRanges = 16;  // of a thread, about
+  const int64_t least = std::max(grain, count / (kMostRanges * threads));
+  std::atomic<int64_t> next{0};
+  parallel_for(static_cast<size_t>(tasks), [&](size_t) {
+    int64_t begin = next.load(std::memory_order_relaxed), end = begin;
+    while (begin < count) {
+      end = std::min(begin + std::max({least, (count - begin) / (2 * threads), int64_t{1}}), count);
+      if (!next.compare_exchange_weak(begin, end, std::memory_order_relaxed)) continue;
+      body(begin, end);
+      begin = next.load(std::memory_order_relaxed);
+    }
   });
 }
 

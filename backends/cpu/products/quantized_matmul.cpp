@@ -100,28 +100,36 @@ struct CodePlan : CodeLayout {
     }
     if (integral && table && table->unit != 1)
       for (int64_t i = 0; i < pieces * m * blocks; ++i) scales[i] *= table->unit;
-    const RoundedInputs inputs{integers, scales, sums, static_cast<size_t>(blocks)};
+    const RoundedInputs inputs{integers, scales, sums, static_cast<size_t>(blocks), by_row};
     const int64_t work = k * std::max<int64_t>(m, 1) * kLanes;  // of a panel
     const transom_buffer* buffer = arguments.input_buffers[1];
     const transom_deferred* deferred = buffer && arguments.input_offsets[1] == 0 ? buffer->deferred : nullptr;
+    // Many tiles of rows take the codes of 4 bits out of their bytes once for all.
+    const auto tile = static_cast<int64_t>(kernels.rows_of_tile(static_cast<size_t>(pieces * m)));
+    const bool spreads = integral && bits == 4 && pieces * m >= 4 * tile;
     parallel_ranges(panels, std::max<int64_t>((1 << 16) / work, 1), [&](int64_t begin, int64_t end) {
-      const int64_t together = std::min(m, kRowsTogether);
-      Scratch scratch(Scratch::bytes_of<float>(integral ? 0 : blocks * kInputs * kLanes) +
-                      Scratch::bytes_of<float>(pieces * together * kLanes) + (deferred ? panel_bytes() : 0));
-      auto* numbers = scratch.take<float>(integral ? 0 : blocks * kInputs * kLanes);
+      const int64_t together = std::min(m, kRowsTogether), panel_inputs = blocks * kInputs * kLanes;
+      Scratch scratch(Scratch::bytes_of<float>(integral ? 0 : panel_inputs) +
+                      Scratch::bytes_of<float>(pieces * together * kLanes) +
+                      Scratch::bytes_of<uint8_t>(spreads ? panel_inputs : 0) + (deferred ? panel_bytes() : 0));
+      auto* numbers = scratch.take<float>(integral ? 0 : panel_inputs);
       auto* y = scratch.take<float>(pieces * together * kLanes);
+      auto* bytes = scratch.take<uint8_t>(spreads ? panel_inputs : 0);
       auto* unwritten = scratch.take<std::byte>(deferred ? static_cast<int64_t>(panel_bytes()) : 0);
       for (int64_t index = begin; index < end; ++index) {
         CodePanel codes = panel(arguments, index, 0, blocks, group);
         if (deferred) read_deferred(*deferred, index, unwritten, codes);
         if (integral && table) codes.steps = table->steps;
+        if (spreads) codes = kernels.spread(bytes, codes);
         if (!integral) kernels.unpack(numbers, codes);
         for (int64_t row = 0; row < m; row += together) {
           const int64_t count = std::min(together, m - row);
+          // The lines that sums are stored to come while they are computed.
+          for (int64_t i = 0; i < count; ++i) __builtin_prefetch(target(arguments, row + i, index), 1);
           if (integral) {
             const int64_t first = row * pieces;
             const RoundedInputs some{inputs.integers + first * blocks * kInputs, inputs.scales + first * blocks,
-                                     inputs.corrections + first * blocks * corrections(), inputs.blocks};
+                                     inputs.corrections + first * blocks * corrections(), inputs.blocks, by_row};
             kernels.multiply_rounded(y, some, codes, static_cast<size_t>(count * pieces));
             if (pieces == 2)
               for (int64_t i = 0; i < count; ++i)
@@ -206,6 +214,11 @@ struct CodePlan : CodeLayout {
     piece(left, to + 1);
   }
 
+  // Where the 16 sums of a row by a panel come.
+  std::byte* target(const Arguments& arguments, int64_t row, int64_t index) const {
+    return arguments.outputs[0] + static_cast<size_t>(row * n + index * kLanes) * element_size(dtype);
+  }
+
   void store(const Arguments& arguments, float* y, int64_t row, int64_t count, int64_t index) const {
     const int64_t first = index * kLanes, width = std::min(kLanes, n - first);
     float added[kLanes] = {};
@@ -214,8 +227,7 @@ struct CodePlan : CodeLayout {
     else if (bias)
       load_function(dtype)(added, arguments.inputs[place] + first * 2, nullptr, nullptr, static_cast<size_t>(width));
     for (int64_t i = 0; i < count; ++i)
-      store_sums(y + i * kLanes, bias ? added : nullptr, width, dtype,
-                 arguments.outputs[0] + static_cast<size_t>((row + i) * n + first) * element_size(dtype));
+      store_sums(y + i * kLanes, bias ? added : nullptr, width, dtype, target(arguments, row + i, index));
   }
 };
 

@@ -24,11 +24,12 @@ constexpr size_t kParts = 1, kWidth = 16;
 typedef __m512i Ints;
 typedef __m512 Floats;
 inline Ints load_bytes(const uint8_t* at) { return _mm512_loadu_si512(at); }
+inline void store_bytes(uint8_t* at, Ints v) { _mm512_storeu_si512(at, v); }
 inline Ints nibble_mask() { return _mm512_set1_epi8(15); }
 inline Ints low(Ints v) { return _mm512_and_si512(v, nibble_mask()); }
 inline Ints high(Ints v) { return _mm512_and_si512(_mm512_srli_epi16(v, 4), nibble_mask()); }
 inline Ints all(int32_t v) { return _mm512_set1_epi32(v); }
-inline Ints add(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
+inline Ints plus(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
 inline Floats zeros() { return _mm512_setzero_ps(); }
 inline Floats all_float(float v) { return _mm512_set1_ps(v); }
 inline Floats to_floats(Ints v) { return _mm512_cvtepi32_ps(v); }
@@ -48,6 +49,7 @@ inline Ints byte_table(const uint8_t* bytes) {
 }
 inline Ints look_up_bytes(Ints table, Ints index) { return _mm512_shuffle_epi8(table, index); }
 inline Ints four(const Quad* x) { return _mm512_set1_epi32(*x); }
+inline Floats all_of(const float* x) { return all_float(*x); }
 #if defined(__AVX512VNNI__)
 // Written out, since compilers load the four inputs apart.
 inline void add_products(Ints& sums, Ints codes, const Quad* x) {
@@ -57,17 +59,24 @@ inline void add_products(Ints& sums, Ints codes, const Quad* x) {
 inline Ints add16(Ints a, Ints b) { return _mm512_add_epi16(a, b); }
 inline Ints pairs_of(Ints codes, Ints x) { return _mm512_maddubs_epi16(codes, x); }
 inline Ints sum_pairs(Ints pairs, int16_t weight) { return _mm512_madd_epi16(pairs, _mm512_set1_epi16(weight)); }
+inline Ints subtract_bytes(Ints a, uint8_t b) { return _mm512_sub_epi8(a, _mm512_set1_epi8(static_cast<char>(b))); }
+inline Ints shift_pairs(Ints a, unsigned places) { return _mm512_slli_epi16(a, places); }
+inline Ints larger_bytes(Ints a, Ints b) { return _mm512_max_epu8(a, b); }
+inline bool any_byte_from(Ints a, uint8_t least) {
+  return _mm512_cmpge_epu8_mask(a, _mm512_set1_epi8(static_cast<char>(least))) != 0;
+}
 #endif
 #elif defined(__AVX2__)
 constexpr size_t kParts = 2, kWidth = 8;
 typedef __m256i Ints;
 typedef __m256 Floats;
 inline Ints load_bytes(const uint8_t* at) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)); }
+inline void store_bytes(uint8_t* at, Ints v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(at), v); }
 inline Ints nibble_mask() { return _mm256_set1_epi8(15); }
 inline Ints low(Ints v) { return _mm256_and_si256(v, nibble_mask()); }
 inline Ints high(Ints v) { return _mm256_and_si256(_mm256_srli_epi16(v, 4), nibble_mask()); }
 inline Ints all(int32_t v) { return _mm256_set1_epi32(v); }
-inline Ints add(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
+inline Ints plus(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
 inline Floats zeros() { return _mm256_setzero_ps(); }
 inline Floats all_float(float v) { return _mm256_set1_ps(v); }
 inline Floats to_floats(Ints v) { return _mm256_cvtepi32_ps(v); }
@@ -85,6 +94,12 @@ inline Ints byte_table(const uint8_t* bytes) {
 }
 inline Ints look_up_bytes(Ints table, Ints index) { return _mm256_shuffle_epi8(table, index); }
 inline Ints four(const Quad* x) { return _mm256_set1_epi32(*x); }
+// Written out, since compilers load the number early, and spread it from a register, which takes a unit of arithmetic.
+inline Floats all_of(const float* x) {
+  Floats all;
+  __asm__("vbroadcastss %1, %0" : "=x"(all) : "m"(*x));
+  return all;
+}
 #if defined(__AVXVNNI__)
 inline void add_products(Ints& sums, Ints codes, const Quad* x) {
   sums = _mm256_dpbusd_avx_epi32(sums, codes, four(x));
@@ -93,6 +108,13 @@ inline void add_products(Ints& sums, Ints codes, const Quad* x) {
 inline Ints add16(Ints a, Ints b) { return _mm256_add_epi16(a, b); }
 inline Ints pairs_of(Ints codes, Ints x) { return _mm256_maddubs_epi16(codes, x); }
 inline Ints sum_pairs(Ints pairs, int16_t weight) { return _mm256_madd_epi16(pairs, _mm256_set1_epi16(weight)); }
+inline Ints subtract_bytes(Ints a, uint8_t b) { return _mm256_sub_epi8(a, _mm256_set1_epi8(static_cast<char>(b))); }
+inline Ints shift_pairs(Ints a, unsigned places) { return _mm256_slli_epi16(a, static_cast<int>(places)); }
+inline Ints larger_bytes(Ints a, Ints b) { return _mm256_max_epu8(a, b); }
+inline bool any_byte_from(Ints a, uint8_t least) {
+  const Ints limit = _mm256_set1_epi8(static_cast<char>(least));
+  return _mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_max_epu8(a, limit), a)) != 0;
+}
 #endif
 #else
 constexpr size_t kParts = 4, kWidth = 4;
@@ -111,6 +133,9 @@ inline To each(Function function) {
 inline Ints load_bytes(const uint8_t* at) {
   return each<Ints>([&](size_t i) { return reinterpret_cast<const Quad*>(at)[i]; });
 }
+inline void store_bytes(uint8_t* at, Ints v) {
+  for (size_t i = 0; i < kWidth; ++i) reinterpret_cast<Quad*>(at)[i] = v.lanes[i];
+}
 inline Ints low(Ints v) {
   return each<Ints>([&](size_t i) { return v.lanes[i] & 0x0F0F0F0F; });
 }
@@ -120,9 +145,7 @@ inline Ints high(Ints v) {
 inline Ints all(int32_t v) {
   return each<Ints>([&](size_t) { return v; });
 }
-inline Ints add(Ints a, Ints b) {
-  return each<Ints>([&](size_t i) { return a.lanes[i] + b.lanes[i]; });
-}
+inline Ints four(const Quad* x) { return all(*x); }
 inline Floats zeros() {
   return each<Floats>([](size_t) { return 0.0f; });
 }
@@ -153,6 +176,7 @@ inline Ints byte_of(Ints v, int j) {
 inline Floats look_up(const float* table, Ints index) {
   return each<Floats>([&](size_t i) { return table[index.lanes[i]]; });
 }
+inline Floats all_of(const float* x) { return all_float(*x); }
 struct ByteTable {
   const uint8_t* bytes;
 };
@@ -173,9 +197,16 @@ inline void add_products(Ints& sums, Ints codes, const Quad* x) {
 }
 #endif
 
-// Sums of products of nibbles, and of bytes, over a block, with an integer that they begin with. Without VNNI bytes are
-// two nibbles, and sums are kept in 16 bits, where those of 32 inputs fit in pairs: 8 (15 + 15) 128 = 30,720 < 2^15.
+// Sums of products of nibbles, and of bytes, over a block or half of one, with what they begin with: the start of a
+// Correction. With VNNI, and in lanes of the compiler's, that is what comes off for the codes' surplus.
+//
+// Without VNNI sums are kept in 16 bits, two in a lane: of inputs 0 and 1 of each four, and of 2 and 3. A start is two
+// such sums of the inputs, times -8. Those of nibbles less 8 fit: 16 inputs times 8 128 = 2^14; that sums overflow on
+// the way does not show. Nibbles as they are, beside minima, fit too: 16 times 15 128 = 30,720. Bytes are two nibbles,
+// of which the upper one has 8 too much.
 #if defined(__AVX2__) && !defined(__AVX512VNNI__) && !defined(__AVXVNNI__)
+#define TRANSOM_PAIR_SUMS 1
+constexpr bool kPairs = true;
 // Sums are added to in the order that is written: else compilers make trees of all the products of a block, which live
 // in memory for want of registers.
 inline void add_pairs(Ints& sums, Ints codes, Ints x) {
@@ -186,39 +217,59 @@ inline void add_pairs(Ints& sums, Ints codes, Ints x) {
   __asm__("" : "+x"(sums));
 #endif
 }
-typedef Ints NibbleSums;
-inline NibbleSums no_nibbles(int32_t) { return all(0); }
-inline void add_nibbles(NibbleSums& sums, Ints codes, const Quad* x) { add_pairs(sums, codes, four(x)); }
-inline Ints sum_of_nibbles(NibbleSums sums, int32_t start) { return add(all(start), sum_pairs(sums, 1)); }
 
-struct ByteCodes {
-  Ints lower, upper;
+struct NibbleSums {
+  typedef Ints Codes;
+  static constexpr size_t kRegisters = 1;
+  Ints sums;
+  static Codes codes(Ints codes) { return codes; }
+  void begin(Ints start) { sums = start; }
+  void add(Ints codes, const Quad* x) { add_pairs(sums, codes, four(x)); }
+  Ints total() const { return sum_pairs(sums, 1); }
 };
-typedef ByteCodes ByteSums;
-constexpr size_t kByteRegisters = 2;
-inline ByteCodes byte_codes(Ints codes) { return {low(codes), high(codes)}; }
-inline ByteSums no_bytes(int32_t) { return {all(0), all(0)}; }
-inline void add_bytes(ByteSums& sums, const ByteCodes& codes, const Quad* quad) {
-  const Ints x = four(quad);
-  add_pairs(sums.lower, codes.lower, x);
-  add_pairs(sums.upper, codes.upper, x);
-}
-inline Ints sum_of_bytes(const ByteSums& sums, int32_t start) {
-  return add(all(start), add(sum_pairs(sums.lower, 1), sum_pairs(sums.upper, 16)));
-}
-#else
-typedef Ints NibbleSums;
-inline NibbleSums no_nibbles(int32_t start) { return all(start); }
-inline void add_nibbles(NibbleSums& sums, Ints codes, const Quad* x) { add_products(sums, codes, x); }
-inline Ints sum_of_nibbles(NibbleSums sums, int32_t) { return sums; }
 
-typedef Ints ByteCodes;
-typedef Ints ByteSums;
-constexpr size_t kByteRegisters = 1;
-inline ByteCodes byte_codes(Ints codes) { return codes; }
-inline ByteSums no_bytes(int32_t start) { return all(start); }
-inline void add_bytes(ByteSums& sums, const ByteCodes& codes, const Quad* x) { add_products(sums, codes, x); }
-inline Ints sum_of_bytes(const ByteSums& sums, int32_t) { return sums; }
+struct ByteSums {
+  struct Codes {
+    Ints lower, upper;
+  };
+  static constexpr size_t kRegisters = 2;
+  Ints lower, upper;
+  static Codes codes(Ints codes) { return {low(codes), high(codes)}; }
+  void begin(Ints start) { lower = all(0), upper = start; }
+  void add(const Codes& codes, const Quad* quad) {
+    const Ints x = four(quad);
+    add_pairs(lower, codes.lower, x);
+    add_pairs(upper, codes.upper, x);
+  }
+  Ints total() const { return plus(sum_pairs(lower, 1), sum_pairs(upper, 16)); }
+};
+
+// Bytes of a few bits, kLowest to kLowest + kCount - 1, their number zero in the middle: of `kInputs` inputs, none of
+// them -128, sums of 16 bits hold them whole, kInputs / 2 times kCount / 2 times 127 = 32,512.
+template <size_t kInputs>
+struct NarrowSums {
+  static constexpr uint8_t kCount = 1024 / kInputs, kLowest = 128 - kCount / 2;
+  typedef Ints Codes;
+  static constexpr size_t kRegisters = 1;
+  Ints sums;
+  static Codes codes(Ints codes) { return subtract_bytes(codes, kLowest); }
+  void begin(Ints start) { sums = shift_pairs(start, kInputs == 16 ? 2 : 1); }
+  void add(Ints codes, const Quad* x) { add_pairs(sums, codes, four(x)); }
+  Ints total() const { return sum_pairs(sums, 1); }
+};
+#else
+#define TRANSOM_PAIR_SUMS 0
+constexpr bool kPairs = false;
+struct ByteSums {
+  typedef Ints Codes;
+  static constexpr size_t kRegisters = 1;
+  Ints sums;
+  static Codes codes(Ints codes) { return codes; }
+  void begin(Ints start) { sums = start; }
+  void add(Ints codes, const Quad* x) { add_products(sums, codes, x); }
+  Ints total() const { return sums; }
+};
+typedef ByteSums NibbleSums;
 #endif
 
 }  // namespace

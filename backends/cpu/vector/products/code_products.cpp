@@ -73,33 +73,12 @@ void multiply(float* y, const float* x, size_t x_stride, const float* numbers, s
 
 // ---- integers
 
-// Sums over a block of products of codes: nibbles as they are, or bytes.
-template <bool kNibbles>
-struct BlockSums {
-  typedef Ints Codes;
-  NibbleSums sums;
-  static Codes codes(Ints codes) { return codes; }
-  void begin(int32_t start) { sums = no_nibbles(start); }
-  void add(Ints codes, const Quad* x) { add_nibbles(sums, codes, x); }
-  Ints total(int32_t start) const { return sum_of_nibbles(sums, start); }
-};
-template <>
-struct BlockSums<false> {
-  typedef ByteCodes Codes;
-  ByteSums sums;
-  static Codes codes(Ints codes) { return byte_codes(codes); }
-  void begin(int32_t start) { sums = no_bytes(start); }
-  void add(const ByteCodes& codes, const Quad* x) { add_bytes(sums, codes, x); }
-  Ints total(int32_t start) const { return sum_of_bytes(sums, start); }
-};
-
 constexpr size_t kAhead = 8192;  // bytes of codes
 
 // A tile of M rows of inputs, the first of them `row`, with P parts of a panel at a time.
-template <int kBits, bool kSmallGroups, bool kMinima, bool kTable, size_t M, size_t P>
+template <typename Sums, int kBits, bool kSmallGroups, bool kMinima, bool kTable, size_t M, size_t P>
 void rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t row) {
   constexpr size_t kSteps = kBits == 8 ? 8 : 4, kCorrections = kSmallGroups ? 2 : 1;
-  typedef BlockSums<kBits == 4 && !kTable> Sums;
   const size_t per_group = p.group / 32;
   for (size_t part = 0; part < kParts; part += P) {
     const int8_t* integers = x.integers + row * x.blocks * 32;
@@ -116,11 +95,12 @@ void rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t r
     for (size_t b = 0; b < p.blocks; ++b) {
       const auto* quads = reinterpret_cast<const Quad*>(integers);
       __asm__("" : "+r"(quads));  // else compilers hold an address for each of them, in memory
-      const auto start = [&](size_t m, size_t sum) { return kMinima ? 0 : corrections[m * kCorrections + sum].start; };
       // The next panel comes while the first of several rows are multiplied with this one. One row is done with a line
       // at once: what lies a little ahead, since the processor alone does not fetch enough of it.
       const size_t ahead = M > 1 ? p.blocks * kSteps * 64 : kAhead;
-      if (row == 0)
+      if (row == 0 && p.following)
+        for (size_t s = 0; s < 4; ++s) __builtin_prefetch(p.following + (b * 4 + s) * 64);
+      else if (row == 0)
         for (size_t s = 0; s < kSteps; ++s) __builtin_prefetch(codes + ahead + s * 64);
       // Halves of a block with scales of their own come one after the other: so many sums have no registers.
       const size_t group = kSmallGroups ? 2 * b : g;
@@ -129,8 +109,10 @@ void rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t r
         Sums sums[M][P];
         TRANSOM_UNROLL
         for (size_t m = 0; m < M; ++m) {
+          const Ints start =
+              kMinima ? all(0) : four(reinterpret_cast<const Quad*>(&corrections[m * kCorrections + sum].start));
           TRANSOM_UNROLL
-          for (size_t i = 0; i < P; ++i) sums[m][i].begin(start(m, sum));
+          for (size_t i = 0; i < P; ++i) sums[m][i].begin(start);
         }
         TRANSOM_UNROLL
         for (size_t s = 0; s < 4; ++s) {
@@ -157,8 +139,8 @@ void rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t r
           const Floats scale = load_scales(p.scales, p.half, group + sum, part + i);
           TRANSOM_UNROLL
           for (size_t m = 0; m < M; ++m)
-            totals[m][i] = multiply_add(to_floats(sums[m][i].total(start(m, sum))),
-                                        times(scale, all_float(x_scales[m])), totals[m][i]);
+            totals[m][i] =
+                multiply_add(to_floats(sums[m][i].total()), times(scale, all_of(x_scales + m)), totals[m][i]);
         }
       }
       TRANSOM_UNROLL
@@ -168,7 +150,7 @@ void rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t r
           const Floats least = load_scales(p.minima, p.half, group + sum, part + i);
           TRANSOM_UNROLL
           for (size_t m = 0; m < M; ++m)
-            totals[m][i] = multiply_add(least, all_float(corrections[m * kCorrections + sum].sum), totals[m][i]);
+            totals[m][i] = multiply_add(least, all_of(&corrections[m * kCorrections + sum].sum), totals[m][i]);
         }
       }
       integers += M * 32, x_scales += M, corrections += M * kCorrections, codes += kSteps * 64;
@@ -190,16 +172,15 @@ size_t rows_of_tile(size_t left) {
   return rows;
 }
 
-template <int kBits, bool kSmallGroups, bool kMinima, bool kTable = false>
+template <typename Sums, int kBits, bool kSmallGroups, bool kMinima, bool kTable = false>
 void all_rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t m) {
   size_t i = 0;
   const auto rows = [&]<size_t M>() {
     // Both halves of a line of codes together, where sums have registers (totals may be in memory): one is computed
     // with while the next line comes, and both take four inputs that are loaded once.
-    constexpr size_t kSums = M * (kBits == 4 && !kTable ? 1 : kByteRegisters);
-    constexpr size_t kTogether = kParts == 2 && kSums <= 4 ? 2 : 1;
+    constexpr size_t kTogether = kParts == 2 && M * Sums::kRegisters <= 4 ? 2 : 1;
     for (; i + M <= m; i += M)
-      rounded_rows<kBits, kSmallGroups, kMinima, kTable, M, kTogether>(y + i * kLaneCount, x, p, i);
+      rounded_rows<Sums, kBits, kSmallGroups, kMinima, kTable, M, kTogether>(y + i * kLaneCount, x, p, i);
   };
   if constexpr (kMostRows == 8) rows.template operator()<8>();
   rows.template operator()<4>();
@@ -207,17 +188,68 @@ void all_rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size
   rows.template operator()<1>();
 }
 
-void multiply_rounded(float* y, const RoundedInputs& x, const CodePanel& p, size_t m) {
-  const bool small = p.group == 16;
-  if (p.bits == 4 && p.steps) {
-    (small ? all_rounded_rows<4, true, false, true> : all_rounded_rows<4, false, false, true>)(y, x, p, m);
-  } else if (p.bits == 4) {
-    if (small) (p.minima ? all_rounded_rows<4, true, true> : all_rounded_rows<4, true, false>)(y, x, p, m);
-    else (p.minima ? all_rounded_rows<4, false, true> : all_rounded_rows<4, false, false>)(y, x, p, m);
-  } else {
-    if (small) (p.minima ? all_rounded_rows<8, true, true> : all_rounded_rows<8, true, false>)(y, x, p, m);
-    else (p.minima ? all_rounded_rows<8, false, true> : all_rounded_rows<8, false, false>)(y, x, p, m);
+#if TRANSOM_PAIR_SUMS
+// Whether all codes are from `lowest` to lowest + count - 1.
+bool are_within(const CodePanel& p, uint8_t lowest, uint8_t count) {
+  for (size_t b = 0; b < p.blocks; ++b) {
+    Ints largest = all(0);
+    for (size_t i = 0; i < 512; i += kWidth * 4)
+      largest = larger_bytes(largest, subtract_bytes(load_bytes(p.codes + b * 512 + i), lowest));
+    if (any_byte_from(largest, count)) return false;
   }
+  return true;
+}
+
+// Bytes of few bits, as codes of five and six bits are, take half the work. Looking for them pays for a few rows.
+template <bool kSmallGroups>
+bool multiply_narrow(float* y, const RoundedInputs& x, const CodePanel& p, size_t m) {
+  typedef NarrowSums<kSmallGroups ? 16 : 32> Sums;
+  if (m < 4 || x.by_row || !are_within(p, Sums::kLowest, Sums::kCount)) return false;
+  all_rounded_rows<Sums, 8, kSmallGroups, false>(y, x, p, m);
+  return true;
+}
+#else
+template <bool kSmallGroups>
+bool multiply_narrow(float*, const RoundedInputs&, const CodePanel&, size_t) {
+  return false;
+}
+#endif
+
+template <bool kSmallGroups>
+void multiply_groups(float* y, const RoundedInputs& x, const CodePanel& p, size_t m) {
+  if (p.spread && !p.steps) {
+    if (p.minima) return all_rounded_rows<NibbleSums, 8, kSmallGroups, true>(y, x, p, m);
+    return all_rounded_rows<NibbleSums, 8, kSmallGroups, false>(y, x, p, m);
+  }
+  if (p.bits == 4 && !p.spread) {
+    if (p.steps) return all_rounded_rows<ByteSums, 4, kSmallGroups, false, true>(y, x, p, m);
+    if (p.minima) return all_rounded_rows<NibbleSums, 4, kSmallGroups, true>(y, x, p, m);
+    return all_rounded_rows<NibbleSums, 4, kSmallGroups, false>(y, x, p, m);
+  }
+  if (p.minima) return all_rounded_rows<ByteSums, 8, kSmallGroups, true>(y, x, p, m);
+  if (!multiply_narrow<kSmallGroups>(y, x, p, m)) all_rounded_rows<ByteSums, 8, kSmallGroups, false>(y, x, p, m);
+}
+
+void multiply_rounded(float* y, const RoundedInputs& x, const CodePanel& p, size_t m) {
+  (p.group == 16 ? multiply_groups<true> : multiply_groups<false>)(y, x, p, m);
+}
+
+CodePanel spread(uint8_t* bytes, const CodePanel& p) {
+  for (size_t b = 0; b < p.blocks; ++b)
+    for (size_t s = 0; s < 4; ++s)
+      for (size_t i = 0; i < 64; i += kWidth * 4) {
+        const Ints both = load_bytes(p.codes + (b * 4 + s) * 64 + i);
+        Ints lower = low(both), upper = high(both);
+        if (p.steps) {
+          lower = look_up_bytes(byte_table(p.steps), lower);
+          upper = look_up_bytes(byte_table(p.steps), upper);
+        }
+        store_bytes(bytes + (b * 8 + s) * 64 + i, lower);
+        store_bytes(bytes + (b * 8 + 4 + s) * 64 + i, upper);
+      }
+  CodePanel made = p;
+  made.codes = bytes, made.spread = true, made.following = p.codes + p.blocks * 256;
+  return made;
 }
 
 // NaN if any number is not finite. The bits of magnitudes are in their order.
@@ -286,18 +318,30 @@ inline void round_block(int8_t* integers, const float* x, float scale) { round_s
 inline float largest_of_block(const float* x) { return largest_of(x, 32); }
 #endif
 
-// The sum of 16 integers.
-inline int32_t sum_of_half(const int8_t* integers) {
+// The sum of `n` integers, 16 or 32, and what sums of their products with codes begin with (code_lanes.h).
+struct InputSum {
+  int32_t sum, start;
+};
+
 #if defined(__AVX2__)
-  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(integers));
-  const __m128i sums = _mm_sad_epu8(_mm_xor_si128(bytes, _mm_set1_epi8(-128)), _mm_setzero_si128());
-  return _mm_cvtsi128_si32(sums) + _mm_extract_epi32(sums, 2) - 16 * 128;
-#else
-  int32_t sum = 0;
-  for (size_t i = 0; i < 16; ++i) sum += integers[i];
-  return sum;
-#endif
+inline InputSum input_sum(const int8_t* integers, size_t n, int32_t surplus) {
+  const auto pairs = [&](size_t i) {
+    return _mm_maddubs_epi16(_mm_set1_epi8(1), _mm_loadu_si128(reinterpret_cast<const __m128i*>(integers + i)));
+  };
+  __m128i sums = n == 32 ? _mm_add_epi16(pairs(0), pairs(16)) : pairs(0);
+  sums = _mm_add_epi16(sums, _mm_shuffle_epi32(sums, 0x4E));
+  sums = _mm_add_epi16(sums, _mm_shuffle_epi32(sums, 0xB1));
+  const int32_t sum = _mm_cvtsi128_si32(_mm_madd_epi16(sums, _mm_set1_epi16(1)));
+  if (!kPairs) return {sum, -surplus * sum};
+  return {sum, _mm_cvtsi128_si32(_mm_sub_epi16(_mm_setzero_si128(), _mm_slli_epi16(sums, 3)))};
 }
+#else
+inline InputSum input_sum(const int8_t* integers, size_t n, int32_t surplus) {
+  int32_t sum = 0;
+  for (size_t i = 0; i < n; ++i) sum += integers[i];
+  return {sum, -surplus * sum};
+}
+#endif
 
 void round(int8_t* integers, float* scales, Correction* corrections, size_t rows, const float* x, size_t n,
            size_t blocks, const Rounding& rounding) {
@@ -316,12 +360,11 @@ void round(int8_t* integers, float* scales, Correction* corrections, size_t rows
       for (size_t i = 0; i < 32; ++i) block[i] = 0;
       if (scale == scale) round_some(block, x + begin, count, divisor);
     }
-    const int32_t sums[2] = {sum_of_half(block), sum_of_half(block + 16)};
-    const size_t parts = rounding.halves ? 2 : 1;
+    const size_t parts = rounding.halves ? 2 : 1, inputs = 32 / parts;
     for (size_t part = 0; part < parts; ++part) {
-      const int32_t sum = rounding.halves ? sums[part] : sums[0] + sums[1];
-      if (rounding.surplus) corrections[b * rows * parts + part].start = -rounding.surplus * sum;
-      else corrections[b * rows * parts + part].sum = scale * static_cast<float>(sum);
+      const InputSum found = input_sum(block + part * inputs, inputs, rounding.surplus);
+      if (rounding.surplus) corrections[b * rows * parts + part].start = found.start;
+      else corrections[b * rows * parts + part].sum = scale * static_cast<float>(found.sum);
     }
   }
 }
@@ -332,6 +375,7 @@ void fill_code_products(CodeProducts& table) {
   table.unpack = unpack;
   table.multiply = multiply;
   table.multiply_rounded = multiply_rounded;
+  table.spread = spread;
   table.rows_of_tile = rows_of_tile;
   table.round = round;
 }

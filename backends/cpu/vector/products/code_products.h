@@ -19,11 +19,13 @@ struct CodePanel {
   size_t blocks;                   // of 32 inputs
   size_t group;                    // inputs: 16, or a multiple of 32
   const uint8_t* steps = nullptr;  // [16]: what codes of 4 bits stand for, as integers + 128, where `values` are such
+  bool spread = false;             // codes of 4 bits in bytes of their own, `codes` as of 8 bits (CodeProducts::spread)
+  const uint8_t* following = nullptr;  // of a panel that is spread: the codes of the next one
 };
 
 // What a product corrects by the sums of its inputs, for each block of 32 or, where a group has 16 inputs, each half of
-// one: an integer that its sum of products begins with (what unsigned codes have too much), or a number that a minimum
-// is multiplied with.
+// one: what its sum of products begins with, as the instruction set keeps sums (what unsigned codes have too much), or a
+// number that a minimum is multiplied with.
 union Correction {
   int32_t start;
   float sum;
@@ -36,6 +38,7 @@ struct RoundedInputs {
   const float* scales;            // [blocks, rows]
   const Correction* corrections;  // [blocks, rows, 1 or 2]
   size_t blocks;
+  bool by_row = false;  // -128 is among the integers (Rounding)
 };
 
 // How a row of inputs becomes integers.
@@ -54,6 +57,9 @@ struct CodeProducts {
   void (*multiply)(float* y, const float* x, size_t x_stride, const float* numbers, size_t m, size_t depth);
   // y [m, 16] of integers; panels without values, or with their steps. Likewise.
   void (*multiply_rounded)(float* y, const RoundedInputs& x, const CodePanel& panel, size_t m);
+  // For many rows: the panel of 4 bits with each code in a byte of its own, [blocks, 8, 16, 4], or what `steps` say that
+  // it stands for. `bytes` are the caller's, blocks 512 of them.
+  CodePanel (*spread)(uint8_t* bytes, const CodePanel& panel);
   // Rows of the next tile of inputs, of which `left` are left.
   size_t (*rows_of_tile)(size_t left);
   // Integers round(x / scale) of a row of n numbers, n up to blocks 32, from the place of its first block on in a tile
