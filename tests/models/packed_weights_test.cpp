@@ -27,21 +27,25 @@ std::vector<float> wave(int64_t count, double phase) {
   return values;
 }
 
-// Codes that are looked up.
+// Codes from `lowest` on, `count` of them, or all that there are.
 class Listed : public BlockMatrix {
  public:
-  explicit Listed(BlockLayout layout) : BlockMatrix(std::move(layout)) {}
+  explicit Listed(BlockLayout layout, int64_t lowest = 0, int64_t count = 0)
+      : BlockMatrix(std::move(layout)), lowest_(lowest), count_(count > 0 ? count : 1 << this->layout().bits) {}
   void read_row(int64_t row, uint8_t* codes, float* scales, float*) const override {
     for (int64_t k = 0; k < layout().depth; ++k)
-      codes[k] = static_cast<uint8_t>((7 * k + 3 * row) % (layout().bits == 4 ? 16 : 256));
+      codes[k] = static_cast<uint8_t>(lowest_ + (7 * k + 3 * row) % count_);
     for (int64_t g = 0; g < layout().groups(); ++g) scales[g] = 0.1f * static_cast<float>(g + 1 + row % 3);
   }
+
+ private:
+  int64_t lowest_, count_;
 };
 
 struct PackedCase {
   int bits;
   int64_t rows, depth, group;
-  enum Kind { kPlain, kMinima, kValues, kSteps, kHalves } kind;
+  enum Kind { kPlain, kMinima, kValues, kSteps, kHalves, kOfFiveBits, kOfSixBits } kind;
 };
 
 std::shared_ptr<const BlockMatrix> matrix_of(const PackedCase& c, const std::vector<float>& numbers) {
@@ -49,6 +53,8 @@ std::shared_ptr<const BlockMatrix> matrix_of(const PackedCase& c, const std::vec
     return rounded_matrix(numbers.data(), c.rows, c.depth,
                           {.bits = c.bits, .group = c.group, .symmetric = c.kind == PackedCase::kPlain});
   BlockLayout layout{.rows = c.rows, .depth = c.depth, .bits = c.bits, .group = c.group};
+  if (c.kind == PackedCase::kOfFiveBits) return std::make_shared<Listed>(std::move(layout), 112, 32);
+  if (c.kind == PackedCase::kOfSixBits) return std::make_shared<Listed>(std::move(layout), 96, 64);
   layout.values = wave(c.bits == 4 ? 16 : 256, 5);
   if (c.kind == PackedCase::kSteps)  // IQ4_NL
     layout.values = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
@@ -135,7 +141,12 @@ INSTANTIATE_TEST_SUITE_P(
                     PackedCase{8, 20, 100, 0, PackedCase::kPlain}, PackedCase{8, 3, 130, 0, PackedCase::kMinima},
                     PackedCase{8, 40, 96, 16, PackedCase::kMinima}, PackedCase{8, 21, 70, 32, PackedCase::kValues},
                     PackedCase{4, 37, 96, 32, PackedCase::kSteps}, PackedCase{4, 33, 72, 16, PackedCase::kHalves},
-                    PackedCase{4, 18, 128, 32, PackedCase::kHalves}, PackedCase{4, 16, 80, 64, PackedCase::kSteps}));
+                    PackedCase{4, 18, 128, 32, PackedCase::kHalves}, PackedCase{4, 16, 80, 64, PackedCase::kSteps},
+                    PackedCase{8, 48, 96, 32, PackedCase::kOfFiveBits},
+                    PackedCase{8, 33, 160, 64, PackedCase::kOfFiveBits},
+                    PackedCase{8, 48, 96, 16, PackedCase::kOfSixBits},
+                    PackedCase{8, 18, 72, 16, PackedCase::kOfSixBits},
+                    PackedCase{8, 32, 96, 32, PackedCase::kOfSixBits}));
 
 // Inputs that 8 bits hold as they are: codes that stand for integers or halves lose nothing, and the loader takes them.
 TEST(PackedProducts, OfTablesOfIntegersAreExact) {
@@ -198,6 +209,48 @@ TEST(PackedProducts, DoNotSaturate) {
       const double expected = sign * static_cast<double>(depth) * (bits == 4 ? -1 : 1);
       EXPECT_NEAR(quantized_matmul(x, packed).to_vector<double>()[0], expected, 1e-3 * static_cast<double>(depth));
     }
+  }
+}
+
+// Codes of five and six bits at their ends, and one that is not of them, beside the largest inputs: kernels may keep
+// such sums in 16 bits.
+TEST(PackedProducts, OfCodesOfFewBitsAreExact) {
+  struct Range {
+    int64_t group;
+    int lowest, highest;
+  };
+  const int64_t rows = 16, depth = 256;
+  for (const auto& [group, lowest, highest] :
+       {Range{16, 96, 159}, Range{16, 95, 159}, Range{16, 96, 160}, Range{32, 112, 143}, Range{32, 111, 143},
+        Range{32, 112, 144}, Range{64, 112, 143}, Range{32, 96, 159}, Range{16, 0, 255}}) {
+    CodedMatrix matrix({.rows = rows, .depth = depth, .bits = 8, .group = group});
+    std::fill(matrix.scales.begin(), matrix.scales.end(), 1.0f);
+    // Each row against one of the signs of the inputs, and against none.
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t k = 0; k < depth; ++k) {
+        const bool high = row < 2 ? row == 1 : row % 2 == (k >> (row / 2 % 4)) % 2;
+        matrix.codes[static_cast<size_t>(row * depth + k)] = static_cast<uint8_t>(high ? highest : lowest);
+      }
+    PackedMatrix packed = *packed_matrix(matrix);
+    for (const char* activations : {"int8", "int16", "int8_token"})
+      for (const int64_t m : {1, 4, 7, 8, 33}) {
+        // Ties of tokens go to -128 and 127.
+        const bool by_token = std::string_view(activations) == "int8_token";
+        const float largest = by_token ? 127.5f : 127.0f, least = by_token ? -128.0f : -127.0f;
+        std::vector<float> x(static_cast<size_t>(m * depth)), expected(static_cast<size_t>(m * rows));
+        for (int64_t i = 0; i < m; ++i)
+          for (int64_t k = 0; k < depth; ++k) {
+            const bool minus = i % 6 < 2 ? i % 6 == 0 : (k >> (i % 6 - 2)) % 2 != 0;
+            x[static_cast<size_t>(i * depth + k)] = minus ? -largest : largest;
+            for (int64_t row = 0; row < rows; ++row)
+              expected[static_cast<size_t>(i * rows + row)] +=
+                  (minus ? least : 127.0f) *
+                  static_cast<float>(matrix.codes[static_cast<size_t>(row * depth + k)] - 128);
+          }
+        packed.activations = activations;
+        EXPECT_EQ(quantized_matmul(Tensor::from(x, {m, depth}), packed).to_vector<float>(), expected)
+            << group << " " << lowest << " " << highest << " " << m << activations;
+      }
   }
 }
 

@@ -22,6 +22,16 @@ namespace {
 
 constexpr int64_t kRowsTogether = 64;
 
+// Brings the line of a number that is written soon, without other cores' copies of it. Written out, since for x86 in
+// general compilers make a prefetch for reading of it, although all processors since 2014 have this one.
+inline void fetch_to_write(const std::byte* at) {
+#if defined(__x86_64__)
+  __asm__("prefetchw %0" : : "m"(*at));
+#else
+  __builtin_prefetch(at, 1);
+#endif
+}
+
 std::string_view activations_of(const Node& node) {
   const transom_node& source = node.source();
   for (size_t i = 0; i < source.attributes_count; ++i)
@@ -125,7 +135,7 @@ struct CodePlan : CodeLayout {
         for (int64_t row = 0; row < m; row += together) {
           const int64_t count = std::min(together, m - row);
           // The lines that sums are stored to come while they are computed.
-          for (int64_t i = 0; i < count; ++i) __builtin_prefetch(target(arguments, row + i, index), 1);
+          for (int64_t i = 0; i < count; ++i) fetch_to_write(target(arguments, row + i, index));
           if (integral) {
             const int64_t first = row * pieces;
             const RoundedInputs some{inputs.integers + first * blocks * kInputs, inputs.scales + first * blocks,

@@ -125,14 +125,34 @@ inline float fold(const float* x) {
   }
 }
 
-inline float horizontal(Vector x) {
+#if defined(__AVX2__)
+inline __m128 four_sums(Vector x) {
 #if defined(__AVX512F__)
-  return _mm512_reduce_add_ps(reinterpret_cast<__m512>(x));
+  const auto all = reinterpret_cast<__m512>(x);
+  const __m256 half = _mm512_castps512_ps256(all) + _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(all), 1));
 #else
-  float parts[kWidth];
-  *reinterpret_cast<Vector*>(parts) = x;
-  return fold<kWidth>(parts);
+  const auto half = reinterpret_cast<__m256>(x);
 #endif
+  return _mm256_castps256_ps128(half) + _mm256_extractf128_ps(half, 1);
+}
+#endif
+
+// The sums of the elements of S vectors, by halves.
+template <size_t S>
+inline void sums_of_elements(float* sums, const Vector (&x)[S]) {
+#if defined(__AVX2__)
+  if constexpr (S == 4) {  // together they take a third of the instructions
+    const __m128 a = four_sums(x[0]), b = four_sums(x[1]), c = four_sums(x[2]), d = four_sums(x[3]);
+    const __m128 ab = _mm_movelh_ps(a, b) + _mm_movehl_ps(b, a), cd = _mm_movelh_ps(c, d) + _mm_movehl_ps(d, c);
+    _mm_storeu_ps(sums, _mm_shuffle_ps(ab, cd, 0x88) + _mm_shuffle_ps(ab, cd, 0xDD));
+    return;
+  }
+#endif
+  for (size_t s = 0; s < S; ++s) {
+    float parts[kWidth];
+    *reinterpret_cast<Vector*>(parts) = x[s];
+    sums[s] = fold<kWidth>(parts);
+  }
 }
 
 template <typename Stored, size_t R, size_t S>
@@ -153,13 +173,11 @@ void score_block(float* scores, size_t scores_row, const float* q, const typenam
   }
   TRANSOM_UNROLL
   for (size_t r = 0; r < R; ++r) {
-    TRANSOM_UNROLL
-    for (size_t s = 0; s < S; ++s) {
-      float total = horizontal(sums[r][s]);
+    float* totals = scores + r * scores_row;
+    sums_of_elements(totals, sums[r]);
+    for (size_t s = 0; i < depth && s < S; ++s)
       for (size_t j = i; j < depth; ++j)
-        total = add_product(q[r * depth + j], Stored::value(k[s * key_step + j]), total);
-      scores[r * scores_row + s] = total;
-    }
+        totals[s] = add_product(q[r * depth + j], Stored::value(k[s * key_step + j]), totals[s]);
   }
 }
 
