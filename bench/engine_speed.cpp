@@ -2,7 +2,7 @@
 // The engine beside generate(): a prompt, one sequence, and many sequences at once.
 //   engine_speed MODEL [--dtype float32|bfloat16] [--activations float32|int8] [--prompt 512] [--tokens 32] [--clients
 //   8]
-//     [--prompts_each 4] [--step_milliseconds 30]
+//     [--prompts_each 4] [--step_milliseconds 30] [--cache_dtype auto]
 // Each case runs twice; the first run compiles and packs, the second is printed.
 #include <fmt/format.h>
 
@@ -20,7 +20,7 @@ namespace transom {
 namespace {
 
 struct Options {
-  std::string model, dtype = "float32", activations = "float32";
+  std::string model, dtype = "float32", activations = "float32", cache_dtype = "auto";
   int64_t prompt = 512, tokens = 32, clients = 8, prompts_each = 4, step_milliseconds = 30;
 };
 
@@ -31,6 +31,7 @@ Options parse(int count, char** words) {
     const auto next = [&]() -> std::string { return i + 1 < count ? words[++i] : ""; };
     if (word == "--dtype") options.dtype = next();
     else if (word == "--activations") options.activations = next();
+    else if (word == "--cache_dtype") options.cache_dtype = next();
     else if (word == "--prompts_each") options.prompts_each = std::atoll(next().c_str());
     else if (word == "--step_milliseconds") options.step_milliseconds = std::atoll(next().c_str());
     else if (word == "--prompt") options.prompt = std::atoll(next().c_str());
@@ -42,7 +43,7 @@ Options parse(int count, char** words) {
       options.prompts_each < 1)
     fail(ErrorKind::kUsage,
          "expected: engine_speed MODEL [--dtype D] [--activations A] [--prompt N] [--tokens N] [--clients N] "
-         "[--prompts_each N] [--step_milliseconds N], numbers above 0");
+         "[--prompts_each N] [--step_milliseconds N] [--cache_dtype D], numbers above 0");
   return options;
 }
 
@@ -87,7 +88,8 @@ void run(Engine& engine, int64_t clients, int64_t prompt, int64_t tokens) {
 
 // Clients that each ask again as soon as they are answered, as those of a server do: what their tokens wait for.
 void run_clients(const Model& model, const Options& options, int64_t prompt) {
-  Engine engine(model, {.step_seconds = static_cast<double>(options.step_milliseconds) * 1e-3,
+  Engine engine(model, {.cache_dtype = options.cache_dtype,
+                        .step_seconds = static_cast<double>(options.step_milliseconds) * 1e-3,
                         .max_model_length = prompt + options.tokens,
                         .prefix_caching = false});
   std::map<uint64_t, double> last;             // when a request got its last token
@@ -137,7 +139,9 @@ int bench(int count, char** words) {
       Model::from_pretrained(options.model, {.dtype = options.dtype, .activations = options.activations});
   generate_once(*model, options.prompt, 1);
   generate_once(*model, 1, options.tokens);
-  Engine engine(*model, {.max_model_length = options.prompt + options.tokens, .prefix_caching = false});
+  Engine engine(*model, {.cache_dtype = options.cache_dtype,
+                         .max_model_length = options.prompt + options.tokens,
+                         .prefix_caching = false});
   run(engine, 1, options.prompt, 1);
   run(engine, 1, 1, options.tokens);
   run(engine, options.clients, 1, options.tokens);

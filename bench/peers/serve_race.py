@@ -106,9 +106,11 @@ def start(who, file, options, milliseconds=None):
     if who != PEER:
         command = [options.transom, "serve", f"model={file}", "--port", str(port), "--log", "none", "--max_sequences",
                    str(most)]
-        # As llama.cpp, which rounds what it multiplies with a weight to the weight's type.
+        # As llama.cpp, which rounds what it multiplies with a weight to the weight's type, and whose cache is of f16.
         if file.name.endswith("-bf16.gguf"):
             command += ["--dtype", "bfloat16"]
+        else:
+            command += ["--kv_cache_dtype", "float16"]
         if milliseconds is not None:
             command += ["--step_milliseconds", str(milliseconds)]
     else:

@@ -127,14 +127,14 @@ TEST(BatchInvariance, DotGeneralReadsAWeightEitherWayRound) {
 struct Paged {
   int64_t H = 4, G = 2, d = 20, e = 12, size = 4, window = 0;
   double cap = 0;
-  transom_dtype dtype = TRANSOM_FLOAT32;
+  transom_dtype dtype = TRANSOM_FLOAT32, kept = TRANSOM_FLOAT32;  // of queries, of the blocks
   Tensor k, v;
   std::vector<std::vector<double>> texts = {{7, 2, 9, 4, 11}, {1, 0, 3, 5, 6}};  // their blocks
 
   Paged() = default;
   void fill() {
-    k = numbers(dtype, {12, size, G, d}, -1, 1, 5);
-    v = numbers(dtype, {12, size, G, e}, -1, 1, 6);
+    k = numbers(kept, {12, size, G, d}, -1, 1, 5);
+    v = numbers(kept, {12, size, G, e}, -1, 1, 6);
   }
   Tensor run(const Tensor& q, const std::vector<int>& of, const std::vector<double>& lengths) const {
     const auto n = static_cast<int64_t>(of.size());
@@ -178,11 +178,14 @@ TEST(BatchInvariance, AttentionToBlocksReadsWhatARowHas) {
   of.push_back(0), lengths.push_back(1);
   of.push_back(1), lengths.push_back(20);
   const auto n = static_cast<int64_t>(of.size());
-  for (const transom_dtype dtype : {TRANSOM_FLOAT32, TRANSOM_BFLOAT16, TRANSOM_FLOAT16})
+  for (const auto& [dtype, kept] :
+       {std::pair{TRANSOM_FLOAT32, TRANSOM_FLOAT32}, std::pair{TRANSOM_BFLOAT16, TRANSOM_BFLOAT16},
+        std::pair{TRANSOM_FLOAT16, TRANSOM_FLOAT16}, std::pair{TRANSOM_FLOAT32, TRANSOM_FLOAT16},
+        std::pair{TRANSOM_FLOAT32, TRANSOM_BFLOAT16}, std::pair{TRANSOM_BFLOAT16, TRANSOM_FLOAT32}})
     for (const int64_t window : {0, 5})
       for (const double cap : {0.0, 0.5}) {
         Paged paged;
-        paged.dtype = dtype, paged.window = window, paged.cap = cap;
+        paged.dtype = dtype, paged.kept = kept, paged.window = window, paged.cap = cap;
         paged.fill();
         const Tensor q = numbers(dtype, {n, 1, 4, 20}, -1, 1, 7);
         const Tensor all = paged.run(q, of, lengths);
@@ -191,10 +194,11 @@ TEST(BatchInvariance, AttentionToBlocksReadsWhatARowHas) {
           for (int64_t h = 0; h < 4; ++h)
             for (const int64_t c : {0, 11})
               EXPECT_NEAR(all.values[static_cast<size_t>((row * 4 + h) * 12 + c)],
-                          paged.expected(q, row, of[i], static_cast<int64_t>(lengths[i]), h, c), 10 * tolerance(dtype));
+                          paged.expected(q, row, of[i], static_cast<int64_t>(lengths[i]), h, c), 10 * tolerance(dtype))
+                  << dtype << " beside " << kept;
           EXPECT_EQ(paged.run(rows_between(q, row, row + 1), {of[i]}, {lengths[i]}).values,
                     rows_between(all, row, row + 1).values)
-              << dtype << " window " << window << " row " << row;
+              << dtype << " beside " << kept << " window " << window << " row " << row;
         }
       }
 }

@@ -22,7 +22,7 @@ struct PagedPlan {
   int64_t rows, H, G, d, e, size, blocks, M;
   int64_t window;
   float scale, cap;
-  transom_dtype dtype, table, lengths;
+  transom_dtype dtype, kept, table, lengths;  // of queries and the result; of the blocks
   RowStorage storage;
 
   explicit PagedPlan(const Node& node)
@@ -38,14 +38,15 @@ struct PagedPlan {
         scale(static_cast<float>(node.number("scale"))),
         cap(static_cast<float>(node.number("soft_cap"))),
         dtype(node.input(0).dtype),
+        kept(node.input(1).dtype),
         table(node.input(3).dtype),
         lengths(node.input(4).dtype),
-        storage(dtype == TRANSOM_FLOAT32    ? kStoredF32
-                : dtype == TRANSOM_BFLOAT16 ? kStoredBF16
-                                            : kStoredF16) {}
+        storage(kept == TRANSOM_FLOAT32    ? kStoredF32
+                : kept == TRANSOM_BFLOAT16 ? kStoredBF16
+                                           : kStoredF16) {}
 
   int64_t group() const { return H / G; }
-  size_t element() const { return element_size(dtype); }
+  size_t element() const { return element_size(kept); }
 };
 
 int64_t index_at(transom_dtype dtype, const std::byte* indices, int64_t i) {
@@ -117,7 +118,7 @@ struct PagedAttention {
       for (int64_t i = 0; i < count; ++i) {
         const auto at = static_cast<size_t>(((together.row + i) * plan.H + (g + h) * shared) * d);
         float* to = q + (h * rows + i * shared) * d;
-        if (plan.storage == kStoredF32) std::copy_n(arguments.input<float>(0) + at, shared * d, to);
+        if (plan.dtype == TRANSOM_FLOAT32) std::copy_n(arguments.input<float>(0) + at, shared * d, to);
         else
           load_function(plan.dtype)(to, arguments.inputs[0] + at * 2, nullptr, nullptr,
                                     static_cast<size_t>(shared * d));
@@ -180,7 +181,7 @@ struct PagedAttention {
         const int64_t i = row / shared, query = row % shared;
         const auto at = size(((together.row + i) * plan.H + (g + h) * shared + query) * e);
         const float* own = y + (h * rows + row) * padded;
-        if (plan.storage == kStoredF32) std::copy_n(own, e, arguments.output<float>() + at);
+        if (plan.dtype == TRANSOM_FLOAT32) std::copy_n(own, e, arguments.output<float>() + at);
         else store_function(plan.dtype)(arguments.outputs[0] + at * 2, own, nullptr, nullptr, size(e));
       }
   }
@@ -206,8 +207,9 @@ bool claims_single_queries(std::span<const transom_value> inputs, std::span<cons
   if (inputs.size() != 5 || inputs[0].shape[1] != 1) return false;
   for (const transom_value& input : inputs)
     if (std::count(input.shape, input.shape + input.rank, 0)) return false;
-  const auto dtype = static_cast<transom_dtype>(inputs[0].dtype);
-  return dtype == TRANSOM_FLOAT32 || is_half(dtype);
+  for (const size_t i : {0, 1})
+    if (inputs[i].dtype != TRANSOM_FLOAT32 && !is_half(static_cast<transom_dtype>(inputs[i].dtype))) return false;
+  return true;
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ class PagedText {
   PagedText(const Work& work, int64_t first, int64_t rows, const Operand& partial)
       : node_(work.node),
         q_(node_.input(0)),
+        k_(node_.input(1)),
         v_(node_.input(2)),
         H_(q_.shape.at(2)),
         G_(node_.input(1).shape.at(node_.input(1).rank() - 2)),
@@ -45,8 +46,8 @@ class PagedText {
     chunks_ = chunks_of(node_);
     together_ = std::min<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(H_ / G_))), kMostTogether);
     qs_ = text.address(work.inputs.at(0), storage_type(q_.dtype));
-    ks_ = text.address(work.inputs.at(1), storage_type(q_.dtype));
-    vs_ = text.address(work.inputs.at(2), storage_type(q_.dtype));
+    ks_ = text.address(work.inputs.at(1), storage_type(k_.dtype));
+    vs_ = text.address(work.inputs.at(2), storage_type(v_.dtype));
     table_ = text.address(work.inputs.at(3), storage_type(node_.input(3).dtype));
     lengths_ = text.address(work.inputs.at(4), storage_type(node_.input(4).dtype));
     partial_ = text.address(partial, "float");
@@ -84,7 +85,7 @@ class PagedText {
   }
 
   const Node& node_;
-  const Type &q_, &v_;
+  const Type &q_, &k_, &v_;
   const int64_t H_, G_, d_, e_, window_, rows_;
   int64_t chunks_, together_;
   KernelText text;
@@ -105,18 +106,18 @@ void PagedText::write_scores() {
     text.line("UNROLL for (int r = 0; r < {}; ++r) score[r] = fma(queries[r * {} + {}], x, score[r]); }}", together_,
               d_, at);
   };
-  const int64_t lanes = 16 / size_of(storage_type(q_.dtype));
+  const int64_t lanes = 16 / size_of(storage_type(k_.dtype));
   if (d_ % lanes == 0) {
-    const std::string type = text.vector_type(storage_type(q_.dtype), lanes);
+    const std::string type = text.vector_type(storage_type(k_.dtype), lanes);
     text.line("if (((u64)({}) & 15) == 0) {{", ks_);
     text.line("for (int c = 0; c < {0}; c += {1}) {{\nconst {2} got = VECTOR({2}, {3} + from + c);", d_, lanes, type,
               ks_);
     text.line("UNROLL for (int l = 0; l < {}; ++l)", lanes);
-    add(load(text, q_.dtype, "got.at", "l"), "c + l");
+    add(load(text, k_.dtype, "got.at", "l"), "c + l");
     text.line("}}\n}} else");
   }
   text.line("for (int c = 0; c < {}; ++c)", d_);
-  add(load(text, q_.dtype, ks_, "from + c"), "c");
+  add(load(text, k_.dtype, ks_, "from + c"), "c");
   text.line("}}");
 }
 
@@ -227,7 +228,8 @@ void lower_paged_attention(Emitter& emitter, const Work& work) {
 
 bool claims_paged_attention(const Facts& facts, std::span<const transom_value> inputs,
                             const plugin::Attributes& attributes) {
-  if (!claims_floats(facts, inputs, attributes) || inputs.size() != 5 || inputs[0].dtype == TRANSOM_FLOAT64)
+  if (!claims_floats(facts, inputs, attributes) || inputs.size() != 5 || inputs[0].dtype == TRANSOM_FLOAT64 ||
+      inputs[1].dtype == TRANSOM_FLOAT64)
     return false;
   const int64_t head = inputs[0].shape[3], width = inputs[2].shape[inputs[2].rank - 1];
   return facts.group_memory >= kPagedMemory && head > 0 && head <= kLargestHead && width > 0 && width <= kLargestHead &&

@@ -30,13 +30,16 @@ Tensor logits_of(const GenerativeModel& model, const Tensor& ids, const Tensor& 
 
 }  // namespace
 
-std::vector<KeyValueShape> key_value_shapes(const GenerativeModel& model) {
+std::vector<KeyValueShape> key_value_shapes(const GenerativeModel& model, const std::string& cache_dtype) {
   const NoGradient inference;
   PagedCache cache;
   const Tensor one = zeros({1, 1}, DType::kInt64);
   logits_of(model, one, one, 1, cache);
   if (cache.shapes().empty()) fail(ErrorKind::kUnsupported, "{} keeps no keys", model.architecture());
-  return cache.shapes();
+  std::vector<KeyValueShape> shapes = cache.shapes();
+  if (cache_dtype != "auto")
+    for (KeyValueShape& shape : shapes) shape.dtype = parse_dtype(cache_dtype);
+  return shapes;
 }
 
 PagedProgram::PagedProgram(const GenerativeModel& model, std::vector<KeyValueShape> shapes, int64_t blocks,
@@ -47,7 +50,10 @@ PagedProgram::PagedProgram(const GenerativeModel& model, std::vector<KeyValueSha
       block_size_(block_size),
       most_(most),
       evaluator_(EvaluatorScope::current()) {
-  tell({.kind = EngineCommand::Kind::kMake, .blocks = blocks, .block_size = block_size});
+  tell({.kind = EngineCommand::Kind::kMake,
+        .blocks = blocks,
+        .block_size = block_size,
+        .cache_dtype = shapes_.front().dtype});
   make_pools();
 }
 

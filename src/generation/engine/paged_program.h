@@ -15,8 +15,9 @@
 
 namespace transom {
 
-// What the layers of the model keep of a token. Throws kUnsupported for a model whose attention cannot be paged.
-std::vector<KeyValueShape> key_value_shapes(const GenerativeModel& model);
+// What the layers of the model keep of a token, in the type EngineOptions::cache_dtype. Throws kUnsupported for a model
+// whose attention cannot be paged.
+std::vector<KeyValueShape> key_value_shapes(const GenerativeModel& model, const std::string& cache_dtype = "auto");
 
 struct PagedPass {
   std::vector<int64_t> ids, positions, slots;  // [N]

@@ -356,7 +356,7 @@ std::unique_ptr<Runner> make_paged(const GenerativeModel& model, const EngineOpt
   if (model.cache_expires_at() > 0 && length >= model.cache_expires_at()) return nullptr;
   std::vector<KeyValueShape> shapes;
   try {
-    shapes = key_value_shapes(model);
+    shapes = key_value_shapes(model, options.cache_dtype);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kUnsupported && error.kind() != ErrorKind::kInput) throw;
     return nullptr;

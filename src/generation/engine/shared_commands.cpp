@@ -65,6 +65,7 @@ std::string bytes_of(const EngineCommand& command) {
   writer.number(static_cast<int64_t>(command.kind));
   writer.number(command.blocks);
   writer.number(command.block_size);
+  writer.number(static_cast<int64_t>(command.cache_dtype));
   const PagedPass& pass = command.pass;
   writer.list(pass.ids);
   writer.list(pass.positions);
@@ -87,6 +88,11 @@ EngineCommand command_of(const std::string& bytes) {
   command.kind = static_cast<EngineCommand::Kind>(kind);
   command.blocks = reader.number();
   command.block_size = reader.number();
+  const int64_t dtype = reader.number();
+  if (dtype != static_cast<int64_t>(DType::kFloat32) && dtype != static_cast<int64_t>(DType::kFloat16) &&
+      dtype != static_cast<int64_t>(DType::kBFloat16))
+    CommandReader::refuse();
+  command.cache_dtype = static_cast<DType>(dtype);
   PagedPass& pass = command.pass;
   pass.ids = reader.list<int64_t>();
   pass.positions = reader.list<int64_t>();
@@ -112,8 +118,8 @@ void follow_engine(const Model& model, Evaluator& evaluator) {
     const EngineCommand command = command_of(evaluator.from_leader(""));
     if (command.kind == EngineCommand::Kind::kEnd) return;
     if (command.kind == EngineCommand::Kind::kMake) {
-      program = std::make_unique<PagedProgram>(*writer, key_value_shapes(*writer), command.blocks, command.block_size,
-                                               command.blocks);
+      program = std::make_unique<PagedProgram>(*writer, key_value_shapes(*writer, std::string(name_of(command.cache_dtype))),
+                                               command.blocks, command.block_size, command.blocks);
       continue;
     }
     if (!program) CommandReader::refuse();

@@ -16,6 +16,7 @@ struct EngineCommand {
   enum class Kind { kMake, kRun, kGrow, kCopy, kEnd };
   Kind kind = Kind::kEnd;
   int64_t blocks = 0, block_size = 0;                   // of kMake; blocks of kGrow
+  DType cache_dtype = DType::kFloat32;                  // of kMake
   PagedPass pass = {};                                  // of kRun
   std::vector<std::pair<int32_t, int32_t>> pairs = {};  // of kCopy
 };

@@ -54,7 +54,8 @@ const Operation kPagedAttention = {
         "(q [B, T, H, d], k_blocks [N, size, G, d], v_blocks [N, size, G, e], block_table [B, M], lengths [B]): "
         "attention of the last T of lengths[b] tokens to those before them and to themselves -> [B, T, H, e]. Token s "
         "of row b stands in block block_table[b, s / size]. `scale`, `sliding_window` and `soft_cap` as in attention. "
-        "With `block_size` the blocks lie one behind the other, [N size, G, d] and [N size, G, e].",
+        "With `block_size` the blocks lie one behind the other, [N size, G, d] and [N size, G, e]. Blocks may be of "
+        "another floating-point type than q, which the result has.",
     .category = Category::kAttention,
     .autocast = AutocastClass::kLow,
     .flops = flops_of_pages,
@@ -64,10 +65,11 @@ const Operation kPagedAttention = {
       const int64_t size = in.attributes.get_int(kBlockSize, 0);
       check(in, size >= 0, "expected a block_size above 0, found {}", size);
       for (size_t i = 0; i < 3; ++i)
-        check(in, in.rank(i) == (i > 0 && size > 0 ? 3 : 4) && in.dtype(i) == in.dtype(0),
-              "expected q, k_blocks and v_blocks of four axes (with block_size, the blocks of three) and one type, "
-              "found {}",
+        check(in, in.rank(i) == (i > 0 && size > 0 ? 3 : 4),
+              "expected q, k_blocks and v_blocks of four axes (with block_size, the blocks of three), found {}",
               in.inputs[i]);
+      expect_floating(in, 1);
+      check(in, in.dtype(1) == in.dtype(2), "expected blocks of one type, found {} and {}", in.inputs[1], in.inputs[2]);
       const Shape& q = in.shape(0);
       check(in, size == 0 || (in.shape(1)[0] % size == 0 && in.shape(2)[0] == in.shape(1)[0]),
             "k_blocks of {} and v_blocks of {} are no blocks of {}", in.shape(1), in.shape(2), size);
@@ -87,8 +89,10 @@ const Operation kPagedAttention = {
     .decompose = [](std::span<const Tensor> in, const Attributes& attributes) -> std::vector<Tensor> {
       const Tensor &q = in[0], &block_table = in[3];
       const int64_t size = attributes.get_int(kBlockSize, 0);
-      const Tensor k = gathered(reshape(in[1], in_blocks(in[1].shape(), size)), block_table);
-      const Tensor v = gathered(reshape(in[2], in_blocks(in[2].shape(), size)), block_table);
+      const auto rows = [&](const Tensor& blocks) {
+        return cast(gathered(reshape(blocks, in_blocks(blocks.shape(), size)), block_table), q.dtype());
+      };
+      const Tensor k = rows(in[1]), v = rows(in[2]);
       const Tensor bias = bias_of(in[4], q.dim(1), k.dim(1), attributes.get_int("sliding_window"));
       return {make_tensor(op::attention, {q, k, v, bias},
                           {{"scale", attributes.get_float("scale")},
@@ -100,19 +104,21 @@ const Operation kPagedAttention = {
     },
     .samples = []() -> std::vector<Sample> {
       std::vector<Sample> samples;
-      const auto add = [&](DType dtype, Shape q, Shape k, int64_t e, int64_t blocks, int64_t window, double soft_cap) {
+      const auto add = [&](DType dtype, DType kept, Shape q, Shape k, int64_t e, int64_t blocks, int64_t window,
+                           double soft_cap) {
         const Shape v = {k[0], k[1], k[2], e};
-        samples.push_back(
-            {{{dtype, q}, {dtype, k}, {dtype, v}, {DType::kInt64, {q[0], blocks}}, {DType::kInt32, {q[0]}}},
-             {{"scale", 0.5}, {"sliding_window", window}, {"soft_cap", soft_cap}},
-             -1,
-             1,
-             k[0]});
+        samples.push_back({{{dtype, q}, {kept, k}, {kept, v}, {DType::kInt64, {q[0], blocks}}, {DType::kInt32, {q[0]}}},
+                           {{"scale", 0.5}, {"sliding_window", window}, {"soft_cap", soft_cap}},
+                           -1,
+                           1,
+                           k[0]});
       };
-      for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-        add(dtype, {2, 1, 4, 3}, {9, 4, 2, 3}, 2, 3, 0, 0);
-        add(dtype, {3, 5, 2, 2}, {12, 4, 2, 2}, 2, 4, 0, 0);
-        add(dtype, {2, 3, 2, 2}, {8, 3, 1, 2}, 3, 3, 2, 2.0);
+      for (const auto& [dtype, kept] :
+           {std::pair{DType::kFloat32, DType::kFloat32}, std::pair{DType::kBFloat16, DType::kBFloat16},
+            std::pair{DType::kFloat32, DType::kFloat16}}) {
+        add(dtype, kept, {2, 1, 4, 3}, {9, 4, 2, 3}, 2, 3, 0, 0);
+        add(dtype, kept, {3, 5, 2, 2}, {12, 4, 2, 2}, 2, 4, 0, 0);
+        add(dtype, kept, {2, 3, 2, 2}, {8, 3, 1, 2}, 3, 3, 2, 2.0);
       }
       return samples;
     }};
@@ -124,7 +130,9 @@ const RegisterOperations kRegisteredPagedAttention{&kPagedAttention};
 Tensor paged_attention(const Tensor& q, const Tensor& k_rows, const Tensor& v_rows, int64_t block_size,
                        const Tensor& block_table, const Tensor& lengths, const AttentionOptions& options) {
   if (!options.causal) fail("{}paged_attention: expected causal attention", scope_prefix());
-  return make_tensor(kPagedAttention, autocast_inputs(kPagedAttention, {q, k_rows, v_rows, block_table, lengths}),
+  // The cache stays as it is kept: a cast would read all of it.
+  const Tensor queries = autocast_inputs(kPagedAttention, {q})[0];
+  return make_tensor(kPagedAttention, {queries, k_rows, v_rows, block_table, lengths},
                      {{"scale", options.scale},
                       {"sliding_window", options.sliding_window},
                       {"soft_cap", options.soft_cap},

@@ -46,6 +46,7 @@ struct ServeOptions {
   int64_t max_model_length = 0;                       // tokens; 0: what the model takes
   double step_milliseconds = 30;                      // EngineOptions::step_seconds
   int64_t max_batched_tokens = 512, max_sequences = 256, cache_bytes = 0;  // of the generation engine
+  std::string kv_cache_dtype = "auto";                                     // EngineOptions::cache_dtype
   std::string assistant_model;                                             // whose drafts the models verify; "": none
   int64_t num_assistant_tokens = 5;                                        // of a draft
   uint64_t body_limit = 8 << 20, media_body_limit = 25 << 20;              // bytes

@@ -21,6 +21,7 @@ GenerationWorker::GenerationWorker(GenerationModel model, std::unique_ptr<Model>
       max_waiting_(options.max_waiting) {
   EngineOptions engine{.tokenizer = &model_.tokenizer};
   engine.cache_bytes = options.cache_bytes;
+  engine.cache_dtype = options.kv_cache_dtype;
   engine.max_batched_tokens = options.max_batched_tokens;
   engine.step_seconds = options.step_milliseconds / 1e3;
   engine.max_sequences = options.max_sequences;

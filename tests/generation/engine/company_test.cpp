@@ -109,8 +109,8 @@ std::vector<EngineRequest> random_requests(int count, std::mt19937& random) {
 }
 
 // Requests one after the other, a token at a time.
-Answers alone(const Model& model, const std::vector<EngineRequest>& requests) {
-  Engine engine(model, {.prefix_caching = false});
+Answers alone(const Model& model, const std::vector<EngineRequest>& requests, const char* cache_dtype) {
+  Engine engine(model, {.cache_dtype = cache_dtype, .prefix_caching = false});
   Answers answers;
   for (EngineRequest request : requests) {
     request.prompt_lookup_num_tokens = 0;
@@ -152,6 +152,7 @@ struct Case {
   int requests;
   const char* dtype = "float32";
   const char* quantization = "none";
+  const char* cache_dtype = "auto";
 };
 
 class Company : public testing::TestWithParam<Case> {};
@@ -161,11 +162,12 @@ TEST_P(Company, DoesNotShowInTheBits) {
       Model::from_config(GetParam().config, {.dtype = GetParam().dtype, .quantization = GetParam().quantization});
   std::mt19937 random(17);
   const std::vector<EngineRequest> requests = random_requests(GetParam().requests, random);
-  const Answers lonely = alone(*model, requests);
+  const Answers lonely = alone(*model, requests, GetParam().cache_dtype);
   for (const auto& [key, answer] : lonely) ASSERT_TRUE(answer.finish) << key.first;
   const int64_t token_bytes = GetParam().token_bytes;
   const auto same = [&](const char* what, EngineOptions options, auto&& check) {
     options.max_waiting = 100000;
+    options.cache_dtype = GetParam().cache_dtype;
     EngineStatistics statistics;
     const Answers answers = together(*model, requests, options, random, &statistics);
     ASSERT_EQ(answers.size(), lonely.size()) << what;
@@ -199,6 +201,7 @@ INSTANTIATE_TEST_SUITE_P(Models, Company,
                                          Case{"SlidingWindow", kMistral, 160, 40}, Case{"Experts", kMixtral, 384, 40},
                                          Case{"Bfloat16", kLlamaModel, 160, 40, "bfloat16"},
                                          Case{"Float16", kGpt2, 288, 40, "float16"},
+                                         Case{"CacheOfFloat16", kLlamaModel, 160, 40, "float32", "none", "float16"},
                                          Case{"Int8", kLlamaModel, 320, 40, "float32", "int8"},
                                          Case{"Int8Channel", kLlamaModel, 320, 40, "float32", "int8_channel"}),
                          [](const auto& info) { return std::string(info.param.name); });

@@ -384,6 +384,37 @@ TEST_F(OnGpt2, RefusesWhatCanNeverRun) {
   EXPECT_EQ(engine.statistics().waiting, 0);
 }
 
+TEST_F(OnGpt2, ACacheOf16BitsHoldsTwiceAsMuch) {
+  const int64_t bytes = int64_t{1} << 20;
+  Engine wide(*model, {.cache_bytes = bytes}), half(*model, {.cache_bytes = bytes, .cache_dtype = "float16"});
+  Engine same(*model, {.cache_bytes = bytes, .cache_dtype = "float32"});
+  std::vector<TokenIds> texts;
+  std::vector<std::vector<float>> scores;
+  for (Engine* engine : {&wide, &half, &same}) {
+    EngineRequest request{.prompt = {3, 1, 4, 1, 5}, .logprobs = 0};
+    request.config.max_new_tokens = 6, request.config.eos_token_id = {};
+    engine->add(request);
+    texts.emplace_back(), scores.emplace_back();
+    while (engine->step())
+      for (const EngineEvent& event : engine->take())
+        for (size_t i = 0; i < event.tokens.size(); ++i) {
+          texts.back().push_back(event.tokens[i]);
+          scores.back().push_back(event.logprobs[i].logprob);
+        }
+  }
+  EXPECT_EQ(half.statistics().blocks, 2 * wide.statistics().blocks);
+  ASSERT_EQ(scores[0].size(), 6u);
+  EXPECT_EQ(scores[2], scores[0]);
+  EXPECT_NE(scores[1], scores[0]) << "keys and values lose digits";
+  for (size_t i = 0; i < 6; ++i) EXPECT_NEAR(scores[1][i], scores[0][i], 2e-2);
+  try {
+    Engine(*model, {.cache_dtype = "int3"});
+    ADD_FAILURE() << "expected a refusal";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "cache_dtype: expected auto, float32, float16 or bfloat16, found 'int3'");
+  }
+}
+
 TEST_F(OnGpt2, TheQueueIsBounded) {
   Engine small(*model, {.max_sequences = 1, .max_waiting = 2});
   small.add(request_of({1}, R"({"max_new_tokens": 2})"));
