@@ -14,10 +14,16 @@ constexpr size_t kRegisters = 16;
 
 // ---- products with panels
 
+// What a block brings into the caches for later: numbers that are `depth` further on in its panels and, behind their
+// end, those of panels that are `panels` further on; nothing where both are 0.
+struct Fetch {
+  size_t depth = 0, panels = 0;
+};
+
 // M rows with P panels, whose numbers of one k lie `k_step` behind those of the k before; the sums stay in registers.
 template <typename Stored, size_t M, size_t P>
 void product_block(float* c, size_t c_row, const float* a, size_t a_row, const typename Stored::Number* b,
-                   size_t panel_step, size_t k_step, size_t depth, bool add) {
+                   size_t panel_step, size_t k_step, size_t depth, bool add, Fetch fetch = {}) {
   Vector sums[M][P];
   TRANSOM_UNROLL
   for (size_t m = 0; m < M; ++m) {
@@ -25,15 +31,14 @@ void product_block(float* c, size_t c_row, const float* a, size_t a_row, const t
     for (size_t p = 0; p < P; ++p)
       sums[m][p] = add ? *reinterpret_cast<const Vector*>(c + m * c_row + p * kWidth) : Vector{};
   }
-  // Panels are as many streams, of which the processor alone fetches too little. Numbers of 16 bits come here for few
-  // rows alone, which are done with them soon.
-  constexpr size_t kNumber = sizeof(typename Stored::Number), kAhead = 1024 / kNumber;
-  constexpr size_t kOfLine = 64 / (kWidth * kNumber);
-  const bool fetches = kNumber == 2 && k_step == kWidth;
+  constexpr size_t kOfLine = 64 / (kWidth * sizeof(typename Stored::Number));
+  const bool fetches = fetch.depth + fetch.panels > 0;
+  const size_t turn = depth > fetch.depth ? depth - fetch.depth : 0;
   for (size_t k = 0; k < depth; ++k) {
     if (fetches && k % kOfLine == 0) {
+      const auto* from = k < turn ? b + (k + fetch.depth) * kWidth : b + fetch.panels * panel_step + (k - turn) * kWidth;
       TRANSOM_UNROLL
-      for (size_t p = 0; p < P; ++p) __builtin_prefetch(b + p * panel_step + k * kWidth + kAhead);
+      for (size_t p = 0; p < P; ++p) __builtin_prefetch(from + p * panel_step);
     }
     Vector right[P];
     TRANSOM_UNROLL
@@ -55,50 +60,64 @@ void product_block(float* c, size_t c_row, const float* a, size_t a_row, const t
 // As many panels at once as leave enough sums to hide the latency of an addition, and no more than there are registers.
 template <typename Stored, size_t M, size_t P>
 void rows_of_products(float* c, size_t c_row, const float* a, size_t a_row, const typename Stored::Number* b,
-                      size_t panel_step, size_t panels, size_t depth, bool add) {
+                      size_t panel_step, size_t panels, size_t depth, bool add, Fetch fetch) {
+  if (fetch.depth > 0) fetch.panels = P;
   size_t p = 0;
   for (; p + P <= panels; p += P)
-    product_block<Stored, M, P>(c + p * kWidth, c_row, a, a_row, b + p * panel_step, panel_step, kWidth, depth, add);
-  for (; p < panels; ++p)
-    product_block<Stored, M, 1>(c + p * kWidth, c_row, a, a_row, b + p * panel_step, panel_step, kWidth, depth, add);
+    product_block<Stored, M, P>(c + p * kWidth, c_row, a, a_row, b + p * panel_step, panel_step, kWidth, depth, add,
+                                fetch);
+  if constexpr (P > 1)
+    if (p < panels)
+      rows_of_products<Stored, M, P == 3 ? 2 : 1>(c + p * kWidth, c_row, a, a_row, b + p * panel_step, panel_step,
+                                                  panels - p, depth, add, fetch);
 }
 
 template <typename Stored>
 void multiply(float* c, size_t c_row, const float* a, size_t a_row, const void* panels_of_b, size_t panel_step,
               size_t m, size_t panels, size_t depth, bool add) {
-  auto* b = static_cast<const typename Stored::Number*>(panels_of_b);
-  constexpr size_t kFew = kRegisters == 32 ? 4 : 2;
+  using Number = typename Stored::Number;
+  auto* b = static_cast<const Number*>(panels_of_b);
+  constexpr bool kMany = kRegisters == 32, kHalf = sizeof(Number) == 2;
   // Numbers of 16 bits are widened for each block anew: the more rows it has, the less that takes.
-  constexpr size_t kMost = kRegisters == 32 && sizeof(typename Stored::Number) == 2 ? 8 : 6;
+  constexpr size_t kMost = kMany && kHalf ? 8 : 6;
+  // Panels are as many streams, of which the processor alone fetches too little. Numbers of 16 bits come here for few
+  // rows alone, which are done with them soon. The first block of rows fetches what it reads next, the others find it in
+  // the second cache and fetch the panels that come after these.
+  constexpr size_t kAhead = 4096 / (kWidth * sizeof(Number));
+  Fetch fetch = kHalf ? Fetch{.depth = kAhead} : Fetch{};
   while (m > 0) {
     // Blocks of much the same size: of a row or two that are left over, sums are too few to hide the latency.
     const size_t blocks = (m + kMost - 1) / kMost, rows = (m + blocks - 1) / blocks;
+    const auto block = [&]<size_t M, size_t P>() {
+      rows_of_products<Stored, M, P>(c, c_row, a, a_row, b, panel_step, panels, depth, add, fetch);
+    };
     switch (rows) {
       case 1:
-        rows_of_products<Stored, 1, 8>(c, c_row, a, a_row, b, panel_step, panels, depth, add);
+        block.template operator()<1, 8>();
         break;
       case 2:
-        rows_of_products<Stored, 2, 4>(c, c_row, a, a_row, b, panel_step, panels, depth, add);
+        block.template operator()<2, 4>();
         break;
       case 3:
-        rows_of_products<Stored, 3, kFew>(c, c_row, a, a_row, b, panel_step, panels, depth, add);
+        block.template operator()<3, kMany ? 4 : 3>();
         break;
       case 4:
-        rows_of_products<Stored, 4, kFew>(c, c_row, a, a_row, b, panel_step, panels, depth, add);
+        block.template operator()<4, kMany ? 4 : 3>();
         break;
       case 5:
-        rows_of_products<Stored, 5, kFew>(c, c_row, a, a_row, b, panel_step, panels, depth, add);
+        block.template operator()<5, kMany ? 4 : 2>();
         break;
       case 6:
-        rows_of_products<Stored, 6, kFew>(c, c_row, a, a_row, b, panel_step, panels, depth, add);
+        block.template operator()<6, kMany ? 4 : 2>();
         break;
       default:
         if constexpr (kMost == 8) {
-          if (rows == 7) rows_of_products<Stored, 7, 2>(c, c_row, a, a_row, b, panel_step, panels, depth, add);
-          else rows_of_products<Stored, 8, 2>(c, c_row, a, a_row, b, panel_step, panels, depth, add);
+          if (rows == 7) block.template operator()<7, 2>();
+          else block.template operator()<8, 2>();
         }
     }
     c += rows * c_row, a += rows * a_row, m -= rows;
+    if (kHalf) fetch = {.panels = panels};
   }
 }
 
