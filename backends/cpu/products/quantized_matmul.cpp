@@ -24,7 +24,7 @@ constexpr int64_t kRowsTogether = 64;
 
 // Brings the line of a number that is written soon, without other cores' copies of it. Written out, since for x86 in
 // general compilers make a prefetch for reading of it, although all processors since 2014 have this one.
-inline void fetch_to_write(const std::byte* at) {
+inline void fetch_to_write(const float* at) {
 #if defined(__x86_64__)
   __asm__("prefetchw %0" : : "m"(*at));
 #else
@@ -134,13 +134,17 @@ struct CodePlan : CodeLayout {
         if (!integral) kernels.unpack(numbers, codes);
         for (int64_t row = 0; row < m; row += together) {
           const int64_t count = std::min(together, m - row);
-          // The lines that sums are stored to come while they are computed.
-          for (int64_t i = 0; i < count; ++i) fetch_to_write(target(arguments, row + i, index));
+          // Sums of f32 go where they belong at once, a tile of rows at a time, and their lines come meanwhile.
+          const bool direct = integral && pieces == 1 && dtype == TRANSOM_FLOAT32 && (index + 1) * kLanes <= n;
+          auto* to = direct ? reinterpret_cast<float*>(target(arguments, row, index)) : y;
+          const int64_t to_row = direct ? n : kLanes;
+          for (int64_t i = 0; direct && i < count; ++i) fetch_to_write(to + i * n);
           if (integral) {
             const int64_t first = row * pieces;
             const RoundedInputs some{inputs.integers + first * blocks * kInputs, inputs.scales + first * blocks,
                                      inputs.corrections + first * blocks * corrections(), inputs.blocks, by_row};
-            kernels.multiply_rounded(y, some, codes, static_cast<size_t>(count * pieces));
+            kernels.multiply_rounded(to, static_cast<size_t>(to_row), some, codes,
+                                     static_cast<size_t>(count * pieces));
             if (pieces == 2)
               for (int64_t i = 0; i < count; ++i)
                 for (int64_t j = 0; j < kLanes; ++j)
@@ -149,7 +153,7 @@ struct CodePlan : CodeLayout {
             kernels.multiply(y, x + row * k, static_cast<size_t>(k), numbers, static_cast<size_t>(count),
                              static_cast<size_t>(k));
           }
-          store(arguments, y, row, count, index);
+          if (!direct || bias) store(arguments, to, to_row, row, count, index);
         }
       }
     });
@@ -229,7 +233,8 @@ struct CodePlan : CodeLayout {
     return arguments.outputs[0] + static_cast<size_t>(row * n + index * kLanes) * element_size(dtype);
   }
 
-  void store(const Arguments& arguments, float* y, int64_t row, int64_t count, int64_t index) const {
+  // Rows of sums, y_row apart, with the bias; they may be where they belong.
+  void store(const Arguments& arguments, float* y, int64_t y_row, int64_t row, int64_t count, int64_t index) const {
     const int64_t first = index * kLanes, width = std::min(kLanes, n - first);
     float added[kLanes] = {};
     const size_t place = 3u + minima + values;
@@ -237,7 +242,7 @@ struct CodePlan : CodeLayout {
     else if (bias)
       load_function(dtype)(added, arguments.inputs[place] + first * 2, nullptr, nullptr, static_cast<size_t>(width));
     for (int64_t i = 0; i < count; ++i)
-      store_sums(y + i * kLanes, bias ? added : nullptr, width, dtype, target(arguments, row + i, index));
+      store_sums(y + i * y_row, bias ? added : nullptr, width, dtype, target(arguments, row + i, index));
   }
 };
 

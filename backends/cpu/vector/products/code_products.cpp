@@ -77,7 +77,7 @@ constexpr size_t kAhead = 8192;  // bytes of codes
 
 // A tile of M rows of inputs, the first of them `row`, with P parts of a panel at a time.
 template <typename Sums, int kBits, bool kSmallGroups, bool kMinima, bool kTable, size_t M, size_t P>
-void rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t row) {
+void rounded_rows(float* y, size_t y_row, const RoundedInputs& x, const CodePanel& p, size_t row) {
   constexpr size_t kSteps = kBits == 8 ? 8 : 4, kCorrections = kSmallGroups ? 2 : 1;
   const size_t per_group = p.group / 32;
   for (size_t part = 0; part < kParts; part += P) {
@@ -159,7 +159,7 @@ void rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t r
     TRANSOM_UNROLL
     for (size_t m = 0; m < M; ++m) {
       TRANSOM_UNROLL
-      for (size_t i = 0; i < P; ++i) store_floats(y + m * kLaneCount + (part + i) * kWidth, totals[m][i]);
+      for (size_t i = 0; i < P; ++i) store_floats(y + m * y_row + (part + i) * kWidth, totals[m][i]);
     }
   }
 }
@@ -173,14 +173,14 @@ size_t rows_of_tile(size_t left) {
 }
 
 template <typename Sums, int kBits, bool kSmallGroups, bool kMinima, bool kTable = false>
-void all_rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t m) {
+void all_rounded_rows(float* y, size_t y_row, const RoundedInputs& x, const CodePanel& p, size_t m) {
   size_t i = 0;
   const auto rows = [&]<size_t M>() {
     // Both halves of a line of codes together, where sums have registers (totals may be in memory): one is computed
     // with while the next line comes, and both take four inputs that are loaded once.
     constexpr size_t kTogether = kParts == 2 && M * Sums::kRegisters <= 4 ? 2 : 1;
     for (; i + M <= m; i += M)
-      rounded_rows<Sums, kBits, kSmallGroups, kMinima, kTable, M, kTogether>(y + i * kLaneCount, x, p, i);
+      rounded_rows<Sums, kBits, kSmallGroups, kMinima, kTable, M, kTogether>(y + i * y_row, y_row, x, p, i);
   };
   if constexpr (kMostRows == 8) rows.template operator()<8>();
   rows.template operator()<4>();
@@ -202,36 +202,36 @@ bool are_within(const CodePanel& p, uint8_t lowest, uint8_t count) {
 
 // Bytes of few bits, as codes of five and six bits are, take half the work. Looking for them pays for a few rows.
 template <bool kSmallGroups>
-bool multiply_narrow(float* y, const RoundedInputs& x, const CodePanel& p, size_t m) {
+bool multiply_narrow(float* y, size_t y_row, const RoundedInputs& x, const CodePanel& p, size_t m) {
   typedef NarrowSums<kSmallGroups ? 16 : 32> Sums;
   if (m < 4 || x.by_row || !are_within(p, Sums::kLowest, Sums::kCount)) return false;
-  all_rounded_rows<Sums, 8, kSmallGroups, false>(y, x, p, m);
+  all_rounded_rows<Sums, 8, kSmallGroups, false>(y, y_row, x, p, m);
   return true;
 }
 #else
 template <bool kSmallGroups>
-bool multiply_narrow(float*, const RoundedInputs&, const CodePanel&, size_t) {
+bool multiply_narrow(float*, size_t, const RoundedInputs&, const CodePanel&, size_t) {
   return false;
 }
 #endif
 
 template <bool kSmallGroups>
-void multiply_groups(float* y, const RoundedInputs& x, const CodePanel& p, size_t m) {
+void multiply_groups(float* y, size_t y_row, const RoundedInputs& x, const CodePanel& p, size_t m) {
   if (p.spread && !p.steps) {
-    if (p.minima) return all_rounded_rows<NibbleSums, 8, kSmallGroups, true>(y, x, p, m);
-    return all_rounded_rows<NibbleSums, 8, kSmallGroups, false>(y, x, p, m);
+    if (p.minima) return all_rounded_rows<NibbleSums, 8, kSmallGroups, true>(y, y_row, x, p, m);
+    return all_rounded_rows<NibbleSums, 8, kSmallGroups, false>(y, y_row, x, p, m);
   }
   if (p.bits == 4 && !p.spread) {
-    if (p.steps) return all_rounded_rows<ByteSums, 4, kSmallGroups, false, true>(y, x, p, m);
-    if (p.minima) return all_rounded_rows<NibbleSums, 4, kSmallGroups, true>(y, x, p, m);
-    return all_rounded_rows<NibbleSums, 4, kSmallGroups, false>(y, x, p, m);
+    if (p.steps) return all_rounded_rows<ByteSums, 4, kSmallGroups, false, true>(y, y_row, x, p, m);
+    if (p.minima) return all_rounded_rows<NibbleSums, 4, kSmallGroups, true>(y, y_row, x, p, m);
+    return all_rounded_rows<NibbleSums, 4, kSmallGroups, false>(y, y_row, x, p, m);
   }
-  if (p.minima) return all_rounded_rows<ByteSums, 8, kSmallGroups, true>(y, x, p, m);
-  if (!multiply_narrow<kSmallGroups>(y, x, p, m)) all_rounded_rows<ByteSums, 8, kSmallGroups, false>(y, x, p, m);
+  if (p.minima) return all_rounded_rows<ByteSums, 8, kSmallGroups, true>(y, y_row, x, p, m);
+  if (!multiply_narrow<kSmallGroups>(y, y_row, x, p, m)) all_rounded_rows<ByteSums, 8, kSmallGroups, false>(y, y_row, x, p, m);
 }
 
-void multiply_rounded(float* y, const RoundedInputs& x, const CodePanel& p, size_t m) {
-  (p.group == 16 ? multiply_groups<true> : multiply_groups<false>)(y, x, p, m);
+void multiply_rounded(float* y, size_t y_row, const RoundedInputs& x, const CodePanel& p, size_t m) {
+  (p.group == 16 ? multiply_groups<true> : multiply_groups<false>)(y, y_row, x, p, m);
 }
 
 CodePanel spread(uint8_t* bytes, const CodePanel& p) {

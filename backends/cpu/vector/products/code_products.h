@@ -55,8 +55,8 @@ struct CodeProducts {
   void (*unpack)(float* numbers, const CodePanel& panel);
   // y [m, 16] = x [m, depth] numbers; a row's sums are in order of depth, whatever m is.
   void (*multiply)(float* y, const float* x, size_t x_stride, const float* numbers, size_t m, size_t depth);
-  // y [m, 16] of integers; panels without values, or with their steps. Likewise.
-  void (*multiply_rounded)(float* y, const RoundedInputs& x, const CodePanel& panel, size_t m);
+  // y [m, 16] of integers, whose rows are y_row apart; panels without values, or with their steps. Likewise.
+  void (*multiply_rounded)(float* y, size_t y_row, const RoundedInputs& x, const CodePanel& panel, size_t m);
   // For many rows: the panel of 4 bits with each code in a byte of its own, [blocks, 8, 16, 4], or what `steps` say that
   // it stands for. `bytes` are the caller's, blocks 512 of them.
   CodePanel (*spread)(uint8_t* bytes, const CodePanel& panel);
