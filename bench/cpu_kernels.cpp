@@ -99,12 +99,13 @@ transom_binding filled(size_t bytes, uint16_t pair) {
 struct FewRows {
   const char* type;  // as GGUF files call it
   int64_t bits;      // of a code; 16: bf16
+  int64_t group = 32;
 };
 
 void few_rows(const FewRows& weight, int64_t m, int64_t n, int64_t k, const char* where) {
   const std::string name = fmt::format("few rows {}x{}x{} {} {}", m, n, k, weight.type, where);
   if (!wanted(name)) return;
-  constexpr int64_t kGroup = 32, kLanes = 16;
+  constexpr int64_t kBlock = 32, kLanes = 16;
   constexpr uint16_t kHundredthF16 = 0x2120, kHundredthBF16 = 0x3C24;
   const auto size = [](int64_t elements, int64_t bits) { return static_cast<size_t>(elements * bits / 8); };
   Graph graph;
@@ -116,18 +117,19 @@ void few_rows(const FewRows& weight, int64_t m, int64_t n, int64_t k, const char
     inputs = {filled(size(m * k, 16), kHundredthBF16), filled(bytes, kHundredthBF16)};
   } else {
     const int x = graph.input(TRANSOM_FLOAT32, {m, k}),
-              codes = graph.input(TRANSOM_UINT8, {n / kLanes, k / kGroup, weight.bits, kLanes, 4}, true),
-              scales = graph.input(TRANSOM_FLOAT16, {n / kLanes, k / kGroup, kLanes}, true);
+              codes = graph.input(TRANSOM_UINT8, {n / kLanes, k / kBlock, weight.bits, kLanes, 4}, true),
+              scales = graph.input(TRANSOM_FLOAT16, {n / kLanes, k / weight.group, kLanes}, true);
     graph.output(graph.node("quantized_matmul", {x, codes, scales}, TRANSOM_FLOAT32, {m, n},
                             {{"bits", weight.bits},
                              {"rows", n},
                              {"depth", k},
-                             {"group", kGroup},
+                             {"group", weight.group},
                              {"minima", 0},
                              {"values", 0},
                              {"bias", 0},
                              {"activations", std::string("int8")}}));
-    const size_t scale_bytes = size(n * k / kGroup, 16);
+    const size_t scale_bytes = size(n * k / weight.group, 16);
+    // Codes of q6_K are 96 to 159.
     inputs = {filled(size(m * k, 32), kHundredthBF16), filled(bytes, 0x7A95), filled(scale_bytes, kHundredthF16)};
     bytes += scale_bytes;
   }
@@ -145,9 +147,9 @@ void few_rows(const FewRows& weight, int64_t m, int64_t n, int64_t k, const char
 
 void few_rows() {
   constexpr int64_t kDepth = 2048;
-  for (const FewRows& weight : {FewRows{"q4_0", 4}, FewRows{"q8_0", 8}, FewRows{"bf16", 16}})
+  for (const FewRows& weight : {FewRows{"q4_0", 4}, FewRows{"q8_0", 8}, FewRows{"q6_K", 8, 16}, FewRows{"bf16", 16}})
     for (const auto& [where, outputs] : {std::pair<const char*, int64_t>{"cache", 256}, {"memory", 65536}})
-      for (const int64_t rows : {1, 2, 4, 8}) few_rows(weight, rows, outputs, kDepth, where);
+      for (const int64_t rows : {1, 2, 4, 8, 32}) few_rows(weight, rows, outputs, kDepth, where);
 }
 
 void product(const char* what, transom_dtype dtype, Shape x_shape, Shape y_shape, Shape out,
