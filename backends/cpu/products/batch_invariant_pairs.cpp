@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "cpu/device/threads.h"
 #include "cpu/kernels/packed_weight.h"
 #include "cpu/kernels/scratch.h"
 #include "cpu/kernels/widening.h"
+#include "cpu/products/product_parts.h"
 #include "cpu/vector/products/pair_rows.h"
 
 namespace transom::cpu {
@@ -68,14 +68,11 @@ struct PairProduct {
     const auto* packed = reinterpret_cast<const uint16_t*>(weight.values.get());
     auto* shift = bias ? reinterpret_cast<float*>(arguments.scratch) : nullptr;
     if (bias) widen(TRANSOM_BFLOAT16, arguments.inputs[2], shift, n);
-    const int64_t row_chunks = (m + kRows - 1) / kRows, threads = static_cast<int64_t>(thread_count());
-    const int64_t work = width * k * std::min(m, kRows);
-    const int64_t parts = std::clamp<int64_t>(panels * work >> 17, 1, std::min(panels, threads == 1 ? 1 : 4 * threads));
-    parallel_for(static_cast<size_t>(parts * row_chunks), [&](size_t task) {
-      const int64_t part = static_cast<int64_t>(task) % parts, row = static_cast<int64_t>(task) / parts * kRows;
-      for (int64_t panel = panels * part / parts; panel < panels * (part + 1) / parts; ++panel)
-        multiply(a, packed, shift, arguments.outputs[0], row, std::min(kRows, m - row), panel);
-    });
+    for_parts_of_product(m, kRows, panels, width * k * std::min(m, kRows), 1 << 17,
+                         [&](int64_t row, int64_t begin, int64_t end) {
+                           for (int64_t panel = begin; panel < end; ++panel)
+                             multiply(a, packed, shift, arguments.outputs[0], row, std::min(kRows, m - row), panel);
+                         });
   }
 
   void multiply(const uint16_t* a, const uint16_t* packed, const float* shift, std::byte* c, int64_t row, int64_t rows,

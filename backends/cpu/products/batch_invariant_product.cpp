@@ -13,6 +13,7 @@
 #include "cpu/kernels/widening.h"
 #include "cpu/products/batch_invariant_pairs.h"
 #include "cpu/products/panel_packing.h"
+#include "cpu/products/product_parts.h"
 #include "cpu/vector/products/row_products.h"
 
 namespace transom::cpu {
@@ -132,8 +133,9 @@ struct InvariantProduct {
     const RowProducts& kernels = row_products();
     // The panels that are multiplied together stay in the first cache while the rows go by.
     const bool wide_registers = kernels.width == 16;
-    // More rows of 16 bits are few, too: they are widened twice in less time than stored and read.
-    const bool few = rows < kFewRows || (kept != kStoredF32 && rows <= (wide_registers ? 2 * kFewRows : kFewRows));
+    // Numbers of 16 bits are widened anew for each block of rows in less time than they are stored and read: by 256 bits
+    // however many rows there are, since that takes units that the products do not use.
+    const bool few = rows < kFewRows || (kept != kStoredF32 && (!wide_registers || rows <= 2 * kFewRows));
     const int64_t columns = (end - begin) * width, together = few ? 8 : wide_registers ? 4 : 2;
     const bool widens = kept != kStoredF32 && !few;
     const size_t number = kept == kStoredF32 ? 4 : 2;
@@ -170,18 +172,15 @@ struct InvariantProduct {
   }
 
   void run(const float* a, const std::byte* packed, RowStorage kept, const float* shift, std::byte* c) const {
-    const int64_t row_chunks = (m + kRows - 1) / kRows;
-    // Parts of columns for the threads: whole groups of panels, and enough of them that no thread waits long.
-    const int64_t groups = (panels + 7) / 8, threads = static_cast<int64_t>(thread_count());
-    const int64_t work = 8 * width * k * std::min(m, kRows);
-    const int64_t parts = std::clamp<int64_t>(groups * work >> 15, 1, std::min(groups, threads == 1 ? 1 : 4 * threads));
-    parallel_for(static_cast<size_t>(parts * row_chunks), [&](size_t task) {
-      const int64_t part = static_cast<int64_t>(task) % parts, row = static_cast<int64_t>(task) / parts * kRows;
-      const int64_t begin = groups * part / parts * 8, end = std::min(groups * (part + 1) / parts * 8, panels);
-      constexpr int64_t kColumns = 32;  // panels of a tile of sums
-      for (int64_t panel = begin; panel < end; panel += kColumns)
-        multiply(a, packed, kept, shift, c, row, std::min(kRows, m - row), panel, std::min(panel + kColumns, end));
-    });
+    constexpr int64_t kColumns = 32;  // panels of a tile of sums
+    const int64_t rows = std::min(m, kRows);
+    for_parts_of_product(m, kRows, (panels + 7) / 8, 8 * width * k * rows, 1 << 15,
+                         [&](int64_t row, int64_t begin, int64_t end) {
+                           const int64_t last = std::min(end * 8, panels);
+                           for (int64_t panel = begin * 8; panel < last; panel += kColumns)
+                             multiply(a, packed, kept, shift, c, row, std::min(kRows, m - row), panel,
+                                      std::min(panel + kColumns, last));
+                         });
   }
 };
 
