@@ -33,8 +33,7 @@ class Listed : public BlockMatrix {
   explicit Listed(BlockLayout layout, int64_t lowest = 0, int64_t count = 0)
       : BlockMatrix(std::move(layout)), lowest_(lowest), count_(count > 0 ? count : 1 << this->layout().bits) {}
   void read_row(int64_t row, uint8_t* codes, float* scales, float*) const override {
-    for (int64_t k = 0; k < layout().depth; ++k)
-      codes[k] = static_cast<uint8_t>(lowest_ + (7 * k + 3 * row) % count_);
+    for (int64_t k = 0; k < layout().depth; ++k) codes[k] = static_cast<uint8_t>(lowest_ + (7 * k + 3 * row) % count_);
     for (int64_t g = 0; g < layout().groups(); ++g) scales[g] = 0.1f * static_cast<float>(g + 1 + row % 3);
   }
 

@@ -133,8 +133,8 @@ struct InvariantProduct {
     const RowProducts& kernels = row_products();
     // The panels that are multiplied together stay in the first cache while the rows go by.
     const bool wide_registers = kernels.width == 16;
-    // Numbers of 16 bits are widened anew for each block of rows in less time than they are stored and read: by 256 bits
-    // however many rows there are, since that takes units that the products do not use.
+    // Numbers of 16 bits are widened anew for each block of rows in less time than they are stored and read: by 256
+    // bits however many rows there are, since that takes units that the products do not use.
     const bool few = rows < kFewRows || (kept != kStoredF32 && (!wide_registers || rows <= 2 * kFewRows));
     const int64_t columns = (end - begin) * width, together = few ? 8 : wide_registers ? 4 : 2;
     const bool widens = kept != kStoredF32 && !few;
@@ -174,13 +174,12 @@ struct InvariantProduct {
   void run(const float* a, const std::byte* packed, RowStorage kept, const float* shift, std::byte* c) const {
     constexpr int64_t kColumns = 32;  // panels of a tile of sums
     const int64_t rows = std::min(m, kRows);
-    for_parts_of_product(m, kRows, (panels + 7) / 8, 8 * width * k * rows, 1 << 15,
-                         [&](int64_t row, int64_t begin, int64_t end) {
-                           const int64_t last = std::min(end * 8, panels);
-                           for (int64_t panel = begin * 8; panel < last; panel += kColumns)
-                             multiply(a, packed, kept, shift, c, row, std::min(kRows, m - row), panel,
-                                      std::min(panel + kColumns, last));
-                         });
+    for_parts_of_product(
+        m, kRows, (panels + 7) / 8, 8 * width * k * rows, 1 << 15, [&](int64_t row, int64_t begin, int64_t end) {
+          const int64_t last = std::min(end * 8, panels);
+          for (int64_t panel = begin * 8; panel < last; panel += kColumns)
+            multiply(a, packed, kept, shift, c, row, std::min(kRows, m - row), panel, std::min(panel + kColumns, last));
+        });
   }
 };
 

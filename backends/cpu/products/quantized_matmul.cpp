@@ -143,8 +143,7 @@ struct CodePlan : CodeLayout {
             const int64_t first = row * pieces;
             const RoundedInputs some{inputs.integers + first * blocks * kInputs, inputs.scales + first * blocks,
                                      inputs.corrections + first * blocks * corrections(), inputs.blocks, by_row};
-            kernels.multiply_rounded(to, static_cast<size_t>(to_row), some, codes,
-                                     static_cast<size_t>(count * pieces));
+            kernels.multiply_rounded(to, static_cast<size_t>(to_row), some, codes, static_cast<size_t>(count * pieces));
             if (pieces == 2)
               for (int64_t i = 0; i < count; ++i)
                 for (int64_t j = 0; j < kLanes; ++j)

@@ -118,8 +118,9 @@ void follow_engine(const Model& model, Evaluator& evaluator) {
     const EngineCommand command = command_of(evaluator.from_leader(""));
     if (command.kind == EngineCommand::Kind::kEnd) return;
     if (command.kind == EngineCommand::Kind::kMake) {
-      program = std::make_unique<PagedProgram>(*writer, key_value_shapes(*writer, std::string(name_of(command.cache_dtype))),
-                                               command.blocks, command.block_size, command.blocks);
+      program =
+          std::make_unique<PagedProgram>(*writer, key_value_shapes(*writer, std::string(name_of(command.cache_dtype))),
+                                         command.blocks, command.block_size, command.blocks);
       continue;
     }
     if (!program) CommandReader::refuse();

@@ -23,8 +23,8 @@ TEST(EngineCommand, IsReadBack) {
   EngineCommand copy{.kind = EngineCommand::Kind::kCopy};
   copy.pairs = {{3, 4}, {5, 6}};
   EXPECT_EQ(command_of(bytes_of(copy)).pairs, copy.pairs);
-  const EngineCommand make = command_of(bytes_of(
-      {.kind = EngineCommand::Kind::kMake, .blocks = 9, .block_size = 16, .cache_dtype = DType::kFloat16}));
+  const EngineCommand make = command_of(
+      bytes_of({.kind = EngineCommand::Kind::kMake, .blocks = 9, .block_size = 16, .cache_dtype = DType::kFloat16}));
   EXPECT_EQ(make.cache_dtype, DType::kFloat16);
   EXPECT_EQ(make.blocks, 9);
   EXPECT_EQ(make.block_size, 16);

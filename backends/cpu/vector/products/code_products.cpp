@@ -227,7 +227,8 @@ void multiply_groups(float* y, size_t y_row, const RoundedInputs& x, const CodeP
     return all_rounded_rows<NibbleSums, 4, kSmallGroups, false>(y, y_row, x, p, m);
   }
   if (p.minima) return all_rounded_rows<ByteSums, 8, kSmallGroups, true>(y, y_row, x, p, m);
-  if (!multiply_narrow<kSmallGroups>(y, y_row, x, p, m)) all_rounded_rows<ByteSums, 8, kSmallGroups, false>(y, y_row, x, p, m);
+  if (!multiply_narrow<kSmallGroups>(y, y_row, x, p, m))
+    all_rounded_rows<ByteSums, 8, kSmallGroups, false>(y, y_row, x, p, m);
 }
 
 void multiply_rounded(float* y, size_t y_row, const RoundedInputs& x, const CodePanel& p, size_t m) {

@@ -24,8 +24,8 @@ struct CodePanel {
 };
 
 // What a product corrects by the sums of its inputs, for each block of 32 or, where a group has 16 inputs, each half of
-// one: what its sum of products begins with, as the instruction set keeps sums (what unsigned codes have too much), or a
-// number that a minimum is multiplied with.
+// one: what its sum of products begins with, as the instruction set keeps sums (what unsigned codes have too much), or
+// a number that a minimum is multiplied with.
 union Correction {
   int32_t start;
   float sum;
@@ -57,8 +57,8 @@ struct CodeProducts {
   void (*multiply)(float* y, const float* x, size_t x_stride, const float* numbers, size_t m, size_t depth);
   // y [m, 16] of integers, whose rows are y_row apart; panels without values, or with their steps. Likewise.
   void (*multiply_rounded)(float* y, size_t y_row, const RoundedInputs& x, const CodePanel& panel, size_t m);
-  // For many rows: the panel of 4 bits with each code in a byte of its own, [blocks, 8, 16, 4], or what `steps` say that
-  // it stands for. `bytes` are the caller's, blocks 512 of them.
+  // For many rows: the panel of 4 bits with each code in a byte of its own, [blocks, 8, 16, 4], or what `steps` say
+  // that it stands for. `bytes` are the caller's, blocks 512 of them.
   CodePanel (*spread)(uint8_t* bytes, const CodePanel& panel);
   // Rows of the next tile of inputs, of which `left` are left.
   size_t (*rows_of_tile)(size_t left);

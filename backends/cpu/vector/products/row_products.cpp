@@ -36,7 +36,8 @@ void product_block(float* c, size_t c_row, const float* a, size_t a_row, const t
   const size_t turn = depth > fetch.depth ? depth - fetch.depth : 0;
   for (size_t k = 0; k < depth; ++k) {
     if (fetches && k % kOfLine == 0) {
-      const auto* from = k < turn ? b + (k + fetch.depth) * kWidth : b + fetch.panels * panel_step + (k - turn) * kWidth;
+      const auto* from =
+          k < turn ? b + (k + fetch.depth) * kWidth : b + fetch.panels * panel_step + (k - turn) * kWidth;
       TRANSOM_UNROLL
       for (size_t p = 0; p < P; ++p) __builtin_prefetch(from + p * panel_step);
     }
@@ -81,8 +82,8 @@ void multiply(float* c, size_t c_row, const float* a, size_t a_row, const void* 
   // Numbers of 16 bits are widened for each block anew: the more rows it has, the less that takes.
   constexpr size_t kMost = kMany && kHalf ? 8 : 6;
   // Panels are as many streams, of which the processor alone fetches too little. Numbers of 16 bits come here for few
-  // rows alone, which are done with them soon. The first block of rows fetches what it reads next, the others find it in
-  // the second cache and fetch the panels that come after these.
+  // rows alone, which are done with them soon. The first block of rows fetches what it reads next, the others find it
+  // in the second cache and fetch the panels that come after these.
   constexpr size_t kAhead = 4096 / (kWidth * sizeof(Number));
   Fetch fetch = kHalf ? Fetch{.depth = kAhead} : Fetch{};
   while (m > 0) {
