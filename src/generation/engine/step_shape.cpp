@@ -25,7 +25,7 @@ int64_t rounded_scored(int64_t scored, int64_t tokens) {
 }
 
 int64_t rounded_blocks(int64_t blocks) {
-  int64_t rounded = 8;
+  int64_t rounded = 16;
   while (rounded < blocks) rounded *= 4;
   return rounded;
 }

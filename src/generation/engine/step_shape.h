@@ -14,7 +14,8 @@ int64_t floor_tokens(int64_t tokens);
 // Tokens whose scores are computed, of `tokens` that a step of rounded_tokens(tokens) has. All of them in a step
 // without prompts; beside a prompt a few rows more cost next to nothing, and powers of two leave few shapes.
 int64_t rounded_scored(int64_t scored, int64_t tokens);
-// Blocks of a text: a device reads those that are there, whatever the table has room for.
+// Blocks of a text: a device reads those that are there, whatever the table has room for. Each size that texts grow
+// through has programs of its own, so that there are few.
 int64_t rounded_blocks(int64_t blocks);
 
 }  // namespace transom
