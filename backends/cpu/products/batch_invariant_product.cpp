@@ -133,8 +133,8 @@ struct InvariantProduct {
     const RowProducts& kernels = row_products();
     // The panels that are multiplied together stay in the first cache while the rows go by.
     const bool wide_registers = kernels.width == 16;
-    // Numbers of 16 bits are widened anew for each block of rows in less time than they are stored and read: by 256
-    // bits however many rows there are, since that takes units that the products do not use.
+    // Numbers of 16 bits are widened anew for each block of rows in less time than they are stored and read. In
+    // registers of 256 bits that holds for any number of rows: widening takes units there that the products leave free.
     const bool few = rows < kFewRows || (kept != kStoredF32 && (!wide_registers || rows <= 2 * kFewRows));
     const int64_t columns = (end - begin) * width, together = few ? 8 : wide_registers ? 4 : 2;
     const bool widens = kept != kStoredF32 && !few;
