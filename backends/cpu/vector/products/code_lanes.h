@@ -206,10 +206,9 @@ inline void add_products(Ints& sums, Ints codes, const Quad* x) {
 // of which the upper one has 8 too much.
 #if defined(__AVX2__) && !defined(__AVX512VNNI__) && !defined(__AVXVNNI__)
 #define TRANSOM_PAIR_SUMS 1
-constexpr bool kPairs = true;
 // Sums are added to in the order that is written: else compilers make trees of all the products of a block, which live
 // in memory for want of registers.
-inline void add_pairs(Ints& sums, Ints codes, Ints x) {
+inline void add_codes(Ints& sums, Ints codes, Ints x) {
   sums = add16(sums, pairs_of(codes, x));
 #if defined(__AVX512BW__)
   __asm__("" : "+v"(sums));
@@ -217,6 +216,13 @@ inline void add_pairs(Ints& sums, Ints codes, Ints x) {
   __asm__("" : "+x"(sums));
 #endif
 }
+inline void add_codes(Ints& sums, Ints codes, const Quad* x) { add_codes(sums, codes, four(x)); }
+inline Ints total_of(Ints sums) { return sum_pairs(sums, 1); }
+#else
+#define TRANSOM_PAIR_SUMS 0
+inline void add_codes(Ints& sums, Ints codes, const Quad* x) { add_products(sums, codes, x); }
+inline Ints total_of(Ints sums) { return sums; }
+#endif
 
 struct NibbleSums {
   typedef Ints Codes;
@@ -224,10 +230,11 @@ struct NibbleSums {
   Ints sums;
   static Codes codes(Ints codes) { return codes; }
   void begin(Ints start) { sums = start; }
-  void add(Ints codes, const Quad* x) { add_pairs(sums, codes, four(x)); }
-  Ints total() const { return sum_pairs(sums, 1); }
+  void add(Ints codes, const Quad* x) { add_codes(sums, codes, x); }
+  Ints total() const { return total_of(sums); }
 };
 
+#if TRANSOM_PAIR_SUMS
 struct ByteSums {
   struct Codes {
     Ints lower, upper;
@@ -238,8 +245,8 @@ struct ByteSums {
   void begin(Ints start) { lower = all(0), upper = start; }
   void add(const Codes& codes, const Quad* quad) {
     const Ints x = four(quad);
-    add_pairs(lower, codes.lower, x);
-    add_pairs(upper, codes.upper, x);
+    add_codes(lower, codes.lower, x);
+    add_codes(upper, codes.upper, x);
   }
   Ints total() const { return plus(sum_pairs(lower, 1), sum_pairs(upper, 16)); }
 };
@@ -247,29 +254,13 @@ struct ByteSums {
 // Bytes of a few bits, kLowest to kLowest + kCount - 1, their number zero in the middle: of `kInputs` inputs, none of
 // them -128, sums of 16 bits hold them whole, kInputs / 2 times kCount / 2 times 127 = 32,512.
 template <size_t kInputs>
-struct NarrowSums {
+struct NarrowSums : NibbleSums {
   static constexpr uint8_t kCount = 1024 / kInputs, kLowest = 128 - kCount / 2;
-  typedef Ints Codes;
-  static constexpr size_t kRegisters = 1;
-  Ints sums;
   static Codes codes(Ints codes) { return subtract_bytes(codes, kLowest); }
   void begin(Ints start) { sums = shift_pairs(start, kInputs == 16 ? 2 : 1); }
-  void add(Ints codes, const Quad* x) { add_pairs(sums, codes, four(x)); }
-  Ints total() const { return sum_pairs(sums, 1); }
 };
 #else
-#define TRANSOM_PAIR_SUMS 0
-constexpr bool kPairs = false;
-struct ByteSums {
-  typedef Ints Codes;
-  static constexpr size_t kRegisters = 1;
-  Ints sums;
-  static Codes codes(Ints codes) { return codes; }
-  void begin(Ints start) { sums = start; }
-  void add(Ints codes, const Quad* x) { add_products(sums, codes, x); }
-  Ints total() const { return sums; }
-};
-typedef ByteSums NibbleSums;
+typedef NibbleSums ByteSums;
 #endif
 
 }  // namespace

@@ -217,15 +217,15 @@ bool multiply_narrow(float*, size_t, const RoundedInputs&, const CodePanel&, siz
 
 template <bool kSmallGroups>
 void multiply_groups(float* y, size_t y_row, const RoundedInputs& x, const CodePanel& p, size_t m) {
-  if (p.spread && !p.steps) {
-    if (p.minima) return all_rounded_rows<NibbleSums, 8, kSmallGroups, true>(y, y_row, x, p, m);
-    return all_rounded_rows<NibbleSums, 8, kSmallGroups, false>(y, y_row, x, p, m);
+  const bool spread = p.following != nullptr;
+  if (p.bits == 4 && !p.steps) {
+    const auto nibbles = [&]<int kBits>() {
+      if (p.minima) all_rounded_rows<NibbleSums, kBits, kSmallGroups, true>(y, y_row, x, p, m);
+      else all_rounded_rows<NibbleSums, kBits, kSmallGroups, false>(y, y_row, x, p, m);
+    };
+    return spread ? nibbles.template operator()<8>() : nibbles.template operator()<4>();
   }
-  if (p.bits == 4 && !p.spread) {
-    if (p.steps) return all_rounded_rows<ByteSums, 4, kSmallGroups, false, true>(y, y_row, x, p, m);
-    if (p.minima) return all_rounded_rows<NibbleSums, 4, kSmallGroups, true>(y, y_row, x, p, m);
-    return all_rounded_rows<NibbleSums, 4, kSmallGroups, false>(y, y_row, x, p, m);
-  }
+  if (p.bits == 4 && !spread) return all_rounded_rows<ByteSums, 4, kSmallGroups, false, true>(y, y_row, x, p, m);
   if (p.minima) return all_rounded_rows<ByteSums, 8, kSmallGroups, true>(y, y_row, x, p, m);
   if (!multiply_narrow<kSmallGroups>(y, y_row, x, p, m))
     all_rounded_rows<ByteSums, 8, kSmallGroups, false>(y, y_row, x, p, m);
@@ -249,7 +249,7 @@ CodePanel spread(uint8_t* bytes, const CodePanel& p) {
         store_bytes(bytes + (b * 8 + 4 + s) * 64 + i, upper);
       }
   CodePanel made = p;
-  made.codes = bytes, made.spread = true, made.following = p.codes + p.blocks * 256;
+  made.codes = bytes, made.following = p.codes + p.blocks * 256;
   return made;
 }
 
@@ -325,7 +325,7 @@ struct InputSum {
 };
 
 #if defined(__AVX2__)
-inline InputSum input_sum(const int8_t* integers, size_t n, int32_t surplus) {
+inline InputSum input_sum(const int8_t* integers, size_t n, [[maybe_unused]] int32_t surplus) {
   const auto pairs = [&](size_t i) {
     return _mm_maddubs_epi16(_mm_set1_epi8(1), _mm_loadu_si128(reinterpret_cast<const __m128i*>(integers + i)));
   };
@@ -333,11 +333,14 @@ inline InputSum input_sum(const int8_t* integers, size_t n, int32_t surplus) {
   sums = _mm_add_epi16(sums, _mm_shuffle_epi32(sums, 0x4E));
   sums = _mm_add_epi16(sums, _mm_shuffle_epi32(sums, 0xB1));
   const int32_t sum = _mm_cvtsi128_si32(_mm_madd_epi16(sums, _mm_set1_epi16(1)));
-  if (!kPairs) return {sum, -surplus * sum};
+#if TRANSOM_PAIR_SUMS
   return {sum, _mm_cvtsi128_si32(_mm_sub_epi16(_mm_setzero_si128(), _mm_slli_epi16(sums, 3)))};
+#else
+  return {sum, -surplus * sum};
+#endif
 }
 #else
-inline InputSum input_sum(const int8_t* integers, size_t n, int32_t surplus) {
+inline InputSum input_sum(const int8_t* integers, size_t n, [[maybe_unused]] int32_t surplus) {
   int32_t sum = 0;
   for (size_t i = 0; i < n; ++i) sum += integers[i];
   return {sum, -surplus * sum};

@@ -19,8 +19,9 @@ struct CodePanel {
   size_t blocks;                   // of 32 inputs
   size_t group;                    // inputs: 16, or a multiple of 32
   const uint8_t* steps = nullptr;  // [16]: what codes of 4 bits stand for, as integers + 128, where `values` are such
-  bool spread = false;             // codes of 4 bits in bytes of their own, `codes` as of 8 bits (CodeProducts::spread)
-  const uint8_t* following = nullptr;  // of a panel that is spread: the codes of the next one
+  // Of a panel of 4 bits that is spread (CodeProducts::spread), its `codes` in bytes of their own as those of 8 bits:
+  // the codes of the next panel. Null: it is not spread.
+  const uint8_t* following = nullptr;
 };
 
 // What a product corrects by the sums of its inputs, for each block of 32 or, where a group has 16 inputs, each half of
