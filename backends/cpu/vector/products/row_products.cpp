@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/vector/products/row_products.h"
 
+#include "cpu/vector/lanes.h"
 #include "cpu/vector/storage.h"
 
 namespace transom::cpu::TRANSOM_LEVEL {
@@ -133,18 +134,6 @@ inline float add_product(float a, float b, float c) {
 #endif
 }
 
-// The sum of N elements by halves.
-template <size_t N>
-inline float fold(const float* x) {
-  if constexpr (N == 1) return x[0];
-  else {
-    float half[N / 2];
-    TRANSOM_UNROLL
-    for (size_t i = 0; i < N / 2; ++i) half[i] = x[i] + x[i + N / 2];
-    return fold<N / 2>(half);
-  }
-}
-
 #if defined(__AVX2__)
 inline __m128 four_sums(Vector x) {
 #if defined(__AVX512F__)
@@ -157,7 +146,7 @@ inline __m128 four_sums(Vector x) {
 }
 #endif
 
-// The sums of the elements of S vectors, by halves.
+// The sums of the elements of S vectors, halves with halves as sum_of.
 template <size_t S>
 inline void sums_of_elements(float* sums, const Vector (&x)[S]) {
 #if defined(__AVX2__)
@@ -168,11 +157,7 @@ inline void sums_of_elements(float* sums, const Vector (&x)[S]) {
     return;
   }
 #endif
-  for (size_t s = 0; s < S; ++s) {
-    float parts[kWidth];
-    *reinterpret_cast<Vector*>(parts) = x[s];
-    sums[s] = fold<kWidth>(parts);
-  }
+  for (size_t s = 0; s < S; ++s) sums[s] = sum_of(x[s]);
 }
 
 template <typename Stored, size_t R, size_t S>
