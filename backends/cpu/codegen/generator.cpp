@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "cpu/codegen/instructions.h"
 #include "cpu/codegen/recipe.h"
@@ -13,6 +14,11 @@ namespace transom::cpu::codegen {
 namespace {
 
 constexpr uint16_t kNoSlot = 0xFFFF;
+
+// Long chains of operations, of which each waits for the one before it, are worked on for several vectors at once. Much
+// longer ones would lose to their stores and loads of what registers do not hold.
+constexpr std::ptrdiff_t kLongChain = 24, kLongestTogether = 240;
+constexpr size_t kMostCopies = 4;  // powers of two, for the mask of the count
 
 // LLVM generates for the processor that it runs on, unless TRANSOM_CPU_ISA limits what may be used of it.
 std::string limited_target() {
@@ -35,29 +41,71 @@ class Generator {
     for (const Recipe::Instruction& made : recipe_.instructions) slots = std::max<size_t>(slots, made.y + 1u);
     values_.resize(slots);
     prologue();
-    writer_.line("br label %loop");
-    const size_t head = writer_.text().size();
+    const std::string head = writer_.text();
+    const size_t first = writer_.defined();
     for (size_t i = 0; i < recipe_.leaves.size(); ++i) load(i);
     for (const Recipe::Instruction& made : recipe_.instructions) carry_out(made);
     for (size_t i = 0; i < recipe_.results.size(); ++i) store(i);
-    const std::string body = writer_.text().substr(head);
+    const Body body{writer_.text().substr(head.size()), first};
+    const size_t copies = copies_of(body);
+    std::string loops;
+    if (copies > 1)
+      loops = fmt::format(
+          "  %whole = and i64 %count, -{}\n"
+          "  %any = icmp ne i64 %whole, 0\n"
+          "  br i1 %any, label %together, label %rest\n"
+          "{}"
+          "rest:\n"
+          "  %left = icmp ult i64 %whole, %count\n"
+          "  br i1 %left, label %loop, label %done\n"
+          "{}",
+          copies * writer_.width(), loop(body, copies, {"together", "start", "0", "%whole", "rest"}),
+          loop(body, 1, {"loop", "rest", "%whole", "%count", "done"}));
+    else loops = "  br label %loop\n" + loop(body, 1, {"loop", "start", "0", "%count", "done"});
     return fmt::format(
         "define void @kernel(ptr %table, i64 %count) #0 {{\n"
-        "start:\n{}"
-        "loop:\n"
-        "  %i = phi i64 [ 0, %start ], [ %next, %loop ]\n{}"
-        "  %next = add i64 %i, {}\n"
-        "  %more = icmp ult i64 %next, %count\n"
-        "  br i1 %more, label %loop, label %done\n"
+        "start:\n{}{}"
         "done:\n"
         "  ret void\n"
         "}}\n"
         "attributes #0 = {{ nounwind \"min-legal-vector-width\"=\"{}\" \"prefer-vector-width\"=\"{}\"{} }}\n",
-        writer_.text().substr(0, head), body, writer_.width(), writer_.width() * 32, writer_.width() * 32,
-        limited_target());
+        head, loops, writer_.width() * 32, writer_.width() * 32, limited_target());
   }
 
  private:
+  // The instructions for one vector, which define names from number `first` on.
+  struct Body {
+    std::string text;
+    size_t first;
+  };
+  // A block that runs from `before` over the elements [begin, end) and goes on to `behind`.
+  struct Block {
+    std::string_view name, before, begin, end, behind;
+  };
+
+  std::string loop(const Body& body, size_t copies, const Block& block) const {
+    std::vector<std::string> suffixes;
+    for (size_t copy = 0; copy < copies; ++copy) suffixes.push_back(fmt::format(".{}{}", block.name, copy));
+    std::string counters = fmt::format("  %i{} = phi i64 [ {}, %{} ], [ %next.{}, %{} ]\n", suffixes[0], block.begin,
+                                       block.before, block.name, block.name);
+    for (size_t copy = 1; copy < copies; ++copy)
+      counters += fmt::format("  %i{} = add i64 %i{}, {}\n", suffixes[copy], suffixes[0], copy * writer_.width());
+    return fmt::format(
+        "{0}:\n{1}{2}"
+        "  %next.{0} = add i64 %i{3}, {4}\n"
+        "  %more.{0} = icmp ult i64 %next.{0}, {5}\n"
+        "  br i1 %more.{0}, label %{0}, label %{6}\n",
+        block.name, counters, interleaved(body.text, body.first, suffixes), suffixes[0], copies * writer_.width(),
+        block.end, block.behind);
+  }
+
+  size_t copies_of(const Body& body) const {
+    const std::ptrdiff_t lines = std::count(body.text.begin(), body.text.end(), '\n');
+    if (!called_.empty() || lines < kLongChain) return 1;  // calls have one memory for their operands
+    const auto copies = static_cast<size_t>(std::max<std::ptrdiff_t>(kLongestTogether / lines, 1));
+    return std::min(std::bit_floor(copies), kMostCopies);
+  }
+
   // The addresses, what is the same for all elements, and memory for the operands of calls.
   void prologue() {
     for (size_t i = 0; i < pointers_.size(); ++i) {

@@ -1,12 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/codegen/instructions.h"
 
+#include <fmt/format.h>
+
 // The functions of the vector loops once more, over values that write instructions.
 #define TRANSOM_LEVEL codegen
 #include "cpu/vector/half.h"
 #include "cpu/vector/math.h"
 
 namespace transom::cpu::codegen {
+
+Float times_power_of_two(const Float& x, const Float& n, const Bits& integer) {
+  Writer& writer = *x.vector.writer;
+  if (writer.width() != 16) return times_power_of_two<Float>(x, n, integer);
+  const std::string type = writer.vector(Element::kFloat);
+  return Float({&writer,
+                writer.define(fmt::format("call {0} @llvm.x86.avx512.mask.scalef.ps.512({1}, {2}, {0} zeroinitializer, "
+                                          "i16 -1, i32 4)",  // all lanes, rounded as usual
+                                          type, x.vector.typed(), n.vector.typed())),
+                Element::kFloat});
+}
+
 namespace {
 
 bool is_float(Lane lane) { return lane == kF32 || lane == kF64; }

@@ -3,7 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
+#include <cctype>
+#include <charconv>
 
 namespace transom::cpu::codegen {
 
@@ -30,6 +33,37 @@ void Writer::line(std::string_view text) {
 }
 
 std::string Writer::vector(Element element) const { return fmt::format("<{} x {}>", width_, element_name(element)); }
+
+namespace {
+
+// The length of the name that `text` begins with, if it is one that each copy has for itself; else 0.
+size_t own_name(std::string_view text, size_t first) {
+  const size_t end = std::min(text.find_first_not_of("0123456789", 2), text.size());
+  if (text.starts_with("%i")) return end == 2 && (text.size() == 2 || !std::isalpha(text[2])) ? 2 : 0;
+  size_t number = 0;
+  if (!text.starts_with("%v")) return 0;
+  std::from_chars(text.data() + 2, text.data() + end, number);
+  return number >= first ? end : 0;
+}
+
+}  // namespace
+
+std::string interleaved(std::string_view body, size_t first, std::span<const std::string> suffixes) {
+  std::string made;
+  for (size_t begin = 0, end = 0; begin < body.size(); begin = end) {
+    end = body.find('\n', begin) + 1;
+    for (const std::string& suffix : suffixes) {
+      for (std::string_view left = body.substr(begin, end - begin); !left.empty();) {
+        const size_t name = own_name(left, first), part = std::min(left.find('%', 1), left.size());
+        made += left.substr(0, name);
+        if (name) made += suffix;
+        made += left.substr(name, part - name);
+        left.remove_prefix(part);
+      }
+    }
+  }
+  return made;
+}
 
 namespace {
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -22,6 +23,7 @@ class Writer {
   std::string define(std::string_view text);
   void line(std::string_view text);
   std::string vector(Element element) const;  // "<16 x float>"
+  size_t defined() const { return next_; }
   size_t width() const { return width_; }
   const std::string& text() const { return text_; }
 
@@ -30,6 +32,11 @@ class Writer {
   size_t next_ = 0;
   std::string text_;
 };
+
+// `body` as often as there are suffixes, line by line, so that no copy waits for the end of another. What the body
+// defines
+// ("%n" with n >= first) and %i end in the copy's suffix.
+std::string interleaved(std::string_view body, size_t first, std::span<const std::string> suffixes);
 
 // A vector: a name in the text, or a constant (which no writer has written yet).
 struct Vector {
@@ -77,6 +84,8 @@ Float select(const Mask& condition, const Float& x, const Float& y);
 Bits as_bits(const Float& x);
 Float as_float(const Bits& x);
 Float to_float(const Bits& x);
+// x 2^n by the one instruction for it where vectors have 16 lanes; n as both kinds of number.
+Float times_power_of_two(const Float& x, const Float& n, const Bits& integer);
 
 Bits operator+(const Bits& x, const Bits& y);
 Bits operator-(const Bits& x, const Bits& y);
