@@ -10,7 +10,7 @@ namespace transom::op {
 extern const Operation &constant, &iota, &random_bits;
 extern const Operation &add, &sub, &mul, &div, &select, &cast;
 extern const Operation &reshape, &permute, &broadcast, &slice, &pad, &concatenate, &gather;
-extern const Operation& reduce_sum;
+extern const Operation &reduce_sum, &channels_last_reduce_sum;
 extern const Operation& dot_general;
 extern const Operation &convolution, &convolution_input_gradient, &convolution_weight_gradient;
 extern const Operation &channels_last_convolution, &channels_last_convolution_input_gradient,

@@ -69,6 +69,7 @@ class Layout {
 
   std::vector<Tensor> replace(const Node& node, const std::vector<Tensor>& inputs) {
     if (const Convolution* convolution = convolution_of(node)) return convolve(*convolution, node, inputs);
+    if (is_op(node, op::reduce_sum)) return sum(node, inputs[0]);
     if (inputs.empty() || node.types.size() != 1 || node.types[0].shape.size() < 3) return {};
     if (is_op(node, op::permute)) return permute(node, inputs[0]);
     if (node.operation->elementwise || is_op(node, op::concatenate)) {
@@ -113,6 +114,16 @@ class Layout {
   std::vector<Tensor> moved(const Node& node, std::vector<Tensor> inputs, Attributes attributes) {
     for (Tensor& input : inputs) input = channels_last(input);
     return {with_channels_first(make_tensor(*node.operation, std::move(inputs), std::move(attributes)))};
+  }
+
+  // A sum over all places.
+  std::vector<Tensor> sum(const Node& node, const Tensor& input) {
+    if (!has_channels_last(input)) return {};
+    Axes places = counted(input.rank());
+    places.erase(places.begin(), places.begin() + 2);
+    if (node.attributes.get_ints("axes") != places) return {};
+    const auto replacement = make_node(op::channels_last_reduce_sum, {channels_last(input)}, {});
+    return supports_(*replacement) ? std::vector<Tensor>{Tensor(replacement, 0)} : std::vector<Tensor>{};
   }
 
   // A permute of a permute.

@@ -250,5 +250,20 @@ TEST(ChannelsLast, Pooling) {
   }
 }
 
+// Long and short, cut into pieces, with lanes left over.
+TEST(ChannelsLast, SumsHaveTheBitsOfChannelsFirst) {
+  const Shape shapes[] = {{8, 32, 112, 112}, {1, 16, 112, 111}, {2, 70, 7, 7}, {1, 1, 200, 100}, {3, 5, 9},
+                          {2, 33, 3, 1, 5},  {1, 1, 1, 1},      {4, 17, 1, 1}, {0, 3, 2, 2},     {2, 3, 0, 4}};
+  for (const Shape& shape : shapes) {
+    Tensor x = numbers(TRANSOM_FLOAT32, shape, -3, 5);
+    Shape axes;
+    for (size_t i = 2; i < shape.size(); ++i) axes.push_back(static_cast<int64_t>(i));
+    const Shape results = {shape[0], shape[1]};
+    const Tensor first = evaluate("reduce_sum", {x}, TRANSOM_FLOAT32, results, {{"axes", axes}});
+    EXPECT_EQ(evaluate("channels_last_reduce_sum", {last(x)}, TRANSOM_FLOAT32, results, {}).values, first.values)
+        << "shape " << &shape - shapes;
+  }
+}
+
 }  // namespace
 }  // namespace transom::backend_test

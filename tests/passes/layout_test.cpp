@@ -33,11 +33,27 @@ TEST(Layout, KeepsChannelsLastBetweenConvolutions) {
   %9 = max_pool(%8) {channels_last=1, high=[0, 0], low=[0, 0], strides=[1, 1], window=[2, 2]} : f32[1, 7, 7, 4]
   %10 = channels_last_convolution(%9, %2) {dilations=[1, 1], groups=1, high=[1, 1], low=[1, 1], strides=[1, 1]} : f32[1, 7, 7, 4]
   %11 = add(%10, %9) : f32[1, 7, 7, 4]
-  %12 = permute(%11) {permutation=[0, 3, 1, 2]} : f32[1, 4, 7, 7]
-  %13 = reduce_sum(%12) {axes=[2, 3]} : f32[1, 4]
-  return %13
+  %12 = channels_last_reduce_sum(%11) : f32[1, 4]
+  return %12
 }
 )");
+}
+
+// Where the device does not claim them, and over other axes, sums see their channels first.
+TEST(Layout, SumsOverAllPlacesAlone) {
+  const auto sum = [](const std::string& axes, const std::string& type, const Supports& supports) {
+    return laid_out(R"(graph(%0: f32[1, 3, 8, 8], %1: f32[4, 3, 3, 3], %2: f32[4, 4, 3, 3]) {
+    %3 = convolution(%0, %1) {dilations=[1, 1], groups=1, high=[1, 1], low=[1, 1], strides=[1, 1]} : f32[1, 4, 8, 8]
+    %4 = convolution(%3, %2) {dilations=[1, 1], groups=1, high=[1, 1], low=[1, 1], strides=[1, 1]} : f32[1, 4, 8, 8]
+    %5 = reduce_sum(%4) {axes=)" +
+                        axes + "} : " + type + "\n    return %5\n  }",
+                    supports);
+  };
+  const auto claims_no_sums = [](const Node& node) { return node.operation->name != "channels_last_reduce_sum"; };
+  EXPECT_NE(sum("[2, 3]", "f32[1, 4]", claims_all).find("= channels_last_reduce_sum("), std::string::npos);
+  EXPECT_NE(sum("[2, 3]", "f32[1, 4]", claims_no_sums).find("= reduce_sum("), std::string::npos);
+  EXPECT_NE(sum("[3]", "f32[1, 4, 8]", claims_all).find("= reduce_sum("), std::string::npos);
+  EXPECT_NE(sum("[0, 2, 3]", "f32[4]", claims_all).find("= reduce_sum("), std::string::npos);
 }
 
 // As in ConvNeXt, and in the embedding of patches.

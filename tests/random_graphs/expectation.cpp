@@ -18,6 +18,7 @@ namespace {
 // Operations whose devices sum in an order of their own.
 bool accumulates(const Operation& operation) {
   static const std::set<std::string_view> names = {"reduce_sum",
+                                                   "channels_last_reduce_sum",
                                                    "cumulative_sum",
                                                    "dot_general",
                                                    "convolution",

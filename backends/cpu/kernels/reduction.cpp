@@ -234,6 +234,49 @@ Kernel make_column_sum(const Plan& plan, transom_dtype dtype) {
           static_cast<size_t>(std::max<int64_t>(pieces.count(), 1) * width) * sizeof(float)};
 }
 
+// ---- sums over the places of images whose channels stand last
+
+// Each channel is summed as if its places stood behind each other.
+Kernel make_channels_last_sum(const Node& node) {
+  const Shape& x = node.input(0).shape;
+  if (x.size() < 3 || node.input(0).dtype != TRANSOM_FLOAT32 || node.output().dtype != TRANSOM_FLOAT32 ||
+      node.output().shape != Shape{x.front(), x.back()})
+    fail(TRANSOM_INVALID_ARGUMENT, "expected f32 [N, spatial..., C] and [N, C], found {} and {}",
+         to_string(node.input(0)), to_string(node.output()));
+  const int64_t images = x.front(), channels = x.back(), places = product(x, 1, x.size() - 1);
+  const Plan plan = make_plan({images, channels, places}, {2});
+  const int64_t pieces = plan.inner_reduced ? plan.pieces : 1;
+  constexpr int64_t kChannels = 64;  // of a task: some lines of memory that lie together
+  const int64_t blocks = (channels + kChannels - 1) / kChannels;
+  const int64_t work = places / pieces * std::min(channels, kChannels);
+  return {fmt::format("reduce places{}", pieces > 1 ? " in pieces" : ""),
+          [=](const Arguments& arguments) {
+            auto* y = arguments.output<float>();
+            float* sums = pieces > 1 ? reinterpret_cast<float*>(arguments.scratch) : y;  // [pieces, images, channels]
+            const int64_t grain = std::max<int64_t>((1 << 14) / std::max<int64_t>(work, 1), 1);
+            parallel_ranges(images * blocks * pieces, grain, [&](int64_t first, int64_t last) {
+              for (int64_t task = first; task < last; ++task) {
+                const int64_t piece = task % pieces, channel = task / pieces % blocks * kChannels;
+                const int64_t image = task / pieces / blocks;
+                const int64_t begin = places * piece / pieces, end = places * (piece + 1) / pieces;
+                vector_kernels().column_sums(sums + (piece * images + image) * channels + channel,
+                                             arguments.input<float>(0) + (image * places + begin) * channels + channel,
+                                             static_cast<size_t>(channels), static_cast<size_t>(end - begin),
+                                             static_cast<size_t>(std::min(kChannels, channels - channel)));
+              }
+            });
+            if (pieces == 1) return;
+            std::copy_n(sums, images * channels, y);
+            for (int64_t piece = 1; piece < pieces; ++piece)
+              reduce_onto(Reduction::kSum, y, sums + piece * images * channels, images * channels);
+          },
+          pieces > 1 ? static_cast<size_t>(pieces * images * channels) * sizeof(float) : 0};
+}
+
+bool claims_floats(std::span<const transom_value> inputs, std::span<const transom_attribute>) {
+  return inputs.size() == 1 && inputs[0].dtype == TRANSOM_FLOAT32;
+}
+
 template <Reduction kind>
 Kernel make_reduction(const Node& node) {
   const Type& input = node.input(0);
@@ -277,6 +320,7 @@ void add_reduction_kernels(KernelTable& table) {
   table["reduce_sum"] = make_reduction<Reduction::kSum>;
   table["reduce_max"] = make_reduction<Reduction::kMax>;
   table["reduce_min"] = make_reduction<Reduction::kMin>;
+  table["channels_last_reduce_sum"] = {make_channels_last_sum, claims_floats};
 }
 
 }  // namespace transom::cpu

@@ -92,6 +92,8 @@ struct VectorKernels {
 
   // Reductions of f32. Sums of more than kSumPiece elements are those of two halves.
   float (*sum)(const float* x, size_t n);
+  // The sum of each column of x [n, columns], with `stride` elements from row to row: the bits of sum() of the column.
+  void (*column_sums)(float* sums, const float* x, size_t stride, size_t n, size_t columns);
   float (*max)(const float* x, size_t n);  // NaN if any is
   float (*min)(const float* x, size_t n);
   float (*dot)(const float* x, const float* y, size_t n);

@@ -1,23 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions of a row of f32, and the rows of softmax and layer_norm. A row stays in the cache between the passes.
 #include "cpu/vector/half.h"
+#include "cpu/vector/lanes.h"
 #include "cpu/vector/softmax.h"
 
 namespace transom::cpu::TRANSOM_LEVEL {
 namespace {
 
+// Lane i adds up the numbers i, i + kWidth, ... and then halves of lanes are joined.
 float sum_piece(const float* x, size_t n) {
-  float total = 0;
-  TRANSOM_SIMD_REDUCE(+, total)
-  for (size_t i = 0; i < n; ++i) total += x[i];
-  return total;
+  Lanes total(0.0f);
+  size_t i = 0;
+  for (; i + kWidth <= n; i += kWidth) total = total + load_lanes(x + i);
+  if (i < n) total = total + load_lanes(x + i, n - i, 0.0f);
+  return sum_of(total);
 }
 
 // Long rows are summed in pieces, so that the rounding error does not grow with the length.
+size_t half_of_sum(size_t n) { return n / 2 / 64 * 64; }
 float sum(const float* x, size_t n) {
   if (n <= kSumPiece) return sum_piece(x, n);
-  const size_t half = n / 2 / 64 * 64;
+  const size_t half = half_of_sum(n);
   return sum(x, half) + sum(x + half, n - half);
+}
+
+// The same for `width` <= kWidth columns at once.
+Lanes sum_columns(const float* x, size_t stride, size_t n, size_t width) {
+  if (n > kSumPiece) {
+    const size_t half = half_of_sum(n);
+    return sum_columns(x, stride, half, width) + sum_columns(x + half * stride, stride, n - half, width);
+  }
+  const auto row = [&](size_t i) {
+    return width == kWidth ? load_lanes(x + i * stride) : load_lanes(x + i * stride, width, 0.0f);
+  };
+  Vector totals[kWidth] = {};
+  size_t first = 0;
+  for (; first + kWidth <= n; first += kWidth) {
+    TRANSOM_UNROLL
+    for (size_t i = 0; i < kWidth; ++i) totals[i] += row(first + i).value;
+  }
+  TRANSOM_UNROLL
+  for (size_t i = 0; i < kWidth; ++i)
+    if (first + i < n) totals[i] += row(first + i).value;
+  TRANSOM_UNROLL
+  for (size_t half = kWidth / 2; half > 0; half /= 2) {
+    TRANSOM_UNROLL
+    for (size_t i = 0; i < half; ++i) totals[i] += totals[i + half];
+  }
+  return totals[0];
+}
+
+void column_sums(float* sums, const float* x, size_t stride, size_t n, size_t columns) {
+  size_t i = 0;
+  for (; i + kWidth <= columns; i += kWidth) store_lanes(sums + i, sum_columns(x + i, stride, n, kWidth));
+  if (i < columns) store_lanes(sums + i, sum_columns(x + i, stride, n, columns - i), columns - i);
 }
 
 float dot(const float* x, const float* y, size_t n) {
@@ -132,6 +168,7 @@ void layer_norm_gradient(float* dx, float* dscale, float* dbias, const float* x,
 
 void fill_rows(VectorKernels& kernels) {
   kernels.sum = sum;
+  kernels.column_sums = column_sums;
   kernels.max = max;
   kernels.min = min;
   kernels.dot = dot;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolution and its gradients of tensors whose channels stand last: made by the layout pass only, for devices that
-// support them. They are composites of permutes and the primitives, so that they give the same numbers.
+// Convolution and its gradients, and sums over all places, of tensors whose channels stand last: made by the layout
+// pass only, for devices that support them. They are composites of permutes and the primitives, so that they give the
+// same numbers.
 #include "ops/records.h"
 #include "ops/rules.h"
 
@@ -130,16 +131,49 @@ const Operation kChannelsLastIntegerConvolution = {
     .decompose = decompose_channels_last<3>,
     .samples = samples<3>};
 
+Axes spatial_axes(int64_t rank) {
+  Axes axes(static_cast<size_t>(rank - 2));
+  std::iota(axes.begin(), axes.end(), int64_t{2});
+  return axes;
+}
+
+const Operation kChannelsLastReduceSum = {
+    .name = "channels_last_reduce_sum",
+    .kind = OperationKind::kComposite,
+    .documentation = "The sum over all places of x [N, spatial..., C]: [N, C].",
+    .category = Category::kRows,
+    .error = kSumError,
+    .infer =
+        [](const Inference& in) {
+          expect_inputs(in, 1);
+          check(in, in.rank(0) >= 3, "expected a tensor with spatial axes");
+          check(in, in.dtype(0) != DType::kBool, "expected numbers, found bool");
+          return std::vector<Type>{{in.dtype(0), {in.shape(0).front(), in.shape(0).back()}}};
+        },
+    .decompose =
+        [](std::span<const Tensor> in, const Attributes&) {
+          return std::vector<Tensor>{reduce_sum(moved(in[0], channels_first), spatial_axes(in[0].rank()))};
+        },
+    .samples =
+        [] {
+          return std::vector<Sample>{{{{DType::kFloat32, {2, 7, 7, 20}}}},
+                                     {{{DType::kFloat32, {1, 70, 80, 3}}}},
+                                     {{{DType::kFloat32, {3, 5, 1, 2, 33}}}},
+                                     {{{DType::kBFloat16, {2, 9, 5}}}}};
+        }};
+
 }  // namespace
 
 const RegisterOperations kRegisteredChannelsLast{&kChannelsLastConvolution, &kChannelsLastInputGradient,
-                                                 &kChannelsLastWeightGradient, &kChannelsLastIntegerConvolution};
+                                                 &kChannelsLastWeightGradient, &kChannelsLastIntegerConvolution,
+                                                 &kChannelsLastReduceSum};
 
 namespace op {
 const Operation &channels_last_convolution = kChannelsLastConvolution,
                 &channels_last_convolution_input_gradient = kChannelsLastInputGradient,
                 &channels_last_convolution_weight_gradient = kChannelsLastWeightGradient,
-                &channels_last_integer_convolution = kChannelsLastIntegerConvolution;
+                &channels_last_integer_convolution = kChannelsLastIntegerConvolution,
+                &channels_last_reduce_sum = kChannelsLastReduceSum;
 }  // namespace op
 
 }  // namespace transom
