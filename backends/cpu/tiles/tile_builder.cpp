@@ -343,13 +343,21 @@ class Builder {
       if (leaf.kind == Leaf::kStrided) leaf.strides = nest.strides[next++];
     // Tiles that end where rows end can read a repeated row where it lies.
     const int64_t row = nest.shape.back();
-    if (nest.shape.size() > 1 && row > 1 && row < 128) {
-      program_.tile = kLargestTile / row * row;
-      for (Leaf& leaf : program_.leaves)
-        leaf.repeats = leaf.kind == Leaf::kStrided && std::all_of(leaf.strides.begin(), leaf.strides.end() - 1,
-                                                                  [](int64_t step) { return step == 0; });
+    if (nest.shape.size() < 2 || row < 2) return;
+    bool all_repeat = true;
+    for (Leaf& leaf : program_.leaves) {
+      if (leaf.kind != Leaf::kStrided) continue;
+      size_t axis = nest.shape.size() - 1;
+      int64_t same = row;
+      while (axis > 0 && leaf.strides[axis - 1] == 0) same *= nest.shape[--axis];
+      leaf.repeats = row < kLargestTile / 2 && same > 4 * row ? same : 0;
+      all_repeat = all_repeat && leaf.repeats;
     }
-    for (int64_t tile = std::min(row, kLargestTile); nest.shape.size() > 1 && tile >= 128; --tile) {
+    if (row < 128 || (all_repeat && row < kLargestTile / 2)) {
+      program_.tile = kLargestTile / row * row;
+      return;
+    }
+    for (int64_t tile = std::min(row, kLargestTile); tile >= 128; --tile) {
       if (row % tile) continue;
       program_.tile = tile;
       break;

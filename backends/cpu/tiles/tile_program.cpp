@@ -159,8 +159,9 @@ class Worker {
     if (leaf.repeats) {
       Loaded& loaded = loaded_[static_cast<size_t>(&leaf - program_.leaves.data())];
       table_[leaf.slot] = slot;
-      if (loaded.phase == phase && loaded.count >= n) return;
-      loaded = {phase, n};
+      const int64_t block = begin / leaf.repeats;
+      if (loaded.block == block && loaded.phase == phase && loaded.count >= n) return;
+      loaded = (begin + n - 1) / leaf.repeats == block ? Loaded{block, phase, n} : Loaded{};
     }
     std::byte* out = leaf.staging == kNone ? slot : table_[leaf.staging];
     gather(leaf, begin, n, out);
@@ -354,7 +355,7 @@ class Worker {
 
   // What the slot of a repeated row holds.
   struct Loaded {
-    int64_t phase = -1, count = 0;
+    int64_t block = -1, phase = 0, count = 0;  // see Leaf::repeats
   };
 
   const TileProgram& program_;

@@ -35,7 +35,7 @@ struct Leaf {
   size_t input = 0;  // of the node, or input_count + i for the value materialised by copy i
   transom_dtype dtype = TRANSOM_FLOAT32;
   bool in_place = false;  // read where it lies in memory, when its tile is contiguous there
-  bool repeats = false;   // kStrided: a short row again and again, which stays in its slot
+  int64_t repeats = 0;    // kStrided: a short row is the same in so many elements, and stays in its slot; 0: in one row
   Shape strides = {};     // kStrided: over the loop nest of the program
   int64_t offset = 0;
   uint64_t constant = 0;                     // kConstant: the bytes of one lane
