@@ -53,6 +53,7 @@ const KernelTable& kernel_table() {
     add_movement_kernels(made);
     add_generator_kernels(made);
     add_indexing_kernels(made);
+    add_embedding_bag_kernels(made);
     add_reduction_kernels(made);
     add_ordering_kernels(made);
     add_row_fusion_kernels(made);

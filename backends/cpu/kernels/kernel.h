@@ -97,6 +97,7 @@ void add_elementwise_kernels(KernelTable& table);
 void add_movement_kernels(KernelTable& table);
 void add_generator_kernels(KernelTable& table);
 void add_indexing_kernels(KernelTable& table);
+void add_embedding_bag_kernels(KernelTable& table);
 void add_reduction_kernels(KernelTable& table);
 void add_ordering_kernels(KernelTable& table);
 void add_row_fusion_kernels(KernelTable& table);

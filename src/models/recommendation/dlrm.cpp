@@ -12,6 +12,7 @@
 #include "models/shared/encoder_heads.h"
 #include "nn/layers.h"
 #include "nn/sparse_lookups.h"
+#include "ops/movement/embedding_bags.h"
 
 namespace transom {
 namespace {
@@ -98,19 +99,6 @@ class Mlp {
   std::vector<Linear> layers_;
 };
 
-// The sum of each bag's vectors: vectors [N, D] one bag behind the other, offsets [B] of their beginnings -> [B, D].
-// The bag of a vector is the last that begins at or before it, so that empty bags give zeros. Bags are found by
-// counting their beginnings, in steps of N + B: to compare each vector with each bag took N B.
-Tensor bag_sums(const Tensor& vectors, const Tensor& offsets) {
-  const int64_t N = vectors.dim(0), B = offsets.dim(0);
-  // Bags that begin behind the last vector are empty.
-  const Tensor within = minimum(offsets, full({B}, static_cast<double>(N), DType::kInt64));
-  const Tensor begun =
-      cumulative_sum(scatter_add(zeros({N + 1}, DType::kInt64), within, full({B}, 1, DType::kInt64), 0), 0);
-  const Tensor bag = slice(begun, 0, 0, N) - 1.0;
-  return scatter_add(zeros({B, vectors.dim(1)}, vectors.dtype()), bag, vectors, 0);
-}
-
 class DLRM_Net : public Model {  // as facebookresearch/dlrm has it
  public:
   DLRM_Net(const Config& config, const Scope& scope)
@@ -133,28 +121,13 @@ class DLRM_Net : public Model {  // as facebookresearch/dlrm has it
     return names;
   }
 
-  NamedTensors run(const NamedTensors& inputs, ForwardContext&) const override {
+  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const Tensor& dense = inputs.at("dense_x");
     if (dense.rank() != 2 || dense.dim(1) != c_.arch_mlp_bot[0])
       fail("dense_x: expected [rows, {}], found {}", c_.arch_mlp_bot[0], to_string(dense.shape()));
-    const int64_t B = dense.dim(0);
     // Under autocast the tables stay as they are, and what stands beside them is widened.
-    std::vector<Tensor> vectors{cast(bot_l_(dense), DType::kFloat32)};
-    if (!emb_l_.empty()) {
-      const Tensor& offsets = inputs.at("lS_o");
-      if (offsets.shape() != Shape{static_cast<int64_t>(emb_l_.size()), B})
-        fail("lS_o: expected [{} tables, {} rows], found {}", emb_l_.size(), B, to_string(offsets.shape()));
-      for (size_t i = 0; i < emb_l_.size(); ++i) {
-        const std::string name = "lS_i." + std::to_string(i);
-        const Tensor& indices = inputs.at(name);
-        if (indices.rank() != 1) fail("{}: expected one axis of indices, found {}", name, to_string(indices.shape()));
-        const auto table = static_cast<int64_t>(i);
-        const Tensor rows = emb_l_[i](indices);
-        note_lookup({emb_l_[i].weight(), indices, rows});
-        vectors.push_back(cast(bag_sums(rows, squeeze(slice(offsets, 0, table, table + 1), 0)), DType::kFloat32));
-      }
-    }
-    Tensor probabilities = top_l_(interaction(vectors));  // [B, 1]
+    const Tensor vector = cast(bot_l_(dense), DType::kFloat32);
+    Tensor probabilities = top_l_(interaction(vector, features(vector, inputs, context.training)));  // [B, 1]
     if (c_.loss_threshold > 0 && c_.loss_threshold < 1)
       probabilities =
           minimum(maximum(probabilities, full(probabilities.shape(), c_.loss_threshold, probabilities.dtype())),
@@ -170,20 +143,47 @@ class DLRM_Net : public Model {  // as facebookresearch/dlrm has it
     return widths;
   }
 
+  // The dense vector [B, D], and a bag of each table behind it: [B, F, D].
+  Tensor features(const Tensor& dense, const NamedTensors& inputs, bool training) const {
+    if (emb_l_.empty()) return unsqueeze(dense, 1);
+    const auto tables = static_cast<int64_t>(emb_l_.size()), B = dense.dim(0);
+    const Tensor& offsets = inputs.at("lS_o");
+    if (offsets.shape() != Shape{tables, B})
+      fail("lS_o: expected [{} tables, {} rows], found {}", tables, B, to_string(offsets.shape()));
+    std::vector<Tensor> weights, indices;
+    for (int64_t i = 0; i < tables; ++i) {
+      const std::string name = "lS_i." + std::to_string(i);
+      indices.push_back(inputs.at(name));
+      weights.push_back(emb_l_[static_cast<size_t>(i)].weight()->value);
+      if (indices.back().rank() != 1)
+        fail("{}: expected one axis of indices, found {}", name, to_string(indices.back().shape()));
+    }
+    const bool of_one_type = std::all_of(weights.begin(), weights.end(),
+                                         [&](const Tensor& weight) { return weight.dtype() == dense.dtype(); });
+    if (!training && of_one_type) return embedding_bags(dense, offsets, weights, indices);
+    // Training updates the rows that were looked up alone.
+    std::vector<Tensor> vectors{unsqueeze(dense, 1)};
+    for (size_t i = 0; i < emb_l_.size(); ++i) {
+      const auto table = static_cast<int64_t>(i);
+      const Tensor rows = emb_l_[i](indices[i]);
+      note_lookup({emb_l_[i].weight(), indices[i], rows});
+      const Tensor sums = bag_sums(rows, squeeze(slice(offsets, 0, table, table + 1), 0));
+      vectors.push_back(unsqueeze(cast(sums, dense.dtype()), 1));
+    }
+    return concatenate(vectors, 1);
+  }
+
   // The dense vector, and the products of all pairs: the lower triangle, row by row.
-  Tensor interaction(const std::vector<Tensor>& vectors) const {
-    if (c_.arch_interaction_op == "cat") return concatenate(vectors, 1);
-    const int64_t B = vectors[0].dim(0), F = static_cast<int64_t>(vectors.size());
-    std::vector<Tensor> stacked;
-    for (const Tensor& vector : vectors) stacked.push_back(unsqueeze(vector, 1));
-    const Tensor all = concatenate(stacked, 1);                                              // [B, F, D]
+  Tensor interaction(const Tensor& dense, const Tensor& all) const {
+    const int64_t B = all.dim(0), F = all.dim(1);
+    if (c_.arch_interaction_op == "cat") return reshape(all, {B, -1});
     const Tensor products = cast(dot_general(all, all, {{0}, {0}, {2}, {2}}), all.dtype());  // [B, F, F]
     std::vector<int64_t> pairs;
     for (int64_t i = 0; i < F; ++i)
       for (int64_t j = 0; j < i + (c_.arch_interaction_itself ? 1 : 0); ++j) pairs.push_back(i * F + j);
-    if (pairs.empty()) return vectors[0];
+    if (pairs.empty()) return dense;
     const Tensor chosen = Tensor::from(pairs, {static_cast<int64_t>(pairs.size())});
-    return concatenate({vectors[0], gather(reshape(products, {B, F * F}), chosen, 1)}, 1);
+    return concatenate({dense, gather(reshape(products, {B, F * F}), chosen, 1)}, 1);
   }
 
   Tensor loss(const Tensor& probabilities, const Tensor& labels) const {
