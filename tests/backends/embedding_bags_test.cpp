@@ -14,7 +14,7 @@ struct Bags {
   transom_dtype index_dtype;
 };
 
-std::vector<Tensor> inputs_of(const Tensor& dense, const std::vector<Tensor>& tables, const std::vector<Bags>& bags) {
+std::vector<Tensor> all_inputs(const Tensor& dense, const std::vector<Tensor>& tables, const std::vector<Bags>& bags) {
   Tensor offsets = tensor(TRANSOM_INT64, {static_cast<int64_t>(bags.size()), dense.shape[0]}, {});
   std::vector<Tensor> inputs{dense, offsets};
   inputs.insert(inputs.end(), tables.begin(), tables.end());
@@ -54,7 +54,7 @@ TEST(EmbeddingBags, SumsRowsOfEachBagInOrder) {
     const std::vector<Bags> bags = {{{0, 1, 1, 6, 20}, {8, 0, 3, 3, 7, 1, 2}, TRANSOM_INT64},
                                     {{4, 0, 2, 0, 3}, {2, 1, 0, 2, 2}, TRANSOM_INT32},
                                     {{0, 0, 0, 0, 0}, {}, TRANSOM_INT64}};
-    const Tensor made = evaluate("embedding_bags", inputs_of(dense, tables, bags), TRANSOM_FLOAT32, {5, 4, width}, {});
+    const Tensor made = evaluate("embedding_bags", all_inputs(dense, tables, bags), TRANSOM_FLOAT32, {5, 4, width}, {});
     const std::vector<float> expected = expected_of(dense, tables, bags);
     EXPECT_EQ(made.values, std::vector<double>(expected.begin(), expected.end())) << width;
   }
@@ -71,7 +71,7 @@ TEST(EmbeddingBags, ManySamplesHaveTheSumsOfFew) {
     for (int64_t k = 0; k < b % 4; ++k) bags.indices.push_back(static_cast<double>((b * 37 + k * 311) % 1000));
   }
   const Tensor made =
-      evaluate("embedding_bags", inputs_of(dense, tables, {bags}), TRANSOM_FLOAT32, {kSamples, 2, kWidth}, {});
+      evaluate("embedding_bags", all_inputs(dense, tables, {bags}), TRANSOM_FLOAT32, {kSamples, 2, kWidth}, {});
   const std::vector<float> expected = expected_of(dense, tables, {bags});
   EXPECT_EQ(made.values, std::vector<double>(expected.begin(), expected.end()));
 }
@@ -81,7 +81,7 @@ TEST(EmbeddingBags, RefusesWhatLiesOutside) {
   const std::vector<Tensor> tables = {numbers(TRANSOM_FLOAT32, {3, 4})};
   for (const Bags& bad : {Bags{{0, 1}, {0, 3}, TRANSOM_INT64}, Bags{{0, 1}, {-1, 2}, TRANSOM_INT32},
                           Bags{{1, 2}, {0, 2}, TRANSOM_INT64}, Bags{{-1, 0}, {0, 2}, TRANSOM_INT64}}) {
-    EXPECT_NE(failure_of("embedding_bags", inputs_of(dense, tables, {bad}), TRANSOM_FLOAT32, {2, 2, 4}), "");
+    EXPECT_NE(failure_of("embedding_bags", all_inputs(dense, tables, {bad}), TRANSOM_FLOAT32, {2, 2, 4}), "");
   }
 }
 
