@@ -21,7 +21,7 @@ int64_t floor_tokens(int64_t tokens) {
 int64_t rounded_scored(int64_t scored, int64_t tokens) {
   const int64_t all = rounded_tokens(tokens);
   if (scored >= tokens) return all;
-  if (scored <= 8)
+  if (scored <= 16)
     return std::min(all, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(scored, 1)))));
   const int64_t step = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(scored - 1))) / 2;
   return std::min(all, (scored + step - 1) / step * step);

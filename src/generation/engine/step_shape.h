@@ -12,7 +12,7 @@ int64_t rounded_tokens(int64_t tokens);
 // are cut to a size, which a server has by the thousand, there are half as many shapes.
 int64_t floor_tokens(int64_t tokens);
 // Tokens whose scores are computed, of `tokens` that a step of rounded_tokens(tokens) has. All of them in a step
-// without prompts; beside a prompt powers of two, and from 8 on what lies in the middle of two, leave few shapes.
+// without prompts; beside a prompt powers of two, and from 16 on what lies in the middle of two, leave few shapes.
 int64_t rounded_scored(int64_t scored, int64_t tokens);
 // Blocks of a text: a device reads those that are there, whatever the table has room for. Each size that texts grow
 // through has programs of its own, so that there are few.
