@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "base/json.h"
-#include "generation/constraint/gbnf.h"
-#include "generation/constraint/json_schema.h"
-#include "generation/constraint/regex.h"
-#include "generation/constraint/token_masks.h"
+#include "generation/constraint/grammar/gbnf.h"
+#include "generation/constraint/grammar/regex.h"
+#include "generation/constraint/schema/json_schema.h"
+#include "generation/constraint/tokens/token_masks.h"
 #include "serve/api/request_json.h"
 #include "serve/http/message.h"
 #include "serve/http/multipart.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "generation/constraint/json_schema.h"
+#include "generation/constraint/schema/json_schema.h"
 #include "serve/tools/tool_calls.h"
 #include "serve/tools/tool_choice.h"
 

@@ -8,12 +8,12 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "generation/constraint/automaton.h"
-#include "generation/constraint/gbnf.h"
-#include "generation/constraint/json_schema.h"
-#include "generation/constraint/regex.h"
-#include "generation/constraint/token_bytes.h"
-#include "generation/constraint/token_masks.h"
+#include "generation/constraint/grammar/gbnf.h"
+#include "generation/constraint/grammar/regex.h"
+#include "generation/constraint/schema/json_schema.h"
+#include "generation/constraint/tokens/automaton.h"
+#include "generation/constraint/tokens/token_bytes.h"
+#include "generation/constraint/tokens/token_masks.h"
 
 namespace transom::constraint {
 

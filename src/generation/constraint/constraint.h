@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "generation/constraint/token_trie.h"
+#include "generation/constraint/tokens/token_trie.h"
 #include "transom/engine.h"
 #include "transom/tokenizer.h"
 

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <random>
 
-#include "generation/constraint/token_bytes.h"
+#include "generation/constraint/tokens/token_bytes.h"
 
 namespace transom::serve {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // /tokenize tells the two interfaces apart by its fields: `inputs` is of text-embeddings-inference, `prompt` or
 // `messages` of vLLM.
-#include "generation/constraint/token_bytes.h"
+#include "generation/constraint/tokens/token_bytes.h"
 #include "serve/encoders/encode_inputs.h"
 #include "serve/openai/chat_prompt.h"
 #include "serve/tei/routes.h"

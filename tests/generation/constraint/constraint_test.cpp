@@ -5,12 +5,12 @@
 #include <thread>
 
 #include "base/error.h"
-#include "generation/constraint/automaton.h"
 #include "generation/constraint/constraint.h"
-#include "generation/constraint/gbnf.h"
-#include "generation/constraint/regex.h"
-#include "generation/constraint/schema_texts.h"
-#include "generation/constraint/token_masks.h"
+#include "generation/constraint/grammar/gbnf.h"
+#include "generation/constraint/grammar/regex.h"
+#include "generation/constraint/schema/schema_texts.h"
+#include "generation/constraint/tokens/automaton.h"
+#include "generation/constraint/tokens/token_masks.h"
 
 namespace transom::constraint {
 namespace {

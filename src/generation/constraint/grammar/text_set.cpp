@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "generation/constraint/grammar/text_set.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+
+namespace transom::constraint {
+namespace {
+
+using Nodes = std::vector<uint32_t>;
+
+void expect_states(size_t count) {
+  if (count > TextSet::kMostStates)
+    fail("the patterns, names and lengths of a text need more than {} states together; make them simpler",
+         TextSet::kMostStates);
+}
+
+// The edges of all the nodes, cut where one begins or ends, with the nodes that each piece leads to.
+std::vector<std::pair<Grammar::ByteEdge, Nodes>> pieces_of(const Grammar& grammar, const Nodes& nodes) {
+  std::vector<int> cuts;
+  for (const uint32_t node : nodes)
+    for (const Grammar::ByteEdge& edge : grammar.nodes[node].bytes)
+      cuts.push_back(edge.low), cuts.push_back(edge.high + 1);
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  std::vector<std::pair<Grammar::ByteEdge, Nodes>> pieces;
+  for (size_t i = 0; i + 1 < cuts.size(); ++i) {
+    Nodes targets;
+    for (const uint32_t node : nodes)
+      for (const Grammar::ByteEdge& edge : grammar.nodes[node].bytes)
+        if (edge.low <= cuts[i] && cuts[i] <= edge.high) targets.push_back(edge.target);
+    if (targets.empty()) continue;
+    std::sort(targets.begin(), targets.end());
+    targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
+    pieces.push_back({{static_cast<uint8_t>(cuts[i]), static_cast<uint8_t>(cuts[i + 1] - 1), 0}, std::move(targets)});
+  }
+  return pieces;
+}
+
+}  // namespace
+
+TextSet TextSet::of(const std::function<GrammarBuilder::Part(GrammarBuilder&)>& make) {
+  GrammarBuilder builder;
+  const uint32_t root = builder.add_rule();
+  // One more text, of a byte that no text has, keeps the grammar of an empty set alive.
+  constexpr uint8_t kNoByte = 0xff;
+  const GrammarBuilder::Part wanted = make(builder);
+  builder.define(root, builder.either({wanted, builder.bytes(kNoByte, kNoByte)}));
+  const Grammar grammar = builder.finish("text");
+  std::map<Nodes, uint32_t> known;
+  std::vector<Nodes> open;
+  TextSet set;
+  const auto state_of = [&](Nodes nodes) {
+    const auto [found, is_new] = known.emplace(std::move(nodes), static_cast<uint32_t>(known.size()));
+    if (is_new) {
+      expect_states(known.size());
+      open.push_back(found->first);
+      set.states_.emplace_back();
+    }
+    return found->second;
+  };
+  state_of({grammar.rules[0]});
+  for (size_t i = 0; i < open.size(); ++i) {
+    const Nodes nodes = open[i];
+    GrammarBuilder::State state;
+    for (const uint32_t node : nodes) {
+      if (!grammar.nodes[node].calls.empty()) fail(ErrorKind::kInternal, "a set of texts calls a rule");
+      state.ends = state.ends || grammar.nodes[node].ends;
+    }
+    for (auto& [edge, targets] : pieces_of(grammar, nodes)) {
+      if (edge.low == kNoByte) continue;
+      const uint32_t target = state_of(std::move(targets));
+      if (!state.edges.empty() && state.edges.back().target == target && state.edges.back().high + 1 == edge.low)
+        state.edges.back().high = edge.high;
+      else state.edges.push_back({edge.low, edge.high, target});
+    }
+    set.states_[i] = std::move(state);
+  }
+  return set;
+}
+
+TextSet TextSet::multiples_of(int64_t divisor) {
+  if (divisor < 1 || divisor > 1000) fail("multipleOf: expected a number from 1 to 1000, found {}", divisor);
+  const auto count = static_cast<uint32_t>(divisor);
+  TextSet set;  // the begin, behind the sign, then what is left of the digits so far
+  set.states_.resize(count + 2);
+  const auto digits_from = [&](uint32_t rest) {
+    std::vector<Grammar::ByteEdge> edges;
+    for (uint32_t digit = 0; digit < 10; ++digit) {
+      const auto byte = static_cast<uint8_t>('0' + digit);
+      edges.push_back({byte, byte, 2 + (rest * 10 + digit) % count});
+    }
+    return edges;
+  };
+  set.states_[0].edges = set.states_[1].edges = digits_from(0);
+  set.states_[0].edges.insert(set.states_[0].edges.begin(), {'-', '-', 1});
+  for (uint32_t rest = 0; rest < count; ++rest) set.states_[2 + rest] = {digits_from(rest), rest == 0};
+  return set;
+}
+
+// The texts of this set that are in the other (`other_ends`), or are not.
+TextSet TextSet::product(const TextSet& other, bool other_ends) const {
+  constexpr uint32_t kNone = UINT32_MAX;
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> known;
+  std::vector<std::pair<uint32_t, uint32_t>> open;
+  TextSet set;
+  const auto state_of = [&](uint32_t own, uint32_t others) {
+    const auto [found, is_new] = known.emplace(std::pair(own, others), static_cast<uint32_t>(known.size()));
+    if (is_new) {
+      expect_states(known.size());
+      open.push_back(found->first);
+      set.states_.emplace_back();
+    }
+    return found->second;
+  };
+  state_of(0, 0);
+  for (size_t i = 0; i < open.size(); ++i) {
+    const auto [own, others] = open[i];
+    GrammarBuilder::State state;
+    state.ends = states_[own].ends && (others != kNone && other.states_[others].ends) == other_ends;
+    static const std::vector<Grammar::ByteEdge> kNothing;
+    const auto& right = others == kNone ? kNothing : other.states_[others].edges;
+    for (const Grammar::ByteEdge& edge : states_[own].edges) {
+      int at = edge.low;
+      const auto add = [&](int low, int high, uint32_t target) {
+        if (low > high || (target == kNone && other_ends)) return;
+        state.edges.push_back({static_cast<uint8_t>(low), static_cast<uint8_t>(high), state_of(edge.target, target)});
+      };
+      for (const Grammar::ByteEdge& each : right) {
+        const int low = std::max<int>(each.low, at), high = std::min(each.high, edge.high);
+        if (low > high) continue;
+        add(at, low - 1, kNone);
+        add(low, high, each.target);
+        at = high + 1;
+      }
+      add(at, edge.high, kNone);
+    }
+    set.states_[i] = std::move(state);
+  }
+  return set;
+}
+
+TextSet TextSet::both(const TextSet& other) const { return product(other, true); }
+TextSet TextSet::without(const TextSet& other) const { return product(other, false); }
+
+bool TextSet::empty() const {
+  // All states are reached.
+  return std::none_of(states_.begin(), states_.end(), [](const GrammarBuilder::State& state) { return state.ends; });
+}
+
+}  // namespace transom::constraint

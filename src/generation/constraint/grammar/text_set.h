@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sets of texts that a finite automaton tells, so that parts of grammars can be intersected and taken from each other.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "generation/constraint/grammar/grammar.h"
+
+namespace transom::constraint {
+
+class TextSet {
+ public:
+  static constexpr size_t kMostStates = 30'000;
+
+  // Of a part that calls no rules, in a grammar of its own. All of these throw Error where more than kMostStates states
+  // are needed.
+  static TextSet of(const std::function<GrammarBuilder::Part(GrammarBuilder&)>& make);
+  // Whole numbers, as decimal digits behind a sign that may be there, that `divisor` (1 to 1000) divides.
+  static TextSet multiples_of(int64_t divisor);
+  TextSet both(const TextSet& other) const;
+  TextSet without(const TextSet& other) const;
+  bool empty() const;
+  GrammarBuilder::Part part(GrammarBuilder& builder) const { return builder.automaton(states_); }
+
+ private:
+  TextSet product(const TextSet& other, bool other_ends) const;
+  // Deterministic: the edges of a state do not overlap, and are sorted.
+  std::vector<GrammarBuilder::State> states_;
+};
+
+}  // namespace transom::constraint

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "generation/constraint/schema/schema_texts.h"
+
+namespace transom::constraint {
+namespace {
+
+TEST(ConstraintSchemaNumbers, KeepLimitsAndSteps) {
+  expect_texts(R"({"type":"integer","multipleOf":7,"minimum":-20,"maximum":100})", {"0", "-14", "98"},
+               {"1", "-21", "105", "-0"});
+  expect_texts(R"({"type":"integer","multipleOf":5})", {"0", "-15", "1000"}, {"3", "01"});
+  expect_texts(R"({"type":"number","multipleOf":0.01,"minimum":0})", {"0", "1.25", "3.1"}, {"0.125", "1e3"});
+  expect_texts(R"({"type":"number","minimum":0.25,"maximum":0.75})", {"0.25", "0.3", "0.75", "0.2500", "0.7499"},
+               {"0", "1", "0.2", "0.76", "0.7501", "0.24999", "-0.5"});
+  expect_texts(R"({"type":"number","exclusiveMinimum":-1.5,"exclusiveMaximum":2})", {"-1.4", "0", "1.9", "-1", "-0.1"},
+               {"-1.5", "2", "-2", "2.0", "-1.51"});
+  expect_texts(R"({"type":"number","exclusiveMaximum":0})", {"-0.1", "-5"}, {"0", "-0", "-0.0", "1"});
+  expect_texts(R"({"type":"number","exclusiveMinimum":0,"maximum":1e-5})", {"0.00001", "0.000009"},
+               {"0", "0.0", "0.00002"});
+  expect_texts(R"({"type":"integer","minimum":0,"maximum":18446744073709551615})", {"0", "999999999999999999"}, {"-1"});
+}
+
+}  // namespace
+}  // namespace transom::constraint
