@@ -65,7 +65,7 @@ class SchemaCompiler {
   const Json& kept(Json schema);
   int64_t count_of(const Json& schema, const char* name, int64_t otherwise, const std::string& where);
 
-  // ---- objects, schema_objects.cpp
+  // ---- objects, objects.cpp
 
   struct ObjectShape {
     std::vector<std::pair<std::string, const Json*>> named;
@@ -79,7 +79,7 @@ class SchemaCompiler {
   Part members(const ObjectShape& shape, const std::string& where, int depth);
   Part free_members(const ObjectShape& shape, int64_t written, const std::string& where);
 
-  // ---- arrays, schema_arrays.cpp
+  // ---- arrays, arrays.cpp
 
   struct ArrayShape {
     std::vector<uint32_t> first;  // rules of the items of prefixItems
@@ -91,7 +91,7 @@ class SchemaCompiler {
   Part items_with(const ArrayShape& shape);
   Part different_items(const Json& item, const ArrayShape& shape, const std::string& where);
 
-  // ---- strings and numbers, schema_scalars.cpp
+  // ---- strings and numbers, scalars.cpp
 
   Part string(const Json& schema, const std::string& where);
   // What stands between the quotes; none where it is any string.

@@ -3,7 +3,7 @@
 //
 // Properties come in the order of the schema; other properties only where additionalProperties or patternProperties ask
 // for them. Between parts stands at most one space, so that no model writes blanks for ever. allOf, and what stands
-// beside $ref, anyOf and oneOf, is merged (schema_merge.h). A keyword that the grammar cannot keep is refused by name;
+// beside $ref, anyOf and oneOf, is merged (merge.h). A keyword that the grammar cannot keep is refused by name;
 // one that only describes is ignored.
 // https://json-schema.org/draft/2020-12
 #pragma once

@@ -17,7 +17,7 @@ inline constexpr const char* kMorePatterns = "x-transom-patterns";
 // The schema with $ref, what stands beside it, and all schemas of allOf as one without either, but for allOf that holds
 // a second anyOf or oneOf; `false` where they certainly allow nothing together. Schemas inside of it (of properties,
 // items) are left as allOf of their own. Throws Error that names keywords that cannot be merged. `work` as in
-// schema_facts.h.
+// facts.h.
 Json merged_schema(const Json& schema, const Json& root, const std::string& where, int64_t& work);
 
 }  // namespace transom::constraint
