@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "pipelines/audio/audio_model.h"
-#include "pipelines/text/classification.h"
+#include "pipelines/classification.h"
 
 namespace transom {
 namespace {
@@ -25,27 +25,21 @@ class AudioClassification : public Pipeline {
                              [&](const std::vector<Sound>& sounds) {
                                std::vector<Json> results;
                                for (const AudioModel::Row& row : model_.rows(sounds, "logits", batch_size))
-                                 results.push_back(classes_of(row.values, parameters));
+                                 results.push_back(answer(row.values, parameters));
                                return results;
                              });
   }
 
  private:
-  Json classes_of(const std::vector<float>& logits, const Json& parameters) const {
+  Json answer(const std::vector<float>& logits, const Json& parameters) const {
     const std::string type = model_.model->config().get_string("problem_type", "");
     const std::string function = type == "regression"                   ? "none"
                                  : type == "multi_label_classification" ? "sigmoid"
                                                                         : "softmax";
-    const std::vector<double> scores = scores_of(logits, string_parameter(parameters, "function_to_apply", function));
-    const bool all = !parameters.contains("top_k") || parameters["top_k"].is_null();
-    const int64_t count = all ? static_cast<int64_t>(scores.size()) : int_parameter(parameters, "top_k", 5);
-    if (count < 1) fail("top_k: expected a number above 0, found {}", count);
+    auto classes = classes_of(logits, string_parameter(parameters, "function_to_apply", function), labels_);
+    classes.resize(classes_wanted(parameters, classes.size(), std::nullopt));
     Json result = Json::array();
-    for (const size_t i : falling_order(scores)) {
-      if (static_cast<int64_t>(result.size()) == count) break;
-      result.push_back(
-          {{"score", scores[i]}, {"label", i < labels_.size() ? labels_[i] : "LABEL_" + std::to_string(i)}});
-    }
+    for (const auto& [label, score] : classes) result.push_back({{"score", score}, {"label", label}});
     return result;
   }
 
@@ -58,11 +52,7 @@ class AudioClassification : public Pipeline {
 TaskParameters audio_classification_parameters() {
   return {
       {"top_k", TaskParameter::Type::kInteger, "number of classes to return", "all"},
-      {"function_to_apply",
-       TaskParameter::Type::kText,
-       "what turns logits into scores (default: as the configuration says)",
-       "",
-       {"softmax", "sigmoid", "none"}},
+      function_to_apply_parameter(),
   };
 }
 

@@ -3,8 +3,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "pipelines/classification.h"
 #include "pipelines/images/image_model.h"
-#include "pipelines/text/classification.h"
 
 namespace transom {
 namespace {
@@ -22,24 +22,17 @@ class ImageClassification : public Pipeline {
   std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
     std::vector<Json> results;
     for (const ImageModel::Row& row : model_.rows(inputs, "logits", batch_size_of(parameters)))
-      results.push_back(classes_of(row.values, parameters));
+      results.push_back(answer(row.values, parameters));
     return results;
   }
 
  private:
-  Json classes_of(const std::vector<float>& logits, const Json& parameters) const {
-    const std::vector<double> scores = scores_of(
-        logits,
-        string_parameter(parameters, "function_to_apply", default_function(model_.model->config(), logits.size())));
-    const bool all = parameters.contains("top_k") && parameters["top_k"].is_null();
-    const int64_t count = all ? static_cast<int64_t>(scores.size()) : int_parameter(parameters, "top_k", 5);
-    if (count < 1) fail("top_k: expected a number above 0, found {}", count);
+  Json answer(const std::vector<float>& logits, const Json& parameters) const {
+    const std::string function = default_function(model_.model->config(), logits.size());
+    auto classes = classes_of(logits, string_parameter(parameters, "function_to_apply", function), labels_);
+    classes.resize(classes_wanted(parameters, classes.size(), 5));
     Json result = Json::array();
-    for (const size_t i : falling_order(scores)) {
-      if (static_cast<int64_t>(result.size()) == count) break;
-      result.push_back(
-          {{"label", i < labels_.size() ? labels_[i] : "LABEL_" + std::to_string(i)}, {"score", scores[i]}});
-    }
+    for (const auto& [label, score] : classes) result.push_back({{"label", label}, {"score", score}});
     return result;
   }
 
@@ -52,11 +45,7 @@ class ImageClassification : public Pipeline {
 TaskParameters image_classification_parameters() {
   return {
       {"top_k", TaskParameter::Type::kInteger, "number of classes to return; none: all", "5"},
-      {"function_to_apply",
-       TaskParameter::Type::kText,
-       "what turns logits into scores (default: as the configuration says)",
-       "",
-       {"softmax", "sigmoid", "none"}},
+      function_to_apply_parameter(),
   };
 }
 

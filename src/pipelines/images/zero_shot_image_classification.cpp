@@ -4,8 +4,8 @@
 
 #include "base/json.h"
 #include "base/prefetcher.h"
+#include "pipelines/classification.h"
 #include "pipelines/images/image_model.h"
-#include "pipelines/text/classification.h"
 #include "transom/tokenizer.h"
 
 namespace transom {

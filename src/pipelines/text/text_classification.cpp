@@ -4,8 +4,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "io/config.h"
+#include "pipelines/classification.h"
 #include "pipelines/pipeline.h"
-#include "pipelines/text/classification.h"
 #include "pipelines/text/text_model.h"
 
 namespace transom {
@@ -37,27 +37,20 @@ class TextClassification : public Pipeline {
     std::vector<Json> results;
     for (const auto& rows :
          model_.rows(inputs.size(), encode, {"logits"}, TextModel::Unit::kText, batch_size_of(parameters)))
-      results.push_back(classes_of(rows[0].outputs[0], parameters));
+      results.push_back(answer(rows[0].outputs[0], parameters));
     return results;
   }
 
  private:
-  Json classes_of(const std::vector<float>& logits, const Json& parameters) const {
-    const std::vector<double> scores = scores_of(
-        logits,
-        string_parameter(parameters, "function_to_apply", default_function(model_.model->config(), logits.size())));
-    const std::vector<size_t> order = falling_order(scores);
-    const auto item = [&](size_t i) {
-      return Json{{"label", i < labels_.size() ? labels_[i] : "LABEL_" + std::to_string(i)}, {"score", scores[i]}};
-    };
-    const bool all = (parameters.contains("top_k") && parameters["top_k"].is_null()) ||
-                     bool_parameter(parameters, "return_all_scores", false);
-    if (!parameters.contains("top_k") && !all) return item(order[0]);
-    const auto count =
-        all ? order.size()
-            : std::min(order.size(), static_cast<size_t>(std::max<int64_t>(1, int_parameter(parameters, "top_k", 1))));
+  Json answer(const std::vector<float>& logits, const Json& parameters) const {
+    const std::string function = default_function(model_.model->config(), logits.size());
+    const auto classes = classes_of(logits, string_parameter(parameters, "function_to_apply", function), labels_);
+    const auto item = [&](size_t i) { return Json{{"label", classes[i].label}, {"score", classes[i].score}}; };
+    const bool all = bool_parameter(parameters, "return_all_scores", false);
+    if (!parameters.contains("top_k") && !all) return item(0);
+    const size_t count = all ? classes.size() : classes_wanted(parameters, classes.size(), 1);
     Json result = Json::array();
-    for (size_t i = 0; i < count; ++i) result.push_back(item(order[i]));
+    for (size_t i = 0; i < count; ++i) result.push_back(item(i));
     return result;
   }
 
@@ -70,11 +63,7 @@ class TextClassification : public Pipeline {
 TaskParameters text_classification_parameters() {
   return {
       {"top_k", TaskParameter::Type::kInteger, "number of classes to return; none: all", "1"},
-      {"function_to_apply",
-       TaskParameter::Type::kText,
-       "what turns logits into scores (default: as the configuration says)",
-       "",
-       {"softmax", "sigmoid", "none"}},
+      function_to_apply_parameter(),
       {"return_all_scores", TaskParameter::Type::kFlag, "return the scores of all classes", "false"},
       {"truncation",
        TaskParameter::Type::kFlagOrWord,

@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "pipelines/classification.h"
 #include "pipelines/pipeline.h"
-#include "pipelines/text/classification.h"
 #include "pipelines/text/text_model.h"
 
 namespace transom {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pipelines/text/classification.h"
+#include "pipelines/classification.h"
 
 #include <algorithm>
 #include <cmath>
@@ -24,6 +24,31 @@ std::vector<double> scores_of(const std::vector<float>& logits, const std::strin
     for (double& x : scores) x = 1 / (1 + std::exp(-x));
   else if (function != "none") fail("function_to_apply: expected softmax, sigmoid or none, found {}", quoted(function));
   return scores;
+}
+
+std::vector<ScoredLabel> classes_of(const std::vector<float>& logits, const std::string& function,
+                                    const std::vector<std::string>& labels) {
+  const std::vector<double> scores = scores_of(logits, function);
+  std::vector<ScoredLabel> classes;
+  for (const size_t i : falling_order(scores))
+    classes.push_back({i < labels.size() ? labels[i] : "LABEL_" + std::to_string(i), scores[i]});
+  return classes;
+}
+
+TaskParameter function_to_apply_parameter() {
+  return {"function_to_apply",
+          TaskParameter::Type::kText,
+          "what turns logits into scores (default: as the configuration says)",
+          "",
+          {"softmax", "sigmoid", "none"}};
+}
+
+size_t classes_wanted(const Json& parameters, size_t classes, std::optional<int64_t> otherwise) {
+  const bool given = parameters.contains("top_k");
+  if (given ? parameters["top_k"].is_null() : !otherwise) return classes;
+  const int64_t count = int_parameter(parameters, "top_k", otherwise.value_or(1));
+  if (count < 1) fail("top_k: expected a number above 0, found {}", count);
+  return std::min(classes, static_cast<size_t>(count));
 }
 
 std::vector<size_t> falling_order(const std::vector<double>& scores) {

@@ -2,11 +2,13 @@
 // What the tasks that give scores to classes share.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/json_fwd.h"
 #include "io/config.h"
+#include "pipelines/pipeline.h"
 
 namespace transom {
 
@@ -14,6 +16,18 @@ namespace transom {
 std::string default_function(const Config& config, size_t classes);
 // softmax, sigmoid or none.
 std::vector<double> scores_of(const std::vector<float>& logits, const std::string& function);
+
+struct ScoredLabel {
+  std::string label;
+  double score;
+};
+// All classes by falling score; one without a label is LABEL_i.
+std::vector<ScoredLabel> classes_of(const std::vector<float>& logits, const std::string& function,
+                                    const std::vector<std::string>& labels);
+TaskParameter function_to_apply_parameter();
+// `top_k` of `classes`, all of them where it is null; `otherwise` where the call does not say.
+size_t classes_wanted(const Json& parameters, size_t classes, std::optional<int64_t> otherwise);
+
 // The places of the scores, falling; equal ones keep their order.
 std::vector<size_t> falling_order(const std::vector<double>& scores);
 // candidate_labels of the parameters or the input: a list, or words with commas between.
