@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "pipelines/pipeline.h"
 #include "transom/caches.h"
 #include "transom/device.h"

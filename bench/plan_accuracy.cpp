@@ -21,9 +21,9 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/files.h"
-#include "base/json.h"
-#include "base/numbers.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
+#include "base/text/numbers.h"
 #include "plan/plan.h"
 #include "plan/plan_data.h"
 #include "plan/published_figures.h"

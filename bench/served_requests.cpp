@@ -13,7 +13,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "client/http_client.h"
 #include "serve/server/server.h"
 

@@ -5,7 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "bindings.h"
 #include "interrupts.h"
 #include "pipelines/pipeline.h"

@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include "audio/feature_extractor.h"
-#include "base/threads.h"
+#include "base/threads/threads.h"
 #include "bindings.h"
 #include "images/image_processor.h"
 #include "interrupts.h"

@@ -9,8 +9,8 @@
 #include <memory>
 #include <string>
 
-#include "base/directories.h"
 #include "base/error.h"
+#include "base/files/directories.h"
 
 namespace transom {
 

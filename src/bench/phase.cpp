@@ -12,7 +12,7 @@
 #include <numeric>
 #include <string_view>
 
-#include "base/resident_memory.h"
+#include "base/memory/resident_memory.h"
 
 namespace transom {
 namespace {

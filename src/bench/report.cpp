@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 
 namespace transom {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json_fwd.h"
+#include "base/json/json_fwd.h"
 #include "bench/phase.h"
 
 namespace transom {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/error.h"
-#include "base/mt19937.h"
+#include "base/numbers/mt19937.h"
 #include "bench/workload.h"
 #include "io/config.h"
 

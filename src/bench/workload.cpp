@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
-#include "base/container_files.h"
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/container_files.h"
+#include "base/files/directories.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "bench/generation_workload.h"
 #include "device/device.h"
 #include "io/checkpoint.h"

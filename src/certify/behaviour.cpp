@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/resident_memory.h"
+#include "base/memory/resident_memory.h"
 #include "certify/certify.h"
 #include "certify/values.h"
 #include "ops/array_bytes.h"

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/mt19937.h"
+#include "base/numbers/mt19937.h"
 #include "bench/workload.h"
 #include "certify/certify.h"
 #include "train/loop/train_step.h"

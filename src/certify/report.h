@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
-#include "base/json_fwd.h"
+#include "base/files/files.h"
+#include "base/json/json_fwd.h"
 #include "transom/device.h"
 
 namespace transom::certify {

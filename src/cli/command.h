@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/command_line.h"
+#include "base/terminal/command_line.h"
 #include "transom/hub.h"
 
 namespace transom {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/numbers.h"
+#include "base/text/numbers.h"
 #include "data/text_lists.h"
 
 namespace transom {

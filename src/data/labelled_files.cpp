@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "base/directories.h"
 #include "base/error.h"
+#include "base/files/directories.h"
 #include "data/columns.h"
 
 namespace transom {

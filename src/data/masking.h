@@ -3,7 +3,7 @@
 // masked, 10 % replaced at random, 10 % kept).
 #pragma once
 
-#include "base/mt19937.h"
+#include "base/numbers/mt19937.h"
 #include "data/padding.h"
 
 namespace transom {

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/json.h"
-#include "base/json_errors.h"
+#include "base/json/json.h"
+#include "base/json/json_errors.h"
 #include "data/columns.h"
 
 namespace transom {

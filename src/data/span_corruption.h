@@ -3,7 +3,7 @@
 // decoder is to write. The numbers and draws are those of run_t5_mlm_flax.
 #pragma once
 
-#include "base/mt19937.h"
+#include "base/numbers/mt19937.h"
 #include "data/padding.h"
 
 namespace transom {

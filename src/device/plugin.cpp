@@ -12,9 +12,9 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/files.h"
-#include "base/log.h"
-#include "base/threads.h"
+#include "base/files/files.h"
+#include "base/terminal/log.h"
+#include "base/threads/threads.h"
 #include "device/exchange.h"
 #include "device/probe.h"
 #include "ops/plugin_nodes.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "transom/deferred_memory.h"
 #include "transom/device_plugin.h"
 

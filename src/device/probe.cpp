@@ -19,7 +19,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/terminal/log.h"
 #include "device/passed_trials.h"
 #include "device/plugin.h"
 

@@ -2,7 +2,7 @@
 #include "distributed/flight_files.h"
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "distributed/environment.h"
 
 namespace transom {

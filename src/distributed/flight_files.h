@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "device/flight_recorder.h"
 
 namespace transom {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "base/directories.h"
 #include "base/error.h"
+#include "base/files/directories.h"
 #include "distributed/collective_wait.h"
 #include "distributed/environment.h"
 #include "distributed/flight_files.h"

@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/terminal/log.h"
 
 namespace transom {
 namespace {

@@ -9,7 +9,7 @@
 #include <iterator>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/terminal/log.h"
 #include "distributed/store.h"
 
 namespace transom {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/display.h"
 #include "base/error.h"
+#include "base/terminal/display.h"
 
 namespace transom {
 namespace {

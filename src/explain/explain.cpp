@@ -3,7 +3,7 @@
 #include <chrono>
 
 #include "base/error.h"
-#include "base/threads.h"
+#include "base/threads/threads.h"
 #include "device/device.h"
 #include "explain/explanation.h"
 #include "ir/tensor_map.h"

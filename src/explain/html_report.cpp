@@ -2,8 +2,8 @@
 // An explanation as one HTML file that needs no other.
 #include <algorithm>
 
-#include "base/display.h"
 #include "base/error.h"
+#include "base/terminal/display.h"
 #include "explain/charts.h"
 
 namespace transom {

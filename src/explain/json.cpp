@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An explanation as JSON: all that the tables and the page show, in seconds, bytes and operations.
-#include "base/json.h"
+#include "base/json/json.h"
 #include "explain/explanation.h"
 
 namespace transom {

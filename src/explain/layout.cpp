@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "distributed/environment.h"
 #include "passes/passes.h"
 #include "sharding/model_sharding.h"

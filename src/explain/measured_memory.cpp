@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "device/device.h"
 #include "runtime/compilation.h"
 #include "transom/device.h"

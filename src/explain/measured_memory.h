@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/json_fwd.h"
+#include "base/json/json_fwd.h"
 #include "bench/workload.h"
 
 namespace transom {

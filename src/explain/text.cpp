@@ -2,8 +2,8 @@
 // An explanation as tables for a terminal.
 #include <algorithm>
 
-#include "base/display.h"
 #include "base/error.h"
+#include "base/terminal/display.h"
 #include "explain/explanation.h"
 
 namespace transom {

@@ -3,9 +3,9 @@
 // bulk synchronous steps of each chip, in compute, exchange and synchronisation.
 #include <algorithm>
 
-#include "base/display.h"
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
+#include "base/terminal/display.h"
 #include "explain/explanation.h"
 
 namespace transom {

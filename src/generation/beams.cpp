@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/threads.h"
+#include "base/threads/threads.h"
 #include "generation/score_rows.h"
 
 namespace transom {

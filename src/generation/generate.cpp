@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/terminal/log.h"
 #include "generation/following.h"
 #include "generation/lengths.h"
 #include "generation/search.h"

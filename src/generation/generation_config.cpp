@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/directories.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "generation/generation_fields.h"
 #include "io/config.h"
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json_fwd.h"
+#include "base/json/json_fwd.h"
 #include "transom/generation.h"
 
 namespace transom {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "models/generative.h"
 
 namespace transom {

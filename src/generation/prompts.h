@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "base/json_fwd.h"
+#include "base/json/json_fwd.h"
 #include "transom/generation.h"
 
 namespace transom {

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <vector>
 
-#include "base/mt19937.h"
+#include "base/numbers/mt19937.h"
 #include "generation/decoding.h"
 #include "generation/logits_processors.h"
 

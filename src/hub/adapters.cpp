@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hub/adapters.h"
 
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/json.h"
+#include "base/files/directories.h"
+#include "base/json/json.h"
 #include "io/config.h"
 #include "transom/hub.h"
 

@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/terminal/log.h"
 #include "hub/names.h"
 
 namespace transom {

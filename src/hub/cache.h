@@ -13,7 +13,7 @@
 #include <optional>
 #include <string>
 
-#include "base/files.h"
+#include "base/files/files.h"
 
 namespace transom {
 

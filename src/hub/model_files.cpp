@@ -2,7 +2,7 @@
 #include "hub/model_files.h"
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "io/checkpoint.h"
 
 namespace transom {

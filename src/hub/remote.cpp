@@ -2,7 +2,7 @@
 #include "hub/remote.h"
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "hub/names.h"
 
 namespace transom {

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/terminal/log.h"
 #include "hub/download.h"
 #include "hub/names.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hub/resolve.h"
-#include "base/container_files.h"
-#include "base/directories.h"
 #include "base/error.h"
+#include "base/files/container_files.h"
+#include "base/files/directories.h"
 #include "hub/adapters.h"
 #include "hub/model_files.h"
 #include "hub/names.h"

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <string>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "transom/hub.h"
 
 namespace transom {

@@ -2,7 +2,7 @@
 // Random changes of pictures for training, with the draws of torchvision's transforms.
 #pragma once
 
-#include "base/mt19937.h"
+#include "base/numbers/mt19937.h"
 #include "images/image.h"
 
 namespace transom {

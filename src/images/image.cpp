@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "images/formats.h"
 
 namespace transom {

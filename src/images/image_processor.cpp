@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/directories.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 
 namespace transom {
 namespace {

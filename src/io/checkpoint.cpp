@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <set>
 
-#include "base/container_files.h"
-#include "base/directories.h"
 #include "base/error.h"
+#include "base/files/container_files.h"
+#include "base/files/directories.h"
 #include "io/blocks/quantization_config.h"
 #include "io/foreign/foreign_checkpoint.h"
 #include "io/gguf/gguf_model.h"

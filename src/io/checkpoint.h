@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "io/blocks/block_matrix.h"
 #include "io/blocks/integer_codes.h"
 #include "io/tensor_view.h"

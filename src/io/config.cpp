@@ -4,8 +4,8 @@
 #include <charconv>
 
 #include "base/error.h"
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 
 namespace transom {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/json_fwd.h"
+#include "base/json/json_fwd.h"
 #include "transom/config.h"
 
 namespace transom {

@@ -5,10 +5,10 @@
 #include <cstring>
 #include <memory>
 
-#include "base/files.h"
-#include "base/half.h"
-#include "base/huge_pages.h"
-#include "base/threads.h"
+#include "base/files/files.h"
+#include "base/memory/huge_pages.h"
+#include "base/numbers/half.h"
+#include "base/threads/threads.h"
 
 namespace transom {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <span>
 
-#include "base/directories.h"
-#include "base/json.h"
+#include "base/files/directories.h"
+#include "base/json/json.h"
 #include "io/foreign/foreign_checkpoint.h"
 #include "io/foreign/tensor_bundle.h"
 

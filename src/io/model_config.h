@@ -2,7 +2,7 @@
 // The configuration of a model directory, in Transformers' form or in that of Google's checkpoints.
 #pragma once
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "io/config.h"
 
 namespace transom {

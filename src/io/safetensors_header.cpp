@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 
 namespace transom {
 namespace {

@@ -4,7 +4,7 @@
 #include <simdjson.h>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 
 namespace transom {
 namespace {

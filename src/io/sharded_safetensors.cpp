@@ -6,9 +6,9 @@
 #include <limits>
 #include <optional>
 
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/json.h"
+#include "base/files/directories.h"
+#include "base/json/json.h"
 #include "io/safetensors.h"
 
 namespace transom {

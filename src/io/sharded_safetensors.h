@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "io/safetensors.h"
 
 namespace transom {

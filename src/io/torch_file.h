@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "io/pickle.h"
 #include "io/tensor_view.h"
 #include "io/zip_archive.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "base/directories.h"
+#include "base/files/directories.h"
 #include "io/checkpoint.h"
 
 namespace transom {

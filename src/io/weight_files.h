@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "base/files.h"
+#include "base/files/files.h"
 
 namespace transom {
 

@@ -5,9 +5,9 @@
 #include <mutex>
 #include <utility>
 
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/json.h"
+#include "base/files/directories.h"
+#include "base/json/json.h"
 #include "hub/adapters.h"
 #include "io/checkpoint.h"
 #include "io/config.h"

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "base/error.h"
-#include "base/mt19937.h"
+#include "base/numbers/mt19937.h"
 #include "io/safetensors.h"
 #include "transom/ops.h"
 

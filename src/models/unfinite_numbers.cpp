@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "ops/products/integer_products.h"
 #include "ops/products/packed_matrix.h"
 

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "base/half.h"
+#include "base/numbers/half.h"
 #include "ops/rules.h"
 
 namespace transom {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/half.h"
+#include "base/numbers/half.h"
 #include "ops/autocast.h"
 
 namespace transom {

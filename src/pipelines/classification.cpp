@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "pipelines/pipeline.h"
 
 namespace transom {

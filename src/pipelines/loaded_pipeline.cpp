@@ -2,7 +2,7 @@
 #include "pipelines/loaded_pipeline.h"
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "device/device_in_use.h"
 
 namespace transom {

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/json.h"
-#include "base/numbers.h"
+#include "base/json/json.h"
+#include "base/text/numbers.h"
 #include "generation/generation_fields.h"
 
 namespace transom {

@@ -3,7 +3,7 @@
 #include "transom/task_pipelines.h"
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "pipelines/loaded_pipeline.h"
 
 namespace transom {

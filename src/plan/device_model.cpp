@@ -6,9 +6,9 @@
 #include <cmath>
 #include <limits>
 
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/json.h"
+#include "base/files/directories.h"
+#include "base/json/json.h"
 #include "plan/plan_data.h"
 
 namespace transom {

@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/json.h"
-#include "base/numbers.h"
+#include "base/json/json.h"
+#include "base/text/numbers.h"
 
 namespace transom {
 namespace {

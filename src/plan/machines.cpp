@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/numbers.h"
+#include "base/text/numbers.h"
 
 namespace transom {
 namespace {

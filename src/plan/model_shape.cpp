@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "plan/network_layers.h"
 #include "plan/plan_data.h"
 

@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "plan/plan_data.h"
 
 namespace transom {

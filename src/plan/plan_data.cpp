@@ -5,8 +5,8 @@
 
 #include <cstdlib>
 
-#include "base/directories.h"
 #include "base/error.h"
+#include "base/files/directories.h"
 
 namespace transom {
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "plan/plan.h"
 
 namespace transom {

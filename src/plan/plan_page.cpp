@@ -5,8 +5,8 @@
 #include <cmath>
 #include <map>
 
-#include "base/display.h"
 #include "base/error.h"
+#include "base/terminal/display.h"
 #include "plan/plan.h"
 
 namespace transom {

@@ -6,8 +6,8 @@
 #include <mutex>
 
 #include "base/error.h"
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "plan/plan_data.h"
 
 namespace transom {

@@ -7,7 +7,7 @@
 #include <chrono>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "device/device.h"
 #include "explain/roofline.h"
 #include "transom/compile.h"

@@ -2,7 +2,7 @@
 #include "runtime/node_support.h"
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/terminal/log.h"
 #include "device/communicator.h"
 #include "passes/partition.h"
 #include "passes/place_on_host.h"

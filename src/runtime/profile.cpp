@@ -6,7 +6,7 @@
 #include <chrono>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "runtime/node_costs.h"
 
 namespace transom {

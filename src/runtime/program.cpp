@@ -5,8 +5,8 @@
 #include <chrono>
 
 #include "base/error.h"
-#include "base/log.h"
-#include "base/shared_cache.h"
+#include "base/memory/shared_cache.h"
+#include "base/terminal/log.h"
 #include "device/communicator.h"
 #include "runtime/compilation.h"
 #include "runtime/node_support.h"

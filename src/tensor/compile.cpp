@@ -5,9 +5,9 @@
 #include <mutex>
 
 #include "base/error.h"
-#include "base/interrupt.h"
-#include "base/log.h"
-#include "base/shared_cache.h"
+#include "base/memory/shared_cache.h"
+#include "base/terminal/log.h"
+#include "base/threads/interrupt.h"
 #include "ir/claimed_graph.h"
 #include "runtime/captured_program.h"
 #include "tensor/evaluate.h"

@@ -8,8 +8,8 @@
 #include <unordered_map>
 
 #include "base/error.h"
-#include "base/interrupt.h"
-#include "base/shared_cache.h"
+#include "base/memory/shared_cache.h"
+#include "base/threads/interrupt.h"
 #include "ir/claimed_graph.h"
 #include "ir/tensor_map.h"
 #include "runtime/captured_program.h"

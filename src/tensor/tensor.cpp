@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 #include "tensor/evaluate.h"
 #include "tensor/host_values.h"
 #include "transom/ops.h"

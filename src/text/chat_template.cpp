@@ -2,7 +2,7 @@
 #include "text/chat_template.h"
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "text/components/fields.h"
 #include "text/jinja/interpreter.h"
 #include "text/jinja/nodes.h"

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "base/json_fwd.h"
+#include "base/json/json_fwd.h"
 #include "transom/tokenizer.h"
 
 namespace transom::text {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/threads.h"
+#include "base/threads/threads.h"
 #include "text/encoding.h"
 #include "text/tokenizer_state.h"
 #include "text/unicode/clean_up.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json_fwd.h"
+#include "base/json/json_fwd.h"
 #include "text/components/added_tokens.h"
 #include "text/token_models/vocabulary.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/json_fwd.h"
+#include "base/json/json_fwd.h"
 #include "text/token_models/vocabulary.h"
 
 namespace transom::text {

@@ -2,10 +2,10 @@
 // Making a Tokenizer of its files, and writing them.
 #include <algorithm>
 
-#include "base/directories.h"
-#include "base/files.h"
-#include "base/json.h"
-#include "base/json_errors.h"
+#include "base/files/directories.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
+#include "base/json/json_errors.h"
 #include "io/model_config.h"
 #include "text/components/fields.h"
 #include "text/sentencepiece/sentencepiece.h"

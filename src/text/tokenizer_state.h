@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/json_fwd.h"
+#include "base/json/json_fwd.h"
 #include "text/chat_template.h"
 #include "text/components/added_tokens.h"
 #include "text/components/components.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transom/fine_tuning.h"
 
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/directories.h"
+#include "base/files/files.h"
 #include "distributed/process_group.h"
 #include "train/files/checkpoints.h"
 #include "train/files/trainer_state.h"

@@ -11,8 +11,8 @@
 #include <limits>
 #include <stdexcept>
 
-#include "base/half.h"
-#include "base/threads.h"
+#include "base/numbers/half.h"
+#include "base/threads/threads.h"
 #include "device/exchange.h"
 #include "ops/plugin_nodes.h"
 

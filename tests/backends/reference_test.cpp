@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/half.h"
+#include "base/numbers/half.h"
 #include "transom/device_plugin.h"
 
 namespace transom {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "support/message.h"
 #include "support/tiny_classifier.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "certify/bounds.h"
 #include "certify/values.h"
 #include "support/command.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "io/safetensors.h"
 #include "support/program.h"
 #include "support/small_model.h"

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "cli/program.h"
 #include "io/safetensors.h"
 #include "support/tiny_classifier.h"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "io/checkpoint.h"
 #include "support/program.h"
 #include "support/small_model.h"

@@ -2,8 +2,8 @@
 // transom generate from outside: prompts, standard input, chats, JSON.
 #include <gtest/gtest.h>
 
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "cli/program.h"
 #include "support/word_models.h"
 

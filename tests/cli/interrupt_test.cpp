@@ -8,7 +8,7 @@
 #include <memory>
 #include <thread>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "support/program.h"
 #include "support/small_model.h"
 #include "support/temporary_folder.h"

@@ -3,8 +3,8 @@
 // commands, and no file left behind.
 #include <gtest/gtest.h>
 
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "cli/program.h"
 #include "support/tiny_classifier.h"
 

@@ -3,8 +3,8 @@
 #include <regex>
 #include <sstream>
 
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "cli/program.h"
 #include "support/temporary_folder.h"
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "cli/program.h"
 #include "support/bitmap.h"
 #include "support/word_models.h"

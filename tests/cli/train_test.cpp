@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "cli/program.h"
 #include "train/tiny_model.h"
 #include "transom/fine_tuning.h"

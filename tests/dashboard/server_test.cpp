@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "dashboard/web/dashboard_server.h"
 #include "serve/http_client.h"
 #include "support/temporary_folder.h"

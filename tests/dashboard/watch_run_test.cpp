@@ -10,7 +10,7 @@
 #include <functional>
 #include <thread>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "train/tiny_model.h"
 #include "transom/fine_tuning.h"
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <thread>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "device/device.h"
 
 namespace transom {

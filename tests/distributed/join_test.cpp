@@ -10,7 +10,7 @@
 #include <numeric>
 #include <thread>
 
-#include "base/resident_memory.h"
+#include "base/memory/resident_memory.h"
 #include "device/device.h"
 #include "distributed/process_group.h"
 #include "distributed/store.h"

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/terminal/log.h"
 #include "support/message.h"
 
 namespace transom {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "support/command.h"
 #include "train/tiny_model.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "support/command.h"
 #include "support/golden.h"
 #include "train/arguments/argument_tables.h"

@@ -5,7 +5,7 @@
 
 #include <regex>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "ir/graph.h"
 #include "support/message.h"
 #include "support/tiny_classifier.h"

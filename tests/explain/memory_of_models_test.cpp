@@ -2,7 +2,7 @@
 // The memory plan on the graphs of models: at most 1.15 of what lives at once, forward and in training.
 #include <gtest/gtest.h>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "bench/workload.h"
 #include "runtime/compilation.h"
 #include "support/temporary_folder.h"

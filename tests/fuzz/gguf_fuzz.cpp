@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "io/gguf/gguf_file.h"
 #include "io/gguf/gguf_model.h"
 #include "transom/error.h"

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "io/blocks/quantization_config.h"
 #include "io/safetensors.h"
 #include "transom/error.h"

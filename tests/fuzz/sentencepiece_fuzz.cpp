@@ -5,7 +5,7 @@
 #include <memory>
 #include <string_view>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "text/components/components.h"
 #include "text/sentencepiece/sentencepiece.h"
 #include "text/slow_tokenizers/tokenizer_class_files.h"

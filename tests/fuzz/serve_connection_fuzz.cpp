@@ -19,7 +19,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "serve/server/server.h"
 #include "support/temporary_folder.h"
 #include "transom/model.h"

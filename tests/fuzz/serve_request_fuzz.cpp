@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "generation/constraint/grammar/gbnf.h"
 #include "generation/constraint/grammar/regex.h"
 #include "generation/constraint/schema/json_schema.h"

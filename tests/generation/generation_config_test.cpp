@@ -2,7 +2,7 @@
 // The options of generation by their names in Transformers.
 #include <gtest/gtest.h>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "generation/generation_fields.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"

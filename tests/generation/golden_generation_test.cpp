@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "models/generative.h"
 #include "support/golden.h"
 #include "train/loop/model_inputs.h"

@@ -4,8 +4,8 @@
 
 #include <utility>
 
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "support/temporary_folder.h"
 #include "transom/generation.h"
 

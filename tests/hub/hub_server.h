@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "hub/digest.h"
 #include "hub/settings.h"
 #include "support/temporary_folder.h"

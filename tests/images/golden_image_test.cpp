@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "images/image_processor.h"
 #include "io/safetensors.h"
 #include "support/golden.h"

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <limits>
 
-#include "base/half.h"
+#include "base/numbers/half.h"
 
 namespace transom {
 namespace {

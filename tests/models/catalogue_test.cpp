@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "models/family.h"
 
 namespace transom {

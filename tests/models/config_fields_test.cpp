@@ -6,7 +6,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "io/config.h"
 #include "support/message.h"
 #include "transom/model.h"

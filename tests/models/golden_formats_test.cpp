@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "io/foreign/foreign_writer.h"
 #include "models/save_configuration.h"
 #include "support/golden_cases.h"

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <set>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "io/safetensors.h"
 #include "models/family.h"
 #include "train/loop/model_inputs.h"

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "io/safetensors.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"

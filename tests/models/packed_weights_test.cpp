@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "io/blocks/coded_matrix.h"
 #include "io/blocks/ggml_blocks.h"
 #include "io/blocks/quantization_config.h"

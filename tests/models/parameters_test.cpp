@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "transom/layers.h"

@@ -10,7 +10,7 @@
 #include <future>
 #include <mutex>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "io/config.h"
 #include "io/safetensors.h"
 #include "models/generative.h"

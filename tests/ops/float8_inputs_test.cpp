@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/float8.h"
+#include "base/numbers/float8.h"
 #include "ops/products/packed_matrix.h"
 #include "transom/gradients.h"
 #include "transom/ops.h"

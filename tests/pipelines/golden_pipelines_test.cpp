@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "pipelines/pipeline.h"
 #include "support/golden.h"
 #include "transom/error.h"

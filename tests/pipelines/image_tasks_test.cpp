@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "pipelines/pipeline.h"
 #include "support/bitmap.h"
 #include "support/message.h"

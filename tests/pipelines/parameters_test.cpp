@@ -6,7 +6,7 @@
 
 #include <set>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "pipelines/pipeline.h"
 #include "support/message.h"
 #include "transom/pipeline.h"

@@ -6,7 +6,7 @@
 
 #include <thread>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "device/device.h"
 #include "support/bitmap.h"
 #include "support/message.h"

@@ -5,9 +5,9 @@
 
 #include <cmath>
 
-#include "base/files.h"
-#include "base/json.h"
-#include "base/log.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
+#include "base/terminal/log.h"
 #include "pipelines/pipeline.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <thread>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "pipelines/pipeline.h"
 #include "support/golden.h"
 #include "tensor/mode_scope.h"

@@ -2,8 +2,8 @@
 // The tasks that write, on models made from a configuration with a tokenizer of a few words.
 #include <gtest/gtest.h>
 
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "pipelines/pipeline.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"

@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "plan/machines.h"
 
 namespace transom {

@@ -12,7 +12,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "random_graphs/comparison.h"
 #include "transom/device.h"
 

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "random_graphs/comparison.h"
 #include "random_graphs/expectation.h"
 #include "transom/device.h"

@@ -2,7 +2,7 @@
 // Programs on devices that lack operations (partial_plugin.cpp): what is missing runs on the host, and says so.
 #include <gtest/gtest.h>
 
-#include "base/log.h"
+#include "base/terminal/log.h"
 #include "runtime/compilation.h"
 #include "runtime/node_support.h"
 #include "runtime/program.h"

@@ -7,7 +7,7 @@
 #include <memory>
 #include <thread>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "transom/ops.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "serve/http_client.h"
 #include "serve/server/server.h"
 #include "support/golden.h"

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "bench/serve/load_run.h"
 #include "serve/http/server.h"
 #include "support/command.h"

@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "base/base64.h"
+#include "base/text/base64.h"
 #include "serve/golden_server.h"
 
 namespace transom {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "cli/program.h"
 #include "serve/golden_server.h"
 #include "support/word_models.h"

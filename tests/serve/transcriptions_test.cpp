@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "serve/golden_server.h"
 #include "support/temporary_folder.h"
 

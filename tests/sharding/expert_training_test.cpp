@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "sharding/random_layouts.h"
 #include "support/ranks.h"
 #include "support/temporary_folder.h"

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "io/safetensors.h"
 #include "support/ranks.h"
 #include "support/temporary_folder.h"

@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "device/device.h"
 #include "support/own_ranks.h"
 #include "train/loop/train_step.h"

@@ -4,7 +4,7 @@
 #include <random>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "support/ranks.h"
 #include "transom/model.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <thread>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "serve/http_client.h"
 #include "support/ranks.h"
 #include "support/word_models.h"

@@ -7,7 +7,7 @@
 
 #include <cstring>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "support/message.h"
 #include "support/resident_pages.h"
 #include "support/temporary_folder.h"

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "support/own_ranks.h"
 #include "train/loop/train_step.h"
 #include "transom/device.h"

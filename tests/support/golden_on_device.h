@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "support/golden_cases.h"
 #include "train/loop/model_inputs.h"
 #include "transom/compile.h"

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "transom/training_arguments.h"
 
 namespace transom::test {

@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "distributed/sockets.h"
 #include "support/program.h"
 #include "support/small_model.h"

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "transom/model.h"
 
 namespace transom {

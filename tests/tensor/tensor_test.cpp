@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/log.h"
+#include "base/terminal/log.h"
 #include "runtime/program.h"
 #include "support/message.h"
 #include "transom/device.h"

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "support/german_locale.h"
 #include "transom/error.h"
 

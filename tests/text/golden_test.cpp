@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "text/tokenize_lines.h"
 #include "transom/error.h"
 

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "transom/error.h"

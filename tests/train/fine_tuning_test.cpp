@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "base/files.h"
-#include "base/json.h"
-#include "base/log.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
+#include "base/terminal/log.h"
 #include "support/message.h"
 #include "train/files/checkpoints.h"
 #include "train/tiny_model.h"

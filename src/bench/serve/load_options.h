@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/json_fwd.h"
+#include "base/json/json_fwd.h"
 
 namespace transom {
 

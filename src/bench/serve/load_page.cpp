@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/display.h"
 #include "base/error.h"
+#include "base/terminal/display.h"
 #include "bench/serve/load_report.h"
 
 namespace transom {

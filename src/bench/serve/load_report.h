@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "base/json_fwd.h"
+#include "base/json/json_fwd.h"
 #include "bench/serve/load_metrics.h"
 
 namespace transom {

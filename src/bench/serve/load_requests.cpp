@@ -8,8 +8,8 @@
 #include <random>
 
 #include "base/error.h"
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "transom/tokenizer.h"
 
 namespace transom {

@@ -4,7 +4,7 @@
 #include <deque>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "client/event_stream.h"
 
 namespace transom {

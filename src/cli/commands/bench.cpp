@@ -8,12 +8,12 @@
 #include <fstream>
 #include <iostream>
 
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/files.h"
-#include "base/json.h"
-#include "base/progress.h"
-#include "base/threads.h"
+#include "base/files/directories.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
+#include "base/terminal/progress.h"
+#include "base/threads/threads.h"
 #include "bench/benchmark.h"
 #include "bench/report.h"
 #include "cli/command.h"

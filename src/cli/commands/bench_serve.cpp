@@ -4,11 +4,11 @@
 #include <cstdlib>
 #include <ctime>
 
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/files.h"
-#include "base/json.h"
-#include "base/progress.h"
+#include "base/files/directories.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
+#include "base/terminal/progress.h"
 #include "bench/serve/load_report.h"
 #include "bench/serve/load_requests.h"
 #include "cli/command.h"

@@ -4,9 +4,9 @@
 #include <chrono>
 #include <cstdio>
 
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/json.h"
+#include "base/files/directories.h"
+#include "base/json/json.h"
 #include "cli/command.h"
 
 namespace transom {

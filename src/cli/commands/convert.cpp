@@ -3,8 +3,8 @@
 // what its TensorFlow or Flax classes read.
 #include <map>
 
-#include "base/directories.h"
 #include "base/error.h"
+#include "base/files/directories.h"
 #include "cli/command.h"
 #include "cli/options/companion_files.h"
 #include "io/foreign/foreign_writer.h"

@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "cli/command.h"
 #include "transom/device.h"
 #include "transom/distributed.h"

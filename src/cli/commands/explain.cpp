@@ -5,8 +5,8 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "cli/command.h"
 #include "cli/output/profile_table.h"
 #include "explain/explanation.h"

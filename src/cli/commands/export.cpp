@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // transom export: a model as files of ONNX, for other runtimes.
-#include "base/directories.h"
 #include "base/error.h"
+#include "base/files/directories.h"
 #include "cli/command.h"
 #include "cli/commands/quantize_onnx.h"
 #include "cli/options/calibration_inputs.h"

@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "cli/command.h"
 #include "cli/commands/forward_onnx.h"
 #include "cli/options/sharding_options.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // transom merge: adapters of PEFT become part of the weights of their model; the parts that processes saved become
 // whole weights.
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/directories.h"
+#include "base/files/files.h"
 #include "cli/command.h"
 #include "hub/adapters.h"
 #include "io/checkpoint.h"

@@ -2,7 +2,7 @@
 // What the commands share about models that are named by an id of the Hugging Face Hub.
 #include <memory>
 
-#include "base/progress.h"
+#include "base/terminal/progress.h"
 #include "cli/command.h"
 
 namespace transom {

@@ -3,10 +3,10 @@
 #include <cstdio>
 #include <iostream>
 
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/directories.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "cli/command.h"
 #include "cli/output/profile_table.h"
 #include "explain/measured_memory.h"

@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "cli/command.h"
 #include "cli/options/calibration_options.h"
 #include "cli/options/companion_files.h"

@@ -4,9 +4,9 @@
 #include <cstdio>
 #include <set>
 
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/json.h"
+#include "base/files/directories.h"
+#include "base/json/json.h"
 #include "cli/command.h"
 #include "cli/commands/quantize_onnx.h"
 #include "cli/options/calibration_inputs.h"

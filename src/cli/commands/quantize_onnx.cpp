@@ -3,8 +3,8 @@
 
 #include <cstdio>
 
-#include "base/directories.h"
 #include "base/error.h"
+#include "base/files/directories.h"
 #include "cli/options/calibration_inputs.h"
 #include "cli/options/companion_files.h"
 #include "onnx/model/graph_inputs.h"

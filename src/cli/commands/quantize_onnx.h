@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "onnx/quantization/quantize_graph.h"
 
 namespace transom {

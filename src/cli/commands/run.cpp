@@ -8,8 +8,8 @@
 #include <list>
 
 #include "base/error.h"
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "cli/command.h"
 #include "cli/options/inputs.h"
 #include "cli/options/sharding_options.h"

@@ -7,9 +7,9 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "base/files.h"
-#include "base/json.h"
-#include "base/progress.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
+#include "base/terminal/progress.h"
 #include "cli/command.h"
 #include "cli/options/sharding_options.h"
 #include "distributed/process_group.h"

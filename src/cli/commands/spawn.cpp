@@ -10,8 +10,8 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/files.h"
-#include "base/log.h"
+#include "base/files/files.h"
+#include "base/terminal/log.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/spawn/spawn_arguments.h"

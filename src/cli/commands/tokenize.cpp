@@ -4,8 +4,8 @@
 #include <functional>
 
 #include "base/error.h"
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "cli/command.h"
 #include "cli/options/inputs.h"
 #include "text/tokenize_lines.h"

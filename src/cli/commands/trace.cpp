@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "cli/command.h"
 #include "distributed/flight_files.h"
 

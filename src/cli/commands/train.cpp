@@ -8,9 +8,9 @@
 #include <cstdio>
 
 #include "base/error.h"
-#include "base/json.h"
-#include "base/log.h"
-#include "base/progress.h"
+#include "base/json/json.h"
+#include "base/terminal/log.h"
+#include "base/terminal/progress.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/output/log_messages.h"

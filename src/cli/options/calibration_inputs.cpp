@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <sstream>
 
-#include "base/directories.h"
 #include "base/error.h"
+#include "base/files/directories.h"
 #include "images/image_processor.h"
 #include "train/loop/model_inputs.h"
 #include "transom/ops.h"

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <optional>
 
-#include "base/progress.h"
+#include "base/terminal/progress.h"
 
 namespace transom {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/options/companion_files.h"
 
-#include "base/directories.h"
+#include "base/files/directories.h"
 #include "hub/model_files.h"
 
 namespace transom {

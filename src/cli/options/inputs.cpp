@@ -7,8 +7,8 @@
 
 #include "audio/sound.h"
 #include "base/error.h"
-#include "base/files.h"
-#include "base/log.h"
+#include "base/files/files.h"
+#include "base/terminal/log.h"
 #include "images/image.h"
 
 namespace transom {

@@ -2,7 +2,7 @@
 #include "cli/options/sharding_options.h"
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/terminal/log.h"
 #include "distributed/process_group.h"
 #include "transom/distributed.h"
 

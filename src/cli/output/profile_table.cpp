@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "base/directories.h"
-#include "base/display.h"
 #include "base/error.h"
+#include "base/files/directories.h"
+#include "base/terminal/display.h"
 
 namespace transom {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "cli/remote/remote_server.h"
 #include "client/event_stream.h"
 #include "generation/generation_fields.h"

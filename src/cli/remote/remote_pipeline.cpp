@@ -2,10 +2,10 @@
 // transom run --server: each input is a request of Hugging Face's inference form.
 #include <numeric>
 
-#include "base/base64.h"
 #include "base/error.h"
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
+#include "base/text/base64.h"
 #include "cli/remote/remote_server.h"
 
 namespace transom {

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "distributed/environment.h"
 
 namespace transom {

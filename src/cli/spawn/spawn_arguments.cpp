@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "cli/spawn/accelerate_file.h"
 #include "distributed/environment.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/command_line.h"
+#include "base/terminal/command_line.h"
 #include "distributed/spawn/host_file.h"
 
 namespace transom {

@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/resident_memory.h"
-#include "base/threads.h"
+#include "base/memory/resident_memory.h"
+#include "base/threads/threads.h"
 #include "dashboard/monitor/log_series.h"
 #include "device/device.h"
 #include "runtime/profile.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "base/progress.h"
+#include "base/terminal/progress.h"
 #include "dashboard/terminal/line_chart.h"
 
 namespace transom::dashboard {

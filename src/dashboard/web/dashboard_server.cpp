@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "dashboard/web/messages.h"
 #include "dashboard/web/page.h"
 #include "dashboard/web/saved_runs.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dashboard/web/messages.h"
 
-#include "base/json.h"
+#include "base/json/json.h"
 
 namespace transom::dashboard {
 namespace {

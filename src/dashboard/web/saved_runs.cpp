@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/directories.h"
+#include "base/files/files.h"
 #include "dashboard/monitor/log_series.h"
 #include "train/files/checkpoints.h"
 #include "transom/trainer_state.h"

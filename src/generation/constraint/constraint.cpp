@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "generation/constraint/grammar/gbnf.h"
 #include "generation/constraint/grammar/regex.h"
 #include "generation/constraint/schema/json_schema.h"

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/terminal/log.h"
 #include "generation/engine/paged_pass.h"
 #include "io/config.h"
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "base/mt19937.h"
+#include "base/numbers/mt19937.h"
 #include "generation/logits_processors.h"
 #include "transom/engine.h"
 

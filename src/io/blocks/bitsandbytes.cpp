@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "io/blocks/quantization_config.h"
 #include "io/blocks/quantized_parts.h"
 

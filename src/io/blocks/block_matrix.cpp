@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/blocks/block_matrix.h"
 
-#include "base/threads.h"
+#include "base/threads/threads.h"
 
 namespace transom {
 namespace {

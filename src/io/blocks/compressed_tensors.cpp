@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/float8.h"
-#include "base/json.h"
+#include "base/json/json.h"
+#include "base/numbers/float8.h"
 #include "io/blocks/quantization_config.h"
 #include "io/blocks/quantized_parts.h"
 

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/files.h"
-#include "base/half_bits.h"
+#include "base/files/files.h"
+#include "base/numbers/half_bits.h"
 
 namespace transom {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/half.h"
-#include "base/threads.h"
+#include "base/numbers/half.h"
+#include "base/threads/threads.h"
 #include "io/blocks/ggml_blocks.h"
 
 namespace transom {

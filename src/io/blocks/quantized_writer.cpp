@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/half.h"
-#include "base/json.h"
+#include "base/json/json.h"
+#include "base/numbers/half.h"
 
 namespace transom {
 namespace {

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "base/json_fwd.h"
+#include "base/json/json_fwd.h"
 #include "io/blocks/block_matrix.h"
 #include "io/blocks/integer_codes.h"
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "base/half.h"
-#include "base/threads.h"
+#include "base/numbers/half.h"
+#include "base/threads/threads.h"
 
 namespace transom {
 namespace {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <set>
 
-#include "base/directories.h"
 #include "base/error.h"
+#include "base/files/directories.h"
 #include "io/foreign/hdf5_file.h"
 #include "io/foreign/msgpack.h"
 #include "io/foreign/parameter_names.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "io/tensor_view.h"
 
 namespace transom {

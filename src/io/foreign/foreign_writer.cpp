@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "base/directories.h"
 #include "base/error.h"
+#include "base/files/directories.h"
 #include "io/converted_view.h"
 #include "io/foreign/flax_writer.h"
 #include "io/foreign/foreign_checkpoint.h"

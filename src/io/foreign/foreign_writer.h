@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "io/foreign/foreign_layout.h"
 
 namespace transom {

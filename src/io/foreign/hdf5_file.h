@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "io/tensor_view.h"
 
 namespace transom {

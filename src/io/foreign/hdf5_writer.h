@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "io/tensor_view.h"
 
 namespace transom {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "io/tensor_view.h"
 
 namespace transom {

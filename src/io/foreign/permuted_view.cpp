@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/files.h"
+#include "base/files/files.h"
 
 namespace transom {
 

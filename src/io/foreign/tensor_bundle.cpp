@@ -5,7 +5,7 @@
 #include <memory>
 #include <optional>
 
-#include "base/directories.h"
+#include "base/files/directories.h"
 #include "io/foreign/byte_range.h"
 #include "io/foreign/crc32c.h"
 #include "io/foreign/leveldb_table.h"

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "io/gguf/gguf_keys.h"
 #include "io/gguf/gguf_model.h"
 #include "io/gguf/gguf_t5.h"

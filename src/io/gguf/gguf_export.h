@@ -3,7 +3,7 @@
 // gguf_tokenizer.cpp read, the other way round.
 #pragma once
 
-#include "base/json_fwd.h"
+#include "base/json/json_fwd.h"
 #include "io/gguf/gguf_names.h"
 #include "io/gguf/gguf_writer.h"
 

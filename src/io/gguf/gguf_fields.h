@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 
 namespace transom {
 

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <limits>
 
-#include "base/directories.h"
 #include "base/error.h"
+#include "base/files/directories.h"
 #include "io/blocks/ggml_blocks.h"
 
 namespace transom {

@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/files.h"
+#include "base/files/files.h"
 
 namespace transom {
 

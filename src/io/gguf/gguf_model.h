@@ -3,8 +3,8 @@
 // of the checkpoints. The keys are those of gguf-py/gguf/constants.py of https://github.com/ggml-org/llama.cpp
 #pragma once
 
-#include "base/container_files.h"
-#include "base/json_fwd.h"
+#include "base/files/container_files.h"
+#include "base/json/json_fwd.h"
 #include "io/checkpoint.h"
 #include "io/gguf/gguf_file.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "base/json_fwd.h"
+#include "base/json/json_fwd.h"
 #include "io/gguf/gguf_writer.h"
 
 namespace transom {

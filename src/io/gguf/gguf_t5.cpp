@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/half.h"
-#include "base/json.h"
+#include "base/json/json.h"
+#include "base/numbers/half.h"
 #include "io/blocks/ggml_blocks.h"
 
 namespace transom {

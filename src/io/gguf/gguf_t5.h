@@ -2,7 +2,7 @@
 // T5 in GGUF (general.architecture t5 and t5encoder), as llama.cpp's convert_hf_to_gguf.py writes it.
 #pragma once
 
-#include "base/json_fwd.h"
+#include "base/json/json_fwd.h"
 #include "io/gguf/gguf_keys.h"
 
 namespace transom {

@@ -5,9 +5,9 @@
 #include <numeric>
 #include <unordered_map>
 
-#include "base/base64.h"
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
+#include "base/text/base64.h"
 #include "io/gguf/gguf_model.h"
 
 namespace transom {

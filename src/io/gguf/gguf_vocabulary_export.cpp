@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "base/base64.h"
 #include "base/error.h"
-#include "base/json.h"
-#include "base/log.h"
+#include "base/json/json.h"
+#include "base/terminal/log.h"
+#include "base/text/base64.h"
 #include "io/gguf/gguf_export.h"
 
 namespace transom {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/files.h"
+#include "base/files/files.h"
 
 namespace transom {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 #include "io/blocks/rounded_matrix.h"
 #include "models/compression/gptq.h"
 #include "models/compression/input_scales.h"

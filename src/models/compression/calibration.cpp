@@ -6,7 +6,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "nn/linear_observer.h"
 #include "tensor/mode_scope.h"
 #include "transom/gradients.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/threads.h"
+#include "base/threads/threads.h"
 
 namespace transom {
 namespace {

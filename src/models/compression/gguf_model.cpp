@@ -5,11 +5,11 @@
 #include <cmath>
 #include <map>
 
-#include "base/container_files.h"
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/json.h"
-#include "base/log.h"
+#include "base/files/container_files.h"
+#include "base/files/directories.h"
+#include "base/json/json.h"
+#include "base/terminal/log.h"
 #include "io/blocks/ggml_blocks.h"
 #include "io/blocks/ggml_encoder.h"
 #include "io/config.h"

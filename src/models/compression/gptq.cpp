@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/threads.h"
+#include "base/threads/threads.h"
 #include "io/blocks/rounded_matrix.h"
 #include "models/compression/cholesky.h"
 

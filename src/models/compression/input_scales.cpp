@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/half.h"
-#include "base/threads.h"
+#include "base/numbers/half.h"
+#include "base/threads/threads.h"
 #include "io/blocks/rounded_matrix.h"
 #include "transom/config.h"
 #include "transom/ops.h"

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/threads.h"
+#include "base/threads/threads.h"
 #include "models/compression/calibration.h"
 #include "models/loading/packed_weights.h"
 #include "transom/ops.h"

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <map>
 
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/directories.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "io/blocks/quantized_writer.h"
 #include "io/checkpoint.h"
 #include "io/config.h"

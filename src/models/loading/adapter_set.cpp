@@ -3,9 +3,9 @@
 
 #include <set>
 
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/directories.h"
+#include "base/files/files.h"
 #include "hub/adapters.h"
 #include "io/safetensors.h"
 #include "models/loading/lora.h"

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/threads.h"
+#include "base/threads/threads.h"
 #include "io/blocks/coded_matrix.h"
 #include "models/loading/packed_weights.h"
 

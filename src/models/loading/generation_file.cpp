@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/loading/generation_file.h"
 
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/json.h"
+#include "base/files/directories.h"
+#include "base/json/json.h"
 
 namespace transom {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "base/json_fwd.h"
+#include "base/json/json_fwd.h"
 #include "transom/model.h"
 
 namespace transom {

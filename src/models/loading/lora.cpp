@@ -6,10 +6,10 @@
 #include <map>
 #include <set>
 
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/json.h"
-#include "base/mt19937.h"
+#include "base/files/directories.h"
+#include "base/json/json.h"
+#include "base/numbers/mt19937.h"
 #include "hub/adapters.h"
 #include "io/safetensors.h"
 #include "nn/lora.h"

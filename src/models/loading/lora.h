@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "io/checkpoint.h"
 #include "models/loading/lora_config.h"
 #include "transom/model.h"

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "text/unicode/regex.h"
 
 namespace transom {

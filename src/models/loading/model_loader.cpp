@@ -7,9 +7,9 @@
 #include <span>
 
 #include "base/error.h"
-#include "base/json.h"
-#include "base/log.h"
-#include "base/mt19937.h"
+#include "base/json/json.h"
+#include "base/numbers/mt19937.h"
+#include "base/terminal/log.h"
 #include "io/checkpoint.h"
 #include "io/converted_view.h"
 #include "io/model_config.h"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "io/config.h"
 #include "transom/model.h"
 

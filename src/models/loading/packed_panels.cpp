@@ -6,9 +6,9 @@
 #include <exception>
 #include <thread>
 
-#include "base/half_bits.h"
-#include "base/huge_pages.h"
-#include "base/threads.h"
+#include "base/memory/huge_pages.h"
+#include "base/numbers/half_bits.h"
+#include "base/threads/threads.h"
 
 namespace transom {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/float8.h"
+#include "base/numbers/float8.h"
 #include "device/device.h"
 #include "io/blocks/rounded_matrix.h"
 #include "ir/node.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The list of all architecture families.
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "models/family.h"
 
 namespace transom {

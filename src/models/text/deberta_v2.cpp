@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "models/family.h"
 #include "models/shared/encoder_model.h"
 #include "models/shared/relative_distance.h"

@@ -4,7 +4,7 @@
 // their own for layers with a window (Gemma Team, 2024 and 2025).
 #include <cmath>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "models/shared/rope_decoder.h"
 
 namespace transom {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "models/shared/decoder.h"
 #include "models/shared/rotary_config.h"
 

@@ -2,7 +2,7 @@
 // Mistral (Jiang et al., 2023): LLaMA with a sliding window; and Mixtral (Jiang et al., 2024): with a mixture of
 // experts in place of the feed-forward layer.
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "models/shared/rope_decoder.h"
 
 namespace transom {

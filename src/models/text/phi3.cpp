@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Phi-3 (Abdin et al., 2024): LLaMA with fused projections; longer texts by two sets of rotary factors.
-#include "base/json.h"
+#include "base/json/json.h"
 #include "models/shared/rope_decoder.h"
 
 namespace transom {

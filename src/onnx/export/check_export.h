@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "onnx/export/task_inputs.h"
 #include "transom/model.h"
 

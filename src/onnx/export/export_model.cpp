@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "base/directories.h"
 #include "base/error.h"
+#include "base/files/directories.h"
 #include "ir/node.h"
 #include "onnx/export/file_pass.h"
 #include "onnx/export/lowering.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "onnx/export/check_export.h"
 #include "onnx/proto/write_model.h"
 #include "transom/model.h"

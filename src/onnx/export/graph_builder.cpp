@@ -8,7 +8,7 @@
 #include <span>
 
 #include "base/error.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 
 namespace transom::onnx {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "base/directories.h"
 #include "base/error.h"
+#include "base/files/directories.h"
 #include "models/precision.h"
 #include "onnx/import/elementwise/element_values.h"
 

@@ -2,7 +2,7 @@
 // What the models that ONNX files make share: how they find their configuration, and how inputs become a graph's.
 #pragma once
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "io/config.h"
 #include "onnx/import/run/value.h"
 #include "onnx/proto/model.h"

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <mutex>
 
-#include "base/directories.h"
 #include "base/error.h"
+#include "base/files/directories.h"
 #include "models/generative.h"
 #include "models/loading/other_formats.h"
 #include "onnx/import/run/imported_graph.h"

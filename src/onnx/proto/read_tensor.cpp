@@ -5,8 +5,8 @@
 #include <charconv>
 #include <cstring>
 
-#include "base/directories.h"
 #include "base/error.h"
+#include "base/files/directories.h"
 #include "onnx/proto/wire.h"
 
 namespace transom::onnx {

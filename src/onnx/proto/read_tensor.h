@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "onnx/proto/model.h"
 
 namespace transom::onnx {

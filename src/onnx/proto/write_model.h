@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "io/tensor_view.h"
 
 namespace transom::onnx {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/threads.h"
+#include "base/threads/threads.h"
 #include "ops/records.h"
 #include "ops/rules.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "audio/sound.h"
-#include "base/json_fwd.h"
+#include "base/json/json_fwd.h"
 
 namespace transom {
 

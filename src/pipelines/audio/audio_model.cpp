@@ -5,9 +5,9 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/json.h"
-#include "base/prefetcher.h"
-#include "base/threads.h"
+#include "base/json/json.h"
+#include "base/threads/prefetcher.h"
+#include "base/threads/threads.h"
 #include "hub/resolve.h"
 
 namespace transom {

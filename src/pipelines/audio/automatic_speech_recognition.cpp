@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "io/config.h"
 #include "models/head_traits.h"
 #include "pipelines/audio/audio_chunks.h"

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "io/config.h"
 #include "pipelines/audio/whisper_languages.h"
 #include "transom/ops.h"

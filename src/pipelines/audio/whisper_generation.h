@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json_fwd.h"
+#include "base/json/json_fwd.h"
 #include "transom/generation.h"
 
 namespace transom {

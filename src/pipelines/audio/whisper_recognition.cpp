@@ -3,10 +3,10 @@
 // overlap.
 #include <cmath>
 
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/directories.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "pipelines/audio/audio_chunks.h"
 #include "pipelines/audio/audio_model.h"
 #include "pipelines/audio/whisper_generation.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json_fwd.h"
+#include "base/json/json_fwd.h"
 #include "pipelines/pipeline.h"
 #include "transom/generation.h"
 

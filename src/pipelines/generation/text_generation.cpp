@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "generation/generate_together.h"
 #include "generation/prompts.h"
 #include "io/config.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // text2text-generation, summarization and translation: an encoder-decoder writes a text about another.
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "generation/prompts.h"
 #include "io/config.h"
 #include "pipelines/generation/generation_model.h"

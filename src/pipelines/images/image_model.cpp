@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
-#include "base/base64.h"
 #include "base/error.h"
-#include "base/json.h"
-#include "base/prefetcher.h"
-#include "base/threads.h"
+#include "base/json/json.h"
+#include "base/text/base64.h"
+#include "base/threads/prefetcher.h"
+#include "base/threads/threads.h"
 
 namespace transom {
 

@@ -2,8 +2,8 @@
 // Zero-shot classification of images (Radford et al., 2021): which of the labels' texts is most like the image?
 #include <algorithm>
 
-#include "base/json.h"
-#include "base/prefetcher.h"
+#include "base/json/json.h"
+#include "base/threads/prefetcher.h"
 #include "pipelines/classification.h"
 #include "pipelines/images/image_model.h"
 #include "transom/tokenizer.h"

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "pipelines/pipeline.h"
 #include "pipelines/text/text_model.h"
 

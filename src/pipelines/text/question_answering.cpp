@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "data/qa_postprocess.h"
 #include "pipelines/pipeline.h"
 #include "pipelines/text/text_model.h"

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/files.h"
-#include "base/json.h"
-#include "base/prefetcher.h"
+#include "base/files/directories.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
+#include "base/threads/prefetcher.h"
 #include "transom/ops.h"
 
 namespace transom {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "pipelines/pipeline.h"
 #include "pipelines/text/sentence_embedding.h"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "io/config.h"
 #include "pipelines/classification.h"
 #include "pipelines/pipeline.h"

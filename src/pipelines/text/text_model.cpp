@@ -5,8 +5,8 @@
 #include <future>
 
 #include "base/error.h"
-#include "base/json.h"
-#include "base/prefetcher.h"
+#include "base/json/json.h"
+#include "base/threads/prefetcher.h"
 #include "io/config.h"
 #include "models/loading/maximum_tokens.h"
 #include "pipelines/pipeline.h"

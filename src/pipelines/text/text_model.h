@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json_fwd.h"
+#include "base/json/json_fwd.h"
 #include "device/static_shapes.h"
 #include "transom/model.h"
 #include "transom/tokenizer.h"

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "data/qa_postprocess.h"
 #include "pipelines/pipeline.h"
 #include "pipelines/text/text_model.h"

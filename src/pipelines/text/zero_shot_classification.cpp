@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/json.h"
-#include "base/log.h"
+#include "base/json/json.h"
+#include "base/terminal/log.h"
 #include "pipelines/classification.h"
 #include "pipelines/pipeline.h"
 #include "pipelines/text/text_model.h"

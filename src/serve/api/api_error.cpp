@@ -3,8 +3,8 @@
 
 #include <new>
 
-#include "base/json.h"
-#include "base/log.h"
+#include "base/json/json.h"
+#include "base/terminal/log.h"
 
 namespace transom::serve {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <ctime>
 
-#include "base/log.h"
+#include "base/terminal/log.h"
 #include "serve/api/request_json.h"
 #include "serve/api/stream_form.h"
 

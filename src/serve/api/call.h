@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "serve/api/api_error.h"
 #include "serve/api/options.h"
 #include "serve/api/services.h"

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <mutex>
 
-#include "base/json_errors.h"
-#include "base/log.h"
+#include "base/json/json_errors.h"
+#include "base/terminal/log.h"
 
 namespace transom::serve {
 

@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-#include "base/resident_memory.h"
+#include "base/memory/resident_memory.h"
 #include "serve/metrics/metrics.h"
 
 namespace transom::serve {

@@ -4,8 +4,8 @@
 #include <malloc.h>
 
 #include "base/error.h"
-#include "base/log.h"
-#include "base/resident_memory.h"
+#include "base/memory/resident_memory.h"
+#include "base/terminal/log.h"
 #include "serve/api/api_error.h"
 #include "serve/models/served_model.h"
 

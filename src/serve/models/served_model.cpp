@@ -3,10 +3,10 @@
 
 #include <ctime>
 
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/files.h"
-#include "base/log.h"
+#include "base/files/directories.h"
+#include "base/files/files.h"
+#include "base/terminal/log.h"
 #include "hub/resolve.h"
 #include "io/weight_files.h"
 #include "models/family.h"

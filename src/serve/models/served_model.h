@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "pipelines/pipeline.h"
 #include "pipelines/text/sentence_embedding.h"
 #include "pipelines/text/text_model.h"

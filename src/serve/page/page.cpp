@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "base/base64.h"
+#include "base/text/base64.h"
 #include "serve/page/page_parts.h"
 
 namespace transom::serve {

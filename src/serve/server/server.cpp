@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/terminal/log.h"
 #include "serve/api/services.h"
 #include "serve/models/model_pool.h"
 #include "serve/models/served_model.h"

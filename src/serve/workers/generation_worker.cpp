@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/workers/generation_worker.h"
 
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/json.h"
-#include "base/log.h"
+#include "base/files/directories.h"
+#include "base/json/json.h"
+#include "base/terminal/log.h"
 #include "generation/constraint/constraint.h"
 #include "hub/resolve.h"
 #include "pipelines/generation/assistant_model.h"

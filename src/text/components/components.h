@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json_fwd.h"
+#include "base/json/json_fwd.h"
 #include "text/unicode/aligned_text.h"
 #include "transom/tokenizer.h"
 

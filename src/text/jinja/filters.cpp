@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/json.h"
-#include "base/numbers.h"
+#include "base/json/json.h"
+#include "base/text/numbers.h"
 #include "text/jinja/interpreter.h"
 #include "text/unicode/clean_up.h"
 #include "text/unicode/unicode.h"

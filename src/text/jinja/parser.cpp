@@ -3,7 +3,7 @@
 #include <charconv>
 
 #include "base/error.h"
-#include "base/numbers.h"
+#include "base/text/numbers.h"
 #include "text/jinja/lexer.h"
 #include "text/jinja/nodes.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "text/unicode/unicode.h"
 
 namespace transom::jinja {

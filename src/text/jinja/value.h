@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/json_fwd.h"
+#include "base/json/json_fwd.h"
 
 namespace transom::jinja {
 

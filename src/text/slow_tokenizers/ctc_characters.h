@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json_fwd.h"
+#include "base/json/json_fwd.h"
 #include "text/components/added_tokens.h"
 #include "text/components/components.h"
 #include "text/tokenizer_config.h"

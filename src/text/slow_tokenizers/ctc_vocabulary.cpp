@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <set>
 
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/directories.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "text/unicode/unicode.h"
 
 namespace transom {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "text/token_models/vocabulary.h"
 
 namespace transom::text {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/json_fwd.h"
+#include "base/json/json_fwd.h"
 #include "text/unicode/aligned_text.h"
 #include "text/unicode/regex.h"
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/base64.h"
 #include "base/error.h"
+#include "base/text/base64.h"
 #include "text/unicode/unicode.h"
 
 namespace transom::text {

@@ -2,9 +2,9 @@
 // Flags and --help of argument tables.
 #include <algorithm>
 
-#include "base/command_line.h"
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
+#include "base/terminal/command_line.h"
 #include "train/arguments/argument_table.h"
 
 namespace transom {

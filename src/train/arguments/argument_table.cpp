@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/files.h"
-#include "base/json.h"
-#include "base/numbers.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
+#include "base/text/numbers.h"
 
 namespace transom {
 namespace {

@@ -12,8 +12,8 @@
 #include <variant>
 #include <vector>
 
-#include "base/command_line.h"
-#include "base/json_fwd.h"
+#include "base/json/json_fwd.h"
+#include "base/terminal/command_line.h"
 #include "transom/training_arguments.h"
 
 namespace transom {

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "transom/distributed.h"
 
 namespace transom {

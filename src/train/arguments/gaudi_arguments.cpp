@@ -5,9 +5,9 @@
 #include <array>
 #include <filesystem>
 
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/json.h"
+#include "base/files/directories.h"
+#include "base/json/json.h"
 
 namespace transom {
 namespace {

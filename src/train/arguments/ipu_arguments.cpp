@@ -3,10 +3,10 @@
 
 #include <optional>
 
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/directories.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "distributed/environment.h"
 #include "transom/device.h"
 #include "transom/distributed.h"

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/json.h"
+#include "base/files/directories.h"
+#include "base/json/json.h"
 #include "train/arguments/argument_tables.h"
 #include "train/arguments/foreign_configs.h"
 #include "train/arguments/gaudi_arguments.h"

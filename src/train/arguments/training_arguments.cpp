@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "train/arguments/argument_tables.h"
 #include "train/arguments/gaudi_arguments.h"
 

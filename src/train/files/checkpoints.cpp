@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/directories.h"
-#include "base/files.h"
+#include "base/files/directories.h"
+#include "base/files/files.h"
 #include "train/files/manifest.h"
 
 namespace transom {

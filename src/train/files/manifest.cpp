@@ -5,11 +5,11 @@
 
 #include <limits>
 
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/files.h"
-#include "base/json.h"
-#include "base/json_errors.h"
+#include "base/files/directories.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
+#include "base/json/json_errors.h"
 #include "io/sharded_safetensors.h"
 
 namespace transom {

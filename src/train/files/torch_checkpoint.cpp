@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/files/torch_checkpoint.h"
 
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/json.h"
-#include "base/log.h"
+#include "base/files/directories.h"
+#include "base/json/json.h"
+#include "base/terminal/log.h"
 #include "io/config.h"
 #include "io/torch_file.h"
 #include "train/files/torch_order.h"

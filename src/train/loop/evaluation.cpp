@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/prefetcher.h"
+#include "base/threads/prefetcher.h"
 #include "data/padding.h"
 #include "device/static_shapes.h"
 #include "distributed/process_group.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/resident_memory.h"
+#include "base/memory/resident_memory.h"
 #include "device/device.h"
 
 namespace transom {

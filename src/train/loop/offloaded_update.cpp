@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/interrupt.h"
+#include "base/threads/interrupt.h"
 #include "tensor/evaluate.h"
 #include "tensor/host_values.h"
 #include "tensor/mode_scope.h"

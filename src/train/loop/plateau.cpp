@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/json.h"
-#include "base/json_errors.h"
+#include "base/json/json.h"
+#include "base/json/json_errors.h"
 
 namespace transom {
 

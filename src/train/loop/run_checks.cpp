@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/terminal/log.h"
 #include "transom/ops.h"
 
 namespace transom {

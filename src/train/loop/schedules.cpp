@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "train/loop/plateau.h"
 
 namespace transom {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "base/json_fwd.h"
+#include "base/json/json_fwd.h"
 #include "transom/schedule.h"
 
 namespace transom {

@@ -2,8 +2,8 @@
 // Checkpoints of a run whose model is spread over processes.
 #include <algorithm>
 
-#include "base/directories.h"
 #include "base/error.h"
+#include "base/files/directories.h"
 #include "distributed/process_group.h"
 #include "models/save_configuration.h"
 #include "train/files/checkpoints.h"

@@ -6,10 +6,10 @@
 #include <chrono>
 #include <cmath>
 
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/log.h"
-#include "base/prefetcher.h"
+#include "base/files/directories.h"
+#include "base/terminal/log.h"
+#include "base/threads/prefetcher.h"
 #include "data/padding.h"
 #include "device/static_shapes.h"
 #include "distributed/process_group.h"

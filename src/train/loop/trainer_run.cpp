@@ -5,9 +5,9 @@
 #include <cmath>
 #include <thread>
 
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/log.h"
+#include "base/files/directories.h"
+#include "base/terminal/log.h"
 #include "distributed/process_group.h"
 #include "tensor/mode_scope.h"
 #include "train/files/checkpoints.h"

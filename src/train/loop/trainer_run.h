@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "train/files/sharded_saver.h"
 #include "train/files/tensorboard.h"
 #include "train/files/trainer_state.h"

@@ -2,8 +2,8 @@
 #include "train/setup/sharding_layout.h"
 
 #include "base/error.h"
-#include "base/json.h"
-#include "base/log.h"
+#include "base/json/json.h"
+#include "base/terminal/log.h"
 
 namespace transom {
 namespace {

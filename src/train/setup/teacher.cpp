@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "base/directories.h"
 #include "base/error.h"
+#include "base/files/directories.h"
 #include "images/image_processor.h"
 #include "models/loading/input_names.h"
 #include "transom/tokenizer.h"

@@ -3,7 +3,7 @@
 // are longer than max_length_seconds is taken; evaluation hears the whole.
 #include <algorithm>
 
-#include "base/mt19937.h"
+#include "base/numbers/mt19937.h"
 #include "train/setup/freeze.h"
 #include "train/setup/new_model.h"
 #include "train/tasks/audio_rows.h"

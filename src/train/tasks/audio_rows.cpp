@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/threads.h"
+#include "base/threads/threads.h"
 
 namespace transom {
 

@@ -5,9 +5,9 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/files.h"
-#include "base/mt19937.h"
-#include "base/threads.h"
+#include "base/files/files.h"
+#include "base/numbers/mt19937.h"
+#include "base/threads/threads.h"
 #include "images/augment.h"
 #include "images/image_processor.h"
 #include "train/setup/new_model.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/mt19937.h"
+#include "base/numbers/mt19937.h"
 #include "hub/adapters.h"
 #include "train/tasks/text_features.h"
 

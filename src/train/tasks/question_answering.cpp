@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Long contexts become several windows, each a row of its own; the answers of a question's windows are joined again
 // after evaluation.
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/directories.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "data/qa_features.h"
 #include "train/metrics/squad_metrics.h"
 #include "train/tasks/tasks.h"

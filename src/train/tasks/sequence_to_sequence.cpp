@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "data/span_corruption.h"
 #include "data/text_pairs.h"
 #include "hub/adapters.h"

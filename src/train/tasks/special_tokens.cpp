@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/json.h"
-#include "base/log.h"
+#include "base/json/json.h"
+#include "base/terminal/log.h"
 #include "io/config.h"
 #include "models/generative.h"
 #include "transom/tokenizer.h"

@@ -3,10 +3,10 @@
 // that is made of the transcripts.
 #include <algorithm>
 
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/directories.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "data/columns.h"
 #include "data/labelled_files.h"
 #include "io/config.h"

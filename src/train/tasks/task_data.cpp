@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "audio/sound.h"
-#include "base/directories.h"
 #include "base/error.h"
-#include "base/mt19937.h"
+#include "base/files/directories.h"
+#include "base/numbers/mt19937.h"
 #include "data/columns.h"
 #include "data/tokenised_rows.h"
 #include "device/static_shapes.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/mt19937.h"
+#include "base/numbers/mt19937.h"
 #include "data/padding.h"
 #include "train/tasks/task_data.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "train/metrics/metrics.h"
 #include "train/tasks/tasks.h"
 #include "train/tasks/text_features.h"

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/terminal/log.h"
 #include "device/static_shapes.h"
 #include "hub/adapters.h"
 #include "io/config.h"

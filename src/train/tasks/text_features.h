@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "base/threads.h"
+#include "base/threads/threads.h"
 #include "data/columns.h"
 #include "data/padding.h"
 #include "train/files/trainer_state.h"

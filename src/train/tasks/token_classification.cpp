@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "data/token_labels.h"
 #include "io/config.h"
 #include "train/metrics/entity_metrics.h"

@@ -9,7 +9,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "gpu_device.h"
 #include "support/golden_on_device.h"
 #include "train/loop/model_inputs.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backends/harness.h"
-#include "base/float8.h"
+#include "base/numbers/float8.h"
 
 namespace transom::backend_test {
 

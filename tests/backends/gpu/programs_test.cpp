@@ -8,8 +8,8 @@
 #include <iterator>
 #include <sstream>
 
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "gpu_device.h"
 #include "support/golden.h"
 #include "support/program.h"

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "support/program.h"
 #include "support/small_model.h"
 #include "support/temporary_folder.h"

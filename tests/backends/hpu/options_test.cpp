@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <set>
 
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "device/device.h"
 #include "hpu_device.h"
 #include "support/program.h"

@@ -3,8 +3,8 @@
 // Each job runs in a process of its own, since the card keeps the largest workspace that it ever needed.
 #include <gtest/gtest.h>
 
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "hpu_device.h"
 #include "support/program.h"
 #include "support/temporary_folder.h"

@@ -8,8 +8,8 @@
 #include <random>
 #include <set>
 
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "device/device.h"
 #include "device/static_shapes.h"
 #include "hpu_device.h"

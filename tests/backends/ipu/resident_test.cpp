@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "device/device.h"
 #include "transom/compile.h"
 #include "transom/device.h"

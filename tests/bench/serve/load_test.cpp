@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "bench/serve/load_report.h"
 #include "bench/serve/load_requests.h"
 #include "support/temporary_folder.h"

@@ -9,8 +9,8 @@
 #include <map>
 #include <thread>
 
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "io/safetensors.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"

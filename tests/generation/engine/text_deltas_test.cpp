@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "support/message.h"
 #include "transom/error.h"
 

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "base/half.h"
+#include "base/numbers/half.h"
 #include "io/safetensors.h"
 #include "support/message.h"
 

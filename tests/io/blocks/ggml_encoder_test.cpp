@@ -7,7 +7,7 @@
 #include <limits>
 #include <memory>
 
-#include "base/mt19937.h"
+#include "base/numbers/mt19937.h"
 #include "io/blocks/ggml_blocks.h"
 #include "support/message.h"
 

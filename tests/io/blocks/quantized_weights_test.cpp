@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "io/blocks/quantization_config.h"
 #include "io/blocks/quantized_writer.h"
 #include "io/blocks/rounded_matrix.h"

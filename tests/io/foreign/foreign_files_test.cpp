@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "io/foreign/crc32c.h"
 #include "io/foreign/foreign_checkpoint.h"
 #include "io/foreign/hdf5_file.h"

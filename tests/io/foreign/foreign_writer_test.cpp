@@ -9,8 +9,8 @@
 #include <map>
 #include <numeric>
 
-#include "base/directories.h"
 #include "base/error.h"
+#include "base/files/directories.h"
 #include "io/foreign/foreign_checkpoint.h"
 #include "io/foreign/hdf5_file.h"
 #include "support/message.h"

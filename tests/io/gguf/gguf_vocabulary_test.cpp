@@ -2,7 +2,7 @@
 // Vocabularies that go into GGUF and come back cut texts as before.
 #include <gtest/gtest.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "io/gguf/gguf_export.h"
 #include "io/gguf/gguf_file.h"
 #include "support/message.h"

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "io/gguf/gguf_export.h"
 #include "io/gguf/gguf_model.h"
 #include "support/message.h"

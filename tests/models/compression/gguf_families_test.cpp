@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/json.h"
-#include "base/mt19937.h"
+#include "base/json/json.h"
+#include "base/numbers/mt19937.h"
 #include "io/gguf/gguf_file.h"
 #include "models/compression/quantize.h"
 #include "support/message.h"

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "base/mt19937.h"
+#include "base/numbers/mt19937.h"
 #include "io/blocks/rounded_matrix.h"
 #include "models/compression/cholesky.h"
 

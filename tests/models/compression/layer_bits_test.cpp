@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "io/config.h"
 #include "models/compression/quantize.h"
 #include "support/message.h"

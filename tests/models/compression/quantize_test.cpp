@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "base/mt19937.h"
+#include "base/numbers/mt19937.h"
 #include "support/message.h"
 #include "support/word_models.h"
 #include "transom/gradients.h"

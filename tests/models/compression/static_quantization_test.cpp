@@ -10,9 +10,9 @@
 #include <filesystem>
 #include <thread>
 
-#include "base/files.h"
-#include "base/json.h"
-#include "base/mt19937.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
+#include "base/numbers/mt19937.h"
 #include "io/checkpoint.h"
 #include "models/compression/input_range.h"
 #include "support/message.h"

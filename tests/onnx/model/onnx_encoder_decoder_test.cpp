@@ -2,8 +2,8 @@
 // A directory with encoder_model.onnx and a decoder as a model that writes the texts of the model it was made of.
 #include <gtest/gtest.h>
 
-#include "base/directories.h"
-#include "base/files.h"
+#include "base/files/directories.h"
+#include "base/files/files.h"
 #include "onnx/export/export_model.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"

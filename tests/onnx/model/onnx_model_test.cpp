@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <functional>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "onnx/import/run/imported_graph.h"
 #include "onnx/model_writer.h"
 #include "transom/error.h"

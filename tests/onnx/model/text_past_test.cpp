@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "onnx/export/export_model.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "support/temporary_folder.h"
 #include "train/setup/sharding_layout.h"
 #include "transom/training_arguments.h"

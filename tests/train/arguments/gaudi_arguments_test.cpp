@@ -2,7 +2,7 @@
 // The arguments of Optimum Habana: what they set, and what contradicts.
 #include <gtest/gtest.h>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "transom/training_arguments.h"

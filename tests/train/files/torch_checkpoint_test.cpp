@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "support/message.h"
 #include "train/files/trainer_checkpoint.h"
 #include "train/tiny_model.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "device/device.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "support/golden_cases.h"
 #include "support/golden_training.h"
 #include "train/loop/model_inputs.h"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/resident_memory.h"
+#include "base/memory/resident_memory.h"
 #include "support/small_model.h"
 #include "support/temporary_folder.h"
 #include "transom/trainer.h"

@@ -2,7 +2,7 @@
 // An optimizer state in host memory: the bits of one on the device, and the memory of none.
 #include <gtest/gtest.h>
 
-#include "base/interrupt.h"
+#include "base/threads/interrupt.h"
 #include "support/message.h"
 #include "support/offloaded_update.h"
 #include "transom/ops.h"

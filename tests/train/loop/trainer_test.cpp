@@ -10,10 +10,10 @@
 #include <numeric>
 #include <thread>
 
-#include "base/directories.h"
-#include "base/json.h"
-#include "base/log.h"
-#include "base/threads.h"
+#include "base/files/directories.h"
+#include "base/json/json.h"
+#include "base/terminal/log.h"
+#include "base/threads/threads.h"
 #include "data/padding.h"
 #include "support/golden.h"
 #include "support/message.h"

@@ -2,7 +2,7 @@
 // From folders of sounds, or a table of them, to a model that knows them.
 #include <gtest/gtest.h>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "data/padding.h"
 #include "support/temporary_folder.h"
 #include "train/sound_files.h"

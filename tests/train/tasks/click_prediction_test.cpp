@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "base/files.h"
-#include "base/mt19937.h"
+#include "base/files/files.h"
+#include "base/numbers/mt19937.h"
 #include "nn/sparse_lookups.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"

@@ -2,7 +2,7 @@
 // From folders of pictures to a model that knows them.
 #include <gtest/gtest.h>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "data/labelled_files.h"
 #include "data/padding.h"
 #include "images/image.h"

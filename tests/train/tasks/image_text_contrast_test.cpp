@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "data/padding.h"
 #include "support/bitmap.h"
 #include "support/temporary_folder.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "support/message.h"
 #include "train/tasks/task_data.h"
 #include "train/tiny_model.h"

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "io/config.h"
 #include "models/generative.h"
 #include "support/temporary_folder.h"

@@ -2,8 +2,8 @@
 // From sounds and transcripts to a model that hears them.
 #include <gtest/gtest.h>
 
-#include "base/files.h"
-#include "base/json.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
 #include "data/padding.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "generation/constraint/grammar/grammar.h"
 #include "generation/constraint/grammar/text_set.h"
 

@@ -2,7 +2,7 @@
 #include "generation/constraint/schema/conditions.h"
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "generation/constraint/schema/merge.h"
 
 namespace transom::constraint {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "base/json_fwd.h"
+#include "base/json/json_fwd.h"
 
 namespace transom::constraint {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "base/json_fwd.h"
+#include "base/json/json_fwd.h"
 
 namespace transom::constraint {
 

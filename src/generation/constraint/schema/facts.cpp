@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "generation/constraint/grammar/patterns.h"
 
 namespace transom::constraint {

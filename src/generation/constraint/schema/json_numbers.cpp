@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "generation/constraint/grammar/text_set.h"
 #include "generation/constraint/schema/json_schema.h"
 

@@ -12,7 +12,7 @@
 #include <optional>
 #include <string>
 
-#include "base/json_fwd.h"
+#include "base/json/json_fwd.h"
 #include "generation/constraint/grammar/grammar.h"
 
 namespace transom::constraint {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "generation/constraint/grammar/patterns.h"
 #include "generation/constraint/schema/conditions.h"
 #include "generation/constraint/schema/facts.h"

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "ir/operation.h"
 #include "onnx/import/elementwise/small_floats.h"
 #include "ops/array_bytes.h"

@@ -5,8 +5,8 @@
 #include <optional>
 #include <set>
 
-#include "base/directories.h"
 #include "base/error.h"
+#include "base/files/directories.h"
 #include "onnx/import/elementwise/element_values.h"
 #include "onnx/proto/read_model.h"
 #include "passes/find_composites.h"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "onnx/import/run/graph_run.h"
 #include "onnx/import/run/shared_constants.h"
 #include "onnx/import/run/value.h"

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "io/safetensors.h"
 #include "onnx/import/elementwise/element_values.h"
 

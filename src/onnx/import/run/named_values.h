@@ -3,7 +3,7 @@
 // F8_E5M2, which our tensors carry in wider ones.
 #pragma once
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "onnx/import/run/imported_graph.h"
 
 namespace transom::onnx {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "onnx/import/elementwise/element_values.h"
 
 namespace transom::onnx {

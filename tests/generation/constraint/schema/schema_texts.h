@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "generation/constraint/schema/json_schema.h"
 #include "generation/constraint/tokens/automaton.h"
 #include "generation/constraint/tokens/token_masks.h"
