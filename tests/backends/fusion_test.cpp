@@ -84,6 +84,26 @@ TEST(Fusion, AllKindsOfBroadcasting) {
   }
 }
 
+// A short row that is the same within an image: a tile may begin in one image and end in the next.
+TEST(Fusion, RowsOfEachImage) {
+  const transom_dtype f32 = TRANSOM_FLOAT32;
+  for (const int64_t rows : {5, 63, 100, 441}) {
+    for (const int64_t width : {2, 21, 64, 131}) {
+      const Shape full{5, rows, width}, row{5, 1, width};
+      Graph region;
+      const int x = region.input(f32, full), repeated = region.node("broadcast", {region.input(f32, row)}, f32, full);
+      region.output(region.node("add", {x, repeated}, f32, full));
+      const Tensor a = numbers(f32, full, -8, 8, 1), b = numbers(f32, row, -8, 8, 2);
+      std::vector<double> expected;
+      for (int64_t i = 0; i < a.count(); ++i) {
+        const int64_t place = i / (rows * width) * width + i % width;
+        expected.push_back(a.values[static_cast<size_t>(i)] + b.values[static_cast<size_t>(place)]);
+      }
+      EXPECT_LE(difference(run_fusion(region, {a, b})[0], expected, 8), tolerance(f32)) << rows << " " << width;
+    }
+  }
+}
+
 // Squares and their sum in one pass: the sum has the bits that reduce_sum gives the squares, and the squares may lie on
 // the input.
 TEST(Fusion, TotalsAsReductionsGiveThem) {

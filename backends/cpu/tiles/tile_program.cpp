@@ -160,8 +160,9 @@ class Worker {
       Loaded& loaded = loaded_[static_cast<size_t>(&leaf - program_.leaves.data())];
       table_[leaf.slot] = slot;
       const int64_t block = begin / leaf.repeats;
-      if (loaded.block == block && loaded.phase == phase && loaded.count >= n) return;
-      loaded = (begin + n - 1) / leaf.repeats == block ? Loaded{block, phase, n} : Loaded{};
+      const bool within = (begin + n - 1) / leaf.repeats == block;  // else its end is of another row
+      if (within && loaded.block == block && loaded.phase == phase && loaded.count >= n) return;
+      loaded = within ? Loaded{block, phase, n} : Loaded{};
     }
     std::byte* out = leaf.staging == kNone ? slot : table_[leaf.staging];
     gather(leaf, begin, n, out);
