@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,8 @@ std::unique_ptr<Model> make_model(const Config& config, const Scope& scope) {
 
 // The number of classes: of id2label, else num_labels, else 2.
 int64_t number_of_labels(const Config& config);
+// pad_token_id, whose vector is not trained; none where the configuration says null, `otherwise` where it is silent.
+std::optional<int64_t> padding_id(const Config& config, int64_t otherwise);
 // The configuration with the fields that it lacks taken from a JSON object.
 Config with_defaults(Config config, std::string_view defaults);
 // Refuses a field that changes the mathematics and has a value that is not carried out here.

@@ -3,12 +3,14 @@
 // has.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
 #include "base/json/json.h"
 #include "io/config.h"
 #include "support/message.h"
+#include "transom/gradients.h"
 #include "transom/model.h"
 #include "transom/ops.h"
 
@@ -114,6 +116,57 @@ TEST(ConfigFields, MarianStacksMayHaveWordsOfTheirOwn) {
              expected = model->forward(inputs).at("logits").to_vector<float>();
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-5) << i;
   std::filesystem::remove_all(folder);
+}
+
+// The vector of padding is not trained, unless there is no padding.
+TEST(ConfigFields, WithoutPaddingEachVectorIsTrained) {
+  const auto trained = [](const std::string& type, const std::string& name, const std::string& table,
+                          const std::string& more) {
+    const auto model = Model::from_config(changed_config(type, name + "ForSequenceClassification", more));
+    NamedTensors inputs = field_tokens({0, 1, 2, 3});
+    inputs.set("labels", Tensor::from(std::vector<int64_t>{1}, {1}));
+    const Tensor loss = model->forward(inputs).at("loss");
+    for (const auto& parameter : model->parameters())
+      if (parameter->name.ends_with(table)) {
+        const auto gradient = gradients(loss, {parameter->value})[0].to_vector<float>();
+        const auto row = static_cast<std::ptrdiff_t>(gradient.size() / 13);
+        return std::any_of(gradient.begin(), gradient.begin() + row, [](float x) { return x != 0; });
+      }
+    ADD_FAILURE() << "no " << table;
+    return false;
+  };
+  const std::string none = R"(, "pad_token_id": null)", zero = R"(, "pad_token_id": 0)";
+  for (const auto& [type, name] : {std::pair{"bert", "Bert"}, {"electra", "Electra"}, {"deberta-v2", "DebertaV2"}}) {
+    EXPECT_FALSE(trained(type, name, "word_embeddings.weight", "")) << name;
+    EXPECT_TRUE(trained(type, name, "word_embeddings.weight", none)) << name;
+  }
+  const std::string sizes = R"(, "dim": 8, "n_heads": 2, "n_layers": 1, "hidden_dim": 6)";
+  EXPECT_FALSE(trained("distilbert", "DistilBert", "word_embeddings.weight", sizes));
+  EXPECT_TRUE(trained("distilbert", "DistilBert", "word_embeddings.weight", sizes + none));
+  EXPECT_FALSE(trained("modernbert", "ModernBert", "tok_embeddings.weight", zero));
+  EXPECT_TRUE(trained("modernbert", "ModernBert", "tok_embeddings.weight", none));
+  EXPECT_NE(test::message_of([&] {
+              Model::from_config(changed_config("roberta", "RobertaModel", none));
+            }).find("pad_token_id"),
+            std::string::npos);
+}
+
+// scale_embedding is for words: the encoder takes given embeddings as they are, the decoder scales them too.
+TEST(ConfigFields, MarianScalesGivenEmbeddingsInTheDecoderAlone) {
+  const auto model = Model::from_config(R"({"model_type": "marian", "architectures": ["MarianModel"], "vocab_size": 13,
+    "d_model": 9, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 3, "init_std": 0.5,
+    "decoder_attention_heads": 3, "encoder_ffn_dim": 6, "decoder_ffn_dim": 6, "max_position_embeddings": 16,
+    "pad_token_id": 12, "decoder_start_token_id": 12, "scale_embedding": true})");
+  const Tensor ids = field_tokens().at("input_ids");
+  Tensor words;
+  for (const auto& parameter : model->parameters())
+    if (parameter->name == "shared.weight") words = gather(parameter->value, ids, 0);
+  const auto hidden = [&](const NamedTensors& inputs) {
+    return model->forward(inputs).at("last_hidden_state").to_vector<float>();
+  };
+  const auto expected = hidden({{"input_ids", ids}, {"decoder_input_ids", ids}}),
+             got = hidden({{"inputs_embeds", words * 3.0}, {"decoder_inputs_embeds", words}});
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-4) << i;
 }
 
 }  // namespace

@@ -69,6 +69,11 @@ int64_t number_of_labels(const Config& config) {
   return config.get_int("num_labels", 2);
 }
 
+std::optional<int64_t> padding_id(const Config& config, int64_t otherwise) {
+  if (config.has("pad_token_id")) return config.get_int("pad_token_id");
+  return json_of(config).contains("pad_token_id") ? std::nullopt : std::optional(otherwise);
+}
+
 Config with_defaults(Config config, std::string_view defaults) {
   const Json fields = parse_json(defaults, "the family's defaults");
   for (const auto& [key, value] : fields.items())

@@ -59,6 +59,7 @@ NamedTensors body_outputs(const EncoderDecoderOutput& output) {
 
 Tensor shifted_right(const Tensor& ids, int64_t start, int64_t padding) {
   if (ids.rank() != 2) fail("labels: expected [batch, length], found {}", to_string(ids.shape()));
+  if (padding < 0) fail("config.json: pad_token_id: expected a number, which labels that do not count are read as");
   const Tensor first = full({ids.dim(0), 1}, static_cast<double>(start), ids.dtype());
   const Tensor shifted = concatenate({first, slice(ids, 1, 0, ids.dim(1) - 1)}, 1);
   const Tensor ignored = equal(shifted, full(shifted.shape(), -100, ids.dtype()));

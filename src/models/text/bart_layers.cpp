@@ -28,7 +28,7 @@ BartConfig::BartConfig(const Config& config)
       decoder_attention_heads(config.get_int("decoder_attention_heads", 16)),
       decoder_ffn_dim(config.get_int("decoder_ffn_dim", 4096)),
       max_position_embeddings(config.get_int("max_position_embeddings", 1024)),
-      pad_token_id(config.get_int("pad_token_id", 1)),
+      pad_token_id(padding_id(config, 1).value_or(-1)),
       eos_token_id(config.get_int("eos_token_id", 2)),
       decoder_start_token_id(config.get_int("decoder_start_token_id", 2)),
       dropout(config.get_float("dropout", 0.1)),

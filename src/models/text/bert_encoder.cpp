@@ -18,7 +18,7 @@ BertConfig::BertConfig(const Config& config)
       intermediate_size(config.get_int("intermediate_size", 3072)),
       max_position_embeddings(config.get_int("max_position_embeddings", 512)),
       type_vocab_size(config.get_int("type_vocab_size", 2)),
-      pad_token_id(config.get_int("pad_token_id", 0)),
+      pad_token_id(padding_id(config, 0)),
       hidden_dropout_prob(config.get_float("hidden_dropout_prob", 0.1)),
       attention_probs_dropout_prob(config.get_float("attention_probs_dropout_prob", 0.1)),
       classifier_dropout(config.get_float("classifier_dropout", hidden_dropout_prob)),
@@ -36,9 +36,10 @@ BertConfig::BertConfig(const Config& config)
 }
 
 BertEmbeddings::BertEmbeddings(const Scope& scope, const BertConfig& c, bool positions_after_padding)
-    : word_embeddings(scope / "word_embeddings", c.vocab_size, c.hidden_size, c.initializer_range, c.pad_token_id),
+    : word_embeddings(scope / "word_embeddings", c.vocab_size, c.hidden_size, c.initializer_range,
+                      c.pad_token_id.value_or(-1)),
       position_embeddings(scope / "position_embeddings", c.max_position_embeddings, c.hidden_size, c.initializer_range,
-                          positions_after_padding ? c.pad_token_id : -1),
+                          positions_after_padding ? c.pad_token_id.value_or(-1) : -1),
       token_type_embeddings(scope / "token_type_embeddings", c.type_vocab_size, c.hidden_size, c.initializer_range),
       layer_norm_(scope / "LayerNorm", c.hidden_size, c.layer_norm_eps),
       dropout_(c.hidden_dropout_prob) {}
@@ -89,13 +90,15 @@ BertEncoder::BertEncoder(const Scope& scope, const BertConfig& config, bool posi
     : config_(config),
       positions_after_padding_(positions_after_padding),
       embeddings_(scope / "embeddings", config, positions_after_padding) {
+  if (positions_after_padding && !config.pad_token_id)
+    fail("config.json: pad_token_id: expected a number, behind which positions begin, found null");
   for (int64_t i = 0; i < config.num_hidden_layers; ++i)
     layers_.emplace_back(scope / "encoder" / "layer" / i, config, i);
 }
 
 EncoderInputs bert_inputs(const NamedTensors& inputs, const BertConfig& c, bool positions_after_padding,
                           ForwardContext& context) {
-  const std::optional<int64_t> padding = positions_after_padding ? std::optional(c.pad_token_id) : std::nullopt;
+  const std::optional<int64_t> padding = positions_after_padding ? c.pad_token_id : std::nullopt;
   if (!c.is_decoder) return encoder_inputs(inputs, c.max_position_embeddings, padding);
   const int64_t first = padding ? *padding + 1 : 0;
   DecoderInputs in = decoder_inputs(inputs, context, Positions::kInOrder, c.max_position_embeddings - first);

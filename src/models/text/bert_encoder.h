@@ -16,7 +16,7 @@ struct BertConfig {
   explicit BertConfig(const Config& config);
   int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size, max_position_embeddings,
       type_vocab_size;
-  int64_t pad_token_id;
+  std::optional<int64_t> pad_token_id;
   double hidden_dropout_prob, attention_probs_dropout_prob, classifier_dropout, layer_norm_eps, initializer_range;
   std::string hidden_act, problem_type;
   bool tie_word_embeddings, is_decoder;  // is_decoder: a token sees none behind it

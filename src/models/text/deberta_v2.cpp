@@ -242,7 +242,7 @@ class DebertaV2Body {
   DebertaV2Body(const Scope& scope, const DebertaV2Config& c)
       : c_(c),
         word_embeddings_(scope / "embeddings" / "word_embeddings", c.vocab_size, c.embedding_size, c.initializer_range,
-                         c.pad_token_id),
+                         c.pad_token_id.value_or(-1)),
         layer_norm_(scope / "embeddings" / "LayerNorm", c.hidden_size, c.layer_norm_eps),
         dropout_(c.hidden_dropout_prob) {
     if (c.position_biased_input)

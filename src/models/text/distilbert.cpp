@@ -16,7 +16,7 @@ struct DistilBertConfig {
         n_heads(config.get_int("n_heads", 12)),
         hidden_dim(config.get_int("hidden_dim", 3072)),
         max_position_embeddings(config.get_int("max_position_embeddings", 512)),
-        pad_token_id(config.get_int("pad_token_id", 0)),
+        pad_token_id(padding_id(config, 0).value_or(-1)),
         dropout(config.get_float("dropout", 0.1)),
         attention_dropout(config.get_float("attention_dropout", 0.1)),
         qa_dropout(config.get_float("qa_dropout", 0.1)),

@@ -69,13 +69,14 @@ class Marian : public EncoderDecoder {
 
   EncoderOutput encode(const NamedTensors& inputs, ForwardContext& context) const override {
     const EncoderInputs in = encoder_inputs(inputs, max_position_embeddings_);
-    const Tensor x = in.inputs_embeds.defined() ? in.inputs_embeds : encoder_tokens(in.input_ids);
+    // The encoder takes given embeddings as they are, the decoder scales them too, as in Transformers.
+    const Tensor x = in.inputs_embeds.defined() ? in.inputs_embeds : encoder_tokens(in.input_ids) * scale_;
     return through_layers(encoder_layers_, embedded(x, *encoder_positions_, in.position_ids, context), in.mask,
                           context);
   }
 
   DecoderOutput decode(const DecoderInputs& in, const EncodedSource& source, ForwardContext& context) const override {
-    const Tensor x = in.inputs_embeds.defined() ? in.inputs_embeds : decoder_tokens(in.input_ids);
+    const Tensor x = (in.inputs_embeds.defined() ? in.inputs_embeds : decoder_tokens(in.input_ids)) * scale_;
     const auto call = [&](const BartDecoderLayer& layer, const Tensor& y) { return layer(y, in, source, context); };
     return through_decoder(
         decoder_layers_, embedded(x, *decoder_positions_, in.position_ids, context), context,
@@ -93,7 +94,7 @@ class Marian : public EncoderDecoder {
   }
   Tensor embedded(const Tensor& words, const Parameter& positions, const Tensor& position_ids,
                   ForwardContext& context) const {
-    return dropout_(words * scale_ + cast(gather(positions.value, position_ids, 0), words.dtype()), context);
+    return dropout_(words + cast(gather(positions.value, position_ids, 0), words.dtype()), context);
   }
 
   double scale_;

@@ -47,7 +47,7 @@ ModernBertConfig::ModernBertConfig(const Config& config)
       num_hidden_layers(config.get_int("num_hidden_layers", 22)),
       num_attention_heads(config.get_int("num_attention_heads", 12)),
       max_position_embeddings(config.get_int("max_position_embeddings", 8192)),
-      pad_token_id(config.get_int("pad_token_id", 50283)),
+      pad_token_id(padding_id(config, 50283).value_or(-1)),
       local_attention(config.get_int("local_attention", 128)),
       num_labels(number_of_labels(config)),
       hidden_activation(config.get_string("hidden_activation", "gelu")),

@@ -16,7 +16,7 @@ struct OptConfig {
   std::string activation_function;
   double dropout, attention_dropout, layerdrop, init_std;
   bool do_layer_norm_before, remove_final_layer_norm, enable_bias, layer_norm_elementwise_affine, tie_word_embeddings;
-  int64_t pad_token_id;
+  std::optional<int64_t> pad_token_id;
 
   Linear::Options linear() const { return {.bias = enable_bias, .deviation = init_std}; }
 };
@@ -39,7 +39,7 @@ OptConfig::OptConfig(const Config& config)
       enable_bias(config.get_bool("enable_bias", true)),
       layer_norm_elementwise_affine(config.get_bool("layer_norm_elementwise_affine", true)),
       tie_word_embeddings(config.get_bool("tie_word_embeddings", true)),
-      pad_token_id(config.get_int("pad_token_id", 1)) {
+      pad_token_id(padding_id(config, 1)) {
   if (num_attention_heads <= 0 || hidden_size % num_attention_heads != 0)
     fail("config.json: hidden_size {} is not divisible by num_attention_heads {}", hidden_size, num_attention_heads);
 }
@@ -129,7 +129,7 @@ class Opt : public Decoder {
   Opt(const Config& config, const Scope& outer)
       : c_(config),
         embed_tokens_(outer / "decoder" / "embed_tokens", c_.vocab_size, c_.word_embed_proj_dim, c_.init_std,
-                      c_.pad_token_id),
+                      c_.pad_token_id.value_or(-1)),
         embed_positions_(outer / "decoder" / "embed_positions", c_.max_position_embeddings + kOffset, c_.hidden_size,
                          c_.init_std) {
     const Scope scope = outer / "decoder";
