@@ -193,6 +193,21 @@ TEST_F(Connections, RefusesWhatIsNotHttp) {
   }
 }
 
+// A proxy that reads these in another way takes for one request what is two here.
+TEST_F(Connections, RefusesWhatOthersMayReadInAnotherWay) {
+  const auto status = [&](const std::string& text) {
+    Client client(port());
+    client.send(text);
+    return client.read_answer().status;
+  };
+  for (const std::string encoding : {"identity", "gzip, chunked", "xchunked"})
+    EXPECT_EQ(status("POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: " + encoding + "\r\n\r\n1\r\na\r\n0\r\n\r\n"),
+              501)
+        << encoding;
+  EXPECT_EQ(status("POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n1\r\na\r\n0\r\n\r\n"), 200);
+  EXPECT_EQ(status("GET /a HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"), 400);
+}
+
 TEST_F(Connections, RefusesCompressedBodies) {
   Client client(port());
   client.send_request("POST", "/a", "x", "Content-Encoding: gzip\r\n");

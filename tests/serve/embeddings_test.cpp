@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "serve/golden_server.h"
@@ -92,6 +96,47 @@ TEST_F(Embeddings, LongTextsAreCutWhereThatIsAsked) {
   EXPECT_EQ(client.post("/v1/embeddings", dump_json({{"input", text}, {"truncate_prompt_tokens", -1}})).status, 200);
   EXPECT_EQ(client.post("/embed", dump_json({{"inputs", text}})).status, 400);
   EXPECT_EQ(client.post("/embed", dump_json({{"inputs", text}, {"truncate", true}})).status, 200);
+}
+
+TEST_F(Embeddings, TheOtherEndIsKeptWhereThatIsAsked) {
+  Client client(server_->port());
+  Json ids = Json::array();
+  for (int i = 0; i < 400; ++i) ids.push_back(10 + i % 30);
+  const Json limit = json_of(client.post("/tokenize", R"({"prompt":"a"})"))["max_model_len"];
+  const Json end(std::vector<Json>(ids.end() - limit.get<ptrdiff_t>(), ids.end()));
+  EXPECT_EQ(
+      client.post("/embed", dump_json({{"inputs", ids}, {"truncate", true}, {"truncation_direction", "Left"}})).body,
+      client.post("/embed", dump_json({{"inputs", end}})).body);
+  EXPECT_NE(client.post("/embed", dump_json({{"inputs", ids}})).body.find("set truncate to true"), std::string::npos);
+}
+
+TEST(EmbeddingPrompts, BeginTheTexts) {
+  if (!test::has_golden("mpnet-model")) GTEST_SKIP() << "no golden models";
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / fmt::format("transom_prompts_{}", ::getpid());
+  fs::create_directories(folder);
+  fs::copy(golden_model("mpnet-model", "").path, folder, fs::copy_options::overwrite_existing);
+  std::ofstream(folder / "config_sentence_transformers.json") << R"({"prompts":{"query":"ask: ","none":""}})";
+  {
+    const auto server = test::start_server({.models = {{"embed", folder.string()}}});
+    Client client(server->port());
+    const auto vectors = [&](const char* path, const char* body) {
+      const auto answer = client.post(path, body);
+      EXPECT_EQ(answer.status, 200) << answer.body;
+      return answer.body;
+    };
+    const std::string asked = vectors("/embed", R"({"inputs":["ask: a cat"]})");
+    EXPECT_EQ(vectors("/embed", R"({"inputs":["a cat"],"prompt_name":"query"})"), asked);
+    EXPECT_EQ(vectors("/embed", R"({"inputs":"a cat","prompt_name":"query"})"), asked);
+    EXPECT_NE(vectors("/embed", R"({"inputs":"a cat","prompt_name":"none"})"), asked);
+    EXPECT_EQ(vectors("/models/embed", R"({"inputs":"a cat","prompt_name":"query"})"),
+              vectors("/models/embed", R"({"inputs":"ask: a cat"})"));
+    const auto refused = client.post("/embed", R"({"inputs":"a cat","prompt_name":"answer"})");
+    EXPECT_EQ(refused.status, 400);
+    EXPECT_NE(refused.body.find("expected none or query, found 'answer'"), std::string::npos) << refused.body;
+    EXPECT_EQ(client.post("/embed", R"({"inputs":[1,2],"prompt_name":"query"})").status, 400);
+  }
+  fs::remove_all(folder);
 }
 
 // Whoever else asks, and however much: the bits are those of the text alone.
@@ -225,6 +270,13 @@ TEST_F(Embeddings, HuggingFacesForm) {
       json_of(client.post("/models/embed", R"({"inputs":{"source_sentence":"a","sentences":["a","b"]}})"));
   EXPECT_EQ(scores.size(), 2u);
   EXPECT_EQ(client.post("/models/other", R"({"inputs":"a"})").status, 404);
+  // huggingface_hub sends the settings of this task beside the inputs.
+  const Json raw = json_of(client.post("/models/embed", R"({"inputs":"a cat","normalize":false})"));
+  EXPECT_EQ(raw, json_of(client.post("/models/embed", R"({"inputs":"a cat","parameters":{"normalize":false}})")));
+  double square = 0;
+  for (const Json& each : json_of(client.post("/models/embed", R"({"inputs":"a cat","normalize":true})"))[0])
+    square += std::pow(each.get<double>(), 2);
+  EXPECT_NEAR(square, 1, 1e-5);
 }
 
 }  // namespace

@@ -43,6 +43,13 @@ TEST_F(FieldNamesOverHttp, TheOnlyModelHasTheNamesOfPlaceholders) {
   post("/models/other", {{"inputs", "w1"}}, 404);
   post("/models/tgi", {{"inputs", "w1"}});
   const auto two = test::start_server({.models = {{"a", folder_.string()}, {"b", folder_.string()}}});
+  // Of several, the one that is named.
+  EXPECT_EQ(Client(two->port()).post("/generate", R"({"model":"b","inputs":"w1"})").status, 200);
+  EXPECT_NE(Client(two->port())
+                .get("/metrics")
+                .body.find("request_success_total{engine=\"0\",finished_reason=\"length\",model_name=\"b\"} 1"),
+            std::string::npos);
+  EXPECT_EQ(Client(two->port()).post("/generate", R"({"model":"c","inputs":"w1"})").status, 404);
   EXPECT_EQ(Client(two->port()).post("/v1/completions", R"({"model":"tgi","prompt":"w1"})").status, 404);
 }
 
@@ -66,6 +73,11 @@ TEST_F(FieldNamesOverHttp, ErrorsNameWhatTheClientSent) {
         Case{"/v1/chat/completions", {{"messages", chat}, {"max_tokens", 40}}, "max_tokens"},
         Case{"/v1/chat/completions", {{"messages", chat}, {"max_completion_tokens", 40}}, "max_completion_tokens"},
         Case{"/v1/responses", {{"input", "w1"}, {"max_output_tokens", 40}}, "max_output_tokens"},
+        Case{"/v1/responses", {{"input", "w1"}, {"conversation", "c"}}, "conversation"},
+        Case{"/v1/responses", {{"input", {{{"role", "king"}, {"content", "w1"}}}}}, "input[0].role"},
+        Case{"/v1/responses",
+             {{"instructions", "w2"}, {"input", {chat[0], {{"role", "user"}, {"content", 5}}}}},
+             "input[1].content"},
         Case{"/v1/responses",
              {{"input", "w1"}, {"text", {{"format", {{"type", "json_schema"}, {"schema", {{"type", 5}}}}}}}},
              "text.format.schema"}}) {

@@ -28,6 +28,18 @@ TEST(RequestJson, IsReadAsStrictlyAsHostileTextMustBe) {
     EXPECT_NE(refusal_of(text), "") << text;
 }
 
+TEST(RequestJson, ErrorsSayWhatIsWrong) {
+  EXPECT_EQ(refusal_of(R"({"a":1e999})"),
+            "the body is not valid JSON: a number is larger than 64 bits can hold: '1e999'");
+  EXPECT_EQ(refusal_of("{x"), "the body is not valid JSON: line 1, column 2: is not valid JSON at 'x'");
+  // Of a text inside the body, the field.
+  EXPECT_EQ(parse_json_field(R"({"a":1})", "f")["a"], 1);
+  EXPECT_EQ(test::message_of([] { parse_json_field("{x", "guided_json"); }),
+            "guided_json: line 1, column 2: is not valid JSON at 'x'");
+  EXPECT_EQ(test::message_of([] { parse_json_field(R"({"a":1,"a":2})", "guided_json"); }),
+            "guided_json: the JSON holds the key 'a' twice");
+}
+
 // Keys are looked up one by one, so that many in one object take long: of many such objects are not all read.
 TEST(RequestJson, ObjectsOfManyKeysAreBounded) {
   EXPECT_EQ(refusal_of(object_of(4096)), "");

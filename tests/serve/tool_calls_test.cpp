@@ -4,6 +4,7 @@
 #include "generation/constraint/schema/json_schema.h"
 #include "serve/tools/tool_calls.h"
 #include "serve/tools/tool_choice.h"
+#include "support/message.h"
 
 namespace transom {
 namespace {
@@ -115,6 +116,35 @@ TEST(ToolChoice, EachToolsReferencesLeadIntoItsOwnSchema) {
   EXPECT_EQ(at(b["properties"]["again"]["$ref"]), b);
   EXPECT_EQ(parameters(2), body["tools"][2]["function"]["parameters"]);
   EXPECT_NO_THROW(constraint::json_schema_grammar(schema));
+}
+
+TEST(ToolChoice, TheAllowedToolsAreLeft) {
+  Json body = Json::parse(R"({"tools": [
+    {"type": "function", "function": {"name": "a"}}, {"type": "function", "function": {"name": "b"}}],
+    "tool_choice": {"type": "allowed_tools", "allowed_tools":
+      {"mode": "required", "tools": [{"type": "function", "function": {"name": "b"}}]}}})");
+  const auto read = [&] {
+    serve::RequestFields fields(body);
+    return serve::read_tool_choice(fields);
+  };
+  serve::ToolChoice choice = read();
+  EXPECT_EQ(choice.what, serve::ToolChoice::kRequired);
+  EXPECT_EQ(choice.tools, Json::array({body["tools"][1]}));
+  EXPECT_EQ(choice.schema["items"]["anyOf"].size(), 1u);
+  EXPECT_EQ(choice.schema["items"]["anyOf"][0]["properties"]["name"]["const"], "b");
+  body["tool_choice"]["allowed_tools"]["mode"] = "auto";
+  choice = read();
+  EXPECT_EQ(choice.what, serve::ToolChoice::kAuto);
+  EXPECT_TRUE(choice.schema.is_null());
+  EXPECT_EQ(serve::allowed_tools(body["tools"], &body["tool_choice"]), Json::array({body["tools"][1]}));
+  body["tool_choice"]["allowed_tools"]["tools"][0]["function"]["name"] = "c";
+  EXPECT_EQ(test::message_of(read),
+            "tool_choice.allowed_tools.tools: expected names of the request's tools, found 'c'");
+  body["tool_choice"]["allowed_tools"] = nullptr;
+  EXPECT_EQ(test::message_of(read), "tool_choice.allowed_tools.tools: expected a list of at least one tool");
+  body["tool_choice"] = {{"type", "custom"}};
+  EXPECT_EQ(test::message_of(read),
+            R"(tool_choice: expected {"type": "function", "function": {"name": ...}}, found '{"type":"custom"}')");
 }
 
 TEST(ToolCalls, Required) {

@@ -176,6 +176,16 @@ TEST_F(Writing, ImpossibleFieldsAre400) {
         Case{{{"tools", {{{"type", "function"}}}}}, "tools[0]"},
         Case{{{"tool_choice", "required"}}, "tool_choice"},
         Case{{{"priority", -1}}, "priority"},
+        Case{{{"truncate_prompt_tokens", 3}}, "truncate_prompt_tokens"},
+        Case{{{"allowed_token_ids", {5}}}, "allowed_token_ids"},
+        Case{{{"bad_words", {"a"}}}, "bad_words"},
+        Case{{{"guided_json", "{\"type\":"}}, "guided_json"},
+        Case{{{"messages",
+               {{{"role", "assistant"},
+                 {"content", nullptr},
+                 {"tool_calls", {{{"type", "function"}, {"function", {{"name", "f"}, {"arguments", "{a"}}}}}}},
+                {{"role", "user"}, {"content", "x"}}}}},
+             "messages[0].tool_calls[0].function.arguments"},
         Case{
             {{"tools",
               {{{"type", "function"},
@@ -256,6 +266,17 @@ TEST_F(Writing, TextGenerationInferencesForm) {
   EXPECT_EQ(answer["details"]["generated_tokens"], 6);
   EXPECT_EQ(answer["details"]["finish_reason"], "length");
   EXPECT_EQ(answer["details"]["tokens"].size(), 6u);
+  EXPECT_TRUE(answer["details"]["prefill"].empty());
+  const Json read =
+      post("/generate",
+           {{"inputs", "the cat"},
+            {"parameters",
+             {{"max_new_tokens", 1}, {"details", true}, {"decoder_input_details", true}}}})["details"]["prefill"];
+  const Json ids = post("/tokenize", {{"prompt", "the cat"}})["tokens"];
+  ASSERT_EQ(read.size(), ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(read[i]["id"], ids[i]);
+  EXPECT_TRUE(read[0]["logprob"].is_null());  // nothing comes before it
+  EXPECT_LT(read[1]["logprob"], 0);
   const std::vector<Json> events = stream("/generate_stream", body);
   ASSERT_EQ(events.size(), 6u);
   EXPECT_EQ(events[0]["index"], 1);

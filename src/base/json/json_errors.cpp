@@ -29,6 +29,10 @@ std::string json_reason(const std::exception& error) {
                        with_article(text.substr(is + kIs.size())));
   if (text.starts_with("key '") && text.ends_with(kMissing))
     return fmt::format("{} is missing", text.substr(4, text.size() - 4 - kMissing.size()));
+  // "number overflow parsing '1e999'"
+  if (const size_t number = text.find("overflow parsing '"); number != text.npos)
+    return fmt::format("a number is larger than 64 bits can hold: {}",
+                       quoted(text.substr(number + 18, text.size() - number - 19), 40));
   if (text.starts_with("array index")) return "a list is too short";
   // "cannot use at() with string"
   if (const size_t with = text.rfind(" with "); text.starts_with("cannot use") && with != text.npos)

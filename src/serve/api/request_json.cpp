@@ -9,8 +9,10 @@
 
 namespace transom::serve {
 
-Json parse_request_json(std::string_view text, const JsonLimits& limits) {
-  if (text.find_first_not_of(" \t\r\n") == text.npos) throw ApiError(400, "the body is empty: expected a JSON object");
+namespace {
+
+// `where` begins the errors of its syntax.
+Json parse_strictly(std::string_view text, const JsonLimits& limits, std::string_view where) {
   std::vector<std::set<std::string, std::less<>>> keys;  // of each object that is open
   size_t comparisons = 0;
   const auto check = [&](int depth, Json::parse_event_t event, Json& parsed) {
@@ -34,9 +36,24 @@ Json parse_request_json(std::string_view text, const JsonLimits& limits) {
   try {
     return Json::parse(text.begin(), text.end(), check);
   } catch (const Json::parse_error& error) {
-    throw ApiError(400, fmt::format("the body is not valid JSON: {}", json_syntax_error(text, error.byte)));
+    throw ApiError(400, fmt::format("{}{}", where, json_syntax_error(text, error.byte)));
   } catch (const Json::exception& error) {
-    throw ApiError(400, fmt::format("the body is not valid JSON: {}", json_reason(error)));
+    throw ApiError(400, fmt::format("{}{}", where, json_reason(error)));
+  }
+}
+
+}  // namespace
+
+Json parse_request_json(std::string_view text, const JsonLimits& limits) {
+  if (text.find_first_not_of(" \t\r\n") == text.npos) throw ApiError(400, "the body is empty: expected a JSON object");
+  return parse_strictly(text, limits, "the body is not valid JSON: ");
+}
+
+Json parse_json_field(std::string_view text, const std::string& field) {
+  try {
+    return parse_strictly(text, {}, "");
+  } catch (const ApiError& error) {
+    throw ApiError(error.status(), fmt::format("{}: {}", field, error.what()), field);
   }
 }
 

@@ -24,6 +24,8 @@ struct JsonLimits {
 // Refuses with 400: what is no JSON or no UTF-8, lone surrogates, NaN and numbers beyond a double, a key twice, and
 // what is beyond the limits.
 Json parse_request_json(std::string_view text, const JsonLimits& limits = {});
+// The same of a field whose value is the text of a JSON value; refusals name the field.
+Json parse_json_field(std::string_view text, const std::string& field);
 // JSON on one line, as clients of OpenAI get it: no spaces, text that is no UTF-8 replaced.
 std::string compact(const Json& json);
 

@@ -58,6 +58,8 @@ EncodedInputs encode_inputs(const Json& input, const char* field, const ServedMo
       encoding = encoding_of_ids(item, field, model);
       if (options.max_length && encoding.ids.size() > static_cast<size_t>(*options.max_length)) {
         const auto keep = static_cast<size_t>(*options.max_length);
+        if (too_long.side == Side::kLeft)
+          encoding.ids.erase(encoding.ids.begin(), encoding.ids.end() - static_cast<ptrdiff_t>(keep));
         for (auto* list_of :
              {&encoding.ids, &encoding.type_ids, &encoding.attention_mask, &encoding.special_tokens_mask})
           list_of->resize(keep);
@@ -67,14 +69,34 @@ EncodedInputs encode_inputs(const Json& input, const char* field, const ServedMo
     }
     if (limit && static_cast<int64_t>(encoding.size()) > *limit)
       throw ApiError(400,
-                     fmt::format("this model's maximum context length is {} tokens; an input has {}: shorten it or set "
-                                 "truncate_prompt_tokens to -1",
-                                 *limit, encoding.size()),
+                     fmt::format("this model's maximum context length is {} tokens; an input has {}: shorten it or {}",
+                                 *limit, encoding.size(), too_long.remedy),
                      field, "context_length_exceeded");
     if (encoding.size() == 0) refuse_field(field, "{}: a text without tokens", field);
     result.tokens += static_cast<int64_t>(encoding.size());
     result.encodings.push_back(std::move(encoding));
   }
+  return result;
+}
+
+Json with_prompt(const Json& input, const char* field, const ServedModel& model, const std::string& prompt_name) {
+  const auto& prompts = model.embedder->prompts;
+  const auto found = prompts.find(prompt_name);
+  if (found == prompts.end()) {
+    std::vector<std::string> names;
+    for (const auto& [name, text] : prompts) names.push_back(name);
+    refuse_field(
+        "prompt_name", "prompt_name: expected {}, found {}",
+        names.empty() ? "nothing, since this model has no prompts" : fmt::format("{}", fmt::join(names, " or ")),
+        quoted(prompt_name));
+  }
+  const auto prefixed = [&](const Json& text) -> Json {
+    if (text.is_string()) return found->second + text.get_ref<const std::string&>();
+    refuse_field("prompt_name", "prompt_name: expected texts in {}, found {}", field, quoted(compact(text)));
+  };
+  if (!input.is_array()) return prefixed(input);
+  Json result = Json::array();
+  for (const Json& text : input) result.push_back(prefixed(text));
   return result;
 }
 

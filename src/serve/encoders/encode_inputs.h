@@ -14,6 +14,7 @@ struct TooLong {
   enum What { kRefuse, kTruncate } what = kRefuse;
   std::optional<int64_t> length;  // cut to so many tokens; empty: what the model takes
   Side side = Side::kRight;
+  const char* remedy = "set truncate_prompt_tokens to -1";  // what the interface offers against a refusal
 };
 
 struct EncodedInputs {
@@ -26,6 +27,8 @@ struct EncodedInputs {
 // long, by the name of the field.
 EncodedInputs encode_inputs(const Json& input, const char* field, const ServedModel& model, int64_t most,
                             const TooLong& too_long, bool special_tokens = true);
+// The texts of an input behind the prompt of this name, which the model's config_sentence_transformers.json holds.
+Json with_prompt(const Json& input, const char* field, const ServedModel& model, const std::string& prompt_name);
 // Whether the model gives vectors.
 bool can_embed(const ModelFacts& model);
 // The vector cut to its first `dimensions` numbers, at length 1 again; 0: as it is.

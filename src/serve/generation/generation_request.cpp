@@ -114,6 +114,10 @@ void read_sampling(RequestFields& fields, const ServedModel& model, SamplingFiel
   sampling.skip_special_tokens = fields.boolean("skip_special_tokens").value_or(true);
   fields.ignore({"spaces_between_special_tokens", "user", "metadata", "store", "service_tier", "safety_identifier",
                  "prompt_cache_key", "return_token_ids", "stream_options"});
+  // Without them the answer would be another one than what is asked for.
+  fields.unsupported("truncate_prompt_tokens");
+  fields.unsupported("allowed_token_ids");
+  fields.unsupported("bad_words", Json::array());
   request.cache_salt = fields.text("cache_salt", 256).value_or("");
   request.priority = static_cast<int>(fields.integer("priority", INT32_MIN, INT32_MAX).value_or(0));
   // Any client could put itself before all others.

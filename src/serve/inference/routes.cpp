@@ -43,14 +43,32 @@ void infer_media(const std::shared_ptr<Call>& call, ServedModel& model) {
                [call, file](const std::vector<Json>& results) { call->reply(results.at(0)); });
 }
 
+struct VectorSettings {
+  bool truncate = true;
+  Side side = Side::kRight;
+  std::optional<bool> normalize;
+  std::optional<std::string> prompt;
+};
+
+void read_vector_settings(RequestFields& fields, VectorSettings& settings) {
+  if (const auto given = fields.boolean("truncate")) settings.truncate = *given;
+  if (const auto given = fields.boolean("normalize")) settings.normalize = given;
+  if (const auto given = fields.text("prompt_name")) settings.prompt = given;
+  if (const auto given = fields.choice("truncation_direction", {"right", "left", "Right", "Left"}))
+    settings.side = lower_case(*given) == "left" ? Side::kLeft : Side::kRight;
+  fields.choice("pooling", {"auto"});
+}
+
 void infer_vectors(const std::shared_ptr<Call>& call, ServedModel& model, RequestFields& fields, const Json& inputs) {
   Json none = Json::object();
   const Json* given = fields.object("parameters");
   RequestFields parameters(given ? *given : none, "parameters");
-  const auto truncate = parameters.boolean("truncate").value_or(true);
-  const auto normalize = parameters.boolean("normalize");
-  const auto pooling = parameters.choice("pooling", {"auto"});
-  parameters.ignore({"truncation", "prompt_name", "truncation_direction"});
+  VectorSettings settings;
+  // huggingface_hub sends them beside `inputs` for this task alone.
+  read_vector_settings(fields, settings);
+  read_vector_settings(parameters, settings);
+  parameters.ignore({"truncation"});
+  log_unknown_fields(fields.unknown(), "/models");
   if (inputs.is_object()) {
     RequestFields both(inputs, "inputs");
     const auto source = both.text("source_sentence");
@@ -62,9 +80,13 @@ void infer_vectors(const std::shared_ptr<Call>& call, ServedModel& model, Reques
     return compute_scores(call, model, pairs, false,
                           [call](const std::vector<double>& scores) { call->reply(scores); });
   }
-  EncodedInputs encoded = encode_inputs(inputs, "inputs", model, call->services().options.max_client_batch_size,
-                                        {truncate ? TooLong::kTruncate : TooLong::kRefuse});
-  compute_vectors(call, model, std::move(encoded.encodings), normalize,
+  EncodedInputs encoded =
+      encode_inputs(settings.prompt ? with_prompt(inputs, "inputs", model, *settings.prompt) : inputs, "inputs", model,
+                    call->services().options.max_client_batch_size,
+                    {.what = settings.truncate ? TooLong::kTruncate : TooLong::kRefuse,
+                     .side = settings.side,
+                     .remedy = "set truncate to true"});
+  compute_vectors(call, model, std::move(encoded.encodings), settings.normalize,
                   [call](const Vectors& vectors) { call->reply(vectors); });
 }
 
@@ -118,8 +140,8 @@ void infer_with(const std::shared_ptr<Call>& call, ServedModel& model) {
   const Json* inputs = fields.any("inputs");
   if (!inputs) refuse_field("inputs", "inputs: missing; expected {{\"inputs\": ..., \"parameters\": {{...}}}}");
   fields.ignore({"options", "parameters", "model"});
-  log_unknown_fields(fields.unknown(), "/models");
   if (model.embedder) return infer_vectors(call, model, fields, *inputs);
+  log_unknown_fields(fields.unknown(), "/models");
   infer_task(call, model, fields, *inputs);
 }
 

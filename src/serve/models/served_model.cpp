@@ -55,6 +55,19 @@ bool knows_entailment(const Json& config) {
   return false;
 }
 
+// Those of sentence-transformers: "query" and "document" for instance.
+std::map<std::string, std::string> prompts_of(const fs::path& folder) {
+  const fs::path file = folder / "config_sentence_transformers.json";
+  std::map<std::string, std::string> prompts;
+  if (!path_exists(file)) return prompts;
+  const Json config = read_json(file);
+  const Json list = config.is_object() ? config.value("prompts", Json()) : Json();
+  if (!list.is_object()) return prompts;
+  for (const auto& [name, text] : list.items())
+    if (text.is_string()) prompts[name] = text.get<std::string>();
+  return prompts;
+}
+
 // [T, D] of each, which have one length.
 std::vector<std::vector<float>> states_of(const TextModel& model, const std::vector<Encoding>& encodings) {
   auto rows = model.rows(
@@ -74,6 +87,7 @@ void load_embedder(ServedModel& served, const std::string& directory, const Serv
   served.embedder.emplace();
   served.embedder->model = model;
   served.embedder->pooling = Pooling::parse("auto", directory_of_model(directory));
+  served.embedder->prompts = prompts_of(directory_of_model(directory));
   // Once through, so that the first client does not wait.
   embed(*model, model->encode({"a"}), served.embedder->pooling);
   served.embedder->queue = std::make_unique<EmbeddingQueue>(

@@ -2,6 +2,7 @@
 // A model that clients can ask: what it is for, its tokenizer, and the queue or the engine that computes for it.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +30,7 @@ struct Embedder {
   static constexpr const char *kAsModel = "", *kNormalized = "normalize", *kRaw = "raw", *kStates = "states";
   std::shared_ptr<const TextModel> model;
   Pooling pooling;
+  std::map<std::string, std::string> prompts;  // what texts begin with, by the use that is made of them
   std::unique_ptr<EmbeddingQueue> queue;
 };
 

@@ -18,8 +18,9 @@ void ollama_embed(const std::shared_ptr<Call>& call) {
   fields.ignore({"keep_alive", "options"});
   log_unknown_fields(fields.unknown(), "/api/embed");
   if (!input) refuse_field("input", "input: missing; expected a string or a list");
-  EncodedInputs inputs = encode_inputs(*input, "input", model, call->services().options.max_client_batch_size,
-                                       {truncate ? TooLong::kTruncate : TooLong::kRefuse});
+  EncodedInputs inputs =
+      encode_inputs(*input, "input", model, call->services().options.max_client_batch_size,
+                    {.what = truncate ? TooLong::kTruncate : TooLong::kRefuse, .remedy = "set truncate to true"});
   const int64_t tokens = inputs.tokens;
   const std::string shown = fields.text("model").value_or(name);
   compute_vectors(call, model, std::move(inputs.encodings), true, [call, dimensions, tokens, shown](Vectors vectors) {

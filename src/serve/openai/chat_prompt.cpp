@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "serve/tools/tool_choice.h"
+
 namespace transom::serve {
 namespace {
 
@@ -36,7 +38,8 @@ std::string text_of_parts(const Json& content, const std::string& where) {
 Json calls_of_history(const Json& calls, const std::string& where) {
   if (!calls.is_array()) refuse_field(where, "{}: expected a list", where);
   Json result = Json::array();
-  for (const Json& call : calls) {
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const Json& call = calls[i];
     if (!call.is_object() || !call.contains("function") || !call["function"].is_object() ||
         !call["function"].contains("name") || !call["function"]["name"].is_string())
       refuse_field(where, "{}: expected calls with a function and its name, found {}", where, quoted(compact(call)));
@@ -44,7 +47,9 @@ Json calls_of_history(const Json& calls, const std::string& where) {
     Json& arguments = kept["function"]["arguments"];
     if (arguments.is_string()) {
       const auto text = arguments.get<std::string>();
-      arguments = text.find_first_not_of(" \t\r\n") == text.npos ? Json::object() : parse_request_json(text);
+      arguments = text.find_first_not_of(" \t\r\n") == text.npos
+                      ? Json::object()
+                      : parse_json_field(text, fmt::format("{}[{}].function.arguments", where, i));
     } else if (arguments.is_null()) {
       arguments = Json::object();
     }
@@ -94,7 +99,8 @@ ChatPrompt read_chat_prompt(RequestFields& fields, const ServedModel& model, con
     refuse_field("continue_final_message", "continue_final_message: excludes add_generation_prompt");
   if (const Json* tools = fields.list("tools", kMostTools); tools && !tools->empty()) prompt.tools = *tools;
   const Json* choice = fields.any("tool_choice");
-  if (!prompt.tools.is_null() && !(choice && *choice == "none")) chat.tools = compact(prompt.tools);
+  if (!prompt.tools.is_null() && !(choice && *choice == "none"))
+    chat.tools = compact(allowed_tools(prompt.tools, choice));
   if (const Json* documents = fields.list("documents", 1024)) chat.documents = compact(*documents);
   if (const Json* variables = fields.object("chat_template_kwargs")) {
     for (const char* own : {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message",

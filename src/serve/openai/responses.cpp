@@ -28,7 +28,8 @@ class ResponseSink : public GenerationSink {
     text_ += event.text;
     if (!settings_.stream) return;
     begin();
-    if (!event.text.empty()) send("response.output_text.delta", place({{"delta", event.text}}));
+    if (!event.text.empty())
+      send("response.output_text.delta", place({{"delta", event.text}, {"logprobs", Json::array()}}));
   }
 
   void on_wait() override {
@@ -38,7 +39,7 @@ class ResponseSink : public GenerationSink {
   void on_done() override {
     if (!settings_.stream) return call_->reply(response(true));
     begin();
-    send("response.output_text.done", place({{"text", text_}}));
+    send("response.output_text.done", place({{"text", text_}, {"logprobs", Json::array()}}));
     send("response.content_part.done", place({{"part", part()}}));
     send("response.output_item.done", {{"output_index", 0}, {"item", item(true)}});
     send(complete_ ? "response.completed" : "response.incomplete", {{"response", response(true)}});
@@ -46,7 +47,11 @@ class ResponseSink : public GenerationSink {
   }
 
  private:
-  Json part() const { return {{"type", "output_text"}, {"text", text_}, {"annotations", Json::array()}}; }
+  // What clients take for granted is there though it is empty.
+  static Json part_of(const std::string& text) {
+    return {{"type", "output_text"}, {"text", text}, {"annotations", Json::array()}, {"logprobs", Json::array()}};
+  }
+  Json part() const { return part_of(text_); }
   const char* status(bool done) const { return !done ? "in_progress" : complete_ ? "completed" : "incomplete"; }
   Json item(bool done) const {
     return {{"type", "message"},
@@ -93,8 +98,7 @@ class ResponseSink : public GenerationSink {
     send("response.created", {{"response", response(false)}});
     send("response.in_progress", {{"response", response(false)}});
     send("response.output_item.added", {{"output_index", 0}, {"item", item(false)}});
-    send("response.content_part.added",
-         place({{"part", {{"type", "output_text"}, {"text", ""}, {"annotations", Json::array()}}}}));
+    send("response.content_part.added", place({{"part", part_of("")}}));
   }
 
   void send(const char* type, const Json& content) {
@@ -131,6 +135,13 @@ Json messages_of(const Json& input, const std::optional<std::string>& instructio
   return messages;
 }
 
+// "messages[2].content" as "input[1].content", where instructions are the first message.
+std::string item_named(const std::string& text, bool instructions) {
+  const size_t begin = std::string("messages[").size(), end = text.find(']');
+  const long number = std::strtol(text.c_str() + begin, nullptr, 10) - (instructions ? 1 : 0);
+  return end == text.npos || number < 0 ? text : fmt::format("input[{}{}", number, text.substr(end));
+}
+
 // The format as a chat has it; errors name it as this interface does.
 ConstraintPointer read_text_format(const Json& as_chat, const ServedModel& model) {
   RequestFields fields(as_chat);
@@ -157,6 +168,9 @@ void responses(const std::shared_ptr<Call>& call) {
   if (fields.any("previous_response_id"))
     refuse_field("previous_response_id",
                  "previous_response_id: this server keeps no responses; send the whole conversation");
+  if (fields.any("conversation"))
+    refuse_field("conversation", "conversation: this server keeps none; send the whole conversation as input");
+  if (fields.any("prompt")) refuse_field("prompt", "prompt: this server keeps no prompts; send instructions and input");
   fields.unsupported("background", false);
   if (const Json* tools = fields.list("tools"); tools && !tools->empty())
     refuse_field("tools", "tools: not supported here; use /v1/chat/completions");
@@ -164,7 +178,16 @@ void responses(const std::shared_ptr<Call>& call) {
   if (!input) refuse_field("input", "input: missing; expected a string or a list of items");
   Json chat{{"messages", messages_of(*input, fields.text("instructions"))}};
   RequestFields chat_fields(chat);
-  const ChatPrompt prompt = read_chat_prompt(chat_fields, model, options);
+  const ChatPrompt prompt = [&] {
+    try {
+      return read_chat_prompt(chat_fields, model, options);
+    } catch (const ApiError& error) {  // the messages are made of the input
+      const auto renamed = [&](const std::string& text) {
+        return text.starts_with("messages[") ? item_named(text, fields.any("instructions") != nullptr) : text;
+      };
+      throw ApiError(error.status(), renamed(error.what()), renamed(error.param()), error.code());
+    }
+  }();
   SamplingFields sampling = default_sampling(model, options);
   const std::string answering = read_adapter(name, model, sampling);
   read_sampling(fields, model, sampling);

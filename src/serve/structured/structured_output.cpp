@@ -21,7 +21,7 @@ ConstraintPointer made(const ServedModel& model, Kind kind, const std::string& t
 // A schema may come as an object or as its text.
 ConstraintPointer of_schema(const ServedModel& model, const Json& schema, const std::string& param) {
   if (!schema.is_string()) return schema_constraint(model, schema, param);
-  return schema_constraint(model, parse_request_json(schema.get<std::string>()), param);
+  return schema_constraint(model, parse_json_field(schema.get<std::string>(), param), param);
 }
 
 ConstraintPointer of_text(const ServedModel& model, Kind kind, const Json& text, const std::string& param) {

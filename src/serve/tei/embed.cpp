@@ -19,13 +19,13 @@ TeiInputs read_inputs(const std::shared_ptr<Call>& call, RequestFields& fields) 
   inputs.model = &call->use_model(name ? &*name : nullptr, can_embed, "embeddings");
   const Json* given = fields.any("inputs");
   if (!given) refuse_field("inputs", "inputs: missing; expected a string or a list");
-  TooLong too_long;
+  TooLong too_long{.remedy = "set truncate to true"};
   if (fields.boolean("truncate").value_or(false)) too_long.what = TooLong::kTruncate;
   if (fields.choice("truncation_direction", {"Right", "Left", "right", "left"}).value_or("Right")[0] != 'R')
     too_long.side = Side::kLeft;
-  fields.ignore({"prompt_name"});
-  inputs.encoded =
-      encode_inputs(*given, "inputs", *inputs.model, call->services().options.max_client_batch_size, too_long);
+  const auto prompt = fields.text("prompt_name");
+  inputs.encoded = encode_inputs(prompt ? with_prompt(*given, "inputs", *inputs.model, *prompt) : *given, "inputs",
+                                 *inputs.model, call->services().options.max_client_batch_size, too_long);
   return inputs;
 }
 
@@ -47,12 +47,16 @@ void tei_embed(const std::shared_ptr<Call>& call) {
   const int64_t dimensions = fields.integer("dimensions", 1, 1 << 20).value_or(0);
   log_unknown_fields(fields.unknown(), "/embed");
   call->answer_headers.emplace_back("x-compute-tokens", std::to_string(inputs.encoded.tokens));
-  compute_vectors(call, *inputs.model, std::move(inputs.encoded.encodings), normalize,
-                  [call, dimensions](Vectors vectors) {
-                    for (std::vector<float>& vector : vectors) cut_vector(vector, dimensions);
-                    call->answer_headers.emplace_back("x-total-time", fmt::format("{:.0f}", call->milliseconds()));
-                    call->reply(written(vectors));
-                  });
+  compute_vectors(
+      call, *inputs.model, std::move(inputs.encoded.encodings), normalize, [call, dimensions](Vectors vectors) {
+        for (std::vector<float>& vector : vectors) {
+          if (dimensions > static_cast<int64_t>(vector.size()))
+            refuse_field("dimensions", "dimensions: expected at most {}, found {}", vector.size(), dimensions);
+          cut_vector(vector, dimensions);
+        }
+        call->answer_headers.emplace_back("x-total-time", fmt::format("{:.0f}", call->milliseconds()));
+        call->reply(written(vectors));
+      });
 }
 
 // The hidden states of each token.

@@ -26,7 +26,12 @@ class TgiSink : public GenerationSink {
       : call_(std::move(call)),
         model_(model),
         settings_(std::move(settings)),
-        special_(model.tokenizer->all_special_ids()) {}
+        special_(model.tokenizer->all_special_ids()) {
+    // Nothing comes before the first token of the prompt that it could be likely after.
+    if (!settings_.prefill || settings_.ids.empty()) return;
+    prefill_.push_back(token_of(settings_.ids[0], 0, false));
+    prefill_[0]["logprob"] = nullptr;
+  }
 
   void on_event(int64_t /*choice*/, EngineEvent& event) override {
     for (const TokenLogprobs& each : event.prompt) prefill_.push_back(token_of(each.token, each.logprob, false));
@@ -105,9 +110,12 @@ class TgiSink : public GenerationSink {
   int64_t count_ = 0, index_ = 0;
 };
 
-void generate_with(const std::shared_ptr<Call>& call, ServedModel& model, bool as_list, std::optional<bool> stream) {
+// `chosen`: null for the model that the body names, else the first that writes.
+void generate_with(const std::shared_ptr<Call>& call, ServedModel* chosen, bool as_list, std::optional<bool> stream) {
   const Json body = call->body();
   RequestFields fields(body);
+  const auto name = fields.text("model");
+  ServedModel& model = chosen ? *chosen : call->use_model(name ? &*name : nullptr, can_generate, "text generation");
   const auto text = fields.text("inputs");
   if (!text) refuse_field("inputs", "inputs: missing; expected a string");
   const Json* given = fields.object("parameters");
@@ -140,12 +148,12 @@ void generate_with(const std::shared_ptr<Call>& call, ServedModel& model, bool a
       for (const std::string& stop : *stops)
         if (!stop.empty()) config.stop_strings.push_back(stop);
   const auto cut = parameters.integer("truncate", 1, INT32_MAX);
-  const bool prefill = parameters.boolean("decoder_input_details").value_or(false);
+  settings.prefill = parameters.boolean("decoder_input_details").value_or(false);
   if (parameters.integer("best_of", 1, 16).value_or(1) > 1)
     refuse_field("parameters.best_of", "parameters.best_of: more than 1 is not supported by this server");
   parameters.unsupported("watermark", false);
   sampling.request.constraint = read_tgi_grammar(parameters, model);
-  read_adapter(fields.text("model"), model, sampling);
+  read_adapter(name, model, sampling);
   if (const auto adapter = parameters.text("adapter_id"); adapter && !adapter->empty() && *adapter != model.name) {
     if (read_adapter(adapter, model, sampling) != *adapter)
       refuse_field("parameters.adapter_id", "parameters.adapter_id: the model {} has no adapter {}", quoted(model.name),
@@ -155,7 +163,7 @@ void generate_with(const std::shared_ptr<Call>& call, ServedModel& model, bool a
   fields.ignore({"options", "model"});
   log_unknown_fields(parameters.unknown(), "/generate parameters");
   sampling.request.logprobs = 0;
-  if (prefill) sampling.request.prompt_logprobs = 0;
+  if (settings.prefill) sampling.request.prompt_logprobs = 0;
   TokenIds ids = model.tokenizer->encode(*text).ids;
   if (cut && static_cast<int64_t>(ids.size()) > *cut) ids.erase(ids.begin(), ids.end() - static_cast<ptrdiff_t>(*cut));
   settings.ids = ids;
@@ -164,17 +172,13 @@ void generate_with(const std::shared_ptr<Call>& call, ServedModel& model, bool a
                    sampling.names);
 }
 
-ServedModel& any_generator(const std::shared_ptr<Call>& call) {
-  return call->use_model(nullptr, can_generate, "text generation");
-}
-
-void generate(const std::shared_ptr<Call>& call) { generate_with(call, any_generator(call), false, false); }
-void generate_stream(const std::shared_ptr<Call>& call) { generate_with(call, any_generator(call), false, true); }
+void generate(const std::shared_ptr<Call>& call) { generate_with(call, nullptr, false, false); }
+void generate_stream(const std::shared_ptr<Call>& call) { generate_with(call, nullptr, false, true); }
 
 // Of a server without a model that writes, Hugging Face's inference form.
 void root(const std::shared_ptr<Call>& call) {
   for (const ModelFacts* facts : call->services().models->facts())
-    if (facts->writes) return generate_with(call, any_generator(call), true, std::nullopt);
+    if (facts->writes) return generate_with(call, nullptr, true, std::nullopt);
   infer_with(call, call->use_model(
                        nullptr, [](const ModelFacts&) { return true; }, "task"));
 }
@@ -182,7 +186,7 @@ void root(const std::shared_ptr<Call>& call) {
 }  // namespace
 
 void tgi_generate_with(const std::shared_ptr<Call>& call, ServedModel& model, bool as_list) {
-  generate_with(call, model, as_list, std::nullopt);
+  generate_with(call, &model, as_list, std::nullopt);
 }
 
 std::vector<Route> tgi_routes() {

@@ -2,6 +2,7 @@
 #include "serve/tools/tool_choice.h"
 
 #include <algorithm>
+#include <set>
 
 namespace transom::serve {
 namespace {
@@ -57,7 +58,35 @@ std::string name_of(const Json& tool, size_t i) {
   return name;
 }
 
+bool is_allowed_tools(const Json* choice) {
+  return choice && choice->is_object() && choice->value("type", Json()) == "allowed_tools";
+}
+
+// {"function": {"name"}}, or {"name"} as /v1/responses has it.
+std::string name_in(const Json& choice) {
+  if (!choice.is_object()) return "";
+  const Json function = choice.value("function", Json());
+  const Json name = function.is_object() ? function.value("name", Json()) : choice.value("name", Json());
+  return name.is_string() ? name.get<std::string>() : "";
+}
+
 }  // namespace
+
+Json allowed_tools(const Json& tools, const Json* choice) {
+  if (!is_allowed_tools(choice)) return tools;
+  const Json inner = choice->value("allowed_tools", Json());
+  const Json listed = inner.is_object() ? inner.value("tools", Json()) : Json();
+  const std::string where = "tool_choice.allowed_tools.tools";
+  if (!listed.is_array() || listed.empty()) refuse_field(where, "{}: expected a list of at least one tool", where);
+  std::set<std::string> names;
+  for (const Json& tool : listed) names.insert(name_in(tool));
+  Json left = Json::array();
+  for (size_t i = 0; i < tools.size(); ++i)
+    if (const std::string name = name_of(tools[i], i); names.erase(name) > 0) left.push_back(tools[i]);
+  if (!names.empty())
+    refuse_field(where, "{}: expected names of the request's tools, found {}", where, quoted(*names.begin()));
+  return left;
+}
 
 ToolChoice read_tool_choice(RequestFields& fields) {
   ToolChoice choice;
@@ -69,9 +98,17 @@ ToolChoice read_tool_choice(RequestFields& fields) {
       refuse_field("tool_choice", "tool_choice: the request has no tools");
     return choice;
   }
-  choice.tools = *tools;
   std::vector<std::string> names;
   for (size_t i = 0; i < tools->size(); ++i) names.push_back(name_of((*tools)[i], i));
+  choice.tools = allowed_tools(*tools, given);
+  Json mode;
+  if (is_allowed_tools(given)) {
+    RequestFields inner((*given)["allowed_tools"], "tool_choice.allowed_tools");
+    mode = inner.choice("mode", {"auto", "required"}).value_or("auto");
+    given = &mode;
+    names.clear();
+    for (size_t i = 0; i < choice.tools.size(); ++i) names.push_back(name_of(choice.tools[i], i));
+  }
   if (!given || *given == "auto") choice.what = ToolChoice::kAuto;
   else if (*given == "none") choice.what = ToolChoice::kNone;
   else if (*given == "required") choice.what = ToolChoice::kRequired;
@@ -80,20 +117,22 @@ ToolChoice read_tool_choice(RequestFields& fields) {
     refuse_field("tool_choice", "tool_choice: expected none, auto, required or a function, found {}",
                  quoted(compact(*given)));
   if (choice.what == ToolChoice::kNamed) {
-    const Json function = given->value("function", Json());
-    const Json name = function.is_object() ? function.value("name", Json()) : given->value("name", Json());
-    const auto found = std::find(names.begin(), names.end(), name.is_string() ? name.get<std::string>() : "");
+    const std::string name = name_in(*given);
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (name.empty())
+      refuse_field("tool_choice",
+                   "tool_choice: expected {{\"type\": \"function\", \"function\": {{\"name\": ...}}}}, found {}",
+                   quoted(compact(*given)));
     if (found == names.end())
-      refuse_field("tool_choice", "tool_choice: expected the name of one of the tools, found {}",
-                   quoted(compact(name)));
+      refuse_field("tool_choice", "tool_choice: expected the name of one of the tools, found {}", quoted(name));
     choice.name = *found;
-    choice.schema = parameters_of((*tools)[static_cast<size_t>(found - names.begin())]["function"]);
+    choice.schema = parameters_of(choice.tools[static_cast<size_t>(found - names.begin())]["function"]);
   }
   if (choice.what == ToolChoice::kRequired) {
     Json calls = Json::array();
     Json definitions = Json::object();
     for (size_t i = 0; i < names.size(); ++i) {
-      Json parameters = parameters_of((*tools)[i]["function"]);
+      Json parameters = parameters_of(choice.tools[i]["function"]);
       // Two tools may call different schemas by one name, so that each keeps its own.
       const std::string own = fmt::format("tool_{}", i), place = "#/$defs/" + own;
       if (Json moved = moved_schema(parameters, place); moved != parameters) {

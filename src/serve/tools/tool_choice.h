@@ -16,6 +16,9 @@ struct ToolChoice {
   Json schema;
 };
 
+// Of the tools those that the choice {"type": "allowed_tools", "allowed_tools": {"mode", "tools"}} leaves; all of them
+// where it is another one. Refuses by 400 what is not among them.
+Json allowed_tools(const Json& tools, const Json* choice);
 // Refuses by 400 tools without a name or with a schema that is none, and choices that are not among them.
 ToolChoice read_tool_choice(RequestFields& fields);
 

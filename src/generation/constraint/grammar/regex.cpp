@@ -180,7 +180,8 @@ class RegexParser {
           if (close == pattern_.npos) refuse("a name that is not closed");
           at_ = close + 1;
         } else {
-          refuse("look-around");
+          const bool looks = next_is('=') || next_is('!') || next_is('<');
+          refuse(looks ? "look-around" : "a group that begins with (? and this");
         }
       }
       const GrammarBuilder::Part part = alternatives(depth + 1);

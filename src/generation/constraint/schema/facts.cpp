@@ -63,6 +63,25 @@ std::string_view pattern_of_format(std::string_view name) {
   return {};
 }
 
+namespace {
+
+// The pointer of a reference "#/...", which as a part of an address has its spaces and quotes as %20 and %22.
+Json::json_pointer pointer_of(const std::string& reference) {
+  const auto digit = [](char c) {
+    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+  };
+  std::string text;
+  for (size_t i = 1; i < reference.size(); ++i) {
+    const bool escaped =
+        reference[i] == '%' && i + 2 < reference.size() && digit(reference[i + 1]) >= 0 && digit(reference[i + 2]) >= 0;
+    text += escaped ? static_cast<char>(digit(reference[i + 1]) * 16 + digit(reference[i + 2])) : reference[i];
+    if (escaped) i += 2;
+  }
+  return Json::json_pointer(text);
+}
+
+}  // namespace
+
 const Json& resolved(const Json& schema, const Json& root) {
   const Json* at = &schema;
   for (int i = 0; i < 8 && at->is_object() && at->contains("$ref") && (*at)["$ref"].is_string(); ++i) {
@@ -70,7 +89,7 @@ const Json& resolved(const Json& schema, const Json& root) {
     if (name == "#") return root;
     if (!name.starts_with("#/")) break;
     try {
-      at = &root.at(Json::json_pointer(name.substr(1)));
+      at = &root.at(pointer_of(name));
     } catch (const Json::exception&) {
       break;
     }
@@ -83,7 +102,7 @@ const Json& referred(const Json& reference, const Json& root, const std::string&
   const auto name = reference.get<std::string>();
   if (!name.starts_with("#")) fail("{}.$ref: expected a place in this schema (#/...), found {}", where, quoted(name));
   try {
-    return name == "#" ? root : root.at(Json::json_pointer(name.substr(1)));
+    return name == "#" ? root : root.at(pointer_of(name));
   } catch (const Json::exception&) {
     fail("{}.$ref: there is no {}", where, quoted(name));
   }

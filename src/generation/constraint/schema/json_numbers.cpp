@@ -60,24 +60,25 @@ Part natural(GrammarBuilder& builder, int64_t low, int64_t high) {
   return builder.either(parts);
 }
 
-DecimalLimit decimal_of(const Json& value, const std::string& where, const char* name, bool excluded) {
-  if (!value.is_number())
-    fail("{}.{}: expected a number, found {}", where, name,
-         quoted(value.dump(-1, ' ', false, Json::error_handler_t::replace)));
+DecimalLimit decimal_of(const Json& value, const std::string& where, const std::string& name, bool excluded) {
+  const auto shown = [&] { return quoted(value.dump(-1, ' ', false, Json::error_handler_t::replace)); };
+  if (!value.is_number()) fail("{}.{}: expected a number, found {}", where, name, shown());
   DecimalLimit limit{.excluded = excluded};
-  if (value.is_number_integer() && !value.is_number_unsigned()) {
-    const auto whole = value.get<int64_t>();
-    limit.negative = whole < 0;
-    limit.whole = whole < -kMost ? kMost : std::abs(whole);
-    return limit;
-  }
-  if (value.is_number_unsigned()) {
-    limit.whole = static_cast<int64_t>(std::min(value.get<uint64_t>(), static_cast<uint64_t>(kMost)));
-    return limit;
-  }
   const auto number = value.get<double>();
   limit.negative = std::signbit(number);
-  if (!(std::abs(number) < 1e18)) {
+  const bool whole = value.is_number_integer();
+  const bool fits = !whole                       ? std::abs(number) < 1e18
+                    : value.is_number_unsigned() ? value.get<uint64_t>() <= static_cast<uint64_t>(kMost)
+                                                 : value.get<int64_t>() >= -kMost && value.get<int64_t>() <= kMost;
+  if (whole && fits) {
+    limit.whole = std::abs(value.get<int64_t>());
+    return limit;
+  }
+  if (!fits) {
+    // What is written has at most 18 digits: such a limit is none, or nothing is within it.
+    const bool is_least = name == "minimum" || name == "exclusiveMinimum";
+    if (is_least != limit.negative)
+      fail("{}.{}: numbers of more than 18 digits are not supported, found {}", where, name, shown());
     limit.whole = kMost;
     return limit;
   }

@@ -17,6 +17,8 @@ TEST(ConstraintSchemaNumbers, KeepLimitsAndSteps) {
   expect_texts(R"({"type":"number","exclusiveMinimum":0,"maximum":1e-5})", {"0.00001", "0.000009"},
                {"0", "0.0", "0.00002"});
   expect_texts(R"({"type":"integer","minimum":0,"maximum":18446744073709551615})", {"0", "999999999999999999"}, {"-1"});
+  expect_texts(R"({"type":"integer","minimum":-9223372036854775808,"maximum":1e30})", {"0", "-999999999999999999"}, {});
+  expect_texts(R"({"type":"integer","minimum":999999999999999999})", {"999999999999999999"}, {"1"});
 }
 
 }  // namespace

@@ -61,6 +61,13 @@ TEST(ConstraintSchemaStrings, HavePatternAndLengthTogether) {
   EXPECT_FALSE(writes(longer, "\"" + std::string(3001, 'a') + "\""));
 }
 
+// References are parts of addresses.
+TEST(ConstraintSchema, ReferencesMayHoldEscapes) {
+  expect_texts(R"({"$ref":"#/$defs/a%20b%22","$defs":{"a b\"":{"type":"boolean"}}})", {"true"}, {"1"});
+  expect_texts(R"({"$ref":"#/$defs/a~1b~0c","$defs":{"a/b~c":{"type":"boolean"}}})", {"true"}, {"1"});
+  expect_texts(R"({"$ref":"#/$defs/50%","$defs":{"50%":{"type":"boolean"}}})", {"true"}, {"1"});
+}
+
 TEST(ConstraintSchema, RefusesByNameWhatNoGrammarKeeps) {
   const auto message = [](const std::string& schema) -> std::string {
     try {
@@ -76,6 +83,10 @@ TEST(ConstraintSchema, RefusesByNameWhatNoGrammarKeeps) {
       {R"({"type":"object","patternProperties":{"a":{},"b":{}}})", "match a name both"},
       {R"({"type":"object","minProperties":3})", "minProperties"},
       {R"({"type":"number","multipleOf":0.3})", "multipleOf"},
+      {R"({"type":"integer","minimum":9223372036854775807})", "minimum: numbers of more than 18 digits"},
+      {R"({"type":"number","exclusiveMaximum":-1e20})", "exclusiveMaximum: numbers of more than 18 digits"},
+      {R"({"type":"string","pattern":"(?i:a)"})", "a group that begins with (? and this"},
+      {R"({"type":"string","pattern":"(?!a)b"})", "look-around"},
       {R"({"type":"object","if":{"minProperties":2},"then":{}})", ".if: supported"},
       {R"({"type":"string","not":{"minLength":3}})", "'not'"},
       {R"({"type":"array","contains":{},"maxContains":3})", "maxContains"},
