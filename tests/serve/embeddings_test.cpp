@@ -113,9 +113,10 @@ TEST_F(Embeddings, TheOtherEndIsKeptWhereThatIsAsked) {
 TEST(EmbeddingPrompts, BeginTheTexts) {
   if (!test::has_golden("mpnet-model")) GTEST_SKIP() << "no golden models";
   namespace fs = std::filesystem;
-  const fs::path folder = fs::temp_directory_path() / fmt::format("transom_prompts_{}", ::getpid());
+  const fs::path folder = fs::temp_directory_path() / ("transom_prompts_" + std::to_string(::getpid()));
   fs::create_directories(folder);
-  fs::copy(golden_model("mpnet-model", "").path, folder, fs::copy_options::overwrite_existing);
+  fs::copy(golden_model("mpnet-model", "").path, folder,
+           fs::copy_options::recursive | fs::copy_options::overwrite_existing);
   std::ofstream(folder / "config_sentence_transformers.json") << R"({"prompts":{"query":"ask: ","none":""}})";
   {
     const auto server = test::start_server({.models = {{"embed", folder.string()}}});
@@ -274,8 +275,8 @@ TEST_F(Embeddings, HuggingFacesForm) {
   const Json raw = json_of(client.post("/models/embed", R"({"inputs":"a cat","normalize":false})"));
   EXPECT_EQ(raw, json_of(client.post("/models/embed", R"({"inputs":"a cat","parameters":{"normalize":false}})")));
   double square = 0;
-  for (const Json& each : json_of(client.post("/models/embed", R"({"inputs":"a cat","normalize":true})"))[0])
-    square += std::pow(each.get<double>(), 2);
+  const Json normal = json_of(client.post("/models/embed", R"({"inputs":"a cat","normalize":true})"));
+  for (const Json& each : normal[0]) square += std::pow(each.get<double>(), 2);
   EXPECT_NEAR(square, 1, 1e-5);
 }
 

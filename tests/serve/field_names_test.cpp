@@ -47,7 +47,7 @@ TEST_F(FieldNamesOverHttp, TheOnlyModelHasTheNamesOfPlaceholders) {
   EXPECT_EQ(Client(two->port()).post("/generate", R"({"model":"b","inputs":"w1"})").status, 200);
   EXPECT_NE(Client(two->port())
                 .get("/metrics")
-                .body.find("request_success_total{engine=\"0\",finished_reason=\"length\",model_name=\"b\"} 1"),
+                .body.find("request_success_total{engine=\"0\",model_name=\"b\",finished_reason=\"length\"} 1"),
             std::string::npos);
   EXPECT_EQ(Client(two->port()).post("/generate", R"({"model":"c","inputs":"w1"})").status, 404);
   EXPECT_EQ(Client(two->port()).post("/v1/completions", R"({"model":"tgi","prompt":"w1"})").status, 404);

@@ -270,16 +270,9 @@ class Connection final : public ConnectionBase {
     keep_alive_ = message.keep_alive();
     chunked_answer_ = message.version() >= 11;
     request_->id = request_id(request_->header("x-request-id"));
-    if (static_cast<int64_t>(request_->headers.size()) > state_->options.most_headers)
-      return refuse(431, fmt::format("the request has more than {} headers", state_->options.most_headers));
+    if (const auto refusal = refused_head(*request_, state_->options.most_headers))
+      return refuse(refusal->status, refusal->reason);
     if (!read_target(*request_)) return refuse(400, "the path holds a broken escape");
-    if (const std::string* encoding = request_->header("content-encoding"); encoding && *encoding != "identity")
-      return refuse(415, "Content-Encoding is not supported: send the body as it is");
-    // Where two servers on the way read these differently, one takes as a request what is the body of another's.
-    for (const auto& [name, value] : request_->headers)
-      if (name == "transfer-encoding" && lower_case(value) != "chunked")
-        return refuse(501, "Transfer-Encoding: expected chunked alone");
-    if (message.count(http::field::host) > 1) return refuse(400, "the request has more than one Host header");
     uint64_t limit = 0;
     if (std::optional<HttpResponse> refused = state_->service.admit(*request_, limit)) {
       refused->close = refused->close || !parser_->is_done();

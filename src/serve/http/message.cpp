@@ -162,4 +162,19 @@ std::string header_parameter(std::string_view header, std::string_view name) {
   return {};
 }
 
+std::optional<HeadRefusal> refused_head(const HttpRequest& request, int64_t most_headers) {
+  if (static_cast<int64_t>(request.headers.size()) > most_headers)
+    return HeadRefusal{431, fmt::format("the request has more than {} headers", most_headers)};
+  size_t hosts = 0;
+  for (const auto& [name, value] : request.headers) {
+    if (name == "content-encoding" && value != "identity")
+      return HeadRefusal{415, "Content-Encoding is not supported: send the body as it is"};
+    // Where two servers on the way read these differently, one takes as a request what is the body of another's.
+    if (name == "transfer-encoding" && lower_case(value) != "chunked")
+      return HeadRefusal{501, "Transfer-Encoding: expected chunked alone"};
+    if (name == "host" && ++hosts > 1) return HeadRefusal{400, "the request has more than one Host header"};
+  }
+  return std::nullopt;
+}
+
 }  // namespace transom::serve

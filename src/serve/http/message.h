@@ -77,6 +77,13 @@ class HttpService {
 std::string_view reason_phrase(int status);
 // Reads path and query from the target, which may be a whole address; false where an escape is broken.
 bool read_target(HttpRequest& request);
+
+struct HeadRefusal {
+  int status;
+  std::string reason;
+};
+// Why a request with these headers is not taken; empty: it is.
+std::optional<HeadRefusal> refused_head(const HttpRequest& request, int64_t most_headers);
 // The client's own if it is up to 128 printable characters, else a new one.
 std::string request_id(const std::string* given);
 // The trace that the header `traceparent` names (https://www.w3.org/TR/trace-context/): 32 digits; empty without one.

@@ -85,7 +85,7 @@ TEST(ConstraintSchema, RefusesByNameWhatNoGrammarKeeps) {
       {R"({"type":"number","multipleOf":0.3})", "multipleOf"},
       {R"({"type":"integer","minimum":9223372036854775807})", "minimum: numbers of more than 18 digits"},
       {R"({"type":"number","exclusiveMaximum":-1e20})", "exclusiveMaximum: numbers of more than 18 digits"},
-      {R"({"type":"string","pattern":"(?i:a)"})", "a group that begins with (? and this"},
+      {R"j({"type":"string","pattern":"(?i:a)"})j", "a group that begins with (? and this"},
       {R"({"type":"string","pattern":"(?!a)b"})", "look-around"},
       {R"({"type":"object","if":{"minProperties":2},"then":{}})", ".if: supported"},
       {R"({"type":"string","not":{"minLength":3}})", "'not'"},
