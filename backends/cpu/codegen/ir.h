@@ -34,8 +34,7 @@ class Writer {
 };
 
 // `body` as often as there are suffixes, line by line, so that no copy waits for the end of another. What the body
-// defines
-// ("%n" with n >= first) and %i end in the copy's suffix.
+// defines ("%n" with n >= first) and %i end in the copy's suffix.
 std::string interleaved(std::string_view body, size_t first, std::span<const std::string> suffixes);
 
 // A vector: a name in the text, or a constant (which no writer has written yet).
