@@ -17,4 +17,6 @@ void note_lookup(SparseLookup lookup) {
   if (collector) collector->lookups_.push_back(std::move(lookup));
 }
 
+bool collects_lookups() { return collector != nullptr; }
+
 }  // namespace transom

@@ -33,5 +33,7 @@ class CollectLookups {
 
 // For models with sparse tables: forgotten where nobody collects.
 void note_lookup(SparseLookup lookup);
+// Whether this thread's models are to look up rows one table at a time, so that they can be noted.
+bool collects_lookups();
 
 }  // namespace transom

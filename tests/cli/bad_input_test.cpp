@@ -227,5 +227,16 @@ TEST_F(BadInput, ResumingFromNothing) {
                {"--train_file", path("rows.jsonl"), "--resume_from_checkpoint", "true"});
 }
 
+TEST_F(BadInput, LimitsOfTheServer) {
+  const auto expect_refused = [&](const std::string& flag, const std::string& value, const std::string& expected) {
+    expect_line({"serve", path("model"), "--port", "0", flag, value}, 2, {flag + ": expected " + expected, value});
+  };
+  expect_refused("--log", "x", "auto, json, none");
+  expect_refused("--scheduling_policy", "x", "fcfs, priority");
+  expect_refused("--max_model_length", "-1", "at least 0");
+  for (const char* flag : {"--max_connections", "--max_sequences", "--max_batched_tokens", "--max_client_batch_size"})
+    expect_refused(flag, "0", "at least 1");
+}
+
 }  // namespace
 }  // namespace transom

@@ -149,7 +149,9 @@ TEST_F(Budget, WhatAModelCountsForDoesNotGrow) {
 }
 
 TEST_F(Budget, RefusesWhatNeverFits) {
-  serve::Server server(options(1000));
+  serve::ServeOptions tight = options(1000);
+  tight.http.port = 0;
+  serve::Server server(tight);
   server.start();
   try {
     server.load();

@@ -4,7 +4,9 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <initializer_list>
 
 #include "base/error.h"
 #include "base/files/files.h"
@@ -99,6 +101,28 @@ void read_speculative_config(const std::string& text, serve::ServeOptions& serve
   if (serve.assistant_model.empty()) fail(ErrorKind::kUsage, "{}: \"model\" is missing", where);
 }
 
+void expect_one_of(const char* flag, const std::string& value, std::initializer_list<std::string_view> words) {
+  if (std::find(words.begin(), words.end(), value) == words.end())
+    fail(ErrorKind::kUsage, "{}: expected {}, found {}", flag, fmt::join(words, ", "), quoted(value));
+}
+
+void check_limits(const serve::ServeOptions& serve) {
+  const auto expect = [](const char* flag, int64_t value, int64_t least) {
+    if (value < least) fail(ErrorKind::kUsage, "{}: expected at least {}, found {}", flag, least, value);
+  };
+  expect("--num_assistant_tokens", serve.num_assistant_tokens, 1);
+  expect("--max_model_length", serve.max_model_length, 0);
+  expect("--max_batched_tokens", serve.max_batched_tokens, 1);
+  expect("--max_sequences", serve.max_sequences, 1);
+  expect("--cache_bytes", serve.cache_bytes, 0);
+  expect("--memory_budget", serve.memory_budget, 0);
+  expect("--max_waiting", serve.max_waiting, 0);
+  expect("--max_concurrent_requests", serve.max_concurrent_requests, 1);
+  expect("--max_batch_tokens", serve.max_batch_tokens, 1);
+  expect("--max_client_batch_size", serve.max_client_batch_size, 1);
+  expect("--max_connections", serve.http.max_connections, 1);
+}
+
 // What a second had, in one line.
 class StatusLine {
  public:
@@ -171,10 +195,9 @@ int run_serve(ServeArguments& o) {
   o.serve.version = TRANSOM_VERSION;
   o.serve.hub = o.source.hub();
   if (o.speculative) read_speculative_config(*o.speculative, o.serve);
-  if (o.serve.num_assistant_tokens < 1)
-    fail(ErrorKind::kUsage, "--num_assistant_tokens: expected at least 1, found {}", o.serve.num_assistant_tokens);
-  if (o.scheduling_policy != "fcfs" && o.scheduling_policy != "priority")
-    fail(ErrorKind::kUsage, "--scheduling_policy: expected fcfs or priority, found {}", quoted(o.scheduling_policy));
+  check_limits(o.serve);
+  expect_one_of("--log", o.log, {"auto", "json", "none"});
+  expect_one_of("--scheduling_policy", o.scheduling_policy, {"fcfs", "priority"});
   o.serve.by_priority = o.scheduling_policy == "priority";
   if (!(o.request_timeout > 0)) fail(ErrorKind::kUsage, "--request_timeout: expected seconds above 0");
   o.serve.request_timeout = std::chrono::milliseconds(static_cast<int64_t>(o.request_timeout * 1000));

@@ -160,7 +160,7 @@ class DLRM_Net : public Model {  // as facebookresearch/dlrm has it
     }
     const bool of_one_type = std::all_of(weights.begin(), weights.end(),
                                          [&](const Tensor& weight) { return weight.dtype() == dense.dtype(); });
-    if (!training && of_one_type) return embedding_bags(dense, offsets, weights, indices);
+    if (!training && !collects_lookups() && of_one_type) return embedding_bags(dense, offsets, weights, indices);
     // Training updates the rows that were looked up alone.
     std::vector<Tensor> vectors{unsqueeze(dense, 1)};
     for (size_t i = 0; i < emb_l_.size(); ++i) {
