@@ -39,6 +39,10 @@ std::optional<Node::Origin> Node::frozen_origin(size_t input) const {
 
 bool claims_always(std::span<const transom_value>, std::span<const transom_attribute>) { return true; }
 
+bool claims_one_f32(std::span<const transom_value> inputs, std::span<const transom_attribute>) {
+  return inputs.size() == 1 && inputs[0].dtype == TRANSOM_FLOAT32;
+}
+
 bool claims_equal_floats(std::span<const transom_value> inputs, std::span<const transom_attribute>) {
   return !inputs.empty() && std::all_of(inputs.begin(), inputs.end(), [&](const transom_value& input) {
     const auto dtype = static_cast<transom_dtype>(input.dtype);

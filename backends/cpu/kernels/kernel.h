@@ -92,6 +92,8 @@ const KernelTable& kernel_table();
 bool claims_always(std::span<const transom_value> inputs, std::span<const transom_attribute> attributes);
 // Inputs of one type, f32, bf16 or f16.
 bool claims_equal_floats(std::span<const transom_value> inputs, std::span<const transom_attribute> attributes);
+// One input, of f32.
+bool claims_one_f32(std::span<const transom_value> inputs, std::span<const transom_attribute> attributes);
 
 void add_elementwise_kernels(KernelTable& table);
 void add_movement_kernels(KernelTable& table);

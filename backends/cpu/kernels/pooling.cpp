@@ -136,15 +136,11 @@ Kernel make_pooling(const Node& node) {
           }};
 }
 
-bool claims_one_float(std::span<const transom_value> inputs, std::span<const transom_attribute>) {
-  return inputs.size() == 1 && inputs[0].dtype == TRANSOM_FLOAT32;
-}
-
 }  // namespace
 
 void add_pooling_kernels(KernelTable& table) {
-  table["max_pool"] = {make_pooling<true>, claims_one_float};
-  table["sum_pool"] = {make_pooling<false>, claims_one_float};
+  table["max_pool"] = {make_pooling<true>, claims_one_f32};
+  table["sum_pool"] = {make_pooling<false>, claims_one_f32};
 }
 
 }  // namespace transom::cpu

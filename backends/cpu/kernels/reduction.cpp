@@ -273,10 +273,6 @@ Kernel make_channels_last_sum(const Node& node) {
           pieces > 1 ? static_cast<size_t>(pieces * images * channels) * sizeof(float) : 0};
 }
 
-bool claims_floats(std::span<const transom_value> inputs, std::span<const transom_attribute>) {
-  return inputs.size() == 1 && inputs[0].dtype == TRANSOM_FLOAT32;
-}
-
 template <Reduction kind>
 Kernel make_reduction(const Node& node) {
   const Type& input = node.input(0);
@@ -320,7 +316,7 @@ void add_reduction_kernels(KernelTable& table) {
   table["reduce_sum"] = make_reduction<Reduction::kSum>;
   table["reduce_max"] = make_reduction<Reduction::kMax>;
   table["reduce_min"] = make_reduction<Reduction::kMin>;
-  table["channels_last_reduce_sum"] = {make_channels_last_sum, claims_floats};
+  table["channels_last_reduce_sum"] = {make_channels_last_sum, claims_one_f32};
 }
 
 }  // namespace transom::cpu

@@ -101,7 +101,9 @@ Json with_prompt(const Json& input, const char* field, const ServedModel& model,
 }
 
 void cut_vector(std::vector<float>& vector, int64_t dimensions) {
-  if (dimensions <= 0 || dimensions >= static_cast<int64_t>(vector.size())) return;
+  if (dimensions > static_cast<int64_t>(vector.size()))
+    refuse_field("dimensions", "dimensions: expected at most {}, found {}", vector.size(), dimensions);
+  if (dimensions <= 0 || dimensions == static_cast<int64_t>(vector.size())) return;
   vector.resize(static_cast<size_t>(dimensions));
   double square = 0;
   for (const float each : vector) square += static_cast<double>(each) * each;

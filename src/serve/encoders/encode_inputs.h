@@ -31,7 +31,8 @@ EncodedInputs encode_inputs(const Json& input, const char* field, const ServedMo
 Json with_prompt(const Json& input, const char* field, const ServedModel& model, const std::string& prompt_name);
 // Whether the model gives vectors.
 bool can_embed(const ModelFacts& model);
-// The vector cut to its first `dimensions` numbers, at length 1 again; 0: as it is.
+// The vector cut to its first `dimensions` numbers, at length 1 again; 0: as it is. More than it has are refused by
+// 400.
 void cut_vector(std::vector<float>& vector, int64_t dimensions);
 
 }  // namespace transom::serve

@@ -24,11 +24,7 @@ void ollama_embed(const std::shared_ptr<Call>& call) {
   const int64_t tokens = inputs.tokens;
   const std::string shown = fields.text("model").value_or(name);
   compute_vectors(call, model, std::move(inputs.encodings), true, [call, dimensions, tokens, shown](Vectors vectors) {
-    for (std::vector<float>& vector : vectors) {
-      if (dimensions > static_cast<int64_t>(vector.size()))
-        refuse_field("dimensions", "dimensions: expected at most {}, found {}", vector.size(), dimensions);
-      cut_vector(vector, dimensions);
-    }
+    for (std::vector<float>& vector : vectors) cut_vector(vector, dimensions);
     call->reply({{"model", shown},
                  {"embeddings", written(vectors)},
                  {"total_duration", static_cast<int64_t>(call->milliseconds() * 1e6)},

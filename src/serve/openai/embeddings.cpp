@@ -48,22 +48,20 @@ void embeddings(const std::shared_ptr<Call>& call) {
       encode_inputs(*input, "input", model, call->services().options.max_client_batch_size, too_long, special_tokens);
   const int64_t tokens = inputs.tokens;
   const std::string shown = model.name;
-  compute_vectors(
-      call, model, std::move(inputs.encodings), normalize, [call, base64, dimensions, tokens, shown](Vectors vectors) {
-        Json data = Json::array();
-        for (size_t i = 0; i < vectors.size(); ++i) {
-          if (dimensions > static_cast<int64_t>(vectors[i].size()))
-            refuse_field("dimensions", "dimensions: expected at most {}, found {}", vectors[i].size(), dimensions);
-          cut_vector(vectors[i], dimensions);
-          data.push_back({{"object", "embedding"},
-                          {"index", i},
-                          {"embedding", base64 ? Json(base64_of(vectors[i])) : written(vectors[i])}});
-        }
-        call->reply({{"object", "list"},
-                     {"data", std::move(data)},
-                     {"model", shown},
-                     {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}});
-      });
+  compute_vectors(call, model, std::move(inputs.encodings), normalize,
+                  [call, base64, dimensions, tokens, shown](Vectors vectors) {
+                    Json data = Json::array();
+                    for (size_t i = 0; i < vectors.size(); ++i) {
+                      cut_vector(vectors[i], dimensions);
+                      data.push_back({{"object", "embedding"},
+                                      {"index", i},
+                                      {"embedding", base64 ? Json(base64_of(vectors[i])) : written(vectors[i])}});
+                    }
+                    call->reply({{"object", "list"},
+                                 {"data", std::move(data)},
+                                 {"model", shown},
+                                 {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}});
+                  });
 }
 
 }  // namespace transom::serve
