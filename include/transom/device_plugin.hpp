@@ -163,7 +163,7 @@ using Shape = std::vector<int64_t>;
 
 // In bytes; 0 for what is no element type.
 inline size_t size_of(int32_t dtype) {
-  constexpr size_t sizes[] = {1, 1, 1, 4, 8, 4, 2, 2, 4, 8};
+  static constexpr size_t sizes[] = {1, 1, 1, 4, 8, 4, 2, 2, 4, 8};
   return dtype < TRANSOM_BOOL || dtype > TRANSOM_FLOAT64 ? 0 : sizes[dtype];
 }
 

@@ -82,6 +82,7 @@ Kernel library_convolution(const ConvolutionShape& shape, bool frozen) {
   const bool wide = !library_computes(shape.dtype);
   const transom_dtype computed = wide ? TRANSOM_FLOAT32 : shape.dtype;
   std::shared_ptr<const LibraryConvolution> made = make_winograd_convolution(shape, computed);
+  if (!made) made = make_depthwise_convolution(shape, computed);
   if (!made) made = make_banded_convolution(shape, ConvolutionTypes(computed));
   if (!made) made = make_blocked_convolution(shape, computed);
   const auto elements = [](const Shape& extents) { return product(extents, 0, extents.size()); };
@@ -91,7 +92,8 @@ Kernel library_convolution(const ConvolutionShape& shape, bool frozen) {
   const transom_dtype dtype = shape.dtype;
   const bool packs = frozen && !wide && made->filters().needed();
   Kernel kernel;
-  kernel.name = fmt::format("onednn convolution {} {}{}", dtype_name(computed), made->way(), packs ? ", packed" : "");
+  kernel.name =
+      fmt::format("{} convolution {} {}{}", made->by(), dtype_name(computed), made->way(), packs ? ", packed" : "");
   kernel.has_epilogue = !wide && made->has_epilogue();
   kernel.scratch_bytes = bytes[0] + bytes[1] + bytes[2] + made->scratch_bytes();
   kernel.run = [=](const Arguments& arguments) {

@@ -64,12 +64,17 @@ class LibraryConvolution {
   virtual size_t scratch_bytes() const = 0;
   virtual const PackedFilters& filters() const = 0;
   virtual bool has_epilogue() const { return false; }
-  virtual const char* way() const = 0;  // of computing, for the kernel's name
+  // Of computing, for the kernel's name; by whose loops.
+  virtual const char* way() const = 0;
+  virtual const char* by() const { return "onednn"; }
 };
 
 // Windows of 3x3 as products of transformed tiles, forward and gradient of the input, in f32. Null where that does not
 // pay.
 std::unique_ptr<LibraryConvolution> make_winograd_convolution(const ConvolutionShape& shape, transom_dtype dtype);
+
+// A window of its own for each channel, forward, place by place, in f32. Null for others.
+std::unique_ptr<LibraryConvolution> make_depthwise_convolution(const ConvolutionShape& shape, transom_dtype dtype);
 
 // In the library's blocked layouts, cut into images and parts of the channels (or of the groups).
 std::unique_ptr<LibraryConvolution> make_blocked_convolution(const ConvolutionShape& shape, transom_dtype dtype);

@@ -4,8 +4,6 @@
 namespace transom::cpu {
 namespace {
 
-constexpr int64_t kShortestRow = 64;  // shorter ones are brought together into tiles
-
 // One instruction over memory runs at the speed of memory either way.
 bool pays(const TileProgram& program) {
   size_t steps = program.instructions.size();
@@ -19,7 +17,7 @@ codegen::Recipe recipe_of(const TileProgram& program) {
   using Kind = codegen::Recipe::Leaf::Kind;
   codegen::Recipe recipe;
   for (const Leaf& leaf : program.leaves) {
-    const Access access = access_of(program, leaf);
+    const Access access = leaf.access;
     const bool repeated = access == Access::kScalar || access == Access::kRowRepeated;
     const Kind kind = access == Access::kConstant ? Kind::kConstant : repeated ? Kind::kRepeated : Kind::kMemory;
     // What counts is made as its lane holds it.
@@ -30,25 +28,6 @@ codegen::Recipe recipe_of(const TileProgram& program) {
     recipe.instructions.push_back({made.opcode, made.y, made.a, made.b, made.c});
   for (const Result& result : program.results) recipe.results.push_back({result.dtype, result.slot});
   return recipe;
-}
-
-Access access_of(const TileProgram& program, const Leaf& leaf) {
-  switch (leaf.kind) {
-    case Leaf::kConstant:
-      return Access::kConstant;
-    case Leaf::kDense:
-      return Access::kDirect;
-    case Leaf::kScalar:
-      return Access::kScalar;
-    case Leaf::kStrided:
-      if (program.shape.back() < kShortestRow || leaf.strides.back() < 0 || leaf.strides.back() > 1)
-        return Access::kStaged;
-      return leaf.strides.back() == 1 ? Access::kRow : Access::kRowRepeated;
-    case Leaf::kRandomBits:
-    case Leaf::kIota:
-      break;
-  }
-  return Access::kStaged;
 }
 
 std::shared_ptr<codegen::GeneratedKernel> find_generated(const TileProgram& program) {

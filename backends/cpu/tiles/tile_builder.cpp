@@ -49,6 +49,7 @@ class Builder {
     add_totals();
     join_multiply_add();
     choose_loop_nest();
+    choose_access();
     choose_in_place();
     assign_slots();
     return std::move(program_);
@@ -362,6 +363,41 @@ class Builder {
       program_.tile = tile;
       break;
     }
+  }
+
+  void choose_access() {
+    constexpr int64_t kShortestRow = 64, kLongRow = 512;
+    bool any = false, same = true;  // rows of which all stretches are the same
+    for (const Leaf& leaf : program_.leaves) {
+      if (leaf.kind != Leaf::kStrided) continue;
+      any = true;
+      same = same && leaf.strides.back() == 1 &&
+             std::all_of(leaf.strides.begin(), leaf.strides.end() - 1, [](int64_t stride) { return stride == 0; });
+    }
+    const int64_t row = any ? program_.shape.back() : 0;
+    if (any && same && row <= kLongRow) program_.repeated = (2 * kLongRow + row - 1) / row * row;
+    for (Leaf& leaf : program_.leaves) {
+      leaf.bytes = element_size(leaf.dtype);
+      leaf.access = access_of(leaf, row >= kShortestRow || program_.repeated);  // else brought together into tiles
+    }
+  }
+
+  static Access access_of(const Leaf& leaf, bool by_rows) {
+    switch (leaf.kind) {
+      case Leaf::kConstant:
+        return Access::kConstant;
+      case Leaf::kDense:
+        return Access::kDirect;
+      case Leaf::kScalar:
+        return Access::kScalar;
+      case Leaf::kStrided:
+        if (!by_rows || leaf.strides.back() < 0 || leaf.strides.back() > 1) return Access::kStaged;
+        return leaf.strides.back() == 1 ? Access::kRow : Access::kRowRepeated;
+      case Leaf::kRandomBits:
+      case Leaf::kIota:
+        break;
+    }
+    return Access::kStaged;
   }
 
   // A result may be written to memory at once if nothing is read from memory after it: memory of inputs may be the

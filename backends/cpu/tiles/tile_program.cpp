@@ -63,10 +63,12 @@ class Worker {
     table_ = reinterpret_cast<std::byte**>(scratch);
     for (size_t i = 0; i < operands; ++i)
       table_[i] = program.slot_offsets[i] == SIZE_MAX ? nullptr : scratch + table_bytes + program.slot_offsets[i];
-    if (code) prepare_generated(scratch + table_bytes + program.scratch_bytes + terms_bytes);
-    else
+    if (code) {
+      prepare_generated(scratch + table_bytes + program.scratch_bytes + terms_bytes);
+    } else {
       for (const Leaf& leaf : program.leaves) fill_once(leaf);
-    loaded_.resize(program.leaves.size());
+      loaded_.resize(program.leaves.size());
+    }
   }
 
   void run(int64_t begin, int64_t end) {
@@ -107,13 +109,12 @@ class Worker {
   }
 
   void load(const Leaf& leaf, int64_t begin, int64_t n) {
-    const size_t size = element_size(leaf.dtype);
     switch (leaf.kind) {
       case Leaf::kScalar:
       case Leaf::kConstant:
         return;
       case Leaf::kDense: {
-        std::byte* source = leaf_inputs_[leaf.input] + static_cast<size_t>(begin + leaf.offset) * size;
+        std::byte* source = leaf_inputs_[leaf.input] + static_cast<size_t>(begin + leaf.offset) * leaf.bytes;
         if (leaf.in_place) table_[leaf.slot] = source;
         else load_function(leaf.dtype)(table_[leaf.slot], source, nullptr, nullptr, static_cast<size_t>(n));
         return;
@@ -172,13 +173,13 @@ class Worker {
 
   // Of an element of a strided leaf.
   std::byte* address(const Leaf& leaf, int64_t index) const {
-    return leaf_inputs_[leaf.input] + (leaf.offset + offset_of(index, program_.shape, leaf.strides)) *
-                                          static_cast<int64_t>(element_size(leaf.dtype));
+    return leaf_inputs_[leaf.input] +
+           (leaf.offset + offset_of(index, program_.shape, leaf.strides)) * static_cast<int64_t>(leaf.bytes);
   }
 
   // Brings elements of a strided leaf together.
   void gather(const Leaf& leaf, int64_t begin, int64_t n, std::byte* out) const {
-    const size_t size = element_size(leaf.dtype);
+    const size_t size = leaf.bytes;
     const int64_t inner = program_.shape.back();
     for (int64_t done = 0; done < n;) {
       const int64_t run = std::min(inner - (begin + done) % inner, n - done);
@@ -233,36 +234,17 @@ class Worker {
   static size_t generated_scratch_bytes(const TileProgram& program) {
     const size_t ends = program.leaves.size() + program.results.size();
     return (ends + program.generated->functions().size()) * sizeof(void*) + 64 + ends * kPadBytes +
-           static_cast<size_t>(repeated_elements(program)) * sizeof(uint64_t) * program.leaves.size();
-  }
-
-  // Short rows that all stretches of the result share (numbers of channels, say) are written several times behind each
-  // other, so that a call of the code does not end with each of them. How many elements that makes; 0: rows are long,
-  // or not the same everywhere.
-  static int64_t repeated_elements(const TileProgram& program) {
-    constexpr int64_t kLongRow = 512;
-    if (program.shape.empty() || program.shape.back() > kLongRow) return 0;
-    bool any = false;
-    for (const Leaf& leaf : program.leaves) {
-      const Access access = access_of(program, leaf);
-      if (access != Access::kRow && access != Access::kRowRepeated) continue;
-      any = true;
-      const bool same = access == Access::kRow && std::all_of(leaf.strides.begin(), leaf.strides.end() - 1,
-                                                              [](int64_t stride) { return stride == 0; });
-      if (!same) return 0;
-    }
-    const int64_t inner = program.shape.back();
-    return any ? (2 * kLongRow + inner - 1) / inner * inner : 0;
+           static_cast<size_t>(program.repeated) * sizeof(uint64_t) * program.leaves.size();
   }
 
   void repeat_rows() {
     const int64_t inner = program_.shape.back();
     std::byte* to = rows_memory_;
     for (const Leaf& leaf : program_.leaves) {
-      const size_t row_bytes = static_cast<size_t>(inner) * element_size(leaf.dtype);
-      const bool row = access_of(program_, leaf) == Access::kRow;
+      const size_t row_bytes = static_cast<size_t>(inner) * leaf.bytes;
+      const bool row = leaf.access == Access::kRow;
       rows_.push_back(row ? to : nullptr);
-      for (int64_t done = 0; row && done < repeated_; done += inner, to += row_bytes)
+      for (int64_t done = 0; row && done < program_.repeated; done += inner, to += row_bytes)
         std::memcpy(to, address(leaf, 0), row_bytes);
     }
   }
@@ -274,21 +256,19 @@ class Worker {
     for (size_t i = 0; i < functions.size(); ++i) pointers_[ends + i] = reinterpret_cast<void*>(functions[i]);
     pads_ = scratch + ((ends + functions.size()) * sizeof(void*) + 63) / 64 * 64;
     for (const Leaf& leaf : program_.leaves) {
-      const Access access = access_of(program_, leaf);
-      staged_ = staged_ || access == Access::kStaged;
-      by_rows_ = by_rows_ || access == Access::kRow || access == Access::kRowRepeated;
+      staged_ = staged_ || leaf.access == Access::kStaged;
+      by_rows_ = by_rows_ || leaf.access == Access::kRow || leaf.access == Access::kRowRepeated;
     }
-    repeated_ = repeated_elements(program_);
     rows_memory_ = pads_ + (program_.leaves.size() + program_.results.size()) * kPadBytes;
   }
 
   void run_generated(int64_t begin, int64_t end) {
     const int64_t inner = program_.shape.back();
-    if (repeated_ && rows_.empty() && end - begin > 2 * inner) repeat_rows();
+    if (program_.repeated && rows_.empty() && end - begin > 2 * inner) repeat_rows();
     for (int64_t n = 0; begin < end; begin += n) {
       n = end - begin;
       if (staged_) n = std::min(n, kLargestTile);
-      if (by_rows_) n = std::min(n, (rows_.empty() ? inner : repeated_) - begin % inner);
+      if (by_rows_) n = std::min(n, (rows_.empty() ? inner : program_.repeated) - begin % inner);
       run_generated_tile(begin, n);
     }
   }
@@ -299,14 +279,14 @@ class Worker {
     for (const Result& result : program_.results)
       pointers_[next++] = result.total ? reinterpret_cast<std::byte*>(terms_ + total++ * kTotalRun + begin - run_begin_)
                                        : target(result, begin);
-    const int64_t width = static_cast<int64_t>(codegen::vector_width()), whole = n / width * width;
+    const int64_t whole = n / width_ * width_;
     if (whole) code_(pointers_, whole);
-    if (whole < n) run_rest(static_cast<size_t>(whole), static_cast<size_t>(n - whole), static_cast<size_t>(width));
+    if (whole < n) run_rest(static_cast<size_t>(whole), static_cast<size_t>(n - whole), static_cast<size_t>(width_));
   }
 
   std::byte* source(const Leaf& leaf, int64_t begin, int64_t n) {
-    const auto size = static_cast<int64_t>(element_size(leaf.dtype));
-    switch (access_of(program_, leaf)) {
+    const auto size = static_cast<int64_t>(leaf.bytes);
+    switch (leaf.access) {
       case Access::kConstant:
         return nullptr;
       case Access::kDirect:
@@ -363,10 +343,10 @@ class Worker {
   const Arguments& arguments_;
   std::byte* const* leaf_inputs_;
   const Code code_;
+  const int64_t width_ = static_cast<int64_t>(codegen::vector_width());
   void** pointers_ = nullptr;  // leaves, results, functions
   std::byte* pads_ = nullptr;  // one vector for each leaf and result
   bool staged_ = false, by_rows_ = false;
-  int64_t repeated_ = 0;  // see repeated_elements
   std::byte* rows_memory_ = nullptr;
   std::vector<std::byte*> rows_;  // of each leaf, once they are repeated
   std::byte** table_;

@@ -28,6 +28,16 @@ struct Instruction {
   Operand y, a, b, c;
 };
 
+// How a leaf stands in memory when a tile of generated code begins.
+enum class Access {
+  kConstant,     // in the code
+  kDirect,       // contiguous over the whole program
+  kScalar,       // one element for all
+  kRow,          // contiguous up to the end of the innermost row
+  kRowRepeated,  // one element up to the end of the innermost row
+  kStaged        // brought together in the thread's memory first, at most kLargestTile elements
+};
+
 // A value that comes from outside of the program.
 struct Leaf {
   enum Kind { kDense, kScalar, kStrided, kConstant, kRandomBits, kIota } kind;
@@ -41,6 +51,8 @@ struct Leaf {
   uint64_t constant = 0;                     // kConstant: the bytes of one lane
   int64_t axis_extent = 1, axis_stride = 1;  // kIota: value = index / stride % extent
   Operand staging = kNone;                   // 16-bit elements that are not contiguous are brought together here first
+  Access access = Access::kStaged;
+  size_t bytes = 0;  // of an element in memory
 };
 
 struct Result {
@@ -76,6 +88,10 @@ struct TileProgram {
   size_t scratch_bytes = 0;
   size_t inputs = 0;
   size_t totals = 0;  // results that are totals; they stand behind the others
+  // Short rows that all stretches of the result share (numbers of channels, say) are written several times behind each
+  // other for generated code, so that a call of it does not end with each of them. How many elements that makes; 0:
+  // rows are long, or not the same everywhere.
+  int64_t repeated = 0;
   // The same as machine code, for leaves where they lie; null if there is none. See generated_program.h.
   std::shared_ptr<codegen::GeneratedKernel> generated;
   std::shared_ptr<UnaryTable> table;  // instead of computing; null if there is none

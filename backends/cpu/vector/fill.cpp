@@ -14,6 +14,7 @@ void fill(VectorKernels& kernels) {
   fill_products(kernels);
   fill_panels(kernels);
   fill_winograd(kernels);
+  fill_depthwise(kernels);
 }
 
 }  // namespace transom::cpu::TRANSOM_LEVEL

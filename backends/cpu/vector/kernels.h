@@ -74,6 +74,18 @@ struct PanelProducts {
   void (*round)(uint16_t* y, const float* x, size_t n);
 };
 
+// What a row of results of a depthwise convolution is made of, with the channels last. Windows move place by place.
+struct DepthwiseRow {
+  const float* const* x;  // what each row of the window sees, [columns, channels]; null: padding
+  const float* w;         // [rows, taps, channels]
+  size_t rows, taps;      // of the window
+  size_t columns, channels, results;
+  size_t dilation;     // along the row
+  ptrdiff_t low;       // padding before it
+  const float* ahead;  // the row of x that the next row of results is the first to see; null: none
+};
+constexpr size_t kDepthwiseChannels = 16;  // the widest register
+
 struct VectorKernels {
   const char* name;
 
@@ -136,6 +148,9 @@ struct VectorKernels {
   // The same of bytes, (byte ^ flip) - zero, and of sums modulo 2^32 that are four times the results.
   void (*winograd_input_bytes)(int16_t* v, size_t step, const uint8_t* const* d, uint8_t flip, int16_t zero, size_t n);
   void (*winograd_output_integers)(float* const* y, const int32_t* m, size_t step, size_t n);
+
+  // A row of results [results, channels] of a depthwise convolution, of at least kDepthwiseChannels.
+  void (*depthwise_row)(float* y, const DepthwiseRow& row);
 
   // y[m, r] = sum over k of x[m, k] w[r, k] for `rows` rows of w; x f32 [m, depth] with m <= 8, y with row stride
   // `y_stride`. For products that are bound by the reading of w.

@@ -34,5 +34,6 @@ void fill_quantization(VectorKernels& kernels);
 void fill_products(VectorKernels& kernels);
 void fill_panels(VectorKernels& kernels);
 void fill_winograd(VectorKernels& kernels);
+void fill_depthwise(VectorKernels& kernels);
 
 }  // namespace transom::cpu::TRANSOM_LEVEL
