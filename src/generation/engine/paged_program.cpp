@@ -85,7 +85,7 @@ void PagedProgram::make_pools() {
   pools_.clear();
   for (reserved_ = evaluator_ ? 0 : most_; reserved_ > blocks_; reserved_ /= 2)
     if (pools_ = reserve_pools(shapes_, reserved_ * block_size_); !pools_.empty()) {
-      for (const Tensor& pool : pools_) clear_rows(pool, 0, blocks_ * block_size_);
+      clear_rows(pools_, 0, blocks_ * block_size_);
       return;
     }
   reserved_ = 0;
@@ -133,8 +133,7 @@ void PagedProgram::grow(int64_t blocks) {
   }
   // What is reserved may hold anything; it becomes part of the cache.
   const int64_t before = blocks_, grown = std::min(blocks_ + blocks, std::max(reserved_, blocks_));
-  if (grown > blocks_)
-    for (const Tensor& pool : pools_) clear_rows(pool, blocks_ * block_size_, grown * block_size_);
+  clear_rows(pools_, blocks_ * block_size_, grown * block_size_);
   blocks -= grown - blocks_;
   blocks_ = grown;
   if (blocks == 0) return;

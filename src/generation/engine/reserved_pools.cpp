@@ -5,6 +5,7 @@
 #include <new>
 
 #include "base/error.h"
+#include "base/threads/threads.h"
 #include "device/device.h"
 #include "ir/node.h"
 #include "tensor/evaluate.h"
@@ -31,15 +32,19 @@ std::vector<Tensor> reserve_pools(const std::vector<KeyValueShape>& shapes, int6
   return pools;
 }
 
-void clear_rows(const Tensor& pool, int64_t begin, int64_t end) {
-  const std::shared_ptr<Buffer> buffer = buffer_of(pool);
-  buffer->device().synchronize();
-  const int64_t rows = pool.dim(0);
-  const size_t row = rows == 0 ? 0 : buffer->bytes() / static_cast<size_t>(rows);
-  std::byte* const data = buffer->host_pointer();
-  if (!data) fail(ErrorKind::kInternal, "a pool that the host does not reach");
-  if (begin < end && row > 0)
-    std::memset(data + static_cast<size_t>(begin) * row, 0, static_cast<size_t>(end - begin) * row);
+void clear_rows(std::span<const Tensor> pools, int64_t begin, int64_t end) {
+  if (begin >= end) return;
+  std::vector<std::span<std::byte>> stretches;
+  for (const Tensor& pool : pools) {
+    const std::shared_ptr<Buffer> buffer = buffer_of(pool);
+    buffer->device().synchronize();
+    std::byte* const data = buffer->host_pointer();
+    if (!data) fail(ErrorKind::kInternal, "a pool that the host does not reach");
+    const size_t row = buffer->bytes() / static_cast<size_t>(pool.dim(0));
+    stretches.emplace_back(data + static_cast<size_t>(begin) * row, static_cast<size_t>(end - begin) * row);
+  }
+  // Most of the time goes into pages that are touched for the first time.
+  parallel_for(stretches.size(), [&](size_t i) { std::memset(stretches[i].data(), 0, stretches[i].size()); });
 }
 
 }  // namespace transom

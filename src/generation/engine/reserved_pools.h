@@ -3,6 +3,7 @@
 // keeps its size keeps its programs. Pages of host memory that nobody has written take no memory.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "nn/paged_cache.h"
@@ -13,7 +14,7 @@ namespace transom {
 // of its own, which would be taken at once, or where there is no memory.
 std::vector<Tensor> reserve_pools(const std::vector<KeyValueShape>& shapes, int64_t tokens);
 
-// Sets the rows [begin, end) of a pool of reserve_pools, which may have been through programs since, to zeros.
-void clear_rows(const Tensor& pool, int64_t begin, int64_t end);
+// Sets the rows [begin, end) of the pools of reserve_pools, which may have been through programs since, to zeros.
+void clear_rows(std::span<const Tensor> pools, int64_t begin, int64_t end);
 
 }  // namespace transom
