@@ -47,21 +47,6 @@ class Generator {
     for (const Recipe::Instruction& made : recipe_.instructions) carry_out(made);
     for (size_t i = 0; i < recipe_.results.size(); ++i) store(i);
     const Body body{writer_.text().substr(head.size()), first};
-    const size_t copies = copies_of(body);
-    std::string loops;
-    if (copies > 1)
-      loops = fmt::format(
-          "  %whole = and i64 %count, -{}\n"
-          "  %any = icmp ne i64 %whole, 0\n"
-          "  br i1 %any, label %together, label %rest\n"
-          "{}"
-          "rest:\n"
-          "  %left = icmp ult i64 %whole, %count\n"
-          "  br i1 %left, label %loop, label %done\n"
-          "{}",
-          copies * writer_.width(), loop(body, copies, {"together", "start", "0", "%whole", "rest"}),
-          loop(body, 1, {"loop", "rest", "%whole", "%count", "done"}));
-    else loops = "  br label %loop\n" + loop(body, 1, {"loop", "start", "0", "%count", "done"});
     return fmt::format(
         "define void @kernel(ptr %table, i64 %count) #0 {{\n"
         "start:\n{}{}"
@@ -69,7 +54,7 @@ class Generator {
         "  ret void\n"
         "}}\n"
         "attributes #0 = {{ nounwind \"min-legal-vector-width\"=\"{}\" \"prefer-vector-width\"=\"{}\"{} }}\n",
-        head, loops, writer_.width() * 32, writer_.width() * 32, limited_target());
+        head, loops(body), writer_.width() * 32, writer_.width() * 32, limited_target());
   }
 
  private:
@@ -82,6 +67,23 @@ class Generator {
   struct Block {
     std::string_view name, before, begin, end, behind;
   };
+
+  // Of several vectors at once as far as they go, then of one.
+  std::string loops(const Body& body) const {
+    const size_t copies = copies_of(body);
+    if (copies == 1) return "  br label %loop\n" + loop(body, 1, {"loop", "start", "0", "%count", "done"});
+    return fmt::format(
+        "  %whole = and i64 %count, -{}\n"
+        "  %any = icmp ne i64 %whole, 0\n"
+        "  br i1 %any, label %together, label %rest\n"
+        "{}"
+        "rest:\n"
+        "  %left = icmp ult i64 %whole, %count\n"
+        "  br i1 %left, label %loop, label %done\n"
+        "{}",
+        copies * writer_.width(), loop(body, copies, {"together", "start", "0", "%whole", "rest"}),
+        loop(body, 1, {"loop", "rest", "%whole", "%count", "done"}));
+  }
 
   std::string loop(const Body& body, size_t copies, const Block& block) const {
     std::vector<std::string> suffixes;
