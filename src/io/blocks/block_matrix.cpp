@@ -13,8 +13,8 @@ class SelectedRows : public BlockMatrix {
   void read_row(int64_t row, uint8_t* codes, float* scales, float* minima) const override {
     matrix_->read_row(rows_[static_cast<size_t>(row)], codes, scales, minima);
   }
-  bool read_pairs(int64_t row, uint8_t* pairs, float* scales, float* minima) const override {
-    return matrix_->read_pairs(rows_[static_cast<size_t>(row)], pairs, scales, minima);
+  bool read_stored(int64_t row, uint8_t* codes, uint16_t* scales, uint16_t* minima) const override {
+    return matrix_->read_stored(rows_[static_cast<size_t>(row)], codes, scales, minima);
   }
   bool has_quick_rows() const override { return matrix_->has_quick_rows(); }
   void release() const override { matrix_->release(); }
@@ -28,7 +28,7 @@ class SelectedRows : public BlockMatrix {
 
 BlockMatrix::~BlockMatrix() = default;
 
-bool BlockMatrix::read_pairs(int64_t, uint8_t*, float*, float*) const { return false; }
+bool BlockMatrix::read_stored(int64_t, uint8_t*, uint16_t*, uint16_t*) const { return false; }
 
 void BlockMatrix::dequantise_row(int64_t row, float* numbers) const {
   const BlockLayout& l = layout_;

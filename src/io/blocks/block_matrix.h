@@ -37,9 +37,10 @@ class BlockMatrix {
   // codes [depth], scales [groups], and minima [groups] where there are minima.
   virtual void read_row(int64_t row, uint8_t* codes, float* scales, float* minima) const = 0;
 
-  // The same for 4 bits with each block of 32 codes as 16 bytes: byte j holds code j in its low half and code 16 + j in
-  // its high one. False, and nothing is written, where the format has its codes in another order.
-  virtual bool read_pairs(int64_t row, uint8_t* pairs, float* scales, float* minima) const;
+  // The same as a packed weight has it, where that is how it is stored: scales and minima in f16 (layout().scale_type),
+  // codes of 8 bits, or of 4 bits with each block of 32 codes as 16 bytes: byte j holds code j in its low half and code
+  // 16 + j in its high one. False, and nothing is written, for other formats.
+  virtual bool read_stored(int64_t row, uint8_t* codes, uint16_t* scales, uint16_t* minima) const;
 
   // Whether rows are read in little more time than their bytes take to be copied.
   virtual bool has_quick_rows() const { return false; }

@@ -80,15 +80,15 @@ void read_q5_0(Codes b, uint8_t* codes, float* scale, float*) {
 void read_q5_1(Codes b, uint8_t* codes, float* scale, float* minimum) {
   *scale = half_at(b), *minimum = half_at(b + 2), low_then_high(b + 8, 16, codes), add_fifth_bits(b + 4, codes, 0);
 }
-void read_q8_0(Codes b, uint8_t* codes, float* scale, float*) {
-  *scale = half_at(b);
+void copy_signed(Codes from, uint8_t* codes) {
   for (int i = 0; i < 32; i += 8) {  // in words: a compiler may take bytes one by one
     uint64_t eight;
-    std::memcpy(&eight, b + 2 + i, 8);
+    std::memcpy(&eight, from + i, 8);
     eight ^= 0x8080808080808080u;
     std::memcpy(codes + i, &eight, 8);
   }
 }
+void read_q8_0(Codes b, uint8_t* codes, float* scale, float*) { *scale = half_at(b), copy_signed(b + 2, codes); }
 void read_mxfp4(Codes b, uint8_t* codes, float* scale, float*) {
   *scale = std::ldexp(1.0f, static_cast<int>(b[0]) - 128), low_then_high(b + 1, 16, codes);
 }
@@ -190,15 +190,17 @@ class GgmlMatrix : public BlockMatrix {
       form_.read(at, codes + i * type_.values, scales + i * groups, minima ? minima + i * groups : nullptr);
   }
   // Blocks that begin with a scale, and a minimum, and end with codes in this very order.
-  bool read_pairs(int64_t row, uint8_t* pairs, float* scales, float* minima) const override {
-    const bool in_order = form_.id == kQ4_0 || form_.id == kQ4_1 || form_.id == kIQ4_NL;
-    if (!in_order) return false;
-    const int64_t blocks = layout().depth / type_.values, codes_at = static_cast<int64_t>(type_.bytes) - 16;
+  bool read_stored(int64_t row, uint8_t* codes, uint16_t* scales, uint16_t* minima) const override {
+    const bool bytes = form_.id == kQ8_0;
+    if (!bytes && form_.id != kQ4_0 && form_.id != kQ4_1 && form_.id != kIQ4_NL) return false;
+    const int64_t blocks = layout().depth / type_.values, size = bytes ? 32 : 16,
+                  codes_at = static_cast<int64_t>(type_.bytes) - size;
     Codes at = reinterpret_cast<Codes>(bytes_.data()) + row * blocks * type_.bytes;
-    for (int64_t i = 0; i < blocks; ++i, at += type_.bytes) {
-      scales[i] = half_at(at);
-      if (minima) minima[i] = half_at(at + 2);
-      std::memcpy(pairs + i * 16, at + codes_at, 16);
+    for (int64_t i = 0; i < blocks; ++i, at += type_.bytes, codes += size) {
+      std::memcpy(scales + i, at, 2);
+      if (minima) std::memcpy(minima + i, at + 2, 2);
+      if (bytes) copy_signed(at + codes_at, codes);
+      else std::memcpy(codes, at + codes_at, 16);
     }
     return true;
   }

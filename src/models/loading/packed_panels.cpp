@@ -5,6 +5,7 @@
 #include <cstring>
 #include <exception>
 #include <thread>
+#include <type_traits>
 
 #include "base/memory/huge_pages.h"
 #include "base/numbers/half_bits.h"
@@ -50,15 +51,13 @@ void pair_codes(const uint8_t* codes, int64_t blocks, uint8_t* pairs) {
 }
 
 // The scales or minima of a row of a panel, [groups] to [groups, 16].
-void place_scales(const std::vector<float>& from, int64_t row, bool half, std::byte* to) {
+template <typename To, typename From>
+void place_scales(const std::vector<From>& from, int64_t row, std::byte* to) {
   for (size_t g = 0; g < from.size(); ++g) {
-    const size_t at = g * kRows + static_cast<size_t>(row);
-    if (half) {
-      const uint16_t value = half_of_float(from[g]);
-      std::memcpy(to + 2 * at, &value, 2);
-    } else {
-      std::memcpy(to + 4 * at, &from[g], 4);
-    }
+    To value;
+    if constexpr (std::is_same_v<To, From>) value = from[g];
+    else value = half_of_float(from[g]);
+    std::memcpy(to + sizeof(To) * (g * kRows + static_cast<size_t>(row)), &value, sizeof(To));
   }
 }
 
@@ -107,11 +106,10 @@ void PackedPanels::pack(const BlockMatrix& matrix, size_t panel, std::byte* code
                         std::byte* minima) const {
   const bool half = layout_.scale_type == DType::kFloat16;
   const int64_t row_bytes = blocks_ * kInputs / (layout_.bits == 8 ? 1 : 2);
-  std::vector<uint8_t> row_codes(static_cast<size_t>(kRows * row_bytes)),
-      unpaired(static_cast<size_t>(layout_.bits == 8 ? 0 : blocks_ * kInputs));
-  std::vector<float> row_scales(static_cast<size_t>(groups_)),
-      row_minima(static_cast<size_t>(layout_.has_minima ? groups_ : 0));
-  float* least = layout_.has_minima ? row_minima.data() : nullptr;
+  const auto groups = static_cast<size_t>(groups_), least_groups = layout_.has_minima ? groups : 0;
+  std::vector<uint8_t> row_codes(static_cast<size_t>(kRows * row_bytes)), unpaired;
+  std::vector<uint16_t> half_scales(half ? groups : 0), half_minima(half ? least_groups : 0);
+  std::vector<float> row_scales, row_minima;
   const auto first = static_cast<int64_t>(panel) * kRows;
   const int64_t count = std::min(kRows, layout_.rows - first);
   if (count < kRows) {
@@ -120,14 +118,22 @@ void PackedPanels::pack(const BlockMatrix& matrix, size_t panel, std::byte* code
   }
   for (int64_t row = 0; row < count; ++row) {
     uint8_t* to = row_codes.data() + row * row_bytes;
+    if (half && matrix.read_stored(first + row, to, half_scales.data(), least_groups ? half_minima.data() : nullptr)) {
+      if (scales) place_scales<uint16_t>(half_scales, row, scales);
+      if (minima) place_scales<uint16_t>(half_minima, row, minima);
+      continue;
+    }
+    row_scales.resize(groups), row_minima.resize(least_groups);
+    float* least = least_groups ? row_minima.data() : nullptr;
     if (layout_.bits == 8) {
       matrix.read_row(first + row, to, row_scales.data(), least);
-    } else if (!matrix.read_pairs(first + row, to, row_scales.data(), least)) {
+    } else {
+      unpaired.resize(static_cast<size_t>(blocks_ * kInputs));
       matrix.read_row(first + row, unpaired.data(), row_scales.data(), least);
       pair_codes(unpaired.data(), blocks_, to);
     }
-    if (scales) place_scales(row_scales, row, half, scales);
-    if (minima) place_scales(row_minima, row, half, minima);
+    if (scales) (half ? place_scales<uint16_t, float> : place_scales<float, float>)(row_scales, row, scales);
+    if (minima) (half ? place_scales<uint16_t, float> : place_scales<float, float>)(row_minima, row, minima);
   }
   if (codes) place_words(row_codes.data(), row_bytes, row_bytes / 4, reinterpret_cast<uint8_t*>(codes));
 }

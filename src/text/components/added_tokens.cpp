@@ -2,6 +2,7 @@
 #include "text/components/added_tokens.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "text/components/fields.h"
 #include "text/unicode/unicode.h"
@@ -24,24 +25,20 @@ bool starts_with_word(std::string_view text) {
 
 void TokenFinder::add(std::string content, const AddedToken& token) {
   if (content.empty()) return;
-  const auto same = std::find_if(tokens_.begin(), tokens_.end(), [&](const Entry& e) { return e.content == content; });
-  if (same != tokens_.end()) {
-    // The same token again takes the place; of two that the normaliser makes equal the first is found.
-    if (same->token.content == token.content) same->token = token;
-    return;
-  }
-  std::vector<uint32_t>& numbers = by_first_byte_[static_cast<unsigned char>(content[0])];
-  const auto place = std::find_if(numbers.begin(), numbers.end(),
-                                  [&](uint32_t number) { return tokens_[number].content.size() < content.size(); });
-  numbers.insert(place, static_cast<uint32_t>(tokens_.size()));
-  tokens_.push_back({std::move(content), token});
+  std::vector<size_t>& lengths = lengths_[static_cast<unsigned char>(content[0])];
+  const auto place = std::lower_bound(lengths.begin(), lengths.end(), content.size(), std::greater());
+  if (place == lengths.end() || *place != content.size()) lengths.insert(place, content.size());
+  const auto [found, is_new] = tokens_.emplace(std::move(content), token);
+  // The same token again takes the place; of two that the normaliser makes equal the first is found.
+  if (!is_new && found->second.content == token.content) found->second = token;
 }
 
 int64_t TokenFinder::match(std::string_view text, size_t last, size_t& begin, size_t& end, size_t& at) const {
   const std::string_view rest = text.substr(at);
-  for (const uint32_t number : by_first_byte_[static_cast<unsigned char>(text[at])]) {
-    const auto& [content, token] = tokens_[number];
-    if (!rest.starts_with(content)) continue;
+  for (const size_t length : lengths_[static_cast<unsigned char>(text[at])]) {
+    const auto found = length <= rest.size() ? tokens_.find(rest.substr(0, length)) : tokens_.end();
+    if (found == tokens_.end()) continue;
+    const auto& [content, token] = *found;
     begin = at, end = at + content.size();
     if (token.single_word && (ends_with_word(text.substr(0, begin)) || starts_with_word(text.substr(end)))) {
       at = end;  // the search goes on behind it

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,16 +47,12 @@ class TokenFinder {
   }
 
  private:
-  struct Entry {
-    std::string content;
-    AddedToken token;
-  };
   // The token at `at` and its range with the spaces it takes; -1 if there is none. `at` moves to where to look next:
   // behind the token itself, even if spaces behind it belong to it, with which another may begin.
   int64_t match(std::string_view text, size_t last, size_t& begin, size_t& end, size_t& at) const;
 
-  std::vector<Entry> tokens_;                 // longest first
-  std::vector<uint32_t> by_first_byte_[256];  // numbers in tokens_, made by add()
+  std::map<std::string, AddedToken, std::less<>> tokens_;  // by content; there may be thousands
+  std::vector<size_t> lengths_[256];                       // of those that begin with a byte, longest first
 };
 
 class AddedTokens {

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "base/numbers/half.h"
+#include "base/numbers/half_bits.h"
 #include "io/safetensors.h"
 #include "support/message.h"
 
@@ -50,29 +51,33 @@ TEST(GgmlBlocks, SignedBytes) {
   EXPECT_EQ(values[31], -2);
 }
 
-// Rows as pairs of codes are the rows of codes, for the formats that have them.
-TEST(GgmlBlocks, PairsAreTheSameCodes) {
-  int with_pairs = 0;
+// Rows as packed weights have them are the rows of codes and scales, for the formats that store them so.
+TEST(GgmlBlocks, StoredRowsAreTheSameNumbers) {
+  int stored_so = 0;
   for (const char* name : {"Q4_0", "Q4_1", "IQ4_NL", "MXFP4", "Q8_0", "Q5_0", "Q4_K"}) {
     const GgmlType* type = find_ggml_type(name);
     const auto bytes = std::make_shared<std::vector<uint8_t>>(3 * 512 / type->values * type->bytes);
     for (size_t i = 0; i < bytes->size(); ++i) (*bytes)[i] = static_cast<uint8_t>(i * 37 + i / 7 * 11) & 0x7B;
     const auto matrix = ggml_matrix(type->id, 3, 512, std::as_bytes(std::span(*bytes)), bytes, "w");
-    const auto groups = static_cast<size_t>(matrix->layout().groups());
+    const BlockLayout& layout = matrix->layout();
+    const auto groups = static_cast<size_t>(layout.groups()), least = layout.has_minima ? groups : 0;
     for (int64_t row = 0; row < 3; ++row) {
-      std::vector<uint8_t> codes(512), pairs(256);
-      std::vector<float> scales(groups), minima(groups), other_scales(groups), other_minima(groups);
-      const bool least = matrix->layout().has_minima;
+      std::vector<uint8_t> codes(512), stored(512);
+      std::vector<float> scales(groups), minima(least);
+      std::vector<uint16_t> half_scales(groups), half_minima(least);
       matrix->read_row(row, codes.data(), scales.data(), least ? minima.data() : nullptr);
-      if (!matrix->read_pairs(row, pairs.data(), other_scales.data(), least ? other_minima.data() : nullptr)) continue;
-      ++with_pairs;
-      EXPECT_EQ(scales, other_scales) << name;
-      EXPECT_EQ(minima, other_minima) << name;
-      for (size_t i = 0; i < 512; ++i)
-        EXPECT_EQ(codes[i], i % 32 < 16 ? pairs[i / 32 * 16 + i % 16] & 15 : pairs[i / 32 * 16 + i % 16] >> 4) << name;
+      if (!matrix->read_stored(row, stored.data(), half_scales.data(), least ? half_minima.data() : nullptr)) continue;
+      ++stored_so;
+      EXPECT_EQ(layout.scale_type, DType::kFloat16) << name;
+      for (size_t g = 0; g < groups; ++g) EXPECT_EQ(float_of_half(half_scales[g]), scales[g]) << name;
+      for (size_t g = 0; g < least; ++g) EXPECT_EQ(float_of_half(half_minima[g]), minima[g]) << name;
+      for (size_t i = 0; i < 512; ++i) {
+        const uint8_t pair = stored[i / 32 * 16 + i % 16];
+        EXPECT_EQ(codes[i], layout.bits == 8 ? stored[i] : i % 32 < 16 ? pair & 15 : pair >> 4) << name;
+      }
     }
   }
-  EXPECT_EQ(with_pairs, 9);
+  EXPECT_EQ(stored_so, 12);
 }
 
 TEST(GgmlBlocks, SizesAreChecked) {

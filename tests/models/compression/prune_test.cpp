@@ -91,7 +91,9 @@ TEST(Pruning, InBlocksCutsTheLeastOfThemWhole) {
       for (size_t column = block % 2 * 16; column < block % 2 * 16 + 16; ++column) {
         const size_t i = row * 32 + column;
         square += before[i] * before[i], ++count, zeros += after[i] == 0;
-        if (after[i] != 0) EXPECT_EQ(after[i], before[i]);
+        if (after[i] != 0) {
+          EXPECT_EQ(after[i], before[i]);
+        }
       }
     ASSERT_TRUE(zeros == 0 || zeros == count) << block;
     const double mean = square / static_cast<double>(count);
