@@ -93,56 +93,85 @@ int64_t group_size(const Config& config, int64_t inputs) {
   return std::min(group, inputs);
 }
 
+// Version 1 stores zero points less one, subtracted from whole words: a zero point of 0 borrows from the next. 3 bits
+// lie across words and are counted one by one.
+uint32_t one_in_each(int64_t bits) {
+  uint32_t ones = 0;
+  for (int64_t at = 0; 32 % bits == 0 && at < 32; at += bits) ones |= 1u << at;
+  return ones;
+}
+
+void expect_bits_of_gptq(int64_t bits, const std::string& where) {
+  if (bits != 2 && bits != 3 && bits != 4 && bits != 8) fail("{}: 2, 3, 4 and 8 are supported, found {}", where, bits);
+}
+
+void read_gptq_module(const std::string& module, const Config& config, Checkpoint& checkpoint) {
+  int64_t bits = positive(config, "bits", 4);
+  expect_bits_of_gptq(bits, config.where() + ": bits");
+  const bool first_version = config.get_string("checkpoint_format", config.get_string("format", "gptq")) == "gptq";
+  const bool by_module = config.has("dynamic");  // of GPTQModel: the shapes tell the bits and the size of groups
+  const TensorView packed = take_part(checkpoint, module + ".qweight"),
+                   zeros = take_part(checkpoint, module + ".qzeros"),
+                   scales = take_part(checkpoint, module + ".scales");
+  expect_part(checkpoint, module + ".qweight", packed, DType::kInt32, {-1, -1});
+  const int64_t outputs = packed.shape[1];
+  if (by_module && zeros.shape.size() == 2 && outputs > 0) {
+    bits = zeros.shape[1] * 32 / outputs;
+    expect_bits_of_gptq(bits, checkpoint.where() + ": tensor " + quoted(module + ".qzeros") + ": bits");
+  }
+  const uint32_t mask = (1u << bits) - 1, word_ones = first_version ? one_in_each(bits) : 0,
+                 added = first_version && word_ones == 0 ? 1 : 0;
+  const int64_t inputs = packed.shape[0] * 32 / bits;
+  if (inputs <= 0 || outputs <= 0 || packed.shape[0] * 32 % bits != 0)
+    fail("{}: tensor {}: {} words hold no whole numbers of {} bits", checkpoint.where(), quoted(module + ".qweight"),
+         packed.shape[0], bits);
+  int64_t group = group_size(config, inputs), count = (inputs + group - 1) / group;
+  if (by_module && !scales.shape.empty() && scales.shape[0] > 0 && scales.shape[0] != count &&
+      inputs % scales.shape[0] == 0)
+    count = scales.shape[0], group = inputs / count;
+  expect_part(checkpoint, module + ".qzeros", zeros, DType::kInt32, {count, (outputs * bits + 31) / 32});
+  expect_part(checkpoint, module + ".scales", scales, scales.dtype, {count, outputs});
+  Groups groups{.scales = floats_of(scales, checkpoint.where() + ": " + module + ".scales"), .zeros = {}};
+  std::vector<uint32_t> zero_words = words_of(zeros);
+  for (uint32_t& word : zero_words) word += word_ones;
+  groups.zeros.resize(groups.scales.size());
+  for (int64_t g = 0; g < count; ++g)
+    for (int64_t o = 0; o < outputs; ++o) {
+      const BitStream<std::vector<uint32_t>> stream{zero_words, g * zeros.shape[1], 1};
+      const uint32_t zero = (stream(o, bits) + added) & mask;
+      groups.zeros[static_cast<size_t>(g * outputs + o)] = static_cast<uint8_t>(zero);
+      groups.symmetric &= zero == 1u << (bits - 1);
+    }
+  BlockLayout layout = layout_of(outputs, inputs, bits, group, groups, scales.dtype);
+  if (const std::optional<TensorView> g_idx = checkpoint.take(module + ".g_idx")) {
+    const std::string name = checkpoint.where() + ": tensor " + quoted(module + ".g_idx");
+    const std::vector<int64_t> of_inputs = integers_of(*g_idx, name);
+    if (static_cast<int64_t>(of_inputs.size()) != inputs)
+      fail("{}: expected {} numbers, found {}", name, inputs, of_inputs.size());
+    layout.order = order_of_groups(of_inputs, group, name);
+  }
+  checkpoint.add_compressed(module + ".weight",
+                            {word_matrix(std::move(layout), bits, std::move(groups), packed,
+                                         [words = StoredWords(packed), outputs, bits](int64_t output, int64_t input) {
+                                           return BitStream<StoredWords>{words, output, outputs}(input, bits);
+                                         })});
+}
+
 }  // namespace
 
 void read_gptq(const Config& config, Checkpoint& checkpoint) {
-  const int64_t bits = positive(config, "bits", 4);
-  if (bits != 2 && bits != 3 && bits != 4 && bits != 8)
-    fail("{}: bits: 2, 3, 4 and 8 are supported, found {}", config.where(), bits);
-  const std::string format = config.get_string("checkpoint_format", "gptq");
+  // Transformers 5 calls it format.
+  const char* field = config.has("checkpoint_format") ? "checkpoint_format" : "format";
+  const std::string format = config.get_string(field, "gptq");
   if (format != "gptq" && format != "gptq_v2")
-    fail("{}: checkpoint_format {} is not supported; gptq and gptq_v2 are", config.where(), quoted(format));
-  const uint32_t added = format == "gptq" ? 1 : 0, mask = (1u << bits) - 1;
-  for (const std::string& module : modules_with(checkpoint, ".qweight")) {
-    const TensorView packed = take_part(checkpoint, module + ".qweight");
-    expect_part(checkpoint, module + ".qweight", packed, DType::kInt32, {-1, -1});
-    const int64_t inputs = packed.shape[0] * 32 / bits, outputs = packed.shape[1];
-    if (inputs <= 0 || outputs <= 0 || packed.shape[0] * 32 % bits != 0)
-      fail("{}: tensor {}: {} words hold no whole numbers of {} bits", checkpoint.where(), quoted(module + ".qweight"),
-           packed.shape[0], bits);
-    const int64_t group = group_size(config, inputs), count = (inputs + group - 1) / group;
-    const TensorView zeros = take_part(checkpoint, module + ".qzeros"),
-                     scales = take_part(checkpoint, module + ".scales");
-    expect_part(checkpoint, module + ".qzeros", zeros, DType::kInt32, {count, (outputs * bits + 31) / 32});
-    expect_part(checkpoint, module + ".scales", scales, scales.dtype, {count, outputs});
-    Groups groups{.scales = floats_of(scales, checkpoint.where() + ": " + module + ".scales"), .zeros = {}};
-    const std::vector<uint32_t> zero_words = words_of(zeros);
-    groups.zeros.resize(groups.scales.size());
-    for (int64_t g = 0; g < count; ++g)
-      for (int64_t o = 0; o < outputs; ++o) {
-        const BitStream<std::vector<uint32_t>> stream{zero_words, g * zeros.shape[1], 1};
-        const uint32_t zero = (stream(o, bits) + added) & mask;
-        groups.zeros[static_cast<size_t>(g * outputs + o)] = static_cast<uint8_t>(zero);
-        groups.symmetric &= zero == 1u << (bits - 1);
-      }
-    BlockLayout layout = layout_of(outputs, inputs, bits, group, groups, scales.dtype);
-    if (const std::optional<TensorView> g_idx = checkpoint.take(module + ".g_idx")) {
-      const std::string name = checkpoint.where() + ": tensor " + quoted(module + ".g_idx");
-      const std::vector<int64_t> of_inputs = integers_of(*g_idx, name);
-      if (static_cast<int64_t>(of_inputs.size()) != inputs)
-        fail("{}: expected {} numbers, found {}", name, inputs, of_inputs.size());
-      layout.order = order_of_groups(of_inputs, group, name);
-    }
-    checkpoint.add_compressed(module + ".weight",
-                              {word_matrix(std::move(layout), bits, std::move(groups), packed,
-                                           [words = StoredWords(packed), outputs, bits](int64_t output, int64_t input) {
-                                             return BitStream<StoredWords>{words, output, outputs}(input, bits);
-                                           })});
-  }
+    fail("{}: {} {} is not supported; gptq and gptq_v2 are", config.where(), field, quoted(format));
+  if (const std::string words = config.get_string("pack_dtype", "int32"); words != "int32")
+    fail("{}: pack_dtype {} is not supported; int32 is", config.where(), quoted(words));
+  for (const std::string& module : modules_with(checkpoint, ".qweight")) read_gptq_module(module, config, checkpoint);
 }
 
 void read_awq(const Config& config, Checkpoint& checkpoint) {
-  const std::string version = config.get_string("version", "gemm");
+  const std::string version = config.get_string("version", config.get_string("format", "gemm"));
   if (version != "gemm" && version != "GEMM")
     fail("{}: version {} of AWQ is not supported; gemm is", config.where(), quoted(version));
   if (const int64_t bits = positive(config, "bits", 4); bits != 4)

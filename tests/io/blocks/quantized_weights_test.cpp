@@ -2,6 +2,7 @@
 // Weights that quantization_config describes: written and read back, and what is wrong is named.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -128,6 +129,67 @@ TEST(QuantizedWeights, GroupsOfInputsAreChecked) {
   EXPECT_NE(refusal(with(groups), kGptq).find("expected 16 inputs of group 0, found 15"), std::string::npos);
   groups.pop_back();
   EXPECT_NE(refusal(with(groups), kGptq).find("expected 32 numbers, found 31"), std::string::npos);
+}
+
+// One output for each zero point, all of whose codes are 5, with these words of zero points.
+std::vector<float> first_numbers(uint32_t zero_words, const Json& config) {
+  Checkpoint checkpoint("m.safetensors");
+  const auto add = [&](const char* name, DType dtype, std::vector<int64_t> shape, const std::vector<uint32_t>& words) {
+    checkpoint.add(name,
+                   view_of(dtype, std::move(shape), {reinterpret_cast<const char*>(words.data()), words.size() * 4}));
+  };
+  add("x.qweight", DType::kInt32, {1, 8}, std::vector<uint32_t>(8, 0x55555555));
+  add("x.qzeros", DType::kInt32, {1, 1}, {zero_words});
+  add("x.scales", DType::kFloat32, {1, 8}, std::vector<uint32_t>(8, std::bit_cast<uint32_t>(1.0f)));
+  read_quantized_weights(config_of(config), checkpoint);
+  const std::vector<float> numbers = numbers_of(*checkpoint.find_compressed("x.weight")->matrix);
+  std::vector<float> firsts;
+  for (size_t row = 0; row < 8; ++row) firsts.push_back(numbers[8 * row]);
+  return firsts;
+}
+
+TEST(QuantizedWeights, VersionsOfGptqAreToldByEitherField) {
+  const uint32_t zeros = 0x76543210;  // of outputs 7 to 0
+  const std::vector<float> expected{5, 4, 3, 2, 1, 0, -1, -2};
+  Json config = kGptq;
+  config["format"] = "gptq_v2";  // of Transformers 5
+  EXPECT_EQ(first_numbers(zeros, config), expected);
+  config["checkpoint_format"] = "gptq";
+  EXPECT_EQ(first_numbers(zeros - 0x11111111, config), expected);  // 0 borrows from its neighbour
+  config.erase("format");
+  EXPECT_EQ(first_numbers(zeros - 0x11111111, config), expected);
+  config["checkpoint_format"] = "gptq_v2";
+  EXPECT_EQ(first_numbers(zeros, config), expected);
+  config["checkpoint_format"] = "marlin";
+  EXPECT_NE(refusal(gptq(), config).find("checkpoint_format 'marlin' is not supported"), std::string::npos);
+  config.erase("checkpoint_format");
+  config["format"] = "gptq_p";
+  EXPECT_NE(refusal(gptq(), config).find("format 'gptq_p' is not supported"), std::string::npos);
+  config = kGptq;
+  config["pack_dtype"] = "int16";
+  EXPECT_NE(refusal(gptq(), config).find("pack_dtype 'int16' is not supported; int32 is"), std::string::npos);
+  config = {{"quant_method", "awq"}, {"format", "gemv"}};  // as Transformers 5 says it
+  EXPECT_NE(refusal(gptq(), config).find("version 'gemv' of AWQ is not supported"), std::string::npos);
+}
+
+// GPTQModel gives layers bits and groups of their own by patterns of names; the shapes say the same.
+TEST(QuantizedWeights, LayersOfGptqHaveTheirOwnBitsAndGroups) {
+  const std::vector<float> exact = wave(16 * 64);
+  const auto eight = rounded_matrix(exact.data(), 16, 64, {.bits = 8, .group = 16, .search = true});
+  NamedViews tensors;
+  write_codes(*eight, QuantizedFormat::kGptq, "y", tensors);
+  const auto with_both = [&] {
+    Checkpoint checkpoint = gptq();
+    for (auto& [name, view] : tensors) checkpoint.add(name, view);
+    return checkpoint;
+  };
+  Json config = {{"quant_method", "gptq"}, {"bits", 4}, {"group_size", 32}};
+  EXPECT_NE(refusal(with_both(), config).find("expected i32"), std::string::npos);
+  config["dynamic"] = {{"+:.*", {{"bits", 8}, {"group_size", 16}}}};
+  Checkpoint checkpoint = with_both();
+  read_quantized_weights(config_of(config), checkpoint);
+  EXPECT_EQ(numbers_of(*checkpoint.find_compressed("y.weight")->matrix), numbers_of(*eight));
+  EXPECT_EQ(checkpoint.find_compressed("x.weight")->matrix->layout().group, 16);
 }
 
 // The tensors of one layer with scales of its inputs, one of them in another form.
