@@ -1,65 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
-// The formats of the compressed-tensors library (vLLM's), and fine-grained fp8 (DeepSeek-V3's):
-// https://github.com/vllm-project/compressed-tensors. Which of them a weight has is told by its tensors.
+// The formats of the compressed-tensors library (vLLM's): https://github.com/vllm-project/compressed-tensors. Which of
+// them a weight has is told by its tensors; sizes of groups and blocks, where these do not divide a matrix, by
+// config_groups.
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
+#include <set>
 
 #include "base/error.h"
 #include "base/json/json.h"
 #include "base/numbers/float8.h"
 #include "io/blocks/quantization_config.h"
 #include "io/blocks/quantized_parts.h"
+#include "io/blocks/spelt_matrix.h"
 
 namespace transom {
 namespace {
 
-// Codes, scales and minima spelt out: scales [rows or 1, groups or 1] are repeated over blocks of rows.
-struct Spelt {
-  std::vector<float> scales, minima;  // [scale_rows, groups]
-  int64_t scale_rows = 1, rows_of_scale = 1;
-};
+const std::vector<float> kFp4Values = {0, .5, 1, 1.5, 2, 3, 4, 6, -0.0f, -.5, -1, -1.5, -2, -3, -4, -6};
 
-template <typename Codes>
-class SpeltMatrix : public BlockMatrix {
- public:
-  SpeltMatrix(BlockLayout layout, Spelt spelt, TensorView source, Codes codes)
-      : BlockMatrix(std::move(layout)),
-        spelt_(std::move(spelt)),
-        source_(std::move(source)),
-        codes_(std::move(codes)) {}
-  void release() const override { release_mapped(source_.bytes); }
-  void read_row(int64_t row, uint8_t* codes, float* scales, float* minima) const override {
-    const BlockLayout& l = layout();
-    for (int64_t k = 0; k < l.depth; ++k) codes[k] = codes_(row, l.order.empty() ? k : l.order[static_cast<size_t>(k)]);
-    const int64_t from = row / spelt_.rows_of_scale * l.groups();
-    for (int64_t g = 0; g < l.groups(); ++g) {
-      scales[g] = spelt_.scales[static_cast<size_t>(from + g)];
-      if (minima) minima[g] = spelt_.minima[static_cast<size_t>(from + g)];
-    }
+// Of codes of 6 bits: sign, two bits of exponent (bias 1), three of mantissa.
+std::vector<float> fp6_values() {
+  std::vector<float> values(256);
+  for (size_t code = 0; code < 64; ++code) {
+    const int exponent = static_cast<int>(code >> 3 & 3), mantissa = static_cast<int>(code & 7);
+    const float magnitude =
+        std::ldexp(static_cast<float>(exponent > 0 ? 8 + mantissa : mantissa), std::max(exponent, 1) - 4);
+    values[code] = code & 32 ? -magnitude : magnitude;
   }
-
- private:
-  Spelt spelt_;
-  TensorView source_;
-  Codes codes_;
-};
-
-template <typename Codes>
-CompressedWeight spelt_weight(BlockLayout layout, Spelt spelt, const TensorView& source, Codes codes) {
-  return {std::make_shared<SpeltMatrix<Codes>>(std::move(layout), std::move(spelt), source, std::move(codes))};
+  return values;
 }
 
-const std::vector<float> kFp4Values = {0, .5, 1, 1.5, 2, 3, 4, 6, -0.0f, -.5, -1, -1.5, -2, -3, -4, -6};
+constexpr const char* kFormats[] = {
+    "dense",           "int-quantized",        "float-quantized",      "naive-quantized",      "pack-quantized",
+    "mixed-precision", "nvfp4-pack-quantized", "mxfp4-pack-quantized", "mxfp6-pack-quantized", "mxfp8-quantized"};
 
 class Reader {
  public:
   Reader(const Config& config, Checkpoint& checkpoint) : config_(config), checkpoint_(checkpoint) {}
 
   void read() {
+    refuse_other_forms();
     find_schemes();
     for (const std::string& module : modules_with(checkpoint_, ".weight_packed")) {
       if (checkpoint_.find(module + ".weight_shape")) packed_words(module);
-      else packed_fp4(module);
+      else packed_floats(module);
     }
     for (const std::string& module : modules_with(checkpoint_, ".weight_scale"))
       if (const TensorView* weight = checkpoint_.find(module + ".weight")) {
@@ -73,34 +59,70 @@ class Reader {
  private:
   std::string where(const std::string& name) const { return checkpoint_.where() + ": tensor " + quoted(name); }
 
-  // Whether any group asks for 8-bit inputs by token.
+  // What changes numbers beside the codes: rotations of inputs, and zeros that are left out.
+  void refuse_other_forms() {
+    const std::string format = config_.get_string("format", "dense");
+    if (std::find(std::begin(kFormats), std::end(kFormats), format) == std::end(kFormats))
+      fail("{}: format {} is not supported; {} are", config_.where(), quoted(format), fmt::join(kFormats, ", "));
+    const Json rotations = config_.has("transform_config") ? json_of(config_)["transform_config"] : Json();
+    if (rotations.is_object() ? !rotations.value("config_groups", Json::object()).empty() : !rotations.is_null())
+      fail("{}: transform_config (rotated inputs) is not supported; expected a checkpoint without", config_.where());
+    if (config_.has("sparsity_config"))
+      if (const std::string sparse = config_.get_object("sparsity_config").get_string("format", "dense");
+          sparse != "dense")
+        fail("{}: sparsity_config.format {} is not supported; dense is", config_.where(), quoted(sparse));
+  }
+
+  // Whether any group asks for 8-bit inputs by token; which bits, groups and blocks weights have.
   void find_schemes() {
     if (!config_.has("config_groups")) return;
     const Json groups = json_of(config_)["config_groups"];
     if (!groups.is_object()) fail("{}: config_groups: expected an object", config_.where());
     for (const auto& [name, group] : groups.items()) {
-      if (!group.is_object() || !group.contains("input_activations") || !group["input_activations"].is_object())
-        continue;
-      const Config inputs =
-          make_config(group["input_activations"], config_.where() + ": " + name + ".input_activations");
-      by_token_ |= inputs.get_string("type", "int") == "int" && inputs.get_int("num_bits", 8) == 8 &&
-                   inputs.get_string("strategy", "token") == "token" && inputs.get_bool("symmetric", true);
+      if (!group.is_object()) continue;
+      const auto part = [&, &name = name, &group = group](const char* field) -> std::optional<Config> {
+        if (!group.contains(field) || !group[field].is_object()) return std::nullopt;
+        return make_config(group[field], fmt::format("{}: {}.{}", config_.where(), name, field));
+      };
+      if (const std::optional<Config> inputs = part("input_activations"))
+        by_token_ |= inputs->get_string("type", "int") == "int" && inputs->get_int("num_bits", 8) == 8 &&
+                     inputs->get_string("strategy", "token") == "token" && inputs->get_bool("symmetric", true);
+      if (const std::optional<Config> weights = part("weights")) {
+        bits_.insert(weights->get_int("num_bits", 8));
+        if (const int64_t size = weights->get_int("group_size", -1); size > 0) group_sizes_.insert(size);
+        if (!weights->has("block_structure")) continue;
+        const std::vector<int64_t> block = weights->get_ints("block_structure");
+        if (block.size() != 2 || block[0] <= 0 || block[1] <= 0)
+          fail("{}: block_structure: expected two numbers above 0", weights->where());
+        blocks_.insert({block[0], block[1]});
+      }
     }
   }
 
-  // Scales [rows, groups] (or [rows], or one for all), and the size of a group.
+  // Scales [rows, groups] (or [rows], or one for all, or one for each block), and the size of a group.
   Spelt scales_of(const std::string& name, int64_t rows, int64_t depth, int64_t& group, DType& dtype) {
     const TensorView view = take_part(checkpoint_, name);
     dtype = view.dtype;
-    Spelt spelt{.scales = floats_of(view, where(name)), .minima = {}};
+    Spelt spelt{.scales = scale_numbers(view, where(name)), .minima = {}};
     const auto count = static_cast<int64_t>(spelt.scales.size());
+    const auto parts = [](int64_t whole, int64_t size) { return whole / size + (whole % size != 0); };
     const bool by_row = !view.shape.empty() && view.shape[0] == rows && count >= rows;
-    if (!by_row && count != 1) fail("{}: expected scales for {} rows, found {} numbers", where(name), rows, count);
+    if (!by_row && count != 1) {
+      for (const auto& [block_rows, block_depth] : blocks_)
+        if (view.shape == std::vector<int64_t>{parts(rows, block_rows), parts(depth, block_depth)}) {
+          group = std::min(block_depth, depth);
+          spelt.scale_rows = view.shape[0], spelt.rows_of_scale = block_rows;
+          return spelt;
+        }
+      fail("{}: expected scales for {} rows, found {} numbers", where(name), rows, count);
+    }
     const int64_t groups = by_row ? count / rows : 1;
     if (by_row && (groups * rows != count || groups > depth))
       fail("{}: {} scales do not fit [{}, {}]", where(name), count, rows, depth);
-    group = (depth + groups - 1) / groups;
-    if ((depth + group - 1) / group != groups) fail("{}: {} groups do not fit rows of {}", where(name), groups, depth);
+    group = parts(depth, groups);
+    for (const int64_t size : group_sizes_)
+      if (groups > 1 && parts(depth, size) == groups) group = size;
+    if (parts(depth, group) != groups) fail("{}: {} groups do not fit rows of {}", where(name), groups, depth);
     spelt.scale_rows = by_row ? rows : 1, spelt.rows_of_scale = by_row ? 1 : rows;
     return spelt;
   }
@@ -113,25 +135,35 @@ class Reader {
     const int64_t rows = shape[0], depth = shape[1];
     expect_part(checkpoint_, name, packed, DType::kInt32, {rows, -1});
     const int64_t row = packed.shape[1];
+    constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / 8 - 32;
+    if (rows > kMost || depth > kMost) fail("{}: [{}, {}] is too large", where(shape_name), rows, depth);
     int64_t bits = 0;
-    for (const int64_t candidate : {2, 4, 8})
-      if (row == (depth + 32 / candidate - 1) / (32 / candidate)) bits = candidate;
-    if (bits == 0) fail("{}: {} words a row of {} are not 2, 4 or 8 bits", where(name), row, depth);
-    BlockLayout layout{.rows = rows, .depth = depth, .bits = bits == 8 ? 8 : 4};
+    const std::set<int64_t> known = bits_.empty() ? std::set<int64_t>{1, 2, 3, 4, 5, 6, 7, 8} : bits_;
+    for (const int64_t candidate : known)
+      if (candidate >= 1 && candidate <= 8 && row == (depth * candidate + 31) / 32) bits = candidate;
+    if (bits == 0)
+      fail("{}: {} words a row of {} are not of {} bits, as config_groups says", where(name), row, depth,
+           fmt::join(known, " or "));
+    BlockLayout layout{.rows = rows, .depth = depth, .bits = bits > 4 ? 8 : 4};
     DType dtype;
     Spelt spelt = scales_of(module + ".weight_scale", rows, depth, layout.group, dtype);
-    const int64_t groups = layout.groups(), per_word = 32 / bits;
-    const uint32_t mask = static_cast<uint32_t>((uint64_t{1} << bits) - 1);
-    if (const std::optional<TensorView> zeros = checkpoint_.take(module + ".weight_zero_point")) {
-      expect_part(checkpoint_, module + ".weight_zero_point", *zeros, DType::kInt32,
-                  {(spelt.scale_rows + per_word - 1) / per_word, groups});
-      const std::vector<uint32_t> words = words_of(*zeros);
+    const int64_t groups = layout.groups();
+    if (std::optional<TensorView> zeros = checkpoint_.take(module + ".weight_zero_point")) {
       layout.has_minima = true;
-      for (size_t i = 0; i < spelt.scales.size(); ++i) {
-        const auto r = static_cast<int64_t>(i) / groups, g = static_cast<int64_t>(i) % groups;
-        const uint32_t zero = words[static_cast<size_t>(r / per_word * groups + g)] >> (bits * (r % per_word)) & mask;
-        spelt.minima.push_back(-(spelt.scales[i] * static_cast<float>(zero)));
+      std::vector<int64_t> points;
+      if (zeros->dtype == DType::kInt8 && zeros->bytes.size() == spelt.scales.size()) {  // one for all is not packed
+        for (const std::byte byte : zeros->bytes)
+          points.push_back(static_cast<int8_t>(byte) + (int64_t{1} << (bits - 1)));
+      } else {
+        expect_part(checkpoint_, module + ".weight_zero_point", *zeros, DType::kInt32,
+                    {(spelt.scale_rows * bits + 31) / 32, groups});
+        const std::vector<uint32_t> words = words_of(*zeros);
+        for (int64_t r = 0; r < spelt.scale_rows; ++r)
+          for (int64_t g = 0; g < groups; ++g)
+            points.push_back(BitStream<std::vector<uint32_t>>{words, g, groups}(r, bits));
       }
+      for (size_t i = 0; i < points.size(); ++i)
+        spelt.minima.push_back(-(spelt.scales[i] * static_cast<float>(points[i])));
     }
     if (!layout.has_minima && dtype == DType::kFloat16) layout.scale_type = dtype;
     const std::string order_name = module + ".weight_g_idx";
@@ -144,40 +176,49 @@ class Reader {
     }
     const uint8_t shift =
         layout.has_minima ? 0 : static_cast<uint8_t>((layout.bits == 8 ? 128 : 8) - (1 << (bits - 1)));
-    checkpoint_.add_compressed(
-        module + ".weight",
-        spelt_weight(std::move(layout), std::move(spelt), packed,
-                     [words = StoredWords(packed), row, bits, per_word, mask, shift](int64_t r, int64_t k) {
-                       const uint32_t word = words[static_cast<size_t>(r * row + k / per_word)];
-                       return static_cast<uint8_t>((word >> (bits * (k % per_word)) & mask) + shift);
-                     }));
+    checkpoint_.add_compressed(module + ".weight",
+                               spelt_weight(std::move(layout), std::move(spelt), packed,
+                                            [words = StoredWords(packed), row, bits, shift](int64_t r, int64_t k) {
+                                              const BitStream<StoredWords> stream{words, r * row, 1};
+                                              return static_cast<uint8_t>(stream(k, bits) + shift);
+                                            }));
   }
 
-  // nvfp4 and mxfp4: two codes a byte, the first in the low half; scales f8_e4m3 with one more for all, or powers of
-  // two.
-  void packed_fp4(const std::string& module) {
+  // nvfp4, mxfp4 and mxfp6: two codes a byte or four in three, the first in the low bits; scales f8_e4m3 for groups of
+  // 16 with one more for all, or powers of two for groups of 32.
+  void packed_floats(const std::string& module) {
     const std::string name = module + ".weight_packed", scale_name = module + ".weight_scale";
     const TensorView packed = take_part(checkpoint_, name), scales = take_part(checkpoint_, scale_name);
     expect_part(checkpoint_, name, packed, DType::kUInt8, {-1, -1});
-    const int64_t rows = packed.shape[0], row = packed.shape[1], depth = 2 * row;
+    const int64_t rows = packed.shape[0], row = packed.shape[1];
     expect_part(checkpoint_, scale_name, scales, DType::kUInt8, {rows, -1});
     const int64_t groups = scales.shape[1];
-    if (groups <= 0 || depth <= 0 || depth % groups != 0)
-      fail("{}: {} groups do not fit rows of {}", where(scale_name), groups, depth);
-    BlockLayout layout{.rows = rows, .depth = depth, .bits = 4, .group = depth / groups, .values = kFp4Values};
-    const std::optional<TensorView> whole = checkpoint_.take(module + ".weight_global_scale");
-    const float divisor = whole ? floats_of(*whole, where(module + ".weight_global_scale")).at(0) : 1;
-    const std::array<float, 256>& float8 = float8_values();
+    if (groups <= 0 || row <= 0 || row % groups != 0)
+      fail("{}: {} groups do not fit rows of {} bytes", where(scale_name), groups, row);
+    const bool six = row == 24 * groups;
+    BlockLayout layout{.rows = rows, .depth = six ? row / 3 * 4 : 2 * row, .bits = six ? 8 : 4};
+    layout.group = layout.depth / groups;
+    layout.values = six ? fp6_values() : kFp4Values;
+    std::optional<TensorView> whole = checkpoint_.take(module + ".weight_global_scale");
+    if (!whole && layout.group == 16) whole = take_part(checkpoint_, module + ".weight_global_scale");
     Spelt spelt{.scales = {}, .minima = {}, .scale_rows = rows};
-    for (const std::byte byte : scales.bytes) {
-      const int code = static_cast<int>(byte);
-      spelt.scales.push_back(whole ? float8[static_cast<size_t>(code)] / divisor : std::ldexp(1.0f, code - 127));
+    if (whole) {
+      const std::vector<float> divisor = floats_of(*whole, where(module + ".weight_global_scale"));
+      if (divisor.size() != 1)
+        fail("{}: expected one number, found {}", where(module + ".weight_global_scale"), divisor.size());
+      for (const std::byte byte : scales.bytes)
+        spelt.scales.push_back(float8_values()[static_cast<size_t>(byte)] / divisor[0]);
+    } else {
+      spelt.scales = scale_numbers(scales, where(scale_name));
     }
+    const int64_t bits = six ? 6 : 4;
     checkpoint_.add_compressed(
         module + ".weight",
-        spelt_weight(std::move(layout), std::move(spelt), packed, [packed, row](int64_t r, int64_t k) {
-          const auto byte = static_cast<uint8_t>(packed.bytes[static_cast<size_t>(r * row + k / 2)]);
-          return static_cast<uint8_t>(k % 2 ? byte >> 4 : byte & 15);
+        spelt_weight(std::move(layout), std::move(spelt), packed, [packed, row, bits](int64_t r, int64_t k) {
+          const int64_t bit = k * bits, byte = r * row + bit / 8, within = bit % 8;
+          unsigned both = static_cast<unsigned>(packed.bytes[static_cast<size_t>(byte)]);
+          if (within + bits > 8) both |= static_cast<unsigned>(packed.bytes[static_cast<size_t>(byte + 1)]) << 8;
+          return static_cast<uint8_t>(both >> within & ((1u << bits) - 1));
         }));
   }
 
@@ -224,7 +265,8 @@ class Reader {
     const std::optional<Inputs> known = inputs_of(module);
     std::shared_ptr<IntegerCodes> integers;
     constexpr int64_t kMostProducts = 1 << 16;  // of a sum in 32 bits
-    if (known && !layout.has_minima && layout.groups() == 1 && layout.depth <= kMostProducts)
+    const bool by_row = spelt.scale_rows == 1 || spelt.rows_of_scale == 1;
+    if (known && by_row && !layout.has_minima && layout.groups() == 1 && layout.depth <= kMostProducts)
       integers = std::make_shared<IntegerCodes>(IntegerCodes{
           .codes = weight, .scales = spelt.scales, .input_scale = known->scale, .input_zero_point = known->zero_point});
     if (integers)  // the inputs of the next layer would hide it
@@ -262,42 +304,12 @@ class Reader {
   const Config& config_;
   Checkpoint& checkpoint_;
   bool by_token_ = false;
+  std::set<int64_t> bits_, group_sizes_;
+  std::set<std::pair<int64_t, int64_t>> blocks_;
 };
 
 }  // namespace
 
 void read_compressed_tensors(const Config& config, Checkpoint& checkpoint) { Reader(config, checkpoint).read(); }
-
-// A scale for each block of rows and inputs, the last of which may be short. It multiplies, whatever its name says.
-void read_fine_grained_fp8(const Config& config, Checkpoint& checkpoint) {
-  const std::vector<int64_t> block = config.get_ints("weight_block_size", {128, 128});
-  if (block.size() != 2 || block[0] <= 0 || block[1] <= 0)
-    fail("{}: weight_block_size: expected two numbers above 0", config.where());
-  for (const std::string& module : modules_with(checkpoint, ".weight_scale_inv")) {
-    const TensorView weight = take_part(checkpoint, module + ".weight");
-    expect_part(checkpoint, module + ".weight", weight, DType::kUInt8, {-1, -1});
-    const std::string name = module + ".weight_scale_inv";
-    const TensorView scales = take_part(checkpoint, name);
-    BlockLayout layout{.rows = weight.shape[0],
-                       .depth = weight.shape[1],
-                       .bits = 8,
-                       .group = block[1],
-                       .values = {float8_values().begin(), float8_values().end()}};
-    Spelt spelt{.scales = floats_of(scales, checkpoint.where() + ": tensor " + quoted(name)), .minima = {}};
-    if (spelt.scales.size() == 1) {
-      layout.group = std::max<int64_t>(layout.depth, 1);
-      spelt.rows_of_scale = std::max<int64_t>(layout.rows, 1);
-    } else {
-      spelt.scale_rows = (layout.rows + block[0] - 1) / block[0], spelt.rows_of_scale = block[0];
-      expect_part(checkpoint, name, scales, scales.dtype, {spelt.scale_rows, layout.groups()});
-    }
-    const int64_t depth = layout.depth;
-    checkpoint.add_compressed(
-        module + ".weight",
-        spelt_weight(std::move(layout), std::move(spelt), weight, [weight, depth](int64_t r, int64_t k) {
-          return static_cast<uint8_t>(weight.bytes[static_cast<size_t>(r * depth + k)]);
-        }));
-  }
-}
 
 }  // namespace transom

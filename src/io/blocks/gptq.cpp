@@ -66,20 +66,6 @@ std::shared_ptr<const BlockMatrix> word_matrix(BlockLayout layout, int64_t bits,
   return std::make_shared<WordMatrix<Codes>>(std::move(layout), bits, std::move(groups), source, std::move(codes));
 }
 
-// Number `index` of a stream of numbers of `bits` bits in words; some may lie in two words.
-template <typename Words>
-struct BitStream {
-  const Words& words;
-  int64_t first, stride;  // the first word, and from word to word
-  uint32_t operator()(int64_t index, int64_t bits) const {
-    const int64_t bit = index * bits, word = bit / 32, within = bit % 32;
-    const auto at = [&](int64_t i) { return words[static_cast<size_t>(first + i * stride)]; };
-    uint64_t both = at(word);
-    if (within + bits > 32) both |= static_cast<uint64_t>(at(word + 1)) << 32;
-    return static_cast<uint32_t>(both >> within) & ((1u << bits) - 1);
-  }
-};
-
 int64_t positive(const Config& config, const char* field, int64_t otherwise) {
   const int64_t value = config.get_int(field, otherwise);
   if (value <= 0) fail("{}: {}: expected a number above 0, found {}", config.where(), field, value);

@@ -26,6 +26,15 @@ Config renamed(const Config& config) {
   return result;
 }
 
+// A reader takes codes by their scales: codes that are left would be read as numbers.
+void refuse_codes_without_scales(const Checkpoint& checkpoint, const std::string& method) {
+  for (const auto& [name, view] : checkpoint.tensors())
+    if (name.ends_with(".weight") &&
+        (view.dtype == DType::kUInt8 || view.dtype == DType::kInt8 || view.dtype == DType::kInt32))
+      fail("{}: tensor {}: holds codes ({}), but the tensors of its scales that {} has beside it are missing",
+           checkpoint.where(), quoted(name), name_of(view.dtype), method);
+}
+
 }  // namespace
 
 std::optional<Config> quantization_config(const fs::path& directory) {
@@ -49,7 +58,10 @@ void read_quantized_weights(const Config& config, Checkpoint& checkpoint) {
     method = "bitsandbytes";
   std::vector<std::string> names;
   for (const Method& known : kMethods) {
-    if (method == known.name) return known.read(config, checkpoint);
+    if (method == known.name) {
+      known.read(config, checkpoint);
+      return refuse_codes_without_scales(checkpoint, method);
+    }
     names.emplace_back(known.name);
   }
   fail("{}: quant_method {} is not supported; {} are", config.where(), quoted(method), fmt::join(names, ", "));

@@ -40,6 +40,20 @@ class StoredWords {
   TensorView view_;
 };
 
+// Number `index` of a stream of numbers of `bits` bits in words; some may lie in two words.
+template <typename Words>
+struct BitStream {
+  const Words& words;
+  int64_t first, stride;  // the first word, and from word to word
+  uint32_t operator()(int64_t index, int64_t bits) const {
+    const int64_t bit = index * bits, word = bit / 32, within = bit % 32;
+    const auto at = [&](int64_t i) { return words[static_cast<size_t>(first + i * stride)]; };
+    uint64_t both = at(word);
+    if (within + bits > 32) both |= static_cast<uint64_t>(at(word + 1)) << 32;
+    return static_cast<uint32_t>(both >> within) & ((1u << bits) - 1);
+  }
+};
+
 // For inputs that belong to the groups g_idx [K]: the inputs sorted by their group, or nothing where they are sorted.
 // Groups of another size than `group` (the last may be shorter) are an error.
 std::vector<int64_t> order_of_groups(const std::vector<int64_t>& g_idx, int64_t group, const std::string& where);
