@@ -66,8 +66,9 @@ void read_nibbles(Checkpoint& checkpoint, const std::string& name, const std::st
     fail("{}: expected a shape of two extents and a blocksize above 0", where(state_name));
   const TensorView codes = take_part(checkpoint, name), map = take_part(checkpoint, name + ".quant_map"),
                    absmax = take_part(checkpoint, name + ".absmax");
-  if (codes.dtype != DType::kUInt8 || static_cast<int64_t>(codes.bytes.size()) != (count + 1) / 2)
-    fail("{}: expected {} bytes u8 for [{}, {}], found {}", where(name), (count + 1) / 2, shape[0], shape[1],
+  // The bytes may be stored as wider numbers (bnb_4bit_quant_storage).
+  if (static_cast<int64_t>(codes.bytes.size()) != (count + 1) / 2)
+    fail("{}: expected {} bytes for [{}, {}], found {}", where(name), (count + 1) / 2, shape[0], shape[1],
          codes.bytes.size());
   const int64_t blocks = (count + block - 1) / block;
   std::vector<float> scales;

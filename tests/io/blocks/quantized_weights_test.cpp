@@ -192,6 +192,29 @@ TEST(QuantizedWeights, LayersOfGptqHaveTheirOwnBitsAndGroups) {
   EXPECT_EQ(checkpoint.find_compressed("x.weight")->matrix->layout().group, 16);
 }
 
+// bnb_4bit_quant_storage stores the bytes as numbers of another type.
+TEST(QuantizedWeights, BytesOfBitsandbytesHaveAnyType) {
+  const auto numbers_as = [](DType dtype, std::vector<int64_t> shape) {
+    const std::string state = R"({"quant_type":"nf4","blocksize":64,"shape":[2,8]})";
+    std::vector<float> values(16);
+    for (size_t i = 0; i < 16; ++i) values[i] = static_cast<float>(i);
+    const float scale = 2;
+    Checkpoint checkpoint("m.safetensors");
+    checkpoint.add("x.weight", view_of(dtype, std::move(shape), "\x01\x23\x45\x67\x89\xab\xcd\xef"));
+    checkpoint.add("x.weight.quant_map",
+                   view_of(DType::kFloat32, {16}, {reinterpret_cast<const char*>(values.data()), 64}));
+    checkpoint.add("x.weight.absmax", view_of(DType::kFloat32, {1}, {reinterpret_cast<const char*>(&scale), 4}));
+    checkpoint.add("x.weight.quant_state.bitsandbytes__nf4",
+                   view_of(DType::kUInt8, {static_cast<int64_t>(state.size())}, state));
+    read_quantized_weights(config_of({{"quant_method", "bitsandbytes"}, {"load_in_4bit", true}}), checkpoint);
+    return numbers_of(*checkpoint.find_compressed("x.weight")->matrix);
+  };
+  const std::vector<float> expected = numbers_as(DType::kUInt8, {8, 1});
+  EXPECT_EQ(expected[15], 30);
+  EXPECT_EQ(numbers_as(DType::kBFloat16, {4, 1}), expected);
+  EXPECT_EQ(numbers_as(DType::kFloat32, {2, 1}), expected);
+}
+
 // The tensors of one layer with scales of its inputs, one of them in another form.
 Checkpoint integers(const std::vector<int64_t>& shape, const std::string& other = "", TensorView view = {}) {
   int64_t count = 1;
