@@ -9,6 +9,7 @@
 
 #include "base/files/files.h"
 #include "base/json/json.h"
+#include "io/checkpoint.h"
 #include "io/config.h"
 #include "support/gguf_bytes.h"
 #include "support/message.h"
@@ -192,6 +193,24 @@ TEST(CompressedFiles, AReplacedFileIsReadAnew) {
   EXPECT_EQ(Model::from_pretrained(path)->config().get_int("bos_token_id", -1), -1);
   write_file(path, tiny_llama().number("tokenizer.ggml.bos_token_id", 7).made());
   EXPECT_EQ(Model::from_pretrained(path)->config().get_int("bos_token_id", -1), 7);
+}
+
+TEST(CompressedFiles, CodesWithoutAConfigurationAreRefused) {
+  const auto model = Model::from_config(
+      R"({"model_type":"llama","vocab_size":8,"hidden_size":4,"intermediate_size":4,"num_hidden_layers":1,)"
+      R"("num_attention_heads":1,"architectures":["LlamaForCausalLM"]})");
+  const test::TemporaryFolder plain, coded;
+  model->save_pretrained(plain.string());
+  model->save_pretrained(coded.string());
+  const Checkpoint checkpoint = Checkpoint::open(plain);
+  NamedViews tensors = checkpoint.tensors();
+  for (auto& [name, view] : tensors)
+    if (name.ends_with("q_proj.weight")) view.dtype = DType::kInt8, view.bytes = view.bytes.first(16);
+  save_checkpoint(coded, tensors, 1 << 20);
+  EXPECT_NE(test::message_of([&] {
+              Model::from_pretrained(coded.string());
+            }).find("q_proj.weight' holds codes (i8), of which config.json has no quantization_config"),
+            std::string::npos);
 }
 
 TEST(CompressedFiles, UnknownArchitecturesAreNamed) {

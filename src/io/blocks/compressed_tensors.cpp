@@ -43,6 +43,7 @@ class Reader {
   void read() {
     refuse_other_forms();
     find_schemes();
+    expect_codes(checkpoint_, {".weight_shape", ".weight_g_idx", ".weight_global_scale"}, ".weight_packed");
     for (const std::string& module : modules_with(checkpoint_, ".weight_packed")) {
       if (checkpoint_.find(module + ".weight_shape")) packed_words(module);
       else packed_floats(module);
@@ -52,6 +53,7 @@ class Reader {
         if (weight->dtype == DType::kInt8) bytes(module);
         else if (weight->dtype == DType::kUInt8) float8(module);
       }
+    expect_codes(checkpoint_, {".weight_scale", ".weight_zero_point"}, ".weight");
     for (const char* ending : {".input_scale", ".input_zero_point", ".input_global_scale", ".k_scale", ".v_scale"})
       for (const std::string& module : modules_with(checkpoint_, ending)) checkpoint_.take(module + ending);
   }
@@ -78,6 +80,7 @@ class Reader {
     if (!config_.has("config_groups")) return;
     const Json groups = json_of(config_)["config_groups"];
     if (!groups.is_object()) fail("{}: config_groups: expected an object", config_.where());
+    zeros_everywhere_ = !groups.empty();
     for (const auto& [name, group] : groups.items()) {
       if (!group.is_object()) continue;
       const auto part = [&, &name = name, &group = group](const char* field) -> std::optional<Config> {
@@ -89,6 +92,7 @@ class Reader {
                      inputs->get_string("strategy", "token") == "token" && inputs->get_bool("symmetric", true);
       if (const std::optional<Config> weights = part("weights")) {
         bits_.insert(weights->get_int("num_bits", 8));
+        zeros_everywhere_ &= !weights->get_bool("symmetric", true) && weights->get_string("type", "int") == "int";
         if (const int64_t size = weights->get_int("group_size", -1); size > 0) group_sizes_.insert(size);
         if (!weights->has("block_structure")) continue;
         const std::vector<int64_t> block = weights->get_ints("block_structure");
@@ -127,6 +131,12 @@ class Reader {
     return spelt;
   }
 
+  std::optional<TensorView> zeros_of(const std::string& module) {
+    const std::string name = module + ".weight_zero_point";
+    if (zeros_everywhere_ && !bits_.empty()) return take_part(checkpoint_, name);
+    return checkpoint_.take(name);
+  }
+
   void packed_words(const std::string& module) {
     const std::string name = module + ".weight_packed", shape_name = module + ".weight_shape";
     const TensorView packed = take_part(checkpoint_, name);
@@ -148,7 +158,7 @@ class Reader {
     DType dtype;
     Spelt spelt = scales_of(module + ".weight_scale", rows, depth, layout.group, dtype);
     const int64_t groups = layout.groups();
-    if (std::optional<TensorView> zeros = checkpoint_.take(module + ".weight_zero_point")) {
+    if (const std::optional<TensorView> zeros = zeros_of(module)) {
       layout.has_minima = true;
       std::vector<int64_t> points;
       if (zeros->dtype == DType::kInt8 && zeros->bytes.size() == spelt.scales.size()) {  // one for all is not packed
@@ -254,7 +264,7 @@ class Reader {
     DType dtype;
     Spelt spelt = scales_of(module + ".weight_scale", layout.rows, layout.depth, layout.group, dtype);
     if (dtype == DType::kFloat16) layout.scale_type = dtype;
-    if (const std::optional<TensorView> zeros = checkpoint_.take(module + ".weight_zero_point")) {
+    if (const std::optional<TensorView> zeros = zeros_of(module)) {
       if (zeros->dtype != DType::kInt8 || zeros->bytes.size() != spelt.scales.size())
         fail("{}: expected i8 [{}]", where(module + ".weight_zero_point"), spelt.scales.size());
       layout.has_minima = true, layout.scale_type = DType::kFloat32;
@@ -303,7 +313,7 @@ class Reader {
 
   const Config& config_;
   Checkpoint& checkpoint_;
-  bool by_token_ = false;
+  bool by_token_ = false, zeros_everywhere_ = false;
   std::set<int64_t> bits_, group_sizes_;
   std::set<std::pair<int64_t, int64_t>> blocks_;
 };

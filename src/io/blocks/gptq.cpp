@@ -129,7 +129,9 @@ void read_gptq_module(const std::string& module, const Config& config, Checkpoin
       groups.symmetric &= zero == 1u << (bits - 1);
     }
   BlockLayout layout = layout_of(outputs, inputs, bits, group, groups, scales.dtype);
-  if (const std::optional<TensorView> g_idx = checkpoint.take(module + ".g_idx")) {
+  std::optional<TensorView> g_idx = checkpoint.take(module + ".g_idx");
+  if (!g_idx && count > 1 && config.get_bool("desc_act", false)) g_idx = take_part(checkpoint, module + ".g_idx");
+  if (g_idx) {
     const std::string name = checkpoint.where() + ": tensor " + quoted(module + ".g_idx");
     const std::vector<int64_t> of_inputs = integers_of(*g_idx, name);
     if (static_cast<int64_t>(of_inputs.size()) != inputs)
@@ -153,6 +155,7 @@ void read_gptq(const Config& config, Checkpoint& checkpoint) {
     fail("{}: {} {} is not supported; gptq and gptq_v2 are", config.where(), field, quoted(format));
   if (const std::string words = config.get_string("pack_dtype", "int32"); words != "int32")
     fail("{}: pack_dtype {} is not supported; int32 is", config.where(), quoted(words));
+  expect_codes(checkpoint, {".qzeros", ".scales", ".g_idx"}, ".qweight");
   for (const std::string& module : modules_with(checkpoint, ".qweight")) read_gptq_module(module, config, checkpoint);
 }
 
@@ -162,6 +165,8 @@ void read_awq(const Config& config, Checkpoint& checkpoint) {
     fail("{}: version {} of AWQ is not supported; gemm is", config.where(), quoted(version));
   if (const int64_t bits = positive(config, "bits", 4); bits != 4)
     fail("{}: bits: AWQ of 4 bits is supported, found {}", config.where(), bits);
+  const bool has_zeros = config.get_bool("zero_point", false);
+  expect_codes(checkpoint, {".qzeros", ".scales"}, ".qweight");
   // Which nibble of a word holds output 0, 1, ... of its eight.
   static constexpr int kNibble[8] = {0, 4, 1, 5, 2, 6, 3, 7};
   for (const std::string& module : modules_with(checkpoint, ".qweight")) {
@@ -174,7 +179,9 @@ void read_awq(const Config& config, Checkpoint& checkpoint) {
     expect_part(checkpoint, module + ".scales", scales, scales.dtype, {count, outputs});
     Groups groups{.scales = floats_of(scales, checkpoint.where() + ": " + module + ".scales"), .zeros = {}};
     groups.zeros.assign(groups.scales.size(), 8);
-    if (const std::optional<TensorView> zeros = checkpoint.take(module + ".qzeros")) {
+    std::optional<TensorView> zeros = checkpoint.take(module + ".qzeros");
+    if (!zeros && has_zeros) zeros = take_part(checkpoint, module + ".qzeros");
+    if (zeros) {
       expect_part(checkpoint, module + ".qzeros", *zeros, DType::kInt32, {count, row});
       const std::vector<uint32_t> words = words_of(*zeros);
       for (size_t i = 0; i < groups.zeros.size(); ++i) {

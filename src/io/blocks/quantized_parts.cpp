@@ -42,6 +42,15 @@ TensorView take_part(Checkpoint& checkpoint, const std::string& name) {
   return *std::move(view);
 }
 
+void expect_codes(const Checkpoint& checkpoint, std::initializer_list<std::string_view> endings,
+                  const std::string& codes) {
+  for (const std::string_view ending : endings)
+    for (const std::string& module : modules_with(checkpoint, ending))
+      if (!checkpoint.find(module + codes))
+        fail("{}: the tensor {} of a quantised weight is missing, {} is there", checkpoint.where(),
+             quoted(module + codes), quoted(module + std::string(ending)));
+}
+
 void expect_part(const Checkpoint& checkpoint, const std::string& name, const TensorView& view, DType dtype,
                  const std::vector<int64_t>& shape) {
   bool fits = view.dtype == dtype && view.shape.size() == shape.size();

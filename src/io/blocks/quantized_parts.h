@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstring>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,10 @@ std::vector<std::string> modules_with(const Checkpoint& checkpoint, std::string_
 
 // Takes the tensor out of the checkpoint; an error that names it where it is missing.
 TensorView take_part(Checkpoint& checkpoint, const std::string& name);
+
+// An error where a module has a tensor of one of these endings without its codes.
+void expect_codes(const Checkpoint& checkpoint, std::initializer_list<std::string_view> endings,
+                  const std::string& codes);
 
 // An error that names the tensor where its type or shape is another; an extent of -1 may be any.
 void expect_part(const Checkpoint& checkpoint, const std::string& name, const TensorView& view, DType dtype,

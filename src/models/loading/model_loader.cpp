@@ -185,6 +185,10 @@ class Source : public ParameterSource {
       return parameter;
     }
     if (const TensorView* view = find(name)) {
+      const bool codes = view->dtype == DType::kUInt8 || view->dtype == DType::kInt8;
+      if (codes && is_floating(type.dtype) && shape.size() > 1)
+        fail("{}: tensor {} holds codes ({}), of which config.json has no quantization_config; expected numbers",
+             checkpoint_->where(), quoted(name), name_of(view->dtype));
       if (view->shape == shape && is_kept_stored(*view, type)) {
         parameter->value = cast(Tensor::from_frozen(view->bytes, {view->dtype, view->shape}, view->owner), type.dtype);
         stored_[parameter.get()] = *view;

@@ -158,6 +158,14 @@ TEST(CompressedTensors, WhatWouldBeReadWronglyIsRefused) {
                              config_with({{"num_bits", 8}}))
                 .find("2 words a row of 16 are not of 8 bits, as config_groups says"),
             std::string::npos);
+  Parts bytes{{"weight", codes}, {"weight_scale", tensor<float>(DType::kFloat32, {1, 1}, {1})}};
+  EXPECT_EQ(refusal_of_parts(bytes, config_with(weights)), "");
+  EXPECT_NE(refusal_of_parts(bytes, config_with({{"num_bits", 8}, {"symmetric", false}}))
+                .find("'x.weight_zero_point' of a quantised weight is missing"),
+            std::string::npos);
+  bytes.erase("weight");
+  EXPECT_NE(refusal_of_parts(bytes, config_with(weights)).find("'x.weight' of a quantised weight is missing"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -108,6 +108,29 @@ TEST(QuantizedWeights, SayWhatIsMissingOrWrong) {
   EXPECT_NE(refusal(gptq(), config).find("quant_method 'aqlm' is not supported"), std::string::npos);
 }
 
+// What would be read as another weight, or as none.
+TEST(QuantizedWeights, PartsThatTheConfigurationAsksForAreThere) {
+  Json config = kGptq;
+  EXPECT_EQ(refusal(gptq("x.g_idx"), config), "");
+  config["desc_act"] = true;
+  EXPECT_NE(refusal(gptq("x.g_idx"), config).find("'x.g_idx' of a quantised weight is missing"), std::string::npos);
+  EXPECT_NE(refusal(gptq("x.qweight"), kGptq).find("'x.qweight' of a quantised weight is missing, 'x.qzeros' is there"),
+            std::string::npos);
+  const auto awq = [](bool zero_point) {
+    const std::vector<float> exact = wave(16 * 32);
+    NamedViews tensors;
+    write_codes(*rounded_matrix(exact.data(), 16, 32, {.bits = 4, .group = 16, .search = true}), QuantizedFormat::kAwq,
+                "x", tensors);
+    Checkpoint checkpoint("m.safetensors");
+    for (auto& [name, view] : tensors)
+      if (name != "x.qzeros") checkpoint.add(name, view);
+    return refusal(std::move(checkpoint),
+                   {{"quant_method", "awq"}, {"bits", 4}, {"group_size", 16}, {"zero_point", zero_point}});
+  };
+  EXPECT_EQ(awq(false), "");
+  EXPECT_NE(awq(true).find("'x.qzeros' of a quantised weight is missing"), std::string::npos);
+}
+
 TEST(QuantizedWeights, GroupsOfInputsAreChecked) {
   const auto with = [](const std::vector<int32_t>& groups) {
     Checkpoint checkpoint = gptq("x.g_idx");
