@@ -17,6 +17,7 @@
 #include "models/compression/calibration_texts.h"
 #include "models/compression/gguf_model.h"
 #include "models/compression/static_quantization.h"
+#include "models/compression/vocabulary_heads.h"
 #include "models/generative.h"
 #include "models/precision.h"
 
@@ -27,6 +28,8 @@ std::string type_of(const QuantizeOptions& options) {
   return !options.type.empty() ? options.type : options.bits == 8 ? "q8_0" : "q4_K_M";
 }
 
+std::string name_of_bits(int64_t bits) { return bits == kBitsByLayer ? "auto" : std::to_string(bits); }
+
 void check_quantize_options(const QuantizeOptions& options) {
   const std::vector<std::string> methods{"rtn", "gptq", "awq", "smoothquant", "static"};
   if (std::find(methods.begin(), methods.end(), options.method) == methods.end())
@@ -34,7 +37,7 @@ void check_quantize_options(const QuantizeOptions& options) {
   if (options.method == "static") {
     if (options.bits != 8 || options.format != "compressed-tensors")
       fail(ErrorKind::kUsage, "--bits, --format: static has 8 bits and compressed-tensors, found {} and {}",
-           options.bits, options.format);
+           name_of_bits(options.bits), options.format);
     if (options.inputs.empty())
       fail(ErrorKind::kUsage, "--calibration_file: static needs pictures, texts or tensors, whose ranges it keeps");
     return;
@@ -42,10 +45,10 @@ void check_quantize_options(const QuantizeOptions& options) {
   if (options.method != "rtn" && options.calibration_file.empty())
     fail(ErrorKind::kUsage, "--calibration_file: {} needs a text", options.method);
   if (options.method == "awq" && options.bits != 4)
-    fail(ErrorKind::kUsage, "--bits: --method awq has 4, found {}", options.bits);
+    fail(ErrorKind::kUsage, "--bits: --method awq has 4, found {}", name_of_bits(options.bits));
   if (options.method == "smoothquant" && (options.bits != 8 || options.format != "compressed-tensors"))
     fail(ErrorKind::kUsage, "--bits, --format: smoothquant has 8 bits and compressed-tensors, found {} and {}",
-         options.bits, options.format);
+         name_of_bits(options.bits), options.format);
   if (options.act_order && (options.method != "gptq" || options.format != "gptq"))
     fail(ErrorKind::kUsage, "--act_order: is for --method gptq with --format gptq");
   if (options.calibration_samples < 1 || options.calibration_length < 2 || !(options.max_memory > 0))
@@ -215,6 +218,8 @@ QuantizeReport quantize_model(const std::string& source, const std::string& outp
   if (report.layers.empty())
     fail("{}: no linear layer fits {} in groups of {}; try another --group_size", source,
          options.bits == kBitsByLayer ? "4 and 8 bits" : fmt::format("{} bits", options.bits), options.group_size);
+  for (const std::string& head : vocabulary_heads(*model))
+    if (std::find(ignored.begin(), ignored.end(), head) == ignored.end()) ignored.push_back(head);
   report.bytes_after = bytes_of(tensors);
   make_directories(output);
   save_checkpoint(output, tensors, uint64_t{5} << 30);

@@ -4,11 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/numbers/mt19937.h"
 #include "support/message.h"
 #include "support/word_models.h"
+#include "transom/config.h"
 #include "transom/gradients.h"
 #include "transom/tensor.h"
 
@@ -116,6 +118,28 @@ TEST(GgufModels, OfGpt2AreTurned) {
   EXPECT_LE(relative_distance(model_logits(path + "/model.gguf"), model_logits(folder.string())), 1e-6);
 }
 
+// A head that shares the embedding's weight is in no file, but is a linear layer to who opens the model.
+TEST(Quantize, TiedHeadsAreNamedAmongWhatStays) {
+  const auto ignored = [](std::string config, const QuantizeOptions& options, const char* field) {
+    const test::TemporaryFolder folder;
+    test::save_word_model(folder, config.c_str());
+    const std::string made = (folder / "made").string();
+    quantize_model(folder.string(), made, options);
+    return Config::read(folder / "made" / "config.json").get_object("quantization_config").get_strings(field);
+  };
+  std::string tied = llama(4);
+  tied.insert(1, R"("tie_word_embeddings": true, )");
+  const std::vector<std::string> head{"lm_head"};
+  EXPECT_EQ(ignored(tied, {.group_size = 32}, "ignore"), head);
+  EXPECT_EQ(ignored(tied, {.group_size = 32, .format = "awq"}, "modules_to_not_convert"), head);
+  EXPECT_EQ(ignored(llama(4), {.group_size = 32}, "ignore"), head);
+  const std::vector<std::string> masked = ignored(
+      R"({"model_type": "bert", "architectures": ["BertForMaskedLM"], "vocab_size": 12, "hidden_size": 64,
+          "intermediate_size": 96, "num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": 64})",
+      {.group_size = 32}, "ignore");
+  EXPECT_NE(std::find(masked.begin(), masked.end(), "cls.predictions.decoder"), masked.end());
+}
+
 TEST(Quantize, RefusesByTheFlag) {
   const auto refusal = [](const QuantizeOptions& options) {
     return message_of([&] { quantize_model("absent", "out", options); });
@@ -126,6 +150,8 @@ TEST(Quantize, RefusesByTheFlag) {
   EXPECT_NE(refusal({.type = "q8_0"}).find("--type: is for --format gguf"), std::string::npos);
   EXPECT_NE(refusal({.method = "awq", .bits = 8, .calibration_file = "f"}).find("--bits"), std::string::npos);
   EXPECT_NE(refusal({.act_order = true}).find("--act_order"), std::string::npos);
+  EXPECT_NE(refusal({.method = "awq", .bits = kBitsByLayer, .calibration_file = "f"}).find("has 4, found auto"),
+            std::string::npos);
 }
 
 }  // namespace
