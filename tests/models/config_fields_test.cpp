@@ -151,6 +151,31 @@ TEST(ConfigFields, WithoutPaddingEachVectorIsTrained) {
             std::string::npos);
 }
 
+// Families whose own padding id is another than BART's have none either where the configuration says null: labels,
+// which are read with it, are refused.
+TEST(ConfigFields, MarianAndWhisperHaveNoPaddingIdWhereItIsNull) {
+  const std::string sizes = R"("vocab_size": 58102, "d_model": 4, "encoder_layers": 1, "decoder_layers": 1,
+    "encoder_attention_heads": 1, "decoder_attention_heads": 1, "encoder_ffn_dim": 2, "decoder_ffn_dim": 2,
+    "max_position_embeddings": 16, "max_source_positions": 4, "max_target_positions": 16, "num_mel_bins": 2,
+    "decoder_start_token_id": 1)";
+  const Tensor ids = field_tokens().at("input_ids");
+  const Tensor sound = Tensor::from(std::vector<float>(16), {1, 2, 8});
+  const NamedTensors texts{{"input_ids", ids}, {"labels", ids}}, sounds{{"input_features", sound}, {"labels", ids}};
+  const auto forward = [&](const std::string& type, const std::string& name, const std::string& more) {
+    Model::from_config(R"({"model_type": ")" + type + R"(", "architectures": [")" + name + "\"], " + sizes + more + "}")
+        ->forward(type == "marian" ? texts : sounds);
+  };
+  for (const auto& [type, name] :
+       {std::pair{"marian", "MarianMTModel"}, {"whisper", "WhisperForConditionalGeneration"}}) {
+    EXPECT_EQ(test::message_of([&] { forward(type, name, ""); }), "") << name;
+    EXPECT_NE(test::message_of([&] {
+                forward(type, name, R"(, "pad_token_id": null)");
+              }).find("pad_token_id: expected a number"),
+              std::string::npos)
+        << name;
+  }
+}
+
 // scale_embedding is for words: the encoder takes given embeddings as they are, the decoder scales them too.
 TEST(ConfigFields, MarianScalesGivenEmbeddingsInTheDecoderAlone) {
   const auto model = Model::from_config(R"({"model_type": "marian", "architectures": ["MarianModel"], "vocab_size": 13,

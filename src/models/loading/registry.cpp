@@ -76,8 +76,9 @@ std::optional<int64_t> padding_id(const Config& config, int64_t otherwise) {
 
 Config with_defaults(Config config, std::string_view defaults) {
   const Json fields = parse_json(defaults, "the family's defaults");
+  const bool no_padding = json_of(config).contains("pad_token_id");  // null: there is none
   for (const auto& [key, value] : fields.items())
-    if (!config.has(key)) set_field(config, key, value);
+    if (!config.has(key) && !(key == "pad_token_id" && no_padding)) set_field(config, key, value);
   return config;
 }
 

@@ -16,7 +16,6 @@ RopeDecoderConfig gemma_config(const Config& given, std::string_view defaults) {
   const Config config = with_defaults(given, defaults);
   refuse_unless(config, "use_bidirectional_attention", "false");
   RopeDecoderConfig c(config);
-  if (json_of(given).contains("pad_token_id") && !given.has("pad_token_id")) c.pad_token_id.reset();
   c.norm = RopeDecoderConfig::Norm::kRmsFromOne;
   c.embedding_scale = std::sqrt(static_cast<double>(c.hidden_size));
   c.query_key_value_bias = c.output_bias = config.get_bool("attention_bias", false);
