@@ -48,6 +48,20 @@ TEST(ConfigFields, ModernBertNeedsNoMask) {
   for (size_t i = 0; i < with.size(); ++i) EXPECT_NEAR(with[i], without[i], 1e-5) << i;
 }
 
+// YaRN's truncate within the parameters of one kind of layer is not read by Transformers; beside them it is.
+TEST(ConfigFields, YarnTruncateStandsBesideTheKindsOfLayers) {
+  const auto logits = [](const std::string& within, const std::string& beside) {
+    return logits_of(changed_config("gemma3_text", "Gemma3ForCausalLM",
+                                    R"(, "head_dim": 16, "layer_types": ["full_attention",
+        "full_attention"], "rope_parameters": {"full_attention": {"rope_type": "yarn", "rope_theta": 500, "factor": 40,
+        "beta_fast": 8, "original_max_position_embeddings": 64)" +
+                                        within + "}" + beside + "}"));
+  };
+  const std::string field = R"(, "truncate": false)";
+  EXPECT_EQ(logits(field, ""), logits("", ""));
+  EXPECT_NE(logits("", field), logits("", ""));
+}
+
 // sparse_prediction gives logits of other shapes, of this head alone.
 TEST(ConfigFields, SparsePredictionIsRefusedWhereItMatters) {
   const std::string sparse = R"(, "sparse_prediction": true)";

@@ -110,7 +110,10 @@ RotaryOptions rotary_options(const Config& config, const RotaryDefaults& default
     result.beta_slow = parameters.get_float("beta_slow", 1);
     result.mscale = parameters.get_float("mscale", 0);
     result.mscale_all_dim = parameters.get_float("mscale_all_dim", 0);
-    result.truncate = parameters.get_bool("truncate", true);
+    // Of sets for kinds of layers Transformers reads this one field beside the sets, not in them.
+    const auto outer = object_in(config, "rope_parameters");
+    const bool nested = !defaults.layer_type.empty() && outer && outer->has(defaults.layer_type);
+    result.truncate = (nested ? *outer : parameters).get_bool("truncate", true);
   } else if (result.kind == Kind::kLlama3) {
     result.low_freq_factor = parameters.get_float("low_freq_factor");
     result.high_freq_factor = parameters.get_float("high_freq_factor");
