@@ -9,8 +9,9 @@
 namespace transom {
 namespace {
 
-Settings parse_settings(const std::string& text) {
+Settings parse_settings(std::string text) {
   Settings settings;
+  std::erase(text, ' ');
   std::string_view rest = text;
   while (!rest.empty()) {
     const size_t end = std::min(rest.find(','), rest.size());
@@ -40,15 +41,25 @@ bool take_flag(Settings& settings, const std::string& name) {
   if (found == settings.end()) return false;
   const std::string text = found->second;
   settings.erase(found);
-  if (text == "true" || text == "True" || text == "1") return true;
-  if (text == "false" || text == "False" || text == "0") return false;
+  if (text == "true" || text == "True" || text == "yes" || text == "1") return true;
+  if (text == "false" || text == "False" || text == "no" || text == "0") return false;
   fail(ErrorKind::kUsage, "optim_args: {} expects true or false, found {}", name, quoted(text));
 }
 
+// Trainer gives these three none of the settings: theirs are arguments of their own (adam_epsilon and the like).
 std::unique_ptr<Optimizer> make_adamw_family(OptimizerOptions options, Settings& settings) {
-  options.epsilon = take_number(settings, "eps", options.epsilon);
+  settings.clear();
   return make_adamw(options);
 }
+std::unique_ptr<Optimizer> make_adafactor_family(OptimizerOptions options, Settings& settings) {
+  settings.clear();
+  return make_adafactor(options);
+}
+std::unique_ptr<Optimizer> make_lion_family(OptimizerOptions options, Settings& settings) {
+  settings.clear();
+  return make_lion(options);
+}
+
 std::unique_ptr<Optimizer> make_sgd_family(OptimizerOptions options, Settings& settings) {
   const SgdOptions own{.momentum = take_number(settings, "momentum", 0),
                        .dampening = take_number(settings, "dampening", 0),
@@ -62,10 +73,6 @@ std::unique_ptr<Optimizer> make_adagrad_family(OptimizerOptions options, Setting
   const double epsilon = take_number(settings, "eps", 1e-10);
   return make_adagrad(options, epsilon, take_number(settings, "lr_decay", 0));
 }
-std::unique_ptr<Optimizer> make_adafactor_family(OptimizerOptions options, Settings&) {
-  return make_adafactor(options);
-}
-
 std::unique_ptr<Optimizer> make_rmsprop_family(OptimizerOptions options, Settings& settings) {
   const RmsPropOptions standard;
   return make_rmsprop(options, {.alpha = take_number(settings, "alpha", standard.alpha),
@@ -73,7 +80,6 @@ std::unique_ptr<Optimizer> make_rmsprop_family(OptimizerOptions options, Setting
                                 .momentum = take_number(settings, "momentum", 0),
                                 .centered = take_flag(settings, "centered")});
 }
-std::unique_ptr<Optimizer> make_lion_family(OptimizerOptions options, Settings&) { return make_lion(options); }
 
 struct Family {
   std::string_view name;

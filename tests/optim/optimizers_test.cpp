@@ -50,6 +50,18 @@ TEST(Optimizers, LionFollowsTheSign) {
               {0.9670331F, -1.964036F, 0.4885115F});
 }
 
+TEST(Optimizers, SettingsMayHaveSpaces) {
+  EXPECT_EQ(after_three_steps({.name = "sgd", .settings = "momentum=0.9, nesterov = yes"}, 0.1),
+            after_three_steps({.name = "sgd", .settings = "momentum=0.9,nesterov=true"}, 0.1));
+}
+
+// Their settings are arguments of Trainer, which gives them nothing else.
+TEST(Optimizers, AdamWAdafactorAndLionTakeNoSettings) {
+  for (const char* name : {"adamw_torch", "adafactor", "lion_32bit"})
+    EXPECT_EQ(after_three_steps({.name = name, .settings = "eps=0.5"}, 0.1), after_three_steps({.name = name}, 0.1))
+        << name;
+}
+
 TEST(Optimizers, UnknownSettingsAreRefused) {
   EXPECT_THROW(make_optimizer({.name = "rmsprop", .settings = "beta=1"}), Error);
   EXPECT_THROW(make_optimizer({.name = "adam_of_mine"}), Error);

@@ -285,6 +285,11 @@ void resolve(TrainArguments& arguments, const ForeignConfigs& foreign) {
   resolve_gaudi(arguments);
   resolve_ipu(arguments, accumulation_is_given);
   arguments.training.resolve();
+  const TrainingArguments& training = arguments.training;
+  if (!training.optim_args.value_or("").empty() && training.optim != "sgd" && training.optim != "adagrad" &&
+      training.optim != "rmsprop")
+    arguments.notes.push_back(fmt::format(
+        "optim_args has no effect with {}, as in Trainer: use adam_beta1, adam_beta2, adam_epsilon", training.optim));
   ScriptArguments& script = arguments.script;
   if (script.dataset_name && !path_exists(*script.dataset_name))
     fail(ErrorKind::kUsage,

@@ -110,6 +110,10 @@ TEST(TrainingArguments, WhatMeansNothingHereIsSaid) {
   const TrainArguments arguments = parse_train_arguments({"--dataloader_num_workers", "4", "--push_to_hub", "false"});
   ASSERT_EQ(arguments.notes.size(), 1U);
   EXPECT_TRUE(arguments.notes[0].starts_with("dataloader_num_workers has no effect"));
+  const TrainArguments optimizer = parse_train_arguments({"--optim", "adamw_torch", "--optim_args", "eps=1e-3"});
+  ASSERT_EQ(optimizer.notes.size(), 1U);
+  EXPECT_TRUE(optimizer.notes[0].starts_with("optim_args has no effect"));
+  EXPECT_TRUE(parse_train_arguments({"--optim", "sgd", "--optim_args", "momentum=0.9"}).notes.empty());
 }
 
 TEST(TrainingArguments, DerivedValues) {
