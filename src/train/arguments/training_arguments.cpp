@@ -282,7 +282,6 @@ void TrainingArguments::resolve() {
   if (eval_strategy == "steps" && *eval_steps == 0)
     refuse("eval_strategy steps: expected eval_steps or logging_steps above 0");
   if (logging_strategy == "steps" && logging_steps == 0) refuse("logging_steps: expected a number above 0, found 0");
-  if (save_strategy == "steps" && save_steps == 0) refuse("save_steps: expected a number above 0, found 0");
 
   const bool needs_metric =
       load_best_model_at_end || save_strategy == "best" || lr_scheduler_type == "reduce_lr_on_plateau";
@@ -306,8 +305,9 @@ void TrainingArguments::resolve() {
     // Ratios are compared as whole millionths: their remainder in floating point is rarely 0.
     const bool ratios = save_steps < 1 && eval_steps.value_or(1) < 1;
     const double scale = ratios ? 1e6 : 1;
-    if (eval_strategy == "steps" && ((save_steps < 1) != (*eval_steps < 1) ||
-                                     std::fmod(std::round(save_steps * scale), std::round(*eval_steps * scale)) != 0))
+    if (eval_strategy == "steps" && std::fmod(save_steps, *eval_steps) != 0 &&
+        ((save_steps < 1) != (*eval_steps < 1) ||
+         std::fmod(std::round(save_steps * scale), std::round(*eval_steps * scale)) != 0))
       refuse("load_best_model_at_end: expected save_steps to be a multiple of eval_steps, found {} and {}", save_steps,
              *eval_steps);
   }

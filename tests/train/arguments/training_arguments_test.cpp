@@ -104,6 +104,11 @@ TEST(TrainingArguments, ContradictionsAreRefused) {
   EXPECT_EQ(refused_argument(
                 {"--load_best_model_at_end", "--eval_strategy", "steps", "--eval_steps", "0.1", "--save_steps", "0.3"}),
             "accepted");
+  EXPECT_EQ(refused_argument(
+                {"--load_best_model_at_end", "--eval_strategy", "steps", "--eval_steps", "0.5", "--save_steps", "1"}),
+            "accepted");
+  // The last update alone is saved.
+  EXPECT_EQ(refused_argument({"--save_steps", "0"}), "accepted");
 }
 
 TEST(TrainingArguments, WhatMeansNothingHereIsSaid) {
