@@ -197,6 +197,11 @@ std::vector<TokenIds> WhisperWriter::write(const std::vector<Tensor>& features, 
     sounds.push_back({beginning(window_of(one, 0, window_), request)});
   }
   std::vector<TokenIds> texts(features.size());
+  if (request.keeps_language)
+    for (size_t i = 0; i < sounds.size(); ++i)
+      for (const auto& [name, id] : languages_)
+        if (std::find(sounds[i].start.begin(), sounds[i].start.end(), id) != sounds[i].start.end())
+          texts[i].push_back(id);
   for (;;) {
     // The next windows of the sounds that begin as the first that is not read to its end.
     std::vector<size_t> batch;

@@ -17,6 +17,7 @@ struct WhisperRequest {
   GenerationConfig config;
   std::string language, task;  // empty: found by the model; as the configuration says
   bool timestamps = false;
+  bool keeps_language = false;  // the token of the language stands before those of the text
 };
 
 class WhisperWriter {

@@ -62,6 +62,7 @@ class WhisperRecognition : public Pipeline {
     const bool with_times = (asked && *stamps == true) || writer_.wants_timestamps();
     const bool with_language = bool_parameter(parameters, "return_language", false);
     request.timestamps = with_times;
+    request.keeps_language = with_language;
 
     std::vector<std::vector<WhisperPiece>> pieces(sounds.size());
     const int64_t batch_size = batch_size_of(parameters);
