@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/files/files.h"
 #include "base/json/json.h"
 #include "io/safetensors.h"
 #include "support/message.h"
@@ -114,6 +115,24 @@ TEST_F(Lora, BiasesAreSavedUnderTheNamesOfPeft) {
   shake(*model);
   model->adaptation()->save(folder_ / "adapters");
   EXPECT_EQ(logits(*Model::from_pretrained((folder_ / "adapters").string(), {.keep_adapters = true})), logits(*model));
+}
+
+// PEFT takes names in modules_to_save that the model has no module for; a new run is told of them.
+TEST_F(Lora, ReadsAdaptersThatNameModulesToSaveInVain) {
+  const auto model = base(kGpt2, "text-generation");
+  LowRankAdaptation::add(*model, LoraConfig::with(fields("")), 1);
+  shake(*model);
+  const std::vector<float> expected = logits(*model);
+  model->save_pretrained((folder_ / "adapters").string());
+  Json config = parse_json(read_file(folder_ / "adapters/adapter_config.json"), "adapter_config.json");
+  config["modules_to_save"] = {"nowhere"};
+  write_file(folder_ / "adapters/adapter_config.json", dump_json(config));
+  EXPECT_EQ(logits(*Model::from_pretrained((folder_ / "adapters").string(), {.keep_adapters = true})), expected);
+  const auto other = base(kGpt2, "text-generation");
+  EXPECT_NE(test::message_of([&] {
+              LowRankAdaptation::add(*other, LoraConfig::with(fields(R"(, "modules_to_save": ["nowhere"])")), 1);
+            }).find("the model has no module nowhere"),
+            std::string::npos);
 }
 
 TEST_F(Lora, RefusesWhatItCannotDoByName) {

@@ -138,7 +138,7 @@ std::string without_prefix(const std::string& key) {
 
 bool holds_adapters(const fs::path& directory) { return path_exists(directory / kAdapterConfig); }
 
-void LowRankAdaptation::attach(Model& model, uint64_t seed) {
+bool LowRankAdaptation::attach(Model& model, uint64_t seed) {
   if (model.adaptation_) fail("the model has adapters already; merge them before new ones are added");
   Mt19937 generator(seed);
   Parameters trained, frozen;
@@ -200,19 +200,20 @@ void LowRankAdaptation::attach(Model& model, uint64_t seed) {
       save(std::string(kAdapterPrefix) + module + (with_adapter ? ".base_layer.bias" : ".bias"), parameter);
     else frozen.push_back(parameter);
   }
-  if (!config_.modules_to_save().empty() && !saves_any)
-    fail("{}: modules_to_save: the model has no module {}", config_.where(),
-         fmt::join(config_.modules_to_save(), ", "));
   for (const auto& parameter : frozen)
     if (!parameter->packed) parameter->value = parameter->value.detach();
   model.parameters_ = std::move(trained);
   model.frozen_ = std::move(frozen);
+  return saves_any;
 }
 
 void LowRankAdaptation::add(Model& model, LoraConfig config, uint64_t seed) {
   complete(config, model);
   std::shared_ptr<LowRankAdaptation> adaptation(new LowRankAdaptation(std::move(config)));
-  adaptation->attach(model, seed);
+  const LoraConfig& all = adaptation->config_;
+  // Of adapters that are read, a name without a module is as harmless as PEFT takes it.
+  if (!adaptation->attach(model, seed) && !all.modules_to_save().empty())
+    fail("{}: modules_to_save: the model has no module {}", all.where(), fmt::join(all.modules_to_save(), ", "));
   model.adaptation_ = std::move(adaptation);
 }
 

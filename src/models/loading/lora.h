@@ -42,7 +42,8 @@ class LowRankAdaptation {
     std::shared_ptr<Parameter> parameter;
   };
   explicit LowRankAdaptation(LoraConfig config) : config_(std::move(config)) {}
-  void attach(Model& model, uint64_t seed);
+  // Whether any parameter is trained whole.
+  bool attach(Model& model, uint64_t seed);
   static void merge(Model& model);
 
   LoraConfig config_;
