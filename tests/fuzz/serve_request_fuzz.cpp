@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/json/json.h"
+#include "base/text/percent.h"
 #include "generation/constraint/grammar/gbnf.h"
 #include "generation/constraint/grammar/regex.h"
 #include "generation/constraint/schema/json_schema.h"

@@ -485,9 +485,12 @@ TEST(HttpMessage, NamesTheTraceOfARequest) {
 }
 
 TEST(HttpMessage, DecodesPathsAndHeaders) {
-  EXPECT_EQ(serve::percent_decoded("/a%2Fb%20c"), "/a/b c");
-  EXPECT_FALSE(serve::percent_decoded("/%4"));
-  EXPECT_FALSE(serve::percent_decoded("/%00"));
+  const auto path_of = [](const std::string& target) -> std::string {
+    serve::HttpRequest request{.target = target};
+    return serve::read_target(request) ? request.path : "refused";
+  };
+  EXPECT_EQ(path_of("/a%2Fb%20c?d=%4"), "/a/b c");
+  for (const char* target : {"/%4", "/%00"}) EXPECT_EQ(path_of(target), "refused");
   EXPECT_EQ(serve::header_parameter("multipart/form-data; boundary=\"a;b\"; x=1", "boundary"), "a;b");
   EXPECT_EQ(serve::header_parameter("a; Boundary=xyz", "boundary"), "xyz");
   EXPECT_EQ(serve::header_parameter("a; b", "boundary"), "");

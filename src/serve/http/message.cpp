@@ -7,6 +7,8 @@
 #include <atomic>
 #include <random>
 
+#include "base/text/percent.h"
+
 namespace transom::serve {
 
 const std::string* HttpRequest::header(std::string_view name) const {
@@ -56,34 +58,6 @@ std::string_view reason_phrase(int status) {
   }
 }
 
-namespace {
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-}  // namespace
-
-std::optional<std::string> percent_decoded(std::string_view text) {
-  std::string result;
-  result.reserve(text.size());
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      result += text[i];
-      continue;
-    }
-    if (i + 2 >= text.size()) return std::nullopt;
-    const int high = hex_digit(text[i + 1]), low = hex_digit(text[i + 2]);
-    if (high < 0 || low < 0 || (high == 0 && low == 0)) return std::nullopt;
-    result += static_cast<char>(high * 16 + low);
-    i += 2;
-  }
-  return result;
-}
-
 bool read_target(HttpRequest& request) {
   std::string_view target = request.target;
   if (target.starts_with("http://") || target.starts_with("https://")) {
@@ -93,8 +67,9 @@ bool read_target(HttpRequest& request) {
   const size_t question = target.find('?');
   if (question != target.npos) request.query = std::string(target.substr(question + 1));
   std::optional<std::string> path = percent_decoded(target.substr(0, question));
-  if (path) request.path = *std::move(path);
-  return path.has_value();
+  if (!path || path->find('\0') != path->npos) return false;
+  request.path = *std::move(path);
+  return true;
 }
 
 std::string request_id(const std::string* given) {

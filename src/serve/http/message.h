@@ -88,8 +88,6 @@ std::optional<HeadRefusal> refused_head(const HttpRequest& request, int64_t most
 std::string request_id(const std::string* given);
 // The trace that the header `traceparent` names (https://www.w3.org/TR/trace-context/): 32 digits; empty without one.
 std::string trace_id(const std::string* traceparent);
-// %41 as A. Nothing if an escape is broken or stands for a zero byte.
-std::optional<std::string> percent_decoded(std::string_view text);
 // The value of a field of a media type or of another header: parameter_of("a; boundary=x", "boundary") is "x".
 std::string header_parameter(std::string_view header, std::string_view name);
 std::string lower_case(std::string_view text);

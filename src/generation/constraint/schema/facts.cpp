@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/json/json.h"
+#include "base/text/percent.h"
 #include "generation/constraint/grammar/patterns.h"
 
 namespace transom::constraint {
@@ -66,18 +67,8 @@ std::string_view pattern_of_format(std::string_view name) {
 namespace {
 
 // The pointer of a reference "#/...", which as a part of an address has its spaces and quotes as %20 and %22.
-Json::json_pointer pointer_of(const std::string& reference) {
-  const auto digit = [](char c) {
-    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
-  };
-  std::string text;
-  for (size_t i = 1; i < reference.size(); ++i) {
-    const bool escaped =
-        reference[i] == '%' && i + 2 < reference.size() && digit(reference[i + 1]) >= 0 && digit(reference[i + 2]) >= 0;
-    text += escaped ? static_cast<char>(digit(reference[i + 1]) * 16 + digit(reference[i + 2])) : reference[i];
-    if (escaped) i += 2;
-  }
-  return Json::json_pointer(text);
+Json::json_pointer pointer_of(std::string_view reference) {
+  return Json::json_pointer(*percent_decoded(reference.substr(1), BrokenEscapes::kKept));
 }
 
 }  // namespace
