@@ -15,8 +15,10 @@
 namespace transom {
 namespace {
 
+using test::kWordBert;
 using test::Outcome;
 using test::Program;
+using test::save_word_model;
 
 class BadInput : public testing::Test {
  protected:
@@ -233,9 +235,24 @@ TEST_F(BadInput, LimitsOfTheServer) {
   };
   expect_refused("--log", "x", "auto, json, none");
   expect_refused("--scheduling_policy", "x", "fcfs, priority");
+  expect_refused("--kv_cache_dtype", "x", "auto, float32, float16, bfloat16");
   expect_refused("--max_model_length", "-1", "at least 0");
   for (const char* flag : {"--max_connections", "--max_sequences", "--max_batched_tokens", "--max_client_batch_size"})
     expect_refused(flag, "0", "at least 1");
+}
+
+TEST_F(BadInput, AdaptersAndAssistantsWhereNoModelWrites) {
+  const std::vector<std::string> serve{"serve", "small=" + path("model"), "--port", "0"};
+  const auto with = [&](const std::string& flag, const std::string& value) {
+    std::vector<std::string> words = serve;
+    words.insert(words.end(), {flag, value});
+    return words;
+  };
+  const std::string found =
+      "expected a model that writes text among those that are served, found small "
+      "(text-classification)";
+  expect_line(with("--lora", "tiny=/none"), 2, {"--lora tiny: " + found});
+  expect_line(with("--assistant_model", "/none"), 2, {"--assistant_model: " + found});
 }
 
 }  // namespace

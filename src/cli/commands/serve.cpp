@@ -197,6 +197,7 @@ int run_serve(ServeArguments& o) {
   if (o.speculative) read_speculative_config(*o.speculative, o.serve);
   check_limits(o.serve);
   expect_one_of("--log", o.log, {"auto", "json", "none"});
+  expect_one_of("--kv_cache_dtype", o.serve.kv_cache_dtype, {"auto", "float32", "float16", "bfloat16"});
   expect_one_of("--scheduling_policy", o.scheduling_policy, {"fcfs", "priority"});
   o.serve.by_priority = o.scheduling_policy == "priority";
   if (!(o.request_timeout > 0)) fail(ErrorKind::kUsage, "--request_timeout: expected seconds above 0");

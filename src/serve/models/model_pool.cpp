@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/memory/resident_memory.h"
 #include "base/terminal/log.h"
+#include "hub/resolve.h"
 #include "serve/api/api_error.h"
 #include "serve/models/served_model.h"
 
@@ -14,6 +15,21 @@ namespace {
 
 // A model that could not be loaded is not tried again sooner: others may leave memory for it each time.
 constexpr std::chrono::seconds kTimeBetweenTrials{10};
+
+// What is for models that write is dropped by all others.
+void expect_writer(const ServeOptions& options) {
+  const bool adapts = !options.adapters.empty();
+  if (!adapts && options.assistant_model.empty()) return;
+  std::vector<std::string> tasks;
+  for (const ModelSource& source : options.models) {
+    const std::string task =
+        options.task.empty() ? task_of_model(resolve_model(source.path, options.hub).string()) : options.task;
+    if (task == "text-generation") return;
+    tasks.push_back(fmt::format("{} ({})", source.name, task));
+  }
+  fail(ErrorKind::kUsage, "{}: expected a model that writes text among those that are served, found {}",
+       adapts ? "--lora " + options.adapters[0].first : "--assistant_model", fmt::join(tasks, ", "));
+}
 
 }  // namespace
 
@@ -31,6 +47,7 @@ ModelPool::ModelPool(const ServeOptions& options) : options_(options) {}
 ModelPool::~ModelPool() { clear(); }
 
 void ModelPool::load(const std::function<void(size_t, const std::string&)>& loading) {
+  expect_writer(options_);
   std::unique_lock lock(mutex_);
   for (const ModelSource& source : options_.models) {
     auto entry = std::make_unique<Entry>();
