@@ -11,6 +11,7 @@
 #include "support/program.h"
 #include "support/small_model.h"
 #include "support/temporary_folder.h"
+#include "support/word_models.h"
 
 namespace transom {
 namespace {
@@ -253,6 +254,14 @@ TEST_F(BadInput, AdaptersAndAssistantsWhereNoModelWrites) {
       "(text-classification)";
   expect_line(with("--lora", "tiny=/none"), 2, {"--lora tiny: " + found});
   expect_line(with("--assistant_model", "/none"), 2, {"--assistant_model: " + found});
+}
+
+TEST_F(BadInput, AnswersOfHeadsThatTheCheckpointLacks) {
+  save_word_model(folder_, kWordBert, "BertModel");
+  const std::string part = "expected the trained weights of BertLMHeadModel, found none of";
+  expect_line({"serve", folder_.string(), "--port", "0", "--task", "text-generation"}, 1, {part, "cls.predictions"});
+  expect_line({"run", "text-generation", "--model", folder_.string(), "w1"}, 1, {part, "text-generation"});
+  expect_line({"run", "text-classification", "--model", folder_.string(), "w1"}, 1, {"classifier.weight"});
 }
 
 }  // namespace

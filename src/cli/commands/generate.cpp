@@ -13,6 +13,7 @@
 #include "generation/assisted_generation.h"
 #include "generation/generation_fields.h"
 #include "generation/prompts.h"
+#include "models/loading/missing_weights.h"
 #include "pipelines/generation/assistant_model.h"
 #include "transom/distributed.h"
 
@@ -249,7 +250,7 @@ int run_generate(const GenerateArguments& options) {
   const std::string directory = resolve_model(options.model, options.source.hub());
   const GenerationConfig config = generation_config_of(options, directory);
   expect_equal_work(options);
-  const auto model = Model::from_pretrained(directory, load);
+  const auto model = load_trained(directory, load);
   {
     const SpreadModel spread(options.sharding, *model);
     if (options.inputs) generate_lines(options, *model, config, directory);

@@ -17,6 +17,7 @@
 #include "distributed/process_group.h"
 #include "generation/engine/shared_commands.h"
 #include "hub/resolve.h"
+#include "models/loading/missing_weights.h"
 #include "serve/models/served_model.h"
 #include "serve/server/server.h"
 #include "transom/distributed.h"
@@ -170,7 +171,7 @@ int follow(const ServeArguments& o) {
   LoadOptions load = o.serve.load;
   load.task = "text-generation";
   {
-    const auto model = Model::from_pretrained(resolve_model(o.serve.models[0].path, o.serve.hub).string(), load);
+    const auto model = load_trained(resolve_model(o.serve.models[0].path, o.serve.hub).string(), load);
     const auto evaluator = o.sharding.spread(*model);
     follow_engine(*model, *evaluator);
   }

@@ -12,6 +12,7 @@
 #include "base/numbers/mt19937.h"
 #include "hub/adapters.h"
 #include "io/safetensors.h"
+#include "models/loading/missing_weights.h"
 #include "nn/lora.h"
 #include "nn/weight.h"
 #include "ops/products/packed_matrix.h"
@@ -289,10 +290,15 @@ std::unique_ptr<Model> LowRankAdaptation::load(const fs::path& directory, LoadOp
   // Adapters are merged into plain weights; they are kept beside codes, too.
   if (keep && options.quantization == "decompressed") options.quantization = "none";
   if (!keep && options.quantization == "none") options.quantization = "decompressed";
-  std::unique_ptr<Model> model = Model::from_pretrained(base_of_adapters(directory).string(), options, report);
+  LoadReport of_base;
+  std::unique_ptr<Model> model = Model::from_pretrained(base_of_adapters(directory).string(), options, &of_base);
   std::shared_ptr<LowRankAdaptation> adaptation(new LowRankAdaptation(std::move(config)));
   adaptation->attach(*model, options.seed);
   adaptation->load_values(directory);
+  // What the base model lacks and the adapters bring, a head for instance, is not missing.
+  std::erase_if(of_base.missing, [&](const std::string& name) { return tensors.find(name) != nullptr; });
+  if (report) *report = std::move(of_base);
+  else warn_of_missing(of_base, base_of_adapters(directory).string());
   if (keep) model->adaptation_ = std::move(adaptation);
   else merge(*model);
   return model;

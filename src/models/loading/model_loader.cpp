@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/json/json.h"
 #include "base/numbers/mt19937.h"
-#include "base/terminal/log.h"
 #include "io/checkpoint.h"
 #include "io/converted_view.h"
 #include "io/model_config.h"
@@ -19,6 +18,7 @@
 #include "models/loading/input_names.h"
 #include "models/loading/load_changed.h"
 #include "models/loading/lora.h"
+#include "models/loading/missing_weights.h"
 #include "models/loading/other_formats.h"
 #include "models/loading/packed_weights.h"
 #include "models/precision.h"
@@ -102,24 +102,6 @@ bool is_buffer(std::string_view name) {
 
 constexpr size_t kMaximumTensors = 200'000;
 constexpr int64_t kMaximumBytes = int64_t{1} << 42;  // of one tensor
-
-// One line about tensors that the checkpoint lacks, with a name in it that is near, perhaps misspelt.
-void warn_of_missing(const LoadReport& report, const std::string& where) {
-  if (report.missing.empty()) return;
-  constexpr size_t kShown = 4;
-  const std::vector<std::string> shown(report.missing.begin(),
-                                       report.missing.begin() + std::min(kShown, report.missing.size()));
-  const std::string* near = nullptr;
-  for (const std::string& name : shown)
-    if (!near && report.unexpected.size() < 1000) near = nearest(name, report.unexpected);
-  log(LogLevel::kWarning,
-      fmt::format("{}: {} newly initialised: {}{}{}", where,
-                  report.missing.size() == 1
-                      ? "1 weight is missing from the checkpoint and was"
-                      : fmt::format("{} weights are missing from the checkpoint and were", report.missing.size()),
-                  fmt::join(shown, ", "), report.missing.size() > kShown ? " ..." : "",
-                  near ? fmt::format("; the checkpoint holds '{}', which is not used", *near) : ""));
-}
 
 class Source : public ParameterSource {
  public:

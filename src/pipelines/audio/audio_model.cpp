@@ -9,11 +9,12 @@
 #include "base/threads/prefetcher.h"
 #include "base/threads/threads.h"
 #include "hub/resolve.h"
+#include "models/loading/missing_weights.h"
 
 namespace transom {
 
 AudioModel AudioModel::load(const std::string& directory, const LoadOptions& options) {
-  return {Model::from_pretrained(directory, options), FeatureExtractor::read(directory_of_model(directory))};
+  return {load_trained(directory, options), FeatureExtractor::read(directory_of_model(directory))};
 }
 
 Sound sound_of(const Json& input, int64_t sampling_rate) {

@@ -2,6 +2,7 @@
 #include "pipelines/generation/assistant_model.h"
 
 #include "base/error.h"
+#include "models/loading/missing_weights.h"
 
 namespace transom {
 
@@ -19,7 +20,7 @@ std::unique_ptr<Model> load_assistant(const std::string& directory, const LoadOp
           "assistant_model: {}: its token {} is not that of the model that verifies; take a smaller model of the same "
           "family",
           directory, token);
-  return Model::from_pretrained(directory, options);
+  return load_trained(directory, options);
 }
 
 }  // namespace transom

@@ -6,6 +6,7 @@
 
 #include "hub/resolve.h"
 #include "images/image_processor.h"
+#include "models/loading/missing_weights.h"
 #include "pipelines/pipeline.h"
 
 namespace transom {
@@ -15,7 +16,7 @@ struct ImageModel {
   ImageProcessor processor;
 
   static ImageModel load(const std::string& directory, const LoadOptions& options) {
-    return {Model::from_pretrained(directory, options), ImageProcessor::from_pretrained(directory_of_model(directory))};
+    return {load_trained(directory, options), ImageProcessor::from_pretrained(directory_of_model(directory))};
   }
   // Of a file: a path, or an object with "image".
   ImageProcessor::Pixels pixels(const Json& input) const;

@@ -9,13 +9,14 @@
 #include "base/threads/prefetcher.h"
 #include "io/config.h"
 #include "models/loading/maximum_tokens.h"
+#include "models/loading/missing_weights.h"
 #include "pipelines/pipeline.h"
 
 namespace transom {
 
 TextModel TextModel::load(const std::string& directory, const LoadOptions& options) {
   std::future<Tokenizer> tokenizer = std::async([&] { return Tokenizer::from_pretrained(directory); });
-  std::unique_ptr<Model> model = Model::from_pretrained(directory, options);
+  std::unique_ptr<Model> model = load_trained(directory, options);
   return {std::move(model), tokenizer.get()};
 }
 
