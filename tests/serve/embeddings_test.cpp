@@ -94,7 +94,7 @@ TEST_F(Embeddings, LongTextsAreCutWhereThatIsAsked) {
   std::string text = "word";
   for (int i = 0; i < 300; ++i) text += " word";
   EXPECT_EQ(client.post("/v1/embeddings", dump_json({{"input", text}, {"truncate_prompt_tokens", -1}})).status, 200);
-  EXPECT_EQ(client.post("/embed", dump_json({{"inputs", text}})).status, 400);
+  EXPECT_EQ(client.post("/embed", dump_json({{"inputs", text}})).status, 413);
   EXPECT_EQ(client.post("/embed", dump_json({{"inputs", text}, {"truncate", true}})).status, 200);
 }
 
@@ -264,7 +264,8 @@ TEST_F(Embeddings, RequestsThatAreRefusedCountAsFailures) {
 
 TEST_F(Embeddings, HuggingFacesForm) {
   Client client(server_->port());
-  const Json vectors = json_of(client.post("/models/embed", R"({"inputs":["a cat","a house"],"parameters":{}})"));
+  const Json vectors =
+      json_of(client.post("/models/embed", R"({"inputs":["a cat","a house"],"parameters":{"normalize":true}})"));
   ASSERT_EQ(vectors.size(), 2u);
   EXPECT_EQ(vectors[0].get<std::vector<float>>(), vector_of("a cat"));
   const Json scores =

@@ -70,6 +70,7 @@ TaskParameters text_classification_parameters() {
        "cut texts that are longer than the model takes",
        "",
        {"longest_first", "only_first", "only_second", "do_not_truncate"}},
+      {"truncation_side", TaskParameter::Type::kText, "the side that is cut off", "", {"right", "left"}},
       {"max_length", TaskParameter::Type::kInteger, "maximum number of tokens of a text"},
       {"padding", TaskParameter::Type::kFlagOrWord, "pad texts", "", {"longest", "max_length", "do_not_pad"}},
   };

@@ -20,9 +20,9 @@ TextModel TextModel::load(const std::string& directory, const LoadOptions& optio
   return {std::move(model), tokenizer.get()};
 }
 
-std::optional<int64_t> TextModel::max_length() const {
+std::optional<int64_t> longest_input(const Model& model, const Tokenizer& tokenizer) {
   // Positions that are turned, or counted from each other, have no last one.
-  const Config& config = model->config();
+  const Config& config = model.config();
   const std::string type = config.get_string("model_type", "");
   const bool endless =
       type == "modernbert" || (type == "deberta-v2" && !config.get_bool("position_biased_input", true));
@@ -146,6 +146,10 @@ EncodeOptions encode_options(const Json& parameters, const TextModel& model) {
   else if (!truncation.is_null() && !truncation.is_boolean() && cut != "longest_first" && cut != "do_not_truncate")
     fail("truncation: expected true, false, longest_first, only_first, only_second or do_not_truncate, found {}",
          quoted(dump_json(truncation)));
+  if (const std::string side = string_parameter(parameters, "truncation_side", ""); !side.empty()) {
+    if (side != "left" && side != "right") fail("truncation_side: expected left or right, found {}", quoted(side));
+    options.truncation_side = side == "left" ? Side::kLeft : Side::kRight;
+  }
   if (const int64_t length = int_parameter(parameters, "max_length", 0); length != 0) {
     if (length < 1) fail("max_length: expected a number above 0, found {}", length);
     if (truncation != false && cut != "do_not_truncate" && !truncation.is_null())

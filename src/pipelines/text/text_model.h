@@ -15,6 +15,9 @@
 
 namespace transom {
 
+// The most tokens of an input; empty where neither the model nor its tokenizer limits it.
+std::optional<int64_t> longest_input(const Model& model, const Tokenizer& tokenizer);
+
 struct TextModel {
   std::unique_ptr<Model> model;
   Tokenizer tokenizer;
@@ -37,15 +40,15 @@ struct TextModel {
   std::vector<Encoding> encode(const std::vector<std::string>& texts) const;
   NamedTensors inputs_of(const std::vector<const Encoding*>& batch) const;
   Tensor mask_of(const std::vector<const Encoding*>& batch) const;
-  std::optional<int64_t> max_length() const;  // in tokens; empty where nothing limits it
-  LengthBuckets buckets() const;              // of devices that ask for few shapes: batches have more than their own
+  std::optional<int64_t> max_length() const { return longest_input(*model, tokenizer); }
+  LengthBuckets buckets() const;  // of devices that ask for few shapes: batches have more than their own
 };
 
 // An encoding, and behind it those of what truncation cut off.
 std::vector<Encoding> windows_of(Encoding&& first);
 
-// `truncation`, `max_length` and `padding` as a tokenizer of Transformers takes them. Without them a text is cut to
-// what the model takes.
+// `truncation`, `truncation_side`, `max_length` and `padding` as a tokenizer of Transformers takes them. Without them a
+// text is cut to what the model takes.
 EncodeOptions encode_options(const Json& parameters, const TextModel& model);
 
 }  // namespace transom

@@ -25,6 +25,8 @@ class Call : public std::enable_shared_from_this<Call> {
   // Services::model, which stays in memory until this call is over.
   ServedModel& use_model(const std::string* name, bool (*usable)(const ModelFacts&), const char* purpose);
   const HttpRequest& request() const { return *request_; }
+  // Where the body tells which of two interfaces a path is asked by.
+  void answer_errors_as(ErrorForm form) { form_ = form; }
   Json body() const;  // as JSON, or 400
   // True once the client has left.
   const std::shared_ptr<std::atomic<bool>>& cancelled() const { return cancelled_; }

@@ -24,61 +24,7 @@ Encoding encoding_of_ids(const Json& list, const char* field, const ServedModel&
   return encoding;
 }
 
-}  // namespace
-
-bool can_embed(const ModelFacts& model) { return model.embeds; }
-
-EncodedInputs encode_inputs(const Json& input, const char* field, const ServedModel& model, int64_t most,
-                            const TooLong& too_long, bool special_tokens) {
-  EncodedInputs result;
-  result.single = input.is_string() || is_ids(input);
-  const Json list = result.single ? Json::array({input}) : input;
-  if (!list.is_array() || list.empty())
-    refuse_field(field, "{}: expected a string, a list of strings, token ids, or a list of them, found {}", field,
-                 quoted(compact(input)));
-  if (static_cast<int64_t>(list.size()) > most)
-    refuse_field(field, "{}: expected at most {} inputs, found {}", field, most, list.size());
-  EncodeOptions options{.add_special_tokens = special_tokens};
-  const auto limit = model.max_length;
-  if (too_long.what == TooLong::kTruncate) {
-    options.truncation = Truncation::kLongestFirst;
-    options.max_length = too_long.length && limit ? std::min(*too_long.length, *limit)
-                         : too_long.length        ? too_long.length
-                                                  : limit;
-    options.truncation_side = too_long.side;
-    if (!options.max_length) options.truncation = Truncation::kNone;
-  }
-  for (const Json& item : list) {
-    Encoding encoding;
-    if (item.is_string()) {
-      const auto& text = item.get_ref<const std::string&>();
-      if (text.empty()) refuse_field(field, "{}: expected texts that are not empty", field);
-      encoding = model.tokenizer->encode(text, std::nullopt, options);
-    } else if (is_ids(item)) {
-      encoding = encoding_of_ids(item, field, model);
-      if (options.max_length && encoding.ids.size() > static_cast<size_t>(*options.max_length)) {
-        const auto keep = static_cast<size_t>(*options.max_length);
-        if (too_long.side == Side::kLeft)
-          encoding.ids.erase(encoding.ids.begin(), encoding.ids.end() - static_cast<ptrdiff_t>(keep));
-        for (auto* list_of :
-             {&encoding.ids, &encoding.type_ids, &encoding.attention_mask, &encoding.special_tokens_mask})
-          list_of->resize(keep);
-      }
-    } else {
-      refuse_field(field, "{}: expected a string or token ids, found {}", field, quoted(compact(item)));
-    }
-    if (limit && static_cast<int64_t>(encoding.size()) > *limit)
-      throw ApiError(400,
-                     fmt::format("this model's maximum context length is {} tokens; an input has {}: shorten it or {}",
-                                 *limit, encoding.size(), too_long.remedy),
-                     field, "context_length_exceeded");
-    if (encoding.size() == 0) refuse_field(field, "{}: a text without tokens", field);
-    result.tokens += static_cast<int64_t>(encoding.size());
-    result.encodings.push_back(std::move(encoding));
-  }
-  return result;
-}
-
+// The texts of an input behind the prompt of this name.
 Json with_prompt(const Json& input, const char* field, const ServedModel& model, const std::string& prompt_name) {
   const auto& prompts = model.embedder->prompts;
   const auto found = prompts.find(prompt_name);
@@ -98,6 +44,96 @@ Json with_prompt(const Json& input, const char* field, const ServedModel& model,
   Json result = Json::array();
   for (const Json& text : input) result.push_back(prefixed(text));
   return result;
+}
+
+}  // namespace
+
+bool can_embed(const ModelFacts& model) { return model.embeds; }
+
+void refuse_prompt(const VectorSettings& settings) {
+  if (settings.prompt)
+    refuse_field("prompt_name", "prompt_name: expected nothing, since this model has no prompts, found {}",
+                 quoted(*settings.prompt));
+}
+
+EncodeOptions encode_options_of(const TooLong& too_long, const ServedModel& model) {
+  EncodeOptions options;
+  const auto limit = model.max_length;
+  if (too_long.what != TooLong::kTruncate || (!too_long.length && !limit)) return options;
+  options.truncation = Truncation::kLongestFirst;
+  options.max_length = std::min(too_long.length.value_or(INT64_MAX), limit.value_or(INT64_MAX));
+  options.truncation_side = too_long.side;
+  return options;
+}
+
+void expect_fits(size_t tokens, const char* field, const ServedModel& model, const TooLong& too_long) {
+  if (!model.max_length || static_cast<int64_t>(tokens) <= *model.max_length) return;
+  throw ApiError(too_long.status,
+                 fmt::format("this model's maximum context length is {} tokens; an input has {}: shorten it or {}",
+                             *model.max_length, tokens, too_long.remedy),
+                 field, "context_length_exceeded");
+}
+
+std::string first_tokens(const std::string& text, int64_t tokens, const Tokenizer& tokenizer) {
+  const Encoding encoding = tokenizer.encode(text, std::nullopt, {.add_special_tokens = false});
+  if (static_cast<int64_t>(encoding.size()) <= tokens) return text;
+  const auto kept = static_cast<size_t>(tokens);
+  if (!tokenizer.has_offsets())
+    return tokenizer.decode({encoding.ids.begin(), encoding.ids.begin() + static_cast<ptrdiff_t>(kept)});
+  int64_t characters = encoding.offsets[kept - 1].second;
+  size_t end = 0;
+  while (end < text.size() && characters > 0) {
+    ++end;
+    while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) ++end;
+    --characters;
+  }
+  return text.substr(0, end);
+}
+
+EncodedInputs encode_inputs(const Json& given, const char* field, const ServedModel& model, int64_t most,
+                            const VectorSettings& settings, bool special_tokens) {
+  const TooLong& too_long = settings.too_long;
+  const Json input = settings.prompt ? with_prompt(given, field, model, *settings.prompt) : given;
+  EncodedInputs result;
+  result.single = input.is_string() || is_ids(input);
+  const Json list = result.single ? Json::array({input}) : input;
+  if (!list.is_array() || list.empty())
+    refuse_field(field, "{}: expected a string, a list of strings, token ids, or a list of them, found {}", field,
+                 quoted(compact(input)));
+  if (static_cast<int64_t>(list.size()) > most)
+    refuse_field(field, "{}: expected at most {} inputs, found {}", field, most, list.size());
+  EncodeOptions options = encode_options_of(too_long, model);
+  options.add_special_tokens = special_tokens;
+  for (const Json& item : list) {
+    Encoding encoding;
+    if (item.is_string()) {
+      const auto& text = item.get_ref<const std::string&>();
+      if (text.empty()) refuse_field(field, "{}: expected texts that are not empty", field);
+      encoding = model.tokenizer->encode(text, std::nullopt, options);
+    } else if (is_ids(item)) {
+      encoding = encoding_of_ids(item, field, model);
+      if (options.max_length && encoding.ids.size() > static_cast<size_t>(*options.max_length)) {
+        const auto keep = static_cast<size_t>(*options.max_length);
+        if (too_long.side == Side::kLeft)
+          encoding.ids.erase(encoding.ids.begin(), encoding.ids.end() - static_cast<ptrdiff_t>(keep));
+        for (auto* list_of :
+             {&encoding.ids, &encoding.type_ids, &encoding.attention_mask, &encoding.special_tokens_mask})
+          list_of->resize(keep);
+      }
+    } else {
+      refuse_field(field, "{}: expected a string or token ids, found {}", field, quoted(compact(item)));
+    }
+    expect_fits(encoding.size(), field, model, too_long);
+    if (encoding.size() == 0) refuse_field(field, "{}: a text without tokens", field);
+    result.tokens += static_cast<int64_t>(encoding.size());
+    result.encodings.push_back(std::move(encoding));
+  }
+  return result;
+}
+
+std::optional<bool> normalizes(const VectorSettings& settings, const ServedModel& model) {
+  if (settings.normalize || model.embedder->says_pooling) return settings.normalize;
+  return true;
 }
 
 void cut_vector(std::vector<float>& vector, int64_t dimensions) {

@@ -6,16 +6,10 @@
 #include <vector>
 
 #include "serve/api/request_json.h"
+#include "serve/encoders/vector_settings.h"
 #include "serve/models/served_model.h"
 
 namespace transom::serve {
-
-struct TooLong {
-  enum What { kRefuse, kTruncate } what = kRefuse;
-  std::optional<int64_t> length;  // cut to so many tokens; empty: what the model takes
-  Side side = Side::kRight;
-  const char* remedy = "set truncate_prompt_tokens to -1";  // what the interface offers against a refusal
-};
 
 struct EncodedInputs {
   std::vector<Encoding> encodings;
@@ -23,14 +17,24 @@ struct EncodedInputs {
   int64_t tokens = 0;
 };
 
-// str | [str] | [int] | [[int]]. Refuses other forms, empty texts and lists, more inputs than `most`, and what is too
-// long, by the name of the field.
+// str | [str] | [int] | [[int]], texts behind the prompt of the settings, which the model's
+// config_sentence_transformers.json holds. Refuses other forms, empty texts and lists, more inputs than `most`, and
+// what is too long, by the name of the field.
 EncodedInputs encode_inputs(const Json& input, const char* field, const ServedModel& model, int64_t most,
-                            const TooLong& too_long, bool special_tokens = true);
-// The texts of an input behind the prompt of this name, which the model's config_sentence_transformers.json holds.
-Json with_prompt(const Json& input, const char* field, const ServedModel& model, const std::string& prompt_name);
+                            const VectorSettings& settings, bool special_tokens = true);
+// Of models that give no vectors: refuses a prompt.
+void refuse_prompt(const VectorSettings& settings);
+// How a tokenizer cuts what is too long.
+EncodeOptions encode_options_of(const TooLong& too_long, const ServedModel& model);
+// Refuses an input of so many tokens where that is more than the model takes.
+void expect_fits(size_t tokens, const char* field, const ServedModel& model, const TooLong& too_long);
+// The beginning of a text that so many tokens of it are.
+std::string first_tokens(const std::string& text, int64_t tokens, const Tokenizer& tokenizer);
 // Whether the model gives vectors.
 bool can_embed(const ModelFacts& model);
+// Whether vectors have length 1 on the paths of OpenAI and vLLM: as the request says, else as modules.json of the model
+// does (empty), and for models without one yes, as everywhere else where these paths are served.
+std::optional<bool> normalizes(const VectorSettings& settings, const ServedModel& model);
 // The vector cut to its first `dimensions` numbers, at length 1 again; 0: as it is. More than it has are refused by
 // 400.
 void cut_vector(std::vector<float>& vector, int64_t dimensions);

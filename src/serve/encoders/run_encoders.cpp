@@ -71,7 +71,15 @@ void compute_states(const std::shared_ptr<Call>& call, ServedModel& model, std::
 }
 
 void compute_task(const std::shared_ptr<Call>& call, ServedModel& model, const std::string& task,
-                  const std::vector<Json>& given, const Json& parameters, std::function<void(std::vector<Json>)> then) {
+                  const std::vector<Json>& given, Json parameters, std::function<void(std::vector<Json>)> then,
+                  const TooLong* too_long, const char* field) {
+  const TooLong cut{.what = TooLong::kTruncate};
+  const EncodeOptions encoding = encode_options_of(too_long ? *too_long : cut, model);
+  if (too_long && encoding.truncation != Truncation::kNone) {
+    parameters["truncation"] = true;
+    parameters["max_length"] = *encoding.max_length;
+    if (too_long->side == Side::kLeft) parameters["truncation_side"] = "left";
+  }
   const std::string options = TaskRunner::options_of(task, parameters);
   std::vector<TaskQueue::Input> inputs;
   int64_t alone = -1;
@@ -82,11 +90,10 @@ void compute_task(const std::shared_ptr<Call>& call, ServedModel& model, const s
       const std::string text = text_input(input);
       std::optional<std::string> pair;
       if (input.is_object() && input.contains("text_pair")) pair = text_input(input, "text_pair");
-      length =
-          static_cast<int64_t>(model.tokenizer
-                                   ->encode(text, pair ? std::optional<std::string_view>(*pair) : std::nullopt,
-                                            {.truncation = Truncation::kLongestFirst, .max_length = model.max_length})
-                                   .size());
+      const size_t tokens =
+          model.tokenizer->encode(text, pair ? std::optional<std::string_view>(*pair) : std::nullopt, encoding).size();
+      if (too_long) expect_fits(tokens, field, model, *too_long);
+      length = static_cast<int64_t>(tokens);
       call->prompt_tokens += length;
     }
     inputs.push_back({input, length, options});

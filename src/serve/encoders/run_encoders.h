@@ -19,8 +19,10 @@ void compute_vectors(const std::shared_ptr<Call>& call, ServedModel& model, std:
 // The hidden states of each token, [T, D] of each input as one vector.
 void compute_states(const std::shared_ptr<Call>& call, ServedModel& model, std::vector<Encoding> encodings,
                     std::function<void(Vectors)> then);
-// The same for the pipeline of a task; `lengths` in tokens, by which inputs share a batch.
+// The same for the pipeline of a task. `too_long` is of classifiers of texts, whose inputs stand in `field`; null: they
+// are cut.
 void compute_task(const std::shared_ptr<Call>& call, ServedModel& model, const std::string& task,
-                  const std::vector<Json>& inputs, const Json& parameters, std::function<void(std::vector<Json>)> then);
+                  const std::vector<Json>& inputs, Json parameters, std::function<void(std::vector<Json>)> then,
+                  const TooLong* too_long = nullptr, const char* field = "inputs");
 
 }  // namespace transom::serve

@@ -43,30 +43,15 @@ void infer_media(const std::shared_ptr<Call>& call, ServedModel& model) {
                [call, file](const std::vector<Json>& results) { call->reply(results.at(0)); });
 }
 
-struct VectorSettings {
-  bool truncate = true;
-  Side side = Side::kRight;
-  std::optional<bool> normalize;
-  std::optional<std::string> prompt;
-};
-
-void read_vector_settings(RequestFields& fields, VectorSettings& settings) {
-  if (const auto given = fields.boolean("truncate")) settings.truncate = *given;
-  if (const auto given = fields.boolean("normalize")) settings.normalize = given;
-  if (const auto given = fields.text("prompt_name")) settings.prompt = given;
-  if (const auto given = fields.choice("truncation_direction", {"right", "left", "Right", "Left"}))
-    settings.side = lower_case(*given) == "left" ? Side::kLeft : Side::kRight;
-  fields.choice("pooling", {"auto"});
-}
-
 void infer_vectors(const std::shared_ptr<Call>& call, ServedModel& model, RequestFields& fields, const Json& inputs) {
   Json none = Json::object();
   const Json* given = fields.object("parameters");
   RequestFields parameters(given ? *given : none, "parameters");
-  VectorSettings settings;
+  VectorSettings settings = inference_settings();
   // huggingface_hub sends them beside `inputs` for this task alone.
   read_vector_settings(fields, settings);
   read_vector_settings(parameters, settings);
+  fields.choice("pooling", {"auto"}), parameters.choice("pooling", {"auto"});
   parameters.ignore({"truncation"});
   log_unknown_fields(fields.unknown(), "/models");
   if (inputs.is_object()) {
@@ -77,15 +62,11 @@ void infer_vectors(const std::shared_ptr<Call>& call, ServedModel& model, Reques
       refuse_field("inputs", "inputs: expected source_sentence and sentences, or texts");
     std::vector<std::pair<std::string, std::string>> pairs;
     for (const std::string& sentence : *sentences) pairs.emplace_back(*source, sentence);
-    return compute_scores(call, model, pairs, false,
+    return compute_scores(call, model, pairs, false, settings, "inputs",
                           [call](const std::vector<double>& scores) { call->reply(scores); });
   }
   EncodedInputs encoded =
-      encode_inputs(settings.prompt ? with_prompt(inputs, "inputs", model, *settings.prompt) : inputs, "inputs", model,
-                    call->services().options.max_client_batch_size,
-                    {.what = settings.truncate ? TooLong::kTruncate : TooLong::kRefuse,
-                     .side = settings.side,
-                     .remedy = "set truncate to true"});
+      encode_inputs(inputs, "inputs", model, call->services().options.max_client_batch_size, settings);
   compute_vectors(call, model, std::move(encoded.encodings), settings.normalize,
                   [call](const Vectors& vectors) { call->reply(vectors); });
 }

@@ -87,6 +87,7 @@ void load_embedder(ServedModel& served, const std::string& directory, const Serv
   served.embedder.emplace();
   served.embedder->model = model;
   served.embedder->pooling = Pooling::parse("auto", directory_of_model(directory));
+  served.embedder->says_pooling = path_exists(directory_of_model(directory) / "modules.json");
   served.embedder->prompts = prompts_of(directory_of_model(directory));
   // Once through, so that the first client does not wait.
   embed(*model, model->encode({"a"}), served.embedder->pooling);
@@ -119,10 +120,7 @@ void load_runner(ServedModel& served, const std::string& directory, const ServeO
     served.max_length = places->get<int64_t>();
   if (input_kind_of_task(served.task) != InputKind::kImage && input_kind_of_task(served.task) != InputKind::kAudio) {
     served.tokenizer = Tokenizer::from_pretrained(directory);
-    served.max_length = served.tokenizer->model_max_length();
-    if (const auto positions = config.find("max_position_embeddings");
-        positions != config.end() && positions->is_number_integer() && positions->get<int64_t>() > 0)
-      served.max_length = std::min(served.max_length.value_or(INT64_MAX), positions->get<int64_t>());
+    served.max_length = longest_input(*runner.pipelines[0].second->model(), *served.tokenizer);
   }
   runner.queue = std::make_unique<TaskQueue>(
       BatchLimits{options.max_batch_tokens, options.max_batch_requests, 16 * options.max_client_batch_size},

@@ -30,6 +30,7 @@ struct Embedder {
   static constexpr const char *kAsModel = "", *kNormalized = "normalize", *kRaw = "raw", *kStates = "states";
   std::shared_ptr<const TextModel> model;
   Pooling pooling;
+  bool says_pooling = false;                   // modules.json says how, and whether vectors have length 1
   std::map<std::string, std::string> prompts;  // what texts begin with, by the use that is made of them
   std::unique_ptr<EmbeddingQueue> queue;
 };

@@ -12,15 +12,15 @@ void ollama_embed(const std::shared_ptr<Call>& call) {
   RequestFields fields(body);
   const std::string name = ollama_model_name(fields, call->services());
   ServedModel& model = call->use_model(&name, can_embed, "embeddings");
-  const bool truncate = fields.boolean("truncate").value_or(true);
+  VectorSettings settings = inference_settings();
+  if (!fields.boolean("truncate").value_or(true)) settings.too_long.what = TooLong::kRefuse;
   const int64_t dimensions = fields.integer("dimensions", 1, 1 << 20).value_or(0);
   const Json* input = fields.any("input");
   fields.ignore({"keep_alive", "options"});
   log_unknown_fields(fields.unknown(), "/api/embed");
   if (!input) refuse_field("input", "input: missing; expected a string or a list");
   EncodedInputs inputs =
-      encode_inputs(*input, "input", model, call->services().options.max_client_batch_size,
-                    {.what = truncate ? TooLong::kTruncate : TooLong::kRefuse, .remedy = "set truncate to true"});
+      encode_inputs(*input, "input", model, call->services().options.max_client_batch_size, settings);
   const int64_t tokens = inputs.tokens;
   const std::string shown = fields.text("model").value_or(name);
   compute_vectors(call, model, std::move(inputs.encodings), true, [call, dimensions, tokens, shown](Vectors vectors) {
@@ -42,7 +42,7 @@ void ollama_embeddings(const std::shared_ptr<Call>& call) {
   fields.ignore({"keep_alive", "options"});
   log_unknown_fields(fields.unknown(), "/api/embeddings");
   if (!prompt) refuse_field("prompt", "prompt: missing; expected a string");
-  EncodedInputs inputs = encode_inputs(Json(*prompt), "prompt", model, 1, {TooLong::kTruncate});
+  EncodedInputs inputs = encode_inputs(Json(*prompt), "prompt", model, 1, inference_settings());
   compute_vectors(call, model, std::move(inputs.encodings), std::nullopt, [call](const Vectors& vectors) {
     call->reply({{"embedding", written(vectors.at(0))}});
   });

@@ -32,23 +32,17 @@ void embeddings(const std::shared_ptr<Call>& call) {
   ServedModel& model = call->use_model(name ? &*name : nullptr, can_embed, "embeddings");
   const bool base64 = fields.choice("encoding_format", {"float", "base64"}).value_or("float") == "base64";
   const int64_t dimensions = fields.integer("dimensions", 1, 1 << 20).value_or(0);
-  const auto normalize = fields.boolean("normalize");
-  TooLong too_long;
-  if (const auto cut = fields.integer("truncate_prompt_tokens", -1, INT32_MAX)) {
-    too_long.what = TooLong::kTruncate;
-    if (*cut > 0) too_long.length = *cut;
-    if (*cut == 0) refuse_field("truncate_prompt_tokens", "truncate_prompt_tokens: expected -1 or a number above 0");
-  }
+  const VectorSettings settings = read_pooling_settings(fields);
   const bool special_tokens = fields.boolean("add_special_tokens").value_or(true);
   fields.ignore({"user", "priority", "request_id", "embed_dtype", "additional_data"});
   const Json* input = fields.any("input");
   if (!input) refuse_field("input", "input: missing; expected a string or a list");
   log_unknown_fields(fields.unknown(), "/v1/embeddings");
   EncodedInputs inputs =
-      encode_inputs(*input, "input", model, call->services().options.max_client_batch_size, too_long, special_tokens);
+      encode_inputs(*input, "input", model, call->services().options.max_client_batch_size, settings, special_tokens);
   const int64_t tokens = inputs.tokens;
   const std::string shown = model.name;
-  compute_vectors(call, model, std::move(inputs.encodings), normalize,
+  compute_vectors(call, model, std::move(inputs.encodings), normalizes(settings, model),
                   [call, base64, dimensions, tokens, shown](Vectors vectors) {
                     Json data = Json::array();
                     for (size_t i = 0; i < vectors.size(); ++i) {

@@ -39,14 +39,14 @@ double cosine(const std::vector<float>& a, const std::vector<float>& b) {
 
 void compute_scores(const std::shared_ptr<Call>& call, ServedModel& model,
                     const std::vector<std::pair<std::string, std::string>>& pairs, bool raw,
-                    std::function<void(std::vector<double>)> then) {
+                    const VectorSettings& settings, const char* field, std::function<void(std::vector<double>)> then) {
   if (model.embedder) {
     // Each text once.
     std::map<std::string, size_t> place;
     std::vector<Encoding> encodings;
     const auto add = [&](const std::string& text) {
       if (!place.emplace(text, encodings.size()).second) return;
-      EncodedInputs inputs = encode_inputs(Json(text), "text", model, 1, {TooLong::kTruncate});
+      EncodedInputs inputs = encode_inputs(Json(text), field, model, 1, settings);
       encodings.push_back(std::move(inputs.encodings[0]));
     };
     std::vector<std::pair<size_t, size_t>> places;
@@ -61,14 +61,17 @@ void compute_scores(const std::shared_ptr<Call>& call, ServedModel& model,
                              then(std::move(scores));
                            });
   }
+  refuse_prompt(settings);
   std::vector<Json> inputs;
   for (const auto& [a, b] : pairs) inputs.push_back({{"text", a}, {"text_pair", b}});
-  compute_task(call, model, "text-classification", inputs, {{"function_to_apply", "none"}, {"top_k", nullptr}},
-               [raw, labels = model.labels, then = std::move(then)](std::vector<Json> results) {
-                 std::vector<double> scores;
-                 for (const Json& result : results) scores.push_back(score_of_classes(result, labels, raw));
-                 then(std::move(scores));
-               });
+  compute_task(
+      call, model, "text-classification", inputs, {{"function_to_apply", "none"}, {"top_k", nullptr}},
+      [raw, labels = model.labels, then = std::move(then)](std::vector<Json> results) {
+        std::vector<double> scores;
+        for (const Json& result : results) scores.push_back(score_of_classes(result, labels, raw));
+        then(std::move(scores));
+      },
+      &settings.too_long, field);
 }
 
 }  // namespace transom::serve

@@ -48,34 +48,30 @@ void pooling(const std::shared_ptr<Call>& call) {
   ServedModel& model = call->use_model(name ? &*name : nullptr, usable, "pooling");
   if (const auto form = fields.choice("encoding_format", {"float", "base64"}); form && *form != "float")
     refuse_field("encoding_format", "encoding_format: expected float on this path");
-  const auto normalize = fields.boolean("normalize");
-  TooLong too_long;
-  if (const auto cut = fields.integer("truncate_prompt_tokens", -1, INT32_MAX)) {
-    too_long.what = TooLong::kTruncate;
-    if (*cut > 0) too_long.length = *cut;
-    if (*cut == 0) refuse_field("truncate_prompt_tokens", "truncate_prompt_tokens: expected -1 or a number above 0");
-  }
+  const VectorSettings settings = read_pooling_settings(fields);
   fields.ignore({"user", "priority", "request_id", "task", "activation", "softmax", "additional_data"});
   const Json* input = fields.any("input");
   if (!input) refuse_field("input", "input: missing; expected a string or a list");
   const int64_t most = call->services().options.max_client_batch_size;
   if (model.embeds) {
     log_unknown_fields(fields.unknown(), "/pooling");
-    EncodedInputs inputs = encode_inputs(*input, "input", model, most, too_long);
+    EncodedInputs inputs = encode_inputs(*input, "input", model, most, settings);
     const int64_t tokens = inputs.tokens;
     return compute_vectors(
-        call, model, std::move(inputs.encodings), normalize,
+        call, model, std::move(inputs.encodings), normalizes(settings, model),
         [call, tokens, shown = model.name](Vectors vectors) { call->reply(answer_of(shown, vectors, tokens)); });
   }
   const auto texts = fields.texts("input", static_cast<size_t>(most));
   if (!texts || texts->empty()) refuse_field("input", "input: expected a string or a list of strings");
   log_unknown_fields(fields.unknown(), "/pooling");
-  compute_task(call, model, "text-classification", {texts->begin(), texts->end()}, {{"top_k", nullptr}},
-               [call, shown = model.name, labels = model.labels](const std::vector<Json>& results) {
-                 std::vector<std::vector<float>> rows;
-                 for (const Json& classes : results) rows.push_back(scores_of(classes, labels));
-                 call->reply(answer_of(shown, rows, call->prompt_tokens));
-               });
+  compute_task(
+      call, model, "text-classification", {texts->begin(), texts->end()}, {{"top_k", nullptr}},
+      [call, shown = model.name, labels = model.labels](const std::vector<Json>& results) {
+        std::vector<std::vector<float>> rows;
+        for (const Json& classes : results) rows.push_back(scores_of(classes, labels));
+        call->reply(answer_of(shown, rows, call->prompt_tokens));
+      },
+      &settings.too_long, "input");
 }
 
 }  // namespace transom::serve

@@ -43,24 +43,27 @@ Json usage_of(const Call& call) {
 
 // {"query", "texts", "raw_scores", "return_text"} -> [{"index", "score", "text"}]
 void rerank_as_tei(const std::shared_ptr<Call>& call, RequestFields& fields) {
+  call->answer_errors_as(ErrorForm::kTei);
   ServedModel& model = model_of(call, fields, "ranking");
   const auto query = fields.text("query");
   if (!query) refuse_field("query", "query: missing; expected a string");
   const auto texts = documents_of(fields.list("texts"), "texts", call->services().options.max_client_batch_size);
   const bool raw = fields.boolean("raw_scores").value_or(false),
              with_text = fields.boolean("return_text").value_or(false);
-  fields.ignore({"truncate", "truncation_direction"});
+  VectorSettings settings = tei_settings();
+  read_vector_settings(fields, settings);
   log_unknown_fields(fields.unknown(), "/rerank");
   std::vector<std::pair<std::string, std::string>> pairs;
   for (const std::string& text : texts) pairs.emplace_back(*query, text);
-  compute_scores(call, model, pairs, raw, [call, texts, with_text](const std::vector<double>& scores) {
-    Json list = Json::array();
-    for (const size_t i : falling(scores)) {
-      list.push_back({{"index", i}, {"score", written_score(scores[i])}});
-      if (with_text) list.back()["text"] = texts[i];
-    }
-    call->reply(list);
-  });
+  compute_scores(call, model, pairs, raw, settings, "texts",
+                 [call, texts, with_text](const std::vector<double>& scores) {
+                   Json list = Json::array();
+                   for (const size_t i : falling(scores)) {
+                     list.push_back({{"index", i}, {"score", written_score(scores[i])}});
+                     if (with_text) list.back()["text"] = texts[i];
+                   }
+                   call->reply(list);
+                 });
 }
 
 void rerank(const std::shared_ptr<Call>& call) {
@@ -74,12 +77,20 @@ void rerank(const std::shared_ptr<Call>& call) {
       documents_of(fields.list("documents"), "documents", call->services().options.max_client_batch_size);
   const auto top = fields.integer("top_n", 0, INT32_MAX);
   const bool with_text = fields.boolean("return_documents").value_or(true);
-  fields.ignore({"truncate_prompt_tokens", "max_tokens_per_doc", "max_chunks_per_doc", "user", "priority"});
+  const VectorSettings settings = read_pooling_settings(fields);
+  const auto of_query = fields.integer("max_tokens_per_query", 1, INT32_MAX),
+             of_document = fields.integer("max_tokens_per_doc", 1, INT32_MAX);
+  fields.ignore({"max_chunks_per_doc", "user", "priority"});
   log_unknown_fields(fields.unknown(), "/rerank");
   std::vector<std::pair<std::string, std::string>> pairs;
-  for (const std::string& text : texts) pairs.emplace_back(*query, text);
+  const auto cut = [&](const std::string& text, const std::optional<int64_t>& tokens) {
+    return tokens ? first_tokens(text, *tokens, *model.tokenizer) : text;
+  };
+  const std::string asked = cut(*query, of_query);
+  for (const std::string& text : texts) pairs.emplace_back(asked, cut(text, of_document));
   compute_scores(
-      call, model, pairs, false, [call, texts, top, with_text, name = model.name](const std::vector<double>& scores) {
+      call, model, pairs, false, settings, "documents",
+      [call, texts, top, with_text, name = model.name](const std::vector<double>& scores) {
         Json results = Json::array();
         for (const size_t i : falling(scores)) {
           if (top && *top > 0 && static_cast<int64_t>(results.size()) == *top) break;
@@ -106,20 +117,22 @@ void score(const std::shared_ptr<Call>& call) {
   if (!second || second->empty()) refuse_field("text_2", "text_2: missing; expected a string or a list of strings");
   if (first->size() != 1 && first->size() != second->size())
     refuse_field("text_2", "text_2: expected as many texts as text_1 ({}), found {}", first->size(), second->size());
-  fields.ignore({"truncate_prompt_tokens", "encoding_format", "user", "priority"});
+  const VectorSettings settings = read_pooling_settings(fields);
+  fields.ignore({"encoding_format", "user", "priority"});
   log_unknown_fields(fields.unknown(), "/score");
   std::vector<std::pair<std::string, std::string>> pairs;
   for (size_t i = 0; i < second->size(); ++i) pairs.emplace_back((*first)[first->size() == 1 ? 0 : i], (*second)[i]);
-  compute_scores(call, model, pairs, false, [call, name = model.name](const std::vector<double>& scores) {
-    Json data = Json::array();
-    for (size_t i = 0; i < scores.size(); ++i)
-      data.push_back({{"index", i}, {"object", "score"}, {"score", written_score(scores[i])}});
-    call->reply({{"id", new_identifier("score-")},
-                 {"object", "list"},
-                 {"model", name},
-                 {"data", data},
-                 {"usage", usage_of(*call)}});
-  });
+  compute_scores(call, model, pairs, false, settings, "text_2",
+                 [call, name = model.name](const std::vector<double>& scores) {
+                   Json data = Json::array();
+                   for (size_t i = 0; i < scores.size(); ++i)
+                     data.push_back({{"index", i}, {"object", "score"}, {"score", written_score(scores[i])}});
+                   call->reply({{"id", new_identifier("score-")},
+                                {"object", "list"},
+                                {"model", name},
+                                {"data", data},
+                                {"usage", usage_of(*call)}});
+                 });
 }
 
 // {"inputs": {"source_sentence", "sentences"}} -> [cosine]
@@ -134,10 +147,14 @@ void similarity(const std::shared_ptr<Call>& call) {
   const auto sentences = inputs.texts("sentences", static_cast<size_t>(call->services().options.max_client_batch_size));
   if (!source || !sentences || sentences->empty())
     refuse_field("inputs", "inputs: expected source_sentence and sentences");
-  fields.ignore({"parameters"});
+  const Json none = Json::object();
+  const Json* more = fields.object("parameters");
+  RequestFields parameters(more ? *more : none, "parameters");
+  VectorSettings settings = tei_settings();
+  read_vector_settings(parameters, settings);
   std::vector<std::pair<std::string, std::string>> pairs;
   for (const std::string& sentence : *sentences) pairs.emplace_back(*source, sentence);
-  compute_scores(call, model, pairs, false, [call](const std::vector<double>& scores) {
+  compute_scores(call, model, pairs, false, settings, "inputs", [call](const std::vector<double>& scores) {
     call->reply(written(std::vector<float>(scores.begin(), scores.end())));
   });
 }
@@ -151,27 +168,30 @@ void classify(const std::shared_ptr<Call>& call) {
   ServedModel& model = call->use_model(name ? &*name : nullptr, usable, "classes");
   const auto texts = fields.texts("input", static_cast<size_t>(call->services().options.max_client_batch_size));
   if (!texts || texts->empty()) refuse_field("input", "input: missing; expected a string or a list of strings");
-  fields.ignore({"truncate_prompt_tokens", "user", "priority", "activation"});
+  const VectorSettings settings = read_pooling_settings(fields);
+  fields.ignore({"user", "priority", "activation"});
   log_unknown_fields(fields.unknown(), "/classify");
-  compute_task(call, model, "text-classification", {texts->begin(), texts->end()}, {{"top_k", nullptr}},
-               [call, &model](const std::vector<Json>& results) {
-                 Json data = Json::array();
-                 for (size_t i = 0; i < results.size(); ++i) {
-                   Json probabilities = Json::array();
-                   for (const std::string& label : model.labels)
-                     for (const Json& each : results[i])
-                       if (each["label"] == label) probabilities.push_back(written_score(each["score"].get<double>()));
-                   data.push_back({{"index", i},
-                                   {"label", results[i][0]["label"]},
-                                   {"probs", probabilities},
-                                   {"num_classes", results[i].size()}});
-                 }
-                 call->reply({{"id", new_identifier("classify-")},
-                              {"object", "list"},
-                              {"model", model.name},
-                              {"data", data},
-                              {"usage", usage_of(*call)}});
-               });
+  compute_task(
+      call, model, "text-classification", {texts->begin(), texts->end()}, {{"top_k", nullptr}},
+      [call, &model](const std::vector<Json>& results) {
+        Json data = Json::array();
+        for (size_t i = 0; i < results.size(); ++i) {
+          Json probabilities = Json::array();
+          for (const std::string& label : model.labels)
+            for (const Json& each : results[i])
+              if (each["label"] == label) probabilities.push_back(written_score(each["score"].get<double>()));
+          data.push_back({{"index", i},
+                          {"label", results[i][0]["label"]},
+                          {"probs", probabilities},
+                          {"num_classes", results[i].size()}});
+        }
+        call->reply({{"id", new_identifier("classify-")},
+                     {"object", "list"},
+                     {"model", model.name},
+                     {"data", data},
+                     {"usage", usage_of(*call)}});
+      },
+      &settings.too_long, "input");
 }
 
 }  // namespace

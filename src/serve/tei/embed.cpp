@@ -11,6 +11,7 @@ namespace {
 struct TeiInputs {
   ServedModel* model = nullptr;
   EncodedInputs encoded;
+  VectorSettings settings = tei_settings();
 };
 
 TeiInputs read_inputs(const std::shared_ptr<Call>& call, RequestFields& fields) {
@@ -19,13 +20,9 @@ TeiInputs read_inputs(const std::shared_ptr<Call>& call, RequestFields& fields) 
   inputs.model = &call->use_model(name ? &*name : nullptr, can_embed, "embeddings");
   const Json* given = fields.any("inputs");
   if (!given) refuse_field("inputs", "inputs: missing; expected a string or a list");
-  TooLong too_long{.remedy = "set truncate to true"};
-  if (fields.boolean("truncate").value_or(false)) too_long.what = TooLong::kTruncate;
-  if (fields.choice("truncation_direction", {"Right", "Left", "right", "left"}).value_or("Right")[0] != 'R')
-    too_long.side = Side::kLeft;
-  const auto prompt = fields.text("prompt_name");
-  inputs.encoded = encode_inputs(prompt ? with_prompt(*given, "inputs", *inputs.model, *prompt) : *given, "inputs",
-                                 *inputs.model, call->services().options.max_client_batch_size, too_long);
+  read_vector_settings(fields, inputs.settings);
+  inputs.encoded =
+      encode_inputs(*given, "inputs", *inputs.model, call->services().options.max_client_batch_size, inputs.settings);
   return inputs;
 }
 
@@ -43,11 +40,10 @@ void tei_embed(const std::shared_ptr<Call>& call) {
   const Json body = call->body();
   RequestFields fields(body);
   TeiInputs inputs = read_inputs(call, fields);
-  const bool normalize = fields.boolean("normalize").value_or(true);
   const int64_t dimensions = fields.integer("dimensions", 1, 1 << 20).value_or(0);
   log_unknown_fields(fields.unknown(), "/embed");
   call->answer_headers.emplace_back("x-compute-tokens", std::to_string(inputs.encoded.tokens));
-  compute_vectors(call, *inputs.model, std::move(inputs.encoded.encodings), normalize,
+  compute_vectors(call, *inputs.model, std::move(inputs.encoded.encodings), inputs.settings.normalize.value_or(true),
                   [call, dimensions](Vectors vectors) {
                     for (std::vector<float>& vector : vectors) cut_vector(vector, dimensions);
                     call->answer_headers.emplace_back("x-total-time", fmt::format("{:.0f}", call->milliseconds()));
@@ -91,7 +87,9 @@ void tei_predict(const std::shared_ptr<Call>& call) {
   const Json* given = fields.any("inputs");
   if (!given) refuse_field("inputs", "inputs: missing; expected a text, a pair or a list of them");
   const bool raw = fields.boolean("raw_scores").value_or(false);
-  fields.ignore({"truncate", "truncation_direction", "prompt_name"});
+  VectorSettings settings = tei_settings();
+  read_vector_settings(fields, settings);
+  refuse_prompt(settings);
   log_unknown_fields(fields.unknown(), "/predict");
   const bool batch = given->is_array() && !given->empty() && (*given)[0].is_array();
   const auto one = [](const Json& item) -> Json {
@@ -109,12 +107,15 @@ void tei_predict(const std::shared_ptr<Call>& call) {
     refuse_field("inputs", "inputs: expected at most {} inputs", call->services().options.max_client_batch_size);
   Json parameters{{"top_k", nullptr}};
   if (raw) parameters["function_to_apply"] = "none";
-  compute_task(call, model, "text-classification", inputs, parameters, [call, batch](const std::vector<Json>& results) {
-    if (!batch) return call->reply(classes_as_tei(results[0]));
-    Json lists = Json::array();
-    for (const Json& result : results) lists.push_back(classes_as_tei(result));
-    call->reply(lists);
-  });
+  compute_task(
+      call, model, "text-classification", inputs, parameters,
+      [call, batch](const std::vector<Json>& results) {
+        if (!batch) return call->reply(classes_as_tei(results[0]));
+        Json lists = Json::array();
+        for (const Json& result : results) lists.push_back(classes_as_tei(result));
+        call->reply(lists);
+      },
+      &settings.too_long);
 }
 
 void tei_info(const std::shared_ptr<Call>& call) {
