@@ -70,6 +70,9 @@ TEST_F(FieldNamesOverHttp, ErrorsNameWhatTheClientSent) {
         Case{"/v1/completions",
              {{"prompt", "w1"}, {"use_beam_search", true}, {"n", 2}, {"echo", true}, {"max_tokens", 0}},
              "max_tokens"},
+        Case{"/v1/completions", {{"prompt", "w1"}, {"max_tokens", 4}, {"min_tokens", 5}}, "min_tokens"},
+        Case{"/v1/completions", {{"prompt", "w1"}, {"min_tokens", 17}}, "min_tokens"},
+        Case{"/v1/chat/completions", {{"messages", chat}, {"min_tokens", 40}}, "min_tokens"},
         Case{"/v1/chat/completions", {{"messages", chat}, {"max_tokens", 40}}, "max_tokens"},
         Case{"/v1/chat/completions", {{"messages", chat}, {"max_completion_tokens", 40}}, "max_completion_tokens"},
         Case{"/v1/responses", {{"input", "w1"}, {"max_output_tokens", 40}}, "max_output_tokens"},
@@ -95,6 +98,18 @@ TEST_F(FieldNamesOverHttp, ErrorsNameWhatTheClientSent) {
   names("/generate", {{"inputs", "w1"}, {"parameters", {{"grammar", {{"type", "json"}}}}}}, "parameters.grammar.value");
   names("/api/generate", {{"model", "words"}, {"prompt", "w1"}, {"raw", true}, {"options", {{"num_predict", 40}}}},
         "options.num_predict");
+}
+
+TEST_F(FieldNamesOverHttp, TheLeastNumberOfTokensIsBoundedByTheMost) {
+  const auto message = [&](const Json& more) {
+    Json body{{"prompt", "w1"}};
+    body.update(more);
+    return post("/v1/completions", body, 400)["error"]["message"].get<std::string>();
+  };
+  EXPECT_EQ(message({{"max_tokens", 4}, {"min_tokens", 5}}), "min_tokens: expected at most 4 (max_tokens), found 5");
+  EXPECT_EQ(message({{"min_tokens", 20}}),
+            "min_tokens: expected at most 16 (max_tokens, which was not given), found 20");
+  post("/v1/completions", {{"prompt", "w1"}, {"max_tokens", 4}, {"min_tokens", 4}});
 }
 
 TEST_F(FieldNamesOverHttp, OfTheEngineBecomeThoseOfTheInterface) {

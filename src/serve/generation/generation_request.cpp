@@ -125,8 +125,8 @@ void read_sampling(RequestFields& fields, const ServedModel& model, SamplingFiel
     refuse_field("priority",
                  "priority: expected 0, found {}: this server was started without --scheduling_policy priority",
                  request.priority);
-  if (const auto least = fields.integer("min_tokens", 0, INT32_MAX); least && *least > 0)
-    config.min_new_tokens = *least;
+  sampling.min_tokens = fields.integer("min_tokens", 0, INT32_MAX);
+  if (sampling.min_tokens.value_or(0) > 0) config.min_new_tokens = *sampling.min_tokens;
   if (fields.boolean("ignore_eos").value_or(false)) config.eos_token_id.clear();
   if (const Json* tokens = fields.list("stop_token_ids", 1024))
     for (const Json& token : *tokens) {
@@ -169,6 +169,10 @@ EngineRequest request_for(const SamplingFields& sampling, TokenIds prompt, const
         length >= limit ? sampling.names.prompt : sampling.names.tokens, "context_length_exceeded");
   request.config.max_new_tokens =
       asked == 0 ? 0 : std::max<int64_t>(1, limit > 0 ? std::min(asked, limit - length) : asked);
+  if (const int64_t most = *request.config.max_new_tokens; sampling.min_tokens.value_or(0) > most)
+    refuse_field("min_tokens", "min_tokens: expected at most {} ({}), found {}", most,
+                 sampling.max_tokens ? sampling.names.tokens : sampling.names.tokens + ", which was not given",
+                 *sampling.min_tokens);
   for (const int64_t token : prompt)
     if (token < 0 || token >= model.tokenizer->vocab_size())
       throw ApiError(400,

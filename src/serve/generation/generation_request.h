@@ -22,7 +22,7 @@ struct FieldNames {
 // What the fields that all interfaces share ask for.
 struct SamplingFields {
   EngineRequest request;  // without a prompt
-  std::optional<int64_t> max_tokens;
+  std::optional<int64_t> max_tokens, min_tokens;
   int64_t n = 1;
   bool by_priority = false;                               // the server orders by the field `priority`
   bool include_stop = false, include_stop_token = false;  // the stop string; all of the tokens that ended the text
