@@ -87,8 +87,8 @@ TEST(ToolCalls, TypesComeFromTheSchema) {
 }
 
 TEST(ToolCalls, HoldsBackWhatMayBecomeACall) {
-  EXPECT_EQ(serve::certain_content("Hello <tool", true), 6u);
-  EXPECT_EQ(serve::certain_content("Hello <tool_call>{", true), 6u);
+  EXPECT_EQ(serve::certain_content("Hello <tool", true), 5u);
+  EXPECT_EQ(serve::certain_content("Hello <tool_call>{", true), 5u);
   EXPECT_EQ(serve::certain_content("Hello <b>", true), 9u);
   EXPECT_EQ(serve::certain_content("  {", true), 0u);
   EXPECT_EQ(serve::certain_content("{", false), 1u);

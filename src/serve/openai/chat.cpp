@@ -8,8 +8,7 @@
 #include "serve/openai/identifiers.h"
 #include "serve/openai/routes.h"
 #include "serve/structured/structured_output.h"
-#include "serve/tools/tool_calls.h"
-#include "serve/tools/tool_choice.h"
+#include "serve/tools/answer_calls.h"
 
 namespace transom::serve {
 namespace {
@@ -57,7 +56,8 @@ class ChatSink : public GenerationSink {
       return;
     }
     begin();
-    const std::string content = event.finish ? finish(choice) : certain(choice);
+    const std::string content =
+        event.finish ? finish(choice) : certain_text(settings_.tools, choice.text, choice.given);
     choice.given += content.size();
     if (!content.empty() || !logprobs.empty()) write(number, {{"content", content}}, logprobs, nullptr);
     if (!event.finish) return;
@@ -111,24 +111,11 @@ class ChatSink : public GenerationSink {
     int64_t tokens = 0;
   };
 
-  // What may be sent of a text that is still written: without tools all, else what is no call for certain.
-  std::string certain(const Choice& choice) const {
-    if (settings_.tools.what == ToolChoice::kNone) return choice.text.substr(choice.given);
-    if (!settings_.tools.schema.is_null()) return "";
-    const std::string_view rest = std::string_view(choice.text).substr(choice.given);
-    return std::string(rest.substr(0, certain_content(rest, choice.given == 0)));
-  }
-
   // The text is complete: takes the calls out of it. Returns what is content and not sent yet.
   std::string finish(Choice& choice) const {
-    const ToolChoice& tools = settings_.tools;
-    if (tools.what == ToolChoice::kNone) return choice.text.substr(choice.given);
-    ParsedAnswer parsed;
-    if (tools.what == ToolChoice::kNamed) parsed.calls.push_back({tools.name, choice.text});
-    else if (tools.what == ToolChoice::kRequired) parsed = parse_required_calls(choice.text);
-    else parsed = parse_tool_calls(choice.text, tools.tools);
-    if (parsed.calls.empty()) return choice.text.substr(choice.given);
-    if (tools.what != ToolChoice::kNamed && choice.finish == "stop") choice.finish = "tool_calls";
+    ParsedAnswer parsed = calls_of_answer(settings_.tools, choice.text);
+    if (!parsed.calls.empty() && settings_.tools.what != ToolChoice::kNamed && choice.finish == "stop")
+      choice.finish = "tool_calls";
     choice.calls = std::move(parsed.calls);
     choice.text = std::move(parsed.content);
     return choice.text.substr(std::min(choice.given, choice.text.size()));

@@ -28,6 +28,10 @@ std::string_view trimmed_text(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
 }
 
+std::string_view without_end_blanks(std::string_view text) {
+  return text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
+}
+
 const Json* function_of(const Json& tools, std::string_view name) {
   if (!tools.is_array()) return nullptr;
   for (const Json& tool : tools) {
@@ -352,7 +356,7 @@ ParsedAnswer parse_tool_calls(std::string_view text, const Json& tools) {
       answer.calls.clear();
       return;
     }
-    answer.content = std::string(trimmed_text(text.substr(0, begin)));
+    answer.content = std::string(without_end_blanks(text.substr(0, begin)));
   };
   size_t begin = text.npos;
   std::string_view marker;
@@ -424,7 +428,7 @@ size_t certain_content(std::string_view text, bool at_start) {
         break;
       }
   }
-  return certain;
+  return without_end_blanks(text.substr(0, certain)).size();  // a call may follow, before which they go
 }
 
 }  // namespace transom::serve

@@ -18,7 +18,7 @@ struct ToolCall {
 };
 
 struct ParsedAnswer {
-  std::string content;  // what is no call
+  std::string content;  // what is no call, without blanks before the first one
   std::vector<ToolCall> calls;
 };
 
@@ -29,7 +29,8 @@ ParsedAnswer parse_tool_calls(std::string_view text, const Json& tools);
 ParsedAnswer parse_required_calls(std::string_view text);
 
 // How many bytes at the front of a text that is still being written are content for certain: those before a marker of a
-// call, and before what may be the beginning of one. `at_start`: nothing was written before it.
+// call, and before what may be the beginning of one, without blanks at their end. `at_start`: nothing was written
+// before it.
 size_t certain_content(std::string_view text, bool at_start);
 
 }  // namespace transom::serve

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is written for /v1/responses: a message and calls of functions as items of the output, whole or as events.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "serve/generation/generation_request.h"
+#include "serve/tools/tool_choice.h"
+
+namespace transom::serve {
+
+struct ResponseSettings {
+  std::string id, model;
+  int64_t created = 0, prompt_tokens = 0;
+  bool stream = false, parallel_tool_calls = true;
+  Json tools, tool_choice;  // as the request has them
+  ToolChoice choice;
+};
+
+std::shared_ptr<GenerationSink> response_sink(std::shared_ptr<Call> call, ResponseSettings settings);
+
+}  // namespace transom::serve
