@@ -87,27 +87,37 @@ Json scaling_of_divisors(const std::vector<double>& divisors, double theta) {
 void add_rotary(const GgufKeys& keys, int64_t head_width, int64_t positions, Json& config) {
   const double theta = keys.number("rope.freq_base", 10000.0);
   Json scaling = Json::object();
-  const std::string kind = keys.text("rope.scaling.type", "none");
+  // As llama.cpp reads them: a factor alone is linear, of old files rope.scale_linear; attn_factor multiplies.
+  const bool has_factor = keys.has("rope.scaling.factor") || keys.has("rope.scale_linear");
+  const std::string kind = keys.text("rope.scaling.type", has_factor ? "linear" : "none");
+  const double attention = keys.number("rope.scaling.attn_factor", 1.0);
   const std::vector<double> divisors = numbers_of(keys.file, "rope_freqs.weight"),
                             short_factors = numbers_of(keys.file, "rope_factors_short.weight"),
                             long_factors = numbers_of(keys.file, "rope_factors_long.weight");
   if (!short_factors.empty() && !long_factors.empty()) {
     scaling = {{"rope_type", "longrope"}, {"short_factor", short_factors}, {"long_factor", long_factors}};
-    if (keys.has("rope.scaling.attn_factor")) scaling["attention_factor"] = keys.number("rope.scaling.attn_factor");
+    scaling["attention_factor"] = attention;
     config["original_max_position_embeddings"] = keys.integer("rope.scaling.original_context_length", positions);
   } else if (!divisors.empty()) {
     scaling = scaling_of_divisors(divisors, theta);
+    if (scaling.contains("attention_factor")) scaling["attention_factor"] = attention;
   } else if (kind == "linear") {
-    scaling = {{"rope_type", "linear"}, {"factor", keys.number("rope.scaling.factor")}};
+    scaling = {{"rope_type", "linear"},
+               {"factor", keys.number("rope.scaling.factor", keys.number("rope.scale_linear", 1.0))}};
   } else if (kind == "yarn") {
+    const double factor = keys.number("rope.scaling.factor");
     scaling = {{"rope_type", "yarn"},
-               {"factor", keys.number("rope.scaling.factor")},
+               {"factor", factor},
                {"original_max_position_embeddings", keys.integer("rope.scaling.original_context_length", positions)}};
     if (keys.has("rope.scaling.yarn_beta_fast")) scaling["beta_fast"] = keys.number("rope.scaling.yarn_beta_fast");
     if (keys.has("rope.scaling.yarn_beta_slow")) scaling["beta_slow"] = keys.number("rope.scaling.yarn_beta_slow");
+    if (attention != 1) scaling["attention_factor"] = attention * (factor > 1 ? 0.1 * std::log(factor) + 1 : 1);
   } else if (kind != "none") {
     fail("{}: rope.scaling.type {} is not supported", keys.file.where(), quoted(kind));
   }
+  if (attention != 1 && !scaling.contains("attention_factor"))
+    fail(ErrorKind::kUnsupported, "{}: rope.scaling.attn_factor: expected 1 for this scaling, found {}",
+         keys.file.where(), attention);
   if (scaling.empty()) scaling["rope_type"] = "default";
   scaling["rope_theta"] = theta;
   const int64_t turning = keys.integer("rope.dimension_count", head_width);

@@ -65,6 +65,23 @@ void add_longrope(GgufWriter& writer, const std::string& a, const Json& config, 
   writer.add_count(a + ".rope.scaling.original_context_length", static_cast<int64_t>(original));
 }
 
+// Readers multiply by the factor of the YaRN paper themselves (Peng et al., 2023); attn_factor is what is beside it.
+void add_yarn(GgufWriter& writer, const std::string& a, const Json& config, const Json& scaling) {
+  const double factor = number_of(scaling, {"factor"}, 1), logarithm = factor > 1 ? 0.1 * std::log(factor) : 0,
+               mscale = number_of(scaling, {"mscale"}, 0), all = number_of(scaling, {"mscale_all_dim"}, 0),
+               computed = mscale != 0 && all != 0 ? (mscale * logarithm + 1) / (all * logarithm + 1) : logarithm + 1,
+               attention = number_of(scaling, {"attention_factor"}, computed);
+  if (scaling.contains("truncate") && scaling["truncate"].is_boolean() && !scaling["truncate"].get<bool>())
+    fail(ErrorKind::kUnsupported, "config.json: rope_parameters: truncate false of yarn cannot be written as GGUF");
+  if (attention != logarithm + 1) writer.add_float(a + ".rope.scaling.attn_factor", attention / (logarithm + 1));
+  for (const char* field : {"beta_fast", "beta_slow"})
+    if (scaling.contains(field) && scaling[field].is_number())
+      writer.add_float(a + ".rope.scaling.yarn_" + field, scaling[field].get<double>());
+  writer.add_count(
+      a + ".rope.scaling.original_context_length",
+      count_of(scaling, {"original_max_position_embeddings"}, count_of(config, {"max_position_embeddings"})));
+}
+
 }  // namespace
 
 void add_gguf_rotary(GgufWriter& writer, const std::string& a, const Json& config, int64_t head_width) {
@@ -103,10 +120,7 @@ void add_gguf_rotary(GgufWriter& writer, const std::string& a, const Json& confi
          quoted(kind));
   writer.add_string(a + ".rope.scaling.type", kind);
   writer.add_float(a + ".rope.scaling.factor", number_of(scaling, {"factor"}, 1));
-  if (kind == "yarn")
-    writer.add_count(
-        a + ".rope.scaling.original_context_length",
-        count_of(scaling, {"original_max_position_embeddings"}, count_of(config, {"max_position_embeddings"})));
+  if (kind == "yarn") add_yarn(writer, a, config, scaling);
 }
 
 }  // namespace transom

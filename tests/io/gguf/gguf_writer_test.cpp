@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 
 #include "base/json/json.h"
 #include "io/gguf/gguf_export.h"
@@ -103,6 +104,42 @@ TEST(GgufWriter, ConfigurationsComeBack) {
   EXPECT_NE(message_of([&] {
               add_gguf_config(other, {{"model_type", "dlrm"}});
             }).find("these can: llama"),
+            std::string::npos);
+}
+
+Json config_from(const std::function<void(GgufWriter&)>& add, const Json& rotary) {
+  const test::TemporaryFolder folder;
+  Json config = Json::parse(R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 96, "vocab_size": 5,
+    "num_hidden_layers": 1, "num_attention_heads": 4, "max_position_embeddings": 512})");
+  config["rope_parameters"] = rotary;
+  GgufWriter writer;
+  add_gguf_config(writer, config);
+  add(writer);
+  writer.write(folder / "a.gguf");
+  return gguf_config(GgufFile::open(folder / "a.gguf"))["rope_parameters"];
+}
+
+TEST(GgufWriter, FactorsOfYarnComeBack) {
+  Json yarn{{"rope_type", "yarn"}, {"factor", 4.0},    {"original_max_position_embeddings", 128},
+            {"beta_fast", 16.0},   {"beta_slow", 2.0}, {"rope_theta", 10000.0}};
+  EXPECT_EQ(config_from([](GgufWriter&) {}, yarn), yarn);
+  yarn["attention_factor"] = 1.5;
+  const Json found = config_from([](GgufWriter&) {}, yarn);
+  EXPECT_NEAR(found["attention_factor"].get<double>(), 1.5, 1e-6);
+  EXPECT_EQ(found["beta_fast"], 16.0);
+  yarn["truncate"] = false;
+  EXPECT_NE(message_of([&] { config_from([](GgufWriter&) {}, yarn); }).find("truncate false"), std::string::npos);
+}
+
+// As llama.cpp takes keys that stand alone.
+TEST(GgufWriter, KeysOfScalingMayStandAlone) {
+  const Json plain{{"rope_type", "default"}, {"rope_theta", 10000.0}};
+  const Json linear{{"rope_type", "linear"}, {"factor", 4.0}, {"rope_theta", 10000.0}};
+  for (const char* key : {"llama.rope.scaling.factor", "llama.rope.scale_linear"})
+    EXPECT_EQ(config_from([&](GgufWriter& writer) { writer.add_float(key, 4); }, plain), linear) << key;
+  EXPECT_NE(message_of([&] {
+              config_from([](GgufWriter& writer) { writer.add_float("llama.rope.scaling.attn_factor", 2); }, plain);
+            }).find("rope.scaling.attn_factor: expected 1 for this scaling, found 2"),
             std::string::npos);
 }
 
