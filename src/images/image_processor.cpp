@@ -151,7 +151,8 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
   resampling_ = read_resampling(config, defaults->resampling);
 }
 
-// timm's transforms for evaluation: the shortest edge resized, so that the crop takes crop_pct of it.
+// timm's transforms for evaluation: the shortest edge resized, or with crop_mode squash both edges, so that the crop
+// takes crop_pct of it.
 void ImageProcessor::read_timm(const Config& outer) {
   const Config config = outer.get_object("pretrained_cfg");
   timm_ = do_center_crop_ = true;
@@ -159,13 +160,15 @@ void ImageProcessor::read_timm(const Config& outer) {
   if (input.size() != 3 || input[1] != input[2])
     fail("{}: input_size: expected [channels, side, side]", config.where());
   const std::string mode = config.get_string("crop_mode", "center");
-  if (mode != "center" && !mode.empty())
+  const bool squashes = mode == "squash";
+  if (mode != "center" && !squashes && !mode.empty())
     fail(ErrorKind::kUnsupported, "{}: crop_mode {} is not carried out", config.where(), quoted(mode));
   crop_pct_ = config.get_float("crop_pct", 0.875);
   if (!(crop_pct_ > 0)) fail("{}: crop_pct: expected a number above 0, found {}", config.where(), crop_pct_);
   crop_size_ = {input[1], input[2], 0, 0};
-  size_.shortest_edge = static_cast<int64_t>(std::floor(static_cast<double>(input[1]) / crop_pct_));
-  check_size(size_.shortest_edge, config.where(), "input_size over crop_pct");
+  const auto edge = static_cast<int64_t>(std::floor(static_cast<double>(input[1]) / crop_pct_));
+  check_size(edge, config.where(), "input_size over crop_pct");
+  size_ = squashes ? Size{edge, edge, 0, 0} : Size{0, 0, edge, 0};
   mean_ = read_channels(config, "mean", {0.485f, 0.456f, 0.406f});
   deviation_ = read_channels(config, "std", {0.229f, 0.224f, 0.225f});
   const std::string name = config.get_string("interpolation", "bicubic");

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "transom/error.h"
+
 namespace transom {
 namespace {
 
@@ -60,6 +62,23 @@ TEST(ImageProcessor, ConvNextCropsBelow384AndWarpsFromThere) {
   const auto warped = processor("ConvNextImageProcessor", fields + "384}")(image);
   EXPECT_EQ(warped.height, 384);
   EXPECT_EQ(warped.values[0], 0.f);
+}
+
+// Both edges are scaled, so that nothing of a wide picture is lost; else its ends are cut off.
+TEST(ImageProcessor, TimmSquashesWhatItElseCrops) {
+  Image image(8, 2);  // black, its left end white
+  std::fill(image.pixels.begin(), image.pixels.end(), uint8_t{0});
+  for (int64_t row = 0; row < 2; ++row)
+    for (int64_t k = 0; k < 6; ++k) image.pixels[static_cast<size_t>(row * 24 + k)] = 255;
+  const auto first = [&](const std::string& mode) {
+    return processor("TimmWrapperImageProcessor", R"("pretrained_cfg": {"input_size": [3, 4, 4], "crop_pct": 1,
+        "interpolation": "nearest", "mean": [0, 0, 0], "std": [1, 1, 1], "crop_mode": ")" +
+                                                      mode + "\"}")(image)
+        .values[0];
+  };
+  EXPECT_EQ(first("squash"), 1.f);
+  EXPECT_EQ(first("center"), 0.f);
+  EXPECT_THROW(first("border"), Error);
 }
 
 }  // namespace
