@@ -60,9 +60,12 @@ SamplingRules::SamplingRules(const EngineRequest& request, int64_t length, int64
   if (request.config.renormalize_logits) warpers_.push_back([](const ScoredRow& row) { log_softmax(row.scores); });
 }
 
-void SamplingRules::add_biases(const TokenIds& tokens, std::span<float> scores) const {
+void SamplingRules::add_biases(std::span<float> scores) const {
   for (const auto& [token, bias] : bias_)
     if (static_cast<size_t>(token) < scores.size()) scores[static_cast<size_t>(token)] += static_cast<float>(bias);
+}
+
+void SamplingRules::subtract_penalties(const TokenIds& tokens, std::span<float> scores) const {
   if (presence_ == 0 && frequency_ == 0) return;
   std::map<int64_t, int64_t> counts;
   for (size_t i = prompt_; i < tokens.size(); ++i) ++counts[tokens[i]];
@@ -93,9 +96,10 @@ void Sampler::forbid_others(std::span<float> scores) {
 
 Choice Sampler::choose(const TokenIds& tokens, std::span<float> scores) {
   const SamplingRules& r = *rules_;
-  r.add_biases(tokens, scores);
+  r.add_biases(scores);
   const ScoredRow row{tokens, 0, scores};
   for (const LogitsProcessor& process : r.processors_) process(row);
+  r.subtract_penalties(tokens, scores);  // what repetition_penalty has left, as vLLM and TGI do
   if (constraint_) forbid_others(scores);
   Choice choice;
   std::vector<float> unwarped;

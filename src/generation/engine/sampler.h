@@ -19,8 +19,10 @@ class SamplingRules {
   // `length`: the most tokens of a sequence, with its prompt. Throws for fields out of their range.
   SamplingRules(const EngineRequest& request, int64_t length, int64_t vocabulary);
 
-  // What is asked for by logit_bias, presence_penalty and frequency_penalty. `tokens` with the prompt.
-  void add_biases(const TokenIds& tokens, std::span<float> scores) const;
+  // logit_bias.
+  void add_biases(std::span<float> scores) const;
+  // presence_penalty and frequency_penalty. `tokens` with the prompt.
+  void subtract_penalties(const TokenIds& tokens, std::span<float> scores) const;
   // Of beam search: on logarithms of probabilities, those of sampling among them.
   const std::vector<LogitsProcessor>& beam_processors() const { return beam_processors_; }
 

@@ -44,7 +44,8 @@ bool Sequence::is_late() const { return request_->deadline && std::chrono::stead
 
 void Sequence::choose(std::span<float> scores) {
   if (group_) {
-    request_->rules->add_biases(tokens_, scores);
+    request_->rules->add_biases(scores);
+    request_->rules->subtract_penalties(tokens_, scores);
     return group_->give(index_, scores);
   }
   if (request_->only_reads()) {
