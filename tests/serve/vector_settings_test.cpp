@@ -24,6 +24,7 @@ class VectorSettings : public testing::Test {
         "type": "sentence_transformers.models.Transformer"}, {"idx": 1, "name": "1", "path": "1_Pooling",
         "type": "sentence_transformers.models.Pooling"}])");
     std::filesystem::create_directory(folders_[2] / "1_Pooling");
+    write_file(folders_[2] / "config_sentence_transformers.json", R"({"prompts": {"query": "w5 w6 "}})");
     write_file(folders_[2] / "1_Pooling" / "config.json",
                R"({"word_embedding_dimension": 8, "pooling_mode_mean_tokens": true})");
     server_ = test::start_server({.models = {{"classes", folders_[0].string()},
@@ -137,7 +138,18 @@ TEST_F(VectorSettings, PromptsAreOfModelsThatHaveThem) {
     EXPECT_EQ(refused.status, 400);
     EXPECT_NE(refused.body.find("prompt_name: expected nothing, since this model has no prompts"), std::string::npos)
         << refused.body;
+    EXPECT_EQ(ask("/tokenize", {{"model", model}, {"inputs", "w2"}, {"prompt_name", "query"}}).status, 400);
+    EXPECT_EQ(ask("/tokenize", {{"model", model}, {"prompt", "w2"}, {"split_special_tokens", true}}).status, 400);
   }
+}
+
+TEST_F(VectorSettings, PromptsAreBeforeTokensToo) {
+  const Json prompted =
+      answer("/tokenize", {{"model", "sentences"}, {"inputs", {"w1", "w2"}}, {"prompt_name", "query"}});
+  EXPECT_EQ(prompted[1].size(), 3u);
+  EXPECT_EQ(prompted[1][0]["text"], "w5");
+  EXPECT_EQ(answer("/embed", {{"model", "sentences"}, {"inputs", "w1"}, {"prompt_name", "query"}}),
+            answer("/embed", {{"model", "sentences"}, {"inputs", "w5 w6 w1"}}));
 }
 
 // As vLLM and text-embeddings-inference: only modules.json can say that vectors keep their length.

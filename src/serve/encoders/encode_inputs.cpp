@@ -24,7 +24,10 @@ Encoding encoding_of_ids(const Json& list, const char* field, const ServedModel&
   return encoding;
 }
 
-// The texts of an input behind the prompt of this name.
+}  // namespace
+
+bool can_embed(const ModelFacts& model) { return model.embeds; }
+
 Json with_prompt(const Json& input, const char* field, const ServedModel& model, const std::string& prompt_name) {
   const auto& prompts = model.embedder->prompts;
   const auto found = prompts.find(prompt_name);
@@ -45,10 +48,6 @@ Json with_prompt(const Json& input, const char* field, const ServedModel& model,
   for (const Json& text : input) result.push_back(prefixed(text));
   return result;
 }
-
-}  // namespace
-
-bool can_embed(const ModelFacts& model) { return model.embeds; }
 
 void refuse_prompt(const VectorSettings& settings) {
   if (settings.prompt)

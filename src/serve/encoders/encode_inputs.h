@@ -22,6 +22,8 @@ struct EncodedInputs {
 // what is too long, by the name of the field.
 EncodedInputs encode_inputs(const Json& input, const char* field, const ServedModel& model, int64_t most,
                             const VectorSettings& settings, bool special_tokens = true);
+// The texts of an input behind the prompt of this name.
+Json with_prompt(const Json& input, const char* field, const ServedModel& model, const std::string& prompt_name);
 // Of models that give no vectors: refuses a prompt.
 void refuse_prompt(const VectorSettings& settings);
 // How a tokenizer cuts what is too long.

@@ -18,10 +18,15 @@ ServedModel& model_of(const std::shared_ptr<Call>& call, RequestFields& fields) 
 
 // [[{"id", "text", "special", "start", "stop"}]]
 void tokenize_as_tei(const std::shared_ptr<Call>& call, RequestFields& fields) {
+  call->answer_errors_as(ErrorForm::kTei);
   ServedModel& model = model_of(call, fields);
-  const auto texts = fields.texts("inputs", static_cast<size_t>(call->services().options.max_client_batch_size));
+  auto texts = fields.texts("inputs", static_cast<size_t>(call->services().options.max_client_batch_size));
   const bool special = fields.boolean("add_special_tokens").value_or(true);
-  fields.ignore({"prompt_name"});
+  VectorSettings settings;
+  settings.prompt = fields.text("prompt_name");
+  if (settings.prompt && !model.embedder) refuse_prompt(settings);
+  if (settings.prompt) texts = with_prompt(*texts, "inputs", model, *settings.prompt).get<std::vector<std::string>>();
+  fields.unsupported("split_special_tokens", false);
   Json lists = Json::array();
   for (const std::string& text : *texts) {
     const Encoding encoding = model.tokenizer->encode(text, std::nullopt, {.add_special_tokens = special});
@@ -57,6 +62,7 @@ void tokenize(const std::shared_ptr<Call>& call) {
   RequestFields fields(body);
   if (body.contains("inputs")) return tokenize_as_tei(call, fields);
   ServedModel& model = model_of(call, fields);
+  fields.unsupported("split_special_tokens", false);
   TokenIds ids;
   if (const auto prompt = fields.text("prompt")) {
     const bool special = fields.boolean("add_special_tokens").value_or(true);
