@@ -143,6 +143,17 @@ TEST_F(VectorSettings, PromptsAreOfModelsThatHaveThem) {
   }
 }
 
+TEST_F(VectorSettings, VectorsAndClassesAreCountedApart) {
+  answer("/predict", {{"model", "classes"}, {"inputs", "w1"}});
+  answer("/embed", {{"model", "vectors"}, {"inputs", "w1"}});
+  Client client(server_->port());
+  const std::string text = client.get("/metrics").body;
+  for (const char* there : {"te_predict_count{model_name=\"classes\"}", "te_predict_success{model_name=\"classes\"}",
+                            "te_embed_count{model_name=\"vectors\"}"})
+    EXPECT_NE(text.find(there), std::string::npos) << there;
+  EXPECT_EQ(text.find("te_embed_count{model_name=\"classes\"}"), std::string::npos);
+}
+
 TEST_F(VectorSettings, PromptsAreBeforeTokensToo) {
   const Json prompted =
       answer("/tokenize", {{"model", "sentences"}, {"inputs", {"w1", "w2"}}, {"prompt_name", "query"}});

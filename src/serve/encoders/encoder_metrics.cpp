@@ -21,14 +21,16 @@ const char* reason_of(int status) {
 
 }  // namespace
 
-EncoderMetrics::EncoderMetrics(Metrics& metrics, const std::string& model, size_t inputs, Clock::time_point whole_at)
+EncoderMetrics::EncoderMetrics(Metrics& metrics, const std::string& model, Kind kind, size_t inputs,
+                               Clock::time_point whole_at)
     : metrics_(metrics),
+      of_inputs_(kind == Kind::kEmbed ? "te_embed" : "te_predict"),
       labels_{{"model_name", model}},
       with_method_{{"method", inputs == 1 ? "single" : "batch"}, {"model_name", model}},
       whole_at_(whole_at),
       inputs_(inputs) {
   metrics_.counter("te_request_count", "Requests to encoders.", with_method_).add();
-  metrics_.counter("te_embed_count", "Inputs of requests to encoders.", labels_).add(static_cast<double>(inputs));
+  metrics_.counter(of_inputs_ + "_count", "Inputs of requests to encoders.", labels_).add(static_cast<double>(inputs));
   metrics_.histogram("te_request_tokenization_duration", "Seconds to read and tokenise a request.", kSeconds, labels_)
       .observe(seconds_between(whole_at_, queued_at_));
 }
@@ -54,7 +56,7 @@ void EncoderMetrics::batch(int64_t rows, int64_t tokens) {
 void EncoderMetrics::computed() {
   const auto now = Clock::now();
   metrics_.counter("te_request_success", "Requests that encoders have answered.", with_method_).add();
-  metrics_.counter("te_embed_success", "Inputs that encoders have answered.", labels_)
+  metrics_.counter(of_inputs_ + "_success", "Inputs that encoders have answered.", labels_)
       .add(static_cast<double>(inputs_));
   metrics_.histogram("te_request_inference_duration", "Seconds from the queue to the result.", kSeconds, labels_)
       .observe(seconds_between(begun_at_, now));

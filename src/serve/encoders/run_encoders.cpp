@@ -11,8 +11,10 @@ template <typename Queue, typename Result>
 void submit(const std::shared_ptr<Call>& call, ServedModel& model, Queue& queue,
             std::vector<typename Queue::Input> inputs, std::function<void(std::vector<Result>)> then) {
   call->model = model.name;
-  const auto metrics =
-      std::make_shared<EncoderMetrics>(call->services().metrics, model.name, inputs.size(), call->whole_at);
+  constexpr bool gives_vectors = std::is_same_v<Queue, EmbeddingQueue>;
+  const auto metrics = std::make_shared<EncoderMetrics>(
+      call->services().metrics, model.name,
+      gives_vectors ? EncoderMetrics::Kind::kEmbed : EncoderMetrics::Kind::kPredict, inputs.size(), call->whole_at);
   for (const auto& input : inputs) metrics->has_input(input.tokens);
   const auto done = [call, metrics, then = std::move(then)](std::vector<Result> results, std::exception_ptr error) {
     if (error) {

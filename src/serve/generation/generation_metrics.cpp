@@ -34,6 +34,9 @@ GenerationMetrics::GenerationMetrics(Metrics& to, const std::string& model)
                                         "Histogram of time spent in PREFILL phase for request.", kRequest, labels)),
       request_decode_time(to.histogram("vllm:request_decode_time_seconds",
                                        "Histogram of time spent in DECODE phase for request.", kRequest, labels)),
+      request_time_per_output_token(to.histogram("vllm:request_time_per_output_token_seconds",
+                                                 "Histogram of time per output token of a request in seconds.",
+                                                 kInterToken, labels)),
       request_prompt_tokens(
           to.histogram("vllm:request_prompt_tokens", "Number of prefill tokens processed.", kTokens, labels)),
       request_generation_tokens(

@@ -16,8 +16,8 @@ struct GenerationMetrics {
   Labels labels;
   Counter &prompt_tokens, &generation_tokens;
   Histogram &time_to_first_token, &inter_token_latency, &e2e_request_latency, &request_queue_time,
-      &request_inference_time, &request_prefill_time, &request_decode_time, &request_prompt_tokens,
-      &request_generation_tokens, &request_max_tokens, &request_n;
+      &request_inference_time, &request_prefill_time, &request_decode_time, &request_time_per_output_token,
+      &request_prompt_tokens, &request_generation_tokens, &request_max_tokens, &request_n;
 };
 
 }  // namespace transom::serve

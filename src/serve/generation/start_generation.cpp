@@ -23,6 +23,7 @@ class RunningCall : public std::enable_shared_from_this<RunningCall> {
     left_ = static_cast<int64_t>(requests_.size()) * samples_;
     last_.resize(static_cast<size_t>(left_));
     written_.resize(static_cast<size_t>(left_));
+    firsts_.resize(static_cast<size_t>(left_));
     submitted_ = begun_ = Clock::now();
   }
 
@@ -108,6 +109,9 @@ class RunningCall : public std::enable_shared_from_this<RunningCall> {
                                                               : "abort";
     metrics_.finished(call_->finish_reason).add();
     metrics_.request_generation_tokens.observe(static_cast<double>(written_[choice]));
+    if (written_[choice] > 1)
+      metrics_.request_time_per_output_token.observe(std::chrono::duration<double>(now - firsts_[choice]).count() /
+                                                     static_cast<double>(written_[choice] - 1));
     if (--left_ > 0) return;
     {
       const std::lock_guard lock(mutex_);
@@ -138,6 +142,7 @@ class RunningCall : public std::enable_shared_from_this<RunningCall> {
     if (last_[choice] != Clock::time_point())
       metrics_.inter_token_latency.observe(seconds(now - last_[choice]) / static_cast<double>(count),
                                            static_cast<uint64_t>(count));
+    if (written_[choice] == 0) firsts_[choice] = now;
     last_[choice] = now;
     written_[choice] += count;
     call_->completion_tokens += count;
@@ -199,7 +204,7 @@ class RunningCall : public std::enable_shared_from_this<RunningCall> {
   std::vector<uint64_t> numbers_;
   bool ended_ = false, cancelled_ = false;
   Clock::time_point submitted_, begun_, first_{}, last_write_ = Clock::now();
-  std::vector<Clock::time_point> last_;
+  std::vector<Clock::time_point> firsts_, last_;  // when each text got its first tokens, and its last ones
   std::vector<int64_t> written_;
 };
 
