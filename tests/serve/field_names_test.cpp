@@ -110,6 +110,9 @@ TEST_F(FieldNamesOverHttp, TheLeastNumberOfTokensIsBoundedByTheMost) {
   EXPECT_EQ(message({{"min_tokens", 20}}),
             "min_tokens: expected at most 16 (max_tokens, which was not given), found 20");
   post("/v1/completions", {{"prompt", "w1"}, {"max_tokens", 4}, {"min_tokens", 4}});
+  const std::string metrics = Client(server_->port()).get("/metrics").body;
+  EXPECT_NE(metrics.find("vllm:request_time_per_output_token_seconds_count{engine=\"0\",model_name=\"words\"} 1\n"),
+            std::string::npos);
 }
 
 TEST_F(FieldNamesOverHttp, OfTheEngineBecomeThoseOfTheInterface) {

@@ -29,7 +29,8 @@ class Conversation {
     if (type == "function_call") return add_call(item, number, where);
     if (type == "function_call_output") return add_output(item, number, where);
     if (type != "message")
-      refuse_field(where, "{}: items of the type {} are not supported by this server", where, quoted(compact(type)));
+      refuse_field(where, "{}: items of the type {} are not supported by this server", where,
+                   quoted(type.is_string() ? type.get<std::string>() : compact(type)));
     add({{"role", item.value("role", Json())}, {"content", item.value("content", Json())}}, number);
   }
 
@@ -67,7 +68,7 @@ Json tool_of_chat(const Json& tool, const std::string& where) {
   const Json type = tool.value("type", Json());
   if (type != "function")
     refuse_field(where, "{}: tools of the type {} are not supported by this server; expected \"function\"", where,
-                 quoted(compact(type)));
+                 quoted(type.is_string() ? type.get<std::string>() : compact(type)));
   text_of(tool, "name", where);
   Json function = tool;
   function.erase("type");
