@@ -22,6 +22,7 @@ const ConvolutionCase kConvolutionCases[] = {
     {2, 16, 16, 16, {3, 2}, {3, 5}, {1, 1}, {3, 1}, {3, 3}, {1, 1}},    // results that see padding alone, single ones
     {1, 33, 33, 33, {9, 10}, {3, 3}, {1, 1}, {2, 2}, {2, 2}, {2, 2}},   // dilation
     {1, 24, 24, 24, {40}, {9}, {1}, {4}, {4}, {1}},                     // one axis, a window of any length
+    {2, 17, 17, 17, {5, 6}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, {1, 1}},    // one place
     {1, 32, 32, 32, {17, 16}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}},  // strides
     {1, 64, 64, 4, {50}, {16}, {1}, {8}, {7}, {1}},                     // as the position embedding of speech models
     {2, 1, 5, 1, {100}, {10}, {5}, {0}, {0}, {1}},

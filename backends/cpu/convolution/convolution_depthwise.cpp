@@ -26,20 +26,14 @@ class DepthwiseConvolution final : public LibraryConvolution {
     filters_ = PackedFilters(memory::desc({channels, taps}, memory::data_type::f32, memory::format_tag::ab),
                              memory::desc({channels, taps}, memory::data_type::f32, memory::format_tag::ba), 1,
                              channels * taps);
-    if (!s_.channels_last) {
-      to_last_ = Reorder(image(s_.x, false), image(s_.x, true));
-      from_last_ = Reorder(image(s_.y, true), image(s_.y, false));
-    }
+    copies_ = ChannelsLastCopies(s_.x, s_.y, s_.channels_last);
     const auto threads = static_cast<int64_t>(thread_count());
     const int64_t row_bytes = s_.y[1] * s_.y[3] * static_cast<int64_t>(sizeof(float));
     bands_ = std::clamp<int64_t>(s_.y[2] * row_bytes / kBandBytes, 1, s_.y[2]);
     while (s_.y[0] * bands_ % threads != 0 && bands_ < s_.y[2]) ++bands_;
   }
 
-  size_t scratch_bytes() const override {
-    const size_t images = s_.channels_last ? 0 : elements(s_.x) + elements(s_.y);
-    return aligned(filters_.bytes()) + images * sizeof(float);
-  }
+  size_t scratch_bytes() const override { return aligned(filters_.bytes()) + copies_.bytes(); }
   const PackedFilters& filters() const override { return filters_; }
   bool has_epilogue() const override { return s_.channels_last; }
   const char* way() const override { return "depthwise"; }
@@ -47,20 +41,13 @@ class DepthwiseConvolution final : public LibraryConvolution {
 
   void run(const std::byte* first, const std::byte* second, std::byte* result, std::byte* scratch,
            const std::byte* packed, const ChunkReader* reader) const override {
-    if (!packed) {
+    if (filters_.needed() && !packed) {
       filters_.pack(second, scratch, nullptr);
       packed = scratch;
     }
-    const auto* weights = reinterpret_cast<const float*>(packed);
-    if (s_.channels_last)
-      return compute(reinterpret_cast<const float*>(first), weights, reinterpret_cast<float*>(result), reader);
-    float* x = reinterpret_cast<float*>(scratch + aligned(filters_.bytes()));
-    float* y = x + elements(s_.x);
-    const auto images = static_cast<size_t>(s_.x[0]);
-    const size_t x_step = elements(s_.x) / images, y_step = elements(s_.y) / images;
-    parallel_for(images, [&](size_t i) { to_last_.run(first + i * x_step * sizeof(float), x + i * x_step); });
-    compute(x, weights, y, nullptr);
-    parallel_for(images, [&](size_t i) { from_last_.run(y + i * y_step, result + i * y_step * sizeof(float)); });
+    const auto* weights = reinterpret_cast<const float*>(filters_.part(0, second, packed));
+    copies_.run(first, result, scratch + aligned(filters_.bytes()),
+                [&](const float* x, float* y) { compute(x, weights, y, reader); });
   }
 
  private:
@@ -70,11 +57,6 @@ class DepthwiseConvolution final : public LibraryConvolution {
     for (Shape* list : {&s.strides, &s.dilations}) list->insert(list->begin(), 1);
     for (Shape* list : {&s.low, &s.high}) list->insert(list->begin(), 0);
     return s;
-  }
-  static size_t elements(const Shape& shape) { return static_cast<size_t>(product(shape, 0, shape.size())); }
-  static memory::desc image(Shape shape, bool channels_last) {
-    shape[0] = 1;
-    return memory::desc(shape, memory::data_type::f32, image_strides(shape, channels_last));
   }
 
   void compute(const float* x, const float* weights, float* y, const ChunkReader* reader) const {
@@ -109,7 +91,7 @@ class DepthwiseConvolution final : public LibraryConvolution {
 
   ConvolutionShape s_;
   int64_t bands_ = 1;  // of an image
-  Reorder to_last_, from_last_;
+  ChannelsLastCopies copies_;
   PackedFilters filters_;
 };
 

@@ -66,6 +66,28 @@ const std::byte* PackedFilters::data(const PackedWeight& kept) {
   return static_cast<const KeptFilters&>(kept).parts.get();
 }
 
+ChannelsLastCopies::ChannelsLastCopies(const Shape& x, const Shape& y, bool channels_last) {
+  if (channels_last) return;
+  const auto elements = [](const Shape& shape) { return static_cast<size_t>(product(shape, 0, shape.size())); };
+  const auto image = [](Shape shape, bool last) {
+    shape[0] = 1;
+    return dnnl::memory::desc(shape, dnnl::memory::data_type::f32, image_strides(shape, last));
+  };
+  images_ = static_cast<size_t>(x[0]), x_ = elements(x), y_ = elements(y);
+  to_last_ = Reorder(image(x, false), image(x, true));
+  from_last_ = Reorder(image(y, true), image(y, false));
+}
+
+void ChannelsLastCopies::run(const std::byte* x, std::byte* y, std::byte* scratch,
+                             const std::function<void(const float*, float*)>& compute) const {
+  if (images_ == 0) return compute(reinterpret_cast<const float*>(x), reinterpret_cast<float*>(y));
+  float *last_x = reinterpret_cast<float*>(scratch), *last_y = last_x + x_;
+  const size_t x_step = x_ / images_, y_step = y_ / images_;
+  parallel_for(images_, [&](size_t i) { to_last_.run(x + i * x_step * sizeof(float), last_x + i * x_step); });
+  compute(last_x, last_y);
+  parallel_for(images_, [&](size_t i) { from_last_.run(last_y + i * y_step, y + i * y_step * sizeof(float)); });
+}
+
 Shape image_strides(const Shape& shape, bool channels_last) {
   if (!channels_last) return dense_strides(shape);
   Shape strides(shape.size(), 1);

@@ -47,6 +47,20 @@ class PackedFilters {
   Transform transform_;
 };
 
+// For loops over f32 with the channels last: images that have them first are copied there, and the results back.
+class ChannelsLastCopies {
+ public:
+  ChannelsLastCopies() = default;
+  ChannelsLastCopies(const Shape& x, const Shape& y, bool channels_last);  // shapes have the channels first
+  size_t bytes() const { return (x_ + y_) * sizeof(float); }               // of scratch memory
+  void run(const std::byte* x, std::byte* y, std::byte* scratch,
+           const std::function<void(const float* x, float* y)>& compute) const;
+
+ private:
+  size_t images_ = 0, x_ = 0, y_ = 0;  // elements; none where the channels are last
+  Reorder to_last_, from_last_;
+};
+
 // The element types of the library's images, weights and results.
 struct ConvolutionTypes {
   dnnl::memory::data_type x, w, y;

@@ -68,15 +68,11 @@ class WinogradConvolution final : public LibraryConvolution {
                                transform_weights(reinterpret_cast<const float*>(weights),
                                                  reinterpret_cast<float*>(made), channels, results, parts, turned);
                              });
-    if (!channels_last_) {
-      to_last_ = Reorder(image(g_.x, false), image(g_.x, true));
-      from_last_ = Reorder(image(g_.y, true), image(g_.y, false));
-    }
+    copies_ = ChannelsLastCopies(g_.x, g_.y, channels_last_);
   }
 
   size_t scratch_bytes() const override {
-    const size_t images = channels_last_ ? 0 : elements(g_.x) + elements(g_.y);
-    return aligned(filters_.bytes()) + filters_.temporary_bytes() + images * sizeof(float);
+    return aligned(filters_.bytes()) + filters_.temporary_bytes() + copies_.bytes();
   }
   const PackedFilters& filters() const override { return filters_; }
   bool has_epilogue() const override { return channels_last_; }
@@ -88,15 +84,8 @@ class WinogradConvolution final : public LibraryConvolution {
       filters_.pack(second, scratch, scratch + aligned(filters_.bytes()));
       packed = scratch;
     }
-    if (channels_last_)
-      return compute(reinterpret_cast<const float*>(first), packed, reinterpret_cast<float*>(result), reader);
-    float* x = reinterpret_cast<float*>(scratch + aligned(filters_.bytes()) + filters_.temporary_bytes());
-    float* y = x + elements(g_.x);
-    const auto images = static_cast<size_t>(g_.x[0]);
-    const size_t x_step = elements(g_.x) / images, y_step = elements(g_.y) / images;
-    parallel_for(images, [&](size_t i) { to_last_.run(first + i * x_step * sizeof(float), x + i * x_step); });
-    compute(x, packed, y, nullptr);
-    parallel_for(images, [&](size_t i) { from_last_.run(y + i * y_step, result + i * y_step * sizeof(float)); });
+    copies_.run(first, result, scratch + aligned(filters_.bytes()) + filters_.temporary_bytes(),
+                [&](const float* x, float* y) { compute(x, packed, y, reader); });
   }
 
  private:
@@ -121,12 +110,6 @@ class WinogradConvolution final : public LibraryConvolution {
       scratchpad = made.scratchpad_desc();
     }
   };
-
-  static size_t elements(const Shape& shape) { return static_cast<size_t>(product(shape, 0, shape.size())); }
-  static memory::desc image(Shape shape, bool channels_last) {
-    shape[0] = 1;
-    return memory::desc(shape, memory::data_type::f32, image_strides(shape, channels_last));
-  }
 
   // How many rows of tiles a band has, and into how many parts the results' channels are cut where the bands do not
   // share out evenly: what keeps the busiest thread the shortest. Costs are counted in multiplications of a tile.
@@ -214,7 +197,7 @@ class WinogradConvolution final : public LibraryConvolution {
   int64_t channels_, results_, parts_ = 1, rows_ = 1;
   Product whole_, rest_;  // of a band, and of the last one if it is lower
   PackedFilters filters_;
-  Reorder to_last_, from_last_;
+  ChannelsLastCopies copies_;
 };
 
 // By the shape alone, so that the bits are those of frozen and of changing weights.
