@@ -303,12 +303,7 @@ class Reader {
                        .values = {float8_values().begin(), float8_values().end()}};
     DType dtype;
     Spelt spelt = scales_of(module + ".weight_scale", layout.rows, layout.depth, layout.group, dtype);
-    const int64_t depth = layout.depth;
-    checkpoint_.add_compressed(
-        module + ".weight",
-        spelt_weight(std::move(layout), std::move(spelt), weight, [weight, depth](int64_t r, int64_t k) {
-          return static_cast<uint8_t>(weight.bytes[static_cast<size_t>(r * depth + k)]);
-        }));
+    checkpoint_.add_compressed(module + ".weight", spelt_weight(std::move(layout), std::move(spelt), weight));
   }
 
   const Config& config_;

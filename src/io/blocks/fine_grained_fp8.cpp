@@ -33,12 +33,7 @@ void read_fine_grained_fp8(const Config& config, Checkpoint& checkpoint) {
       spelt.scale_rows = (layout.rows + block[0] - 1) / block[0], spelt.rows_of_scale = block[0];
       expect_part(checkpoint, name, scales, scales.dtype, {spelt.scale_rows, layout.groups()});
     }
-    const int64_t depth = layout.depth;
-    checkpoint.add_compressed(
-        module + ".weight",
-        spelt_weight(std::move(layout), std::move(spelt), weight, [weight, depth](int64_t r, int64_t k) {
-          return static_cast<uint8_t>(weight.bytes[static_cast<size_t>(r * depth + k)]);
-        }));
+    checkpoint.add_compressed(module + ".weight", spelt_weight(std::move(layout), std::move(spelt), weight));
   }
 }
 

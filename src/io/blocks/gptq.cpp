@@ -91,10 +91,9 @@ void expect_bits_of_gptq(int64_t bits, const std::string& where) {
   if (bits != 2 && bits != 3 && bits != 4 && bits != 8) fail("{}: 2, 3, 4 and 8 are supported, found {}", where, bits);
 }
 
-void read_gptq_module(const std::string& module, const Config& config, Checkpoint& checkpoint) {
+void read_gptq_module(const std::string& module, const Config& config, bool first_version, Checkpoint& checkpoint) {
   int64_t bits = positive(config, "bits", 4);
   expect_bits_of_gptq(bits, config.where() + ": bits");
-  const bool first_version = config.get_string("checkpoint_format", config.get_string("format", "gptq")) == "gptq";
   const bool by_module = config.has("dynamic");  // of GPTQModel: the shapes tell the bits and the size of groups
   const TensorView packed = take_part(checkpoint, module + ".qweight"),
                    zeros = take_part(checkpoint, module + ".qzeros"),
@@ -156,7 +155,8 @@ void read_gptq(const Config& config, Checkpoint& checkpoint) {
   if (const std::string words = config.get_string("pack_dtype", "int32"); words != "int32")
     fail("{}: pack_dtype {} is not supported; int32 is", config.where(), quoted(words));
   expect_codes(checkpoint, {".qzeros", ".scales", ".g_idx"}, ".qweight");
-  for (const std::string& module : modules_with(checkpoint, ".qweight")) read_gptq_module(module, config, checkpoint);
+  for (const std::string& module : modules_with(checkpoint, ".qweight"))
+    read_gptq_module(module, config, format == "gptq", checkpoint);
 }
 
 void read_awq(const Config& config, Checkpoint& checkpoint) {

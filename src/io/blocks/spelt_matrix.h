@@ -48,6 +48,14 @@ CompressedWeight spelt_weight(BlockLayout layout, Spelt spelt, const TensorView&
   return {std::make_shared<SpeltMatrix<Codes>>(std::move(layout), std::move(spelt), source, std::move(codes))};
 }
 
+// Of codes that are the bytes of a matrix as it is stored.
+inline CompressedWeight spelt_weight(BlockLayout layout, Spelt spelt, const TensorView& weight) {
+  const int64_t depth = layout.depth;
+  return spelt_weight(std::move(layout), std::move(spelt), weight, [weight, depth](int64_t row, int64_t k) {
+    return static_cast<uint8_t>(weight.bytes[static_cast<size_t>(row * depth + k)]);
+  });
+}
+
 // Scales of any type: floating-point ones, or powers of two by their exponents + 127 (E8M0, which is kept as u8).
 inline std::vector<float> scale_numbers(const TensorView& view, const std::string& where) {
   if (view.dtype != DType::kUInt8) return floats_of(view, where);

@@ -218,8 +218,7 @@ QuantizeReport quantize_model(const std::string& source, const std::string& outp
   if (report.layers.empty())
     fail("{}: no linear layer fits {} in groups of {}; try another --group_size", source,
          options.bits == kBitsByLayer ? "4 and 8 bits" : fmt::format("{} bits", options.bits), options.group_size);
-  for (const std::string& head : vocabulary_heads(*model))
-    if (std::find(ignored.begin(), ignored.end(), head) == ignored.end()) ignored.push_back(head);
+  ignore_vocabulary_heads(*model, ignored);
   report.bytes_after = bytes_of(tensors);
   make_directories(output);
   save_checkpoint(output, tensors, uint64_t{5} << 30);

@@ -242,8 +242,7 @@ QuantizeReport quantize_statically(const std::string& source, const std::string&
   make_directories(output);
   save_checkpoint(output, tensors, uint64_t{5} << 30);
   Config config = model->config();
-  for (const std::string& head : vocabulary_heads(*model))
-    if (std::find(ignored.begin(), ignored.end(), head) == ignored.end()) ignored.push_back(head);
+  ignore_vocabulary_heads(*model, ignored);
   set_field(config, "quantization_config", static_config_of(ignored, convolutions));
   if (!config.has("dtype") && !config.has("torch_dtype"))
     set_field(config, "torch_dtype", Json(name_of_precision(model->precision().dtype)));

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/compression/vocabulary_heads.h"
 
+#include <algorithm>
+
 #include "transom/config.h"
 
 namespace transom {
+namespace {
 
 std::vector<std::string> vocabulary_heads(const Model& model) {
   const std::string& architecture = model.architecture();
@@ -21,6 +24,13 @@ std::vector<std::string> vocabulary_heads(const Model& model) {
   if (type == "albert") return {"predictions.decoder"};
   if (type == "bert") return {"cls.predictions.decoder"};
   return {"lm_head.decoder"};  // RoBERTa and its like
+}
+
+}  // namespace
+
+void ignore_vocabulary_heads(const Model& model, std::vector<std::string>& ignored) {
+  for (const std::string& head : vocabulary_heads(model))
+    if (std::find(ignored.begin(), ignored.end(), head) == ignored.end()) ignored.push_back(head);
 }
 
 }  // namespace transom

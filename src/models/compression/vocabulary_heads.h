@@ -8,8 +8,9 @@
 
 namespace transom {
 
-// The modules over the vocabulary by their names in Transformers, also where their weights are those of the embedding
-// and stand in no file: who opens a quantised model has to leave them as they are.
-std::vector<std::string> vocabulary_heads(const Model& model);
+// Adds the modules over the vocabulary to the names of those that stay as they are, unless they are there, by their
+// names in Transformers, also where their weights are those of the embedding and stand in no file: who opens a
+// quantised model has to leave them, too.
+void ignore_vocabulary_heads(const Model& model, std::vector<std::string>& ignored);
 
 }  // namespace transom
