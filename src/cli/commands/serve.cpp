@@ -350,7 +350,8 @@ Command serve_command() {
        .group = kLimits},
       {.name = "--kv_cache_dtype",
        .value = &o.serve.kv_cache_dtype,
-       .help = "type of its keys and values: auto, as the model computes; float32, float16, bfloat16",
+       .help = "type of its keys and values: float32, float16, bfloat16; auto: as the model computes, float16 "
+               "beside inputs in 8 bits",
        .group = kLimits},
       {.name = "--memory_budget",
        .value = &o.serve.memory_budget,

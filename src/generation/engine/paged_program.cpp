@@ -5,10 +5,12 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "device/device.h"
 #include "generation/engine/reserved_pools.h"
 #include "generation/engine/shared_commands.h"
 #include "generation/engine/step_shape.h"
 #include "ops/batch_invariance.h"
+#include "ops/products/packed_matrix.h"
 #include "tensor/evaluate.h"
 #include "tensor/host_values.h"
 #include "transom/interrupt.h"
@@ -28,6 +30,13 @@ Tensor logits_of(const GenerativeModel& model, const Tensor& ids, const Tensor& 
   return reshape(model.last_logits(ids, positions, scored, context), {scored, -1});
 }
 
+// Whether products of the model round their inputs to 8 bits, beside which a key of 16 bits is exact.
+bool rounds_inputs(const GenerativeModel& model) {
+  return model.precision().int8 || std::ranges::any_of(model.frozen(), [](const std::shared_ptr<Parameter>& parameter) {
+           return parameter->packed && parameter->packed->activations.starts_with("int8");
+         });
+}
+
 }  // namespace
 
 std::vector<KeyValueShape> key_value_shapes(const GenerativeModel& model, const std::string& cache_dtype) {
@@ -37,8 +46,9 @@ std::vector<KeyValueShape> key_value_shapes(const GenerativeModel& model, const 
   logits_of(model, one, one, 1, cache);
   if (cache.shapes().empty()) fail(ErrorKind::kUnsupported, "{} keeps no keys", model.architecture());
   std::vector<KeyValueShape> shapes = cache.shapes();
-  if (cache_dtype != "auto")
-    for (KeyValueShape& shape : shapes) shape.dtype = parse_dtype(cache_dtype);
+  for (KeyValueShape& shape : shapes)
+    if (cache_dtype != "auto") shape.dtype = parse_dtype(cache_dtype);
+    else if (shape.dtype == DType::kFloat32 && rounds_inputs(model)) shape.dtype = DType::kFloat16;
   return shapes;
 }
 
@@ -188,19 +198,23 @@ void PagedProgram::copy_blocks(const std::vector<std::pair<int32_t, int32_t>>& p
   eval(pools_);
 }
 
-std::span<float> PagedProgram::read(const Tensor& scores) {
-  if (scores.dtype() == DType::kFloat32 && !is_in_host_memory(scores)) {
-    const auto buffer = buffer_of(scores);
-    scores_.resize(static_cast<size_t>(scores.size()));
-    buffer->read(std::as_writable_bytes(std::span(scores_)));
-  } else {
-    scores_ = scores.to_vector<float>();
+std::span<float> PagedProgram::read(Tensor scores) {
+  if (scores.dtype() != DType::kFloat32 || is_in_host_memory(scores)) return copied_ = scores.to_vector<float>();
+  const auto count = static_cast<size_t>(scores.size());
+  const std::shared_ptr<Buffer> buffer = buffer_of(scores);
+  if (std::byte* const data = buffer->is_writable() ? buffer->host_pointer() : nullptr) {
+    buffer->device().synchronize();
+    scores_ = std::move(scores);
+    return {reinterpret_cast<float*>(data), count};
   }
-  return scores_;
+  copied_.resize(count);
+  buffer->read(std::as_writable_bytes(std::span(copied_)));
+  return copied_;
 }
 
 std::span<float> PagedProgram::run(const PagedPass& pass, const AdapterSet* adapters) {
   const NoGradient inference;
+  scores_ = {};
   tell({.kind = EngineCommand::Kind::kRun, .pass = pass});
   if (pools_.empty()) make_pools();
   const auto tokens = static_cast<int64_t>(pass.ids.size());
@@ -217,7 +231,7 @@ std::span<float> PagedProgram::run(const PagedPass& pass, const AdapterSet* adap
   }
   std::vector<Tensor> results = step(pass.scored, adapters)(std::move(arguments));
   pools_.assign(std::make_move_iterator(results.begin() + 1), std::make_move_iterator(results.end()));
-  return read(results[0]);
+  return read(std::move(results[0]));
 }
 
 }  // namespace transom

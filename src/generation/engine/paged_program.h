@@ -53,7 +53,8 @@ class PagedProgram {
 
  private:
   std::vector<Tensor> traced(int64_t scored, const AdapterSet* adapters, const std::vector<Tensor>& in) const;
-  std::span<float> read(const Tensor& scores);
+  // Where they are, if the host reaches them, else a copy.
+  std::span<float> read(Tensor scores);
   void tell(const EngineCommand& command);
   // Computes `outputs` and the new pools on all processes.
   void compute_together(std::span<const Tensor> outputs, const std::vector<Tensor>& pools);
@@ -64,7 +65,8 @@ class PagedProgram {
   int64_t blocks_, block_size_, most_;
   int64_t reserved_ = 0;       // blocks that the pools have room for; 0: as many as there are
   std::vector<Tensor> pools_;  // keys and values of each layer
-  std::vector<float> scores_;  // of the last pass: megabytes, whose memory is not asked for at each step
+  Tensor scores_;              // of the last pass, where the host reads them on the device
+  std::vector<float> copied_;  // elsewhere: megabytes, whose memory is not asked for at each step
   Evaluator* evaluator_;       // null: this process alone
   std::string failure_;        // out of step with the other processes
   std::map<std::pair<int64_t, const AdapterSet*>, CompiledFunction> steps_;
