@@ -61,24 +61,23 @@ struct TableSteps {
 };
 
 struct CodePlan : CodeLayout {
-  bool bias, rounds, by_row;
-  int64_t pieces;  // rows of integers for a row of x
+  bool bias, rounds, by_row, to_16_bits;
 
   explicit CodePlan(const Node& node) : CodeLayout(node), bias(node.integer("bias") != 0) {
     const std::string_view activations = activations_of(node);
-    by_row = activations == "int8_token", rounds = activations != "float32";
-    pieces = activations == "int16" ? 2 : 1;
+    by_row = activations == "int8_token", to_16_bits = activations == "int16", rounds = activations != "float32";
   }
 
   // x in f32, rounded x, scales and sums.
   size_t wide_bytes() const {
     return dtype == TRANSOM_FLOAT32 && !(rounds && values) ? 0 : aligned(static_cast<size_t>(m * k) * sizeof(float));
   }
-  size_t integer_bytes() const { return rounds ? aligned(static_cast<size_t>(pieces * m * blocks * kInputs)) : 0; }
-  size_t scale_bytes() const { return rounds ? aligned(static_cast<size_t>(pieces * m * blocks) * sizeof(float)) : 0; }
+  int64_t block_bytes() const { return (to_16_bits ? 2 : 1) * kInputs; }  // of the integers
+  size_t integer_bytes() const { return rounds ? aligned(static_cast<size_t>(m * blocks * block_bytes())) : 0; }
+  size_t scale_bytes() const { return rounds ? aligned(static_cast<size_t>(m * blocks) * sizeof(float)) : 0; }
   int64_t corrections() const { return group == 16 ? 2 : 1; }  // of a block
   size_t sum_bytes() const {
-    return rounds ? aligned(static_cast<size_t>(pieces * m * blocks * corrections()) * sizeof(Correction)) : 0;
+    return rounds ? aligned(static_cast<size_t>(m * blocks * corrections()) * sizeof(Correction)) : 0;
   }
   size_t scratch_bytes() const { return wide_bytes() + integer_bytes() + scale_bytes() + sum_bytes(); }
 
@@ -92,13 +91,12 @@ struct CodePlan : CodeLayout {
       x = wide;
     }
     next += wide_bytes();
-    auto* integers = reinterpret_cast<int8_t*>(next);
+    std::byte* const integers = next;
     auto* scales = reinterpret_cast<float*>(next + integer_bytes());
     auto* sums = reinterpret_cast<Correction*>(next + integer_bytes() + scale_bytes());
     if (rounds)
       parallel_ranges(m, std::max<int64_t>((1 << 14) / k, 1), [&](int64_t begin, int64_t end) {
-        for (int64_t row = begin; row < end; ++row)
-          round_row(kernels, x + row * k, row * pieces, integers, scales, sums);
+        for (int64_t row = begin; row < end; ++row) round_row(kernels, x + row * k, row, integers, scales, sums);
       });
     std::optional<TableSteps> table;
     if (rounds && values && bits == 4) table.emplace(arguments.input<float>(3));
@@ -109,21 +107,21 @@ struct CodePlan : CodeLayout {
       x = wide;
     }
     if (integral && table && table->unit != 1)
-      for (int64_t i = 0; i < pieces * m * blocks; ++i) scales[i] *= table->unit;
-    const RoundedInputs inputs{integers, scales, sums, static_cast<size_t>(blocks), by_row};
+      for (int64_t i = 0; i < m * blocks; ++i) scales[i] *= table->unit;
+    const RoundedInputs inputs{integers, scales, sums, static_cast<size_t>(blocks), to_16_bits, by_row};
     const int64_t work = k * std::max<int64_t>(m, 1) * kLanes;  // of a panel
     const transom_buffer* buffer = arguments.input_buffers[1];
     const transom_deferred* deferred = buffer && arguments.input_offsets[1] == 0 ? buffer->deferred : nullptr;
     // Many tiles of rows take the codes of 4 bits out of their bytes once for all.
-    const auto tile = static_cast<int64_t>(kernels.rows_of_tile(static_cast<size_t>(pieces * m)));
-    const bool spreads = integral && bits == 4 && pieces * m >= 4 * tile;
+    const auto tile = static_cast<int64_t>(kernels.rows_of_tile(static_cast<size_t>(m)));
+    const bool spreads = integral && bits == 4 && m >= 4 * tile;
     parallel_ranges(panels, std::max<int64_t>((1 << 16) / work, 1), [&](int64_t begin, int64_t end) {
       const int64_t together = std::min(m, kRowsTogether), panel_inputs = blocks * kInputs * kLanes;
       Scratch scratch(Scratch::bytes_of<float>(integral ? 0 : panel_inputs) +
-                      Scratch::bytes_of<float>(pieces * together * kLanes) +
+                      Scratch::bytes_of<float>(together * kLanes) +
                       Scratch::bytes_of<uint8_t>(spreads ? panel_inputs : 0) + (deferred ? panel_bytes() : 0));
       auto* numbers = scratch.take<float>(integral ? 0 : panel_inputs);
-      auto* y = scratch.take<float>(pieces * together * kLanes);
+      auto* y = scratch.take<float>(together * kLanes);
       auto* bytes = scratch.take<uint8_t>(spreads ? panel_inputs : 0);
       auto* unwritten = scratch.take<std::byte>(deferred ? static_cast<int64_t>(panel_bytes()) : 0);
       for (int64_t index = begin; index < end; ++index) {
@@ -135,19 +133,15 @@ struct CodePlan : CodeLayout {
         for (int64_t row = 0; row < m; row += together) {
           const int64_t count = std::min(together, m - row);
           // Sums of f32 go where they belong at once, a tile of rows at a time, and their lines come meanwhile.
-          const bool direct = integral && pieces == 1 && dtype == TRANSOM_FLOAT32 && (index + 1) * kLanes <= n;
+          const bool direct = integral && dtype == TRANSOM_FLOAT32 && (index + 1) * kLanes <= n;
           auto* to = direct ? reinterpret_cast<float*>(target(arguments, row, index)) : y;
           const int64_t to_row = direct ? n : kLanes;
           for (int64_t i = 0; direct && i < count; ++i) fetch_to_write(to + i * n);
           if (integral) {
-            const int64_t first = row * pieces;
-            const RoundedInputs some{inputs.integers + first * blocks * kInputs, inputs.scales + first * blocks,
-                                     inputs.corrections + first * blocks * corrections(), inputs.blocks, by_row};
-            kernels.multiply_rounded(to, static_cast<size_t>(to_row), some, codes, static_cast<size_t>(count * pieces));
-            if (pieces == 2)
-              for (int64_t i = 0; i < count; ++i)
-                for (int64_t j = 0; j < kLanes; ++j)
-                  y[i * kLanes + j] = y[2 * i * kLanes + j] + y[(2 * i + 1) * kLanes + j];
+            RoundedInputs some = inputs;
+            some.integers += row * blocks * block_bytes();
+            some.scales += row * blocks, some.corrections += row * blocks * corrections();
+            kernels.multiply_rounded(to, static_cast<size_t>(to_row), some, codes, static_cast<size_t>(count));
           } else {
             kernels.multiply(y, x + row * k, static_cast<size_t>(k), numbers, static_cast<size_t>(count),
                              static_cast<size_t>(k));
@@ -182,49 +176,39 @@ struct CodePlan : CodeLayout {
   };
 
   Place place(const CodeProducts& kernels, int64_t row) const {
-    const int64_t some = pieces * kRowsTogether;  // that are multiplied together: whole tiles but for the last ones
-    for (int64_t first = row / some * some, rows;; first += rows) {
-      rows = static_cast<int64_t>(kernels.rows_of_tile(static_cast<size_t>(pieces * m - first)));
+    // Whole tiles but for the last ones are multiplied together.
+    for (int64_t first = row / kRowsTogether * kRowsTogether, rows;; first += rows) {
+      rows = static_cast<int64_t>(kernels.rows_of_tile(static_cast<size_t>(m - first)));
       if (row < first + rows) return {first, rows, row};
     }
   }
 
   // The numbers that the integers stand for, [m, k].
-  void spell_out(const CodeProducts& kernels, const int8_t* integers, const float* scales, float* to) const {
-    std::fill_n(to, m * k, 0.0f);
-    for (int64_t row = 0; row < m * pieces; ++row) {
+  void spell_out(const CodeProducts& kernels, const std::byte* integers, const float* scales, float* to) const {
+    for (int64_t row = 0; row < m; ++row) {
       const Place at = place(kernels, row);
       for (int64_t i = 0; i < k; ++i) {
-        const int64_t block = at.block(i / kInputs, blocks);
-        to[row / pieces * k + i] += scales[block] * static_cast<float>(integers[block * kInputs + i % kInputs]);
+        const int64_t block = at.block(i / kInputs, blocks), j = i % kInputs;
+        const std::byte* from = integers + block * block_bytes();
+        const int step = to_16_bits ? reinterpret_cast<const int16_t*>(from)[j / 4 * 4 + j % 2 * 2 + j % 4 / 2]
+                                    : reinterpret_cast<const int8_t*>(from)[j];
+        to[row * k + i] = scales[block] * static_cast<float>(step);
       }
     }
   }
 
-  // Row `to` of the integers; where there are two pieces, what is left goes into the next one.
-  void round_row(const CodeProducts& kernels, const float* x, int64_t to, int8_t* integers, float* scales,
+  void round_row(const CodeProducts& kernels, const float* x, int64_t row, std::byte* integers, float* scales,
                  Correction* sums) const {
     const Rounding rounding{.by_row = by_row,
+                            .wide = to_16_bits,
                             .halves = group == 16,
                             .surplus = minima                ? 0
                                        : bits == 8 || values ? 128
                                                              : 8};
-    const auto piece = [&](const float* from, int64_t row) {
-      const Place at = place(kernels, row);
-      const int64_t first = at.block(0, blocks);
-      kernels.round(integers + first * kInputs, scales + first, sums + first * corrections(),
-                    static_cast<size_t>(at.rows), from, static_cast<size_t>(k), static_cast<size_t>(blocks), rounding);
-      return at;
-    };
-    const Place at = piece(x, to);
-    if (pieces == 1) return;
-    Scratch scratch(Scratch::bytes_of<float>(k));
-    auto* left = scratch.take<float>(k);
-    for (int64_t i = 0; i < k; ++i) {
-      const int64_t block = at.block(i / kInputs, blocks);
-      left[i] = x[i] - scales[block] * static_cast<float>(integers[block * kInputs + i % kInputs]);
-    }
-    piece(left, to + 1);
+    const Place at = place(kernels, row);
+    const int64_t first = at.block(0, blocks);
+    kernels.round(integers + first * block_bytes(), scales + first, sums + first * corrections(),
+                  static_cast<size_t>(at.rows), x, static_cast<size_t>(k), static_cast<size_t>(blocks), rounding);
   }
 
   // Where the 16 sums of a row by a panel come.

@@ -30,7 +30,7 @@ struct PackedMatrix {
   // How products read their inputs:
   //   float32      as they are
   //   int8         32 of them at a time as round(x / s), s = the largest magnitude / 127
-  //   int16        likewise, and what that leaves rounded in the same way: 15 bits together
+  //   int16        likewise, in 16 bits: s the largest magnitude / 32767
   //   int8_token   a row at a time as round(x / s) within -128 to 127, s = the largest magnitude / 127.5
   //   float8       a row at a time as the nearest f8_e4m3fn of x / s, s = the largest magnitude / 448. Only for codes
   //                that are f8_e4m3fn themselves: `values` is their table

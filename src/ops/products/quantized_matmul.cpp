@@ -85,14 +85,10 @@ Tensor rounded_to_float8(const Tensor& x) {
   return round(y / step) * step * scale;
 }
 
-// x [..., K] as products with 8-bit inputs see it.
+// x [..., K] as products with inputs of 8 or 16 bits see it.
 Tensor rounded(const Tensor& x, const std::string& activations) {
   if (activations == "float32") return x;
   if (activations == kFloat8) return rounded_to_float8(x);
-  if (activations == "int16") {
-    const Tensor first = rounded(x, "int8");
-    return first + rounded(x - first, "int8");
-  }
   const bool by_token = activations == "int8_token";
   const int64_t depth = x.shape().back(), last = x.rank() - 1;
   const int64_t size = by_token ? depth : kInputs, padded = blocks(depth, size) * size;
@@ -106,7 +102,8 @@ Tensor rounded(const Tensor& x, const std::string& activations) {
   shape.back() = padded / size;
   shape.push_back(size);
   const Tensor groups = reshape(wide, shape);
-  const Tensor scale = reduce_max(abs(groups), {last + 1}, true) / (by_token ? 127.5 : 127.0);
+  const double most = by_token ? 127.5 : activations == "int16" ? 32767.0 : 127.0;
+  const Tensor scale = reduce_max(abs(groups), {last + 1}, true) / most;
   const Tensor divisor = select(equal(scale, constant(0, scale.dtype())), full(scale.shape(), 1, scale.dtype()), scale);
   Tensor steps = round(groups / divisor);
   if (by_token) steps = minimum(maximum(steps, constant(-128, x.dtype())), constant(127, x.dtype()));

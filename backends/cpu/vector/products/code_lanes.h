@@ -17,7 +17,11 @@ namespace transom::cpu::TRANSOM_LEVEL {
 namespace {
 
 constexpr size_t kLaneCount = 16;
-typedef int32_t Quad __attribute__((aligned(1), may_alias));  // four integers of the inputs
+// Four integers of the inputs, of 8 bits, or of 16 in pairs as RoundedInputs::wide says.
+typedef int32_t Quad __attribute__((aligned(1), may_alias));
+struct WideQuad {
+  Quad pairs[2];
+} __attribute__((may_alias));
 
 #if defined(__AVX512BW__)
 constexpr size_t kParts = 1, kWidth = 16;
@@ -44,6 +48,8 @@ inline Ints byte_of(Ints v, int j) {
   return _mm512_and_si512(_mm512_srli_epi32(v, static_cast<unsigned>(8 * j)), _mm512_set1_epi32(255));
 }
 inline Floats look_up(const float* table, Ints index) { return _mm512_i32gather_ps(index, table, 4); }
+inline Ints even_bytes(Ints v) { return _mm512_and_si512(v, _mm512_set1_epi16(255)); }
+inline Ints odd_bytes(Ints v) { return _mm512_srli_epi16(v, 8); }
 inline Ints byte_table(const uint8_t* bytes) {
   return _mm512_maskz_broadcast_i32x4(0xFFFF, _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
 }
@@ -55,7 +61,14 @@ inline Floats all_of(const float* x) { return all_float(*x); }
 inline void add_products(Ints& sums, Ints codes, const Quad* x) {
   __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sums) : "v"(codes), "m"(*x));
 }
+inline void add_pair_products(Ints& sums, Ints codes, const Quad* x) {
+  __asm__("vpdpwssd %2%{1to16%}, %1, %0" : "+v"(sums) : "v"(codes), "m"(*x));
+}
 #else
+inline void add_pair_products(Ints& sums, Ints codes, const Quad* x) {
+  sums = plus(sums, _mm512_madd_epi16(codes, four(x)));
+  __asm__("" : "+v"(sums));
+}
 inline Ints add16(Ints a, Ints b) { return _mm512_add_epi16(a, b); }
 inline Ints pairs_of(Ints codes, Ints x) { return _mm512_maddubs_epi16(codes, x); }
 inline Ints sum_pairs(Ints pairs, int16_t weight) { return _mm512_madd_epi16(pairs, _mm512_set1_epi16(weight)); }
@@ -88,6 +101,8 @@ inline Floats load_halves(const uint16_t* at) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
 }
 inline Ints byte_of(Ints v, int j) { return _mm256_and_si256(_mm256_srli_epi32(v, 8 * j), _mm256_set1_epi32(255)); }
+inline Ints even_bytes(Ints v) { return _mm256_and_si256(v, _mm256_set1_epi16(255)); }
+inline Ints odd_bytes(Ints v) { return _mm256_srli_epi16(v, 8); }
 inline Floats look_up(const float* table, Ints index) { return _mm256_i32gather_ps(table, index, 4); }
 inline Ints byte_table(const uint8_t* bytes) {
   return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
@@ -104,7 +119,14 @@ inline Floats all_of(const float* x) {
 inline void add_products(Ints& sums, Ints codes, const Quad* x) {
   sums = _mm256_dpbusd_avx_epi32(sums, codes, four(x));
 }
+inline void add_pair_products(Ints& sums, Ints codes, const Quad* x) {
+  sums = _mm256_dpwssd_avx_epi32(sums, codes, four(x));
+}
 #else
+inline void add_pair_products(Ints& sums, Ints codes, const Quad* x) {
+  sums = plus(sums, _mm256_madd_epi16(codes, four(x)));
+  __asm__("" : "+x"(sums));
+}
 inline Ints add16(Ints a, Ints b) { return _mm256_add_epi16(a, b); }
 inline Ints pairs_of(Ints codes, Ints x) { return _mm256_maddubs_epi16(codes, x); }
 inline Ints sum_pairs(Ints pairs, int16_t weight) { return _mm256_madd_epi16(pairs, _mm256_set1_epi16(weight)); }
@@ -173,6 +195,12 @@ inline Floats load_halves(const uint16_t* at) {
 inline Ints byte_of(Ints v, int j) {
   return each<Ints>([&](size_t i) { return v.lanes[i] >> (8 * j) & 255; });
 }
+inline Ints even_bytes(Ints v) {
+  return each<Ints>([&](size_t i) { return v.lanes[i] & 0x00FF00FF; });
+}
+inline Ints odd_bytes(Ints v) {
+  return each<Ints>([&](size_t i) { return v.lanes[i] >> 8 & 0x00FF00FF; });
+}
 inline Floats look_up(const float* table, Ints index) {
   return each<Floats>([&](size_t i) { return table[index.lanes[i]]; });
 }
@@ -193,6 +221,12 @@ inline void add_products(Ints& sums, Ints codes, const Quad* x) {
     int32_t sum = sums.lanes[i];
     for (int j = 0; j < 4; ++j) sum += (codes.lanes[i] >> (8 * j) & 255) * static_cast<int8_t>(*x >> (8 * j));
     return sum;
+  });
+}
+inline void add_pair_products(Ints& sums, Ints codes, const Quad* x) {
+  sums = each<Ints>([&](size_t i) {
+    return sums.lanes[i] + (codes.lanes[i] & 0xFFFF) * static_cast<int16_t>(*x) +
+           (codes.lanes[i] >> 16) * static_cast<int16_t>(*x >> 16);
   });
 }
 #endif
@@ -225,6 +259,7 @@ inline Ints total_of(Ints sums) { return sums; }
 #endif
 
 struct NibbleSums {
+  typedef Quad Input;
   typedef Ints Codes;
   static constexpr size_t kRegisters = 1;
   Ints sums;
@@ -236,6 +271,7 @@ struct NibbleSums {
 
 #if TRANSOM_PAIR_SUMS
 struct ByteSums {
+  typedef Quad Input;
   struct Codes {
     Ints lower, upper;
   };
@@ -262,6 +298,23 @@ struct NarrowSums : NibbleSums {
 #else
 typedef NibbleSums ByteSums;
 #endif
+
+// Codes of 4 or 8 bits with inputs of 16: whole in 32 bits, 32 products of at most 255 times 32,767.
+struct WideSums {
+  typedef WideQuad Input;
+  struct Codes {
+    Ints even, odd;
+  };
+  static constexpr size_t kRegisters = 1;
+  Ints sums;
+  static Codes codes(Ints codes) { return {even_bytes(codes), odd_bytes(codes)}; }
+  void begin(Ints start) { sums = start; }
+  void add(const Codes& codes, const WideQuad* x) {
+    add_pair_products(sums, codes.even, x->pairs);
+    add_pair_products(sums, codes.odd, x->pairs + 1);
+  }
+  Ints total() const { return sums; }
+};
 
 }  // namespace
 }  // namespace transom::cpu::TRANSOM_LEVEL

@@ -78,10 +78,11 @@ constexpr size_t kAhead = 8192;  // bytes of codes
 // A tile of M rows of inputs, the first of them `row`, with P parts of a panel at a time.
 template <typename Sums, int kBits, bool kSmallGroups, bool kMinima, bool kTable, size_t M, size_t P>
 void rounded_rows(float* y, size_t y_row, const RoundedInputs& x, const CodePanel& p, size_t row) {
-  constexpr size_t kSteps = kBits == 8 ? 8 : 4, kCorrections = kSmallGroups ? 2 : 1;
+  using Input = typename Sums::Input;
+  constexpr size_t kSteps = kBits == 8 ? 8 : 4, kCorrections = kSmallGroups ? 2 : 1, kBlockBytes = 8 * sizeof(Input);
   const size_t per_group = p.group / 32;
   for (size_t part = 0; part < kParts; part += P) {
-    const int8_t* integers = x.integers + row * x.blocks * 32;
+    const std::byte* integers = x.integers + row * x.blocks * kBlockBytes;
     const float* x_scales = x.scales + row * x.blocks;
     const Correction* corrections = x.corrections + row * x.blocks * kCorrections;
     const uint8_t* codes = p.codes + part * kWidth * 4;
@@ -93,7 +94,7 @@ void rounded_rows(float* y, size_t y_row, const RoundedInputs& x, const CodePane
     }
     size_t g = 0, left = per_group;
     for (size_t b = 0; b < p.blocks; ++b) {
-      const auto* quads = reinterpret_cast<const Quad*>(integers);
+      const auto* quads = reinterpret_cast<const Input*>(integers);
       __asm__("" : "+r"(quads));  // else compilers hold an address for each of them, in memory
       // The next panel comes while the first of several rows are multiplied with this one. One row is done with a line
       // at once: what lies a little ahead, since the processor alone does not fetch enough of it.
@@ -153,7 +154,7 @@ void rounded_rows(float* y, size_t y_row, const RoundedInputs& x, const CodePane
             totals[m][i] = multiply_add(least, all_of(&corrections[m * kCorrections + sum].sum), totals[m][i]);
         }
       }
-      integers += M * 32, x_scales += M, corrections += M * kCorrections, codes += kSteps * 64;
+      integers += M * kBlockBytes, x_scales += M, corrections += M * kCorrections, codes += kSteps * 64;
       if (!kSmallGroups && --left == 0) ++g, left = per_group;
     }
     TRANSOM_UNROLL
@@ -215,24 +216,30 @@ bool multiply_narrow(float*, size_t, const RoundedInputs&, const CodePanel&, siz
 }
 #endif
 
-template <bool kSmallGroups>
+// With the sums that codes of 4 and of 8 bits take.
+template <typename Nibbles, typename Bytes, bool kSmallGroups>
 void multiply_groups(float* y, size_t y_row, const RoundedInputs& x, const CodePanel& p, size_t m) {
+  const auto products = [&]<typename Sums, int kBits>() {
+    if (p.minima) all_rounded_rows<Sums, kBits, kSmallGroups, true>(y, y_row, x, p, m);
+    else all_rounded_rows<Sums, kBits, kSmallGroups, false>(y, y_row, x, p, m);
+  };
   const bool spread = p.following != nullptr;
-  if (p.bits == 4 && !p.steps) {
-    const auto nibbles = [&]<int kBits>() {
-      if (p.minima) all_rounded_rows<NibbleSums, kBits, kSmallGroups, true>(y, y_row, x, p, m);
-      else all_rounded_rows<NibbleSums, kBits, kSmallGroups, false>(y, y_row, x, p, m);
-    };
-    return spread ? nibbles.template operator()<8>() : nibbles.template operator()<4>();
-  }
-  if (p.bits == 4 && !spread) return all_rounded_rows<ByteSums, 4, kSmallGroups, false, true>(y, y_row, x, p, m);
-  if (p.minima) return all_rounded_rows<ByteSums, 8, kSmallGroups, true>(y, y_row, x, p, m);
-  if (!multiply_narrow<kSmallGroups>(y, y_row, x, p, m))
-    all_rounded_rows<ByteSums, 8, kSmallGroups, false>(y, y_row, x, p, m);
+  if (p.bits == 8 || (spread && p.steps)) products.template operator()<Bytes, 8>();
+  else if (p.steps) all_rounded_rows<Bytes, 4, kSmallGroups, false, true>(y, y_row, x, p, m);
+  else if (spread) products.template operator()<Nibbles, 8>();
+  else products.template operator()<Nibbles, 4>();
+}
+
+template <bool kSmallGroups>
+void multiply_of_group(float* y, size_t y_row, const RoundedInputs& x, const CodePanel& p, size_t m) {
+  if (x.wide) return multiply_groups<WideSums, WideSums, kSmallGroups>(y, y_row, x, p, m);
+  const bool bytes = p.bits == 8 || (p.following && p.steps);
+  if (bytes && !p.minima && multiply_narrow<kSmallGroups>(y, y_row, x, p, m)) return;
+  multiply_groups<NibbleSums, ByteSums, kSmallGroups>(y, y_row, x, p, m);
 }
 
 void multiply_rounded(float* y, size_t y_row, const RoundedInputs& x, const CodePanel& p, size_t m) {
-  (p.group == 16 ? multiply_groups<true> : multiply_groups<false>)(y, y_row, x, p, m);
+  (p.group == 16 ? multiply_of_group<true> : multiply_of_group<false>)(y, y_row, x, p, m);
 }
 
 CodePanel spread(uint8_t* bytes, const CodePanel& p) {
@@ -272,6 +279,16 @@ void round_some(int8_t* integers, const float* x, size_t n, float scale) {
     step = step < 127.0f ? step : 127.0f;
     step = step > -128.0f ? step : -128.0f;
     integers[i] = static_cast<int8_t>(step);
+  }
+}
+
+// To 16 bits, in the order of RoundedInputs::wide; what is behind the n numbers becomes 0.
+void round_wide(int16_t* integers, const float* x, size_t n, float scale) {
+  for (size_t i = 0; i < 32; ++i) {
+    float step = i < n ? __builtin_rintf(x[i] / scale) : 0.0f;
+    step = step < 32767.0f ? step : 32767.0f;
+    step = step > -32767.0f ? step : -32767.0f;
+    integers[i / 4 * 4 + i % 2 * 2 + i % 4 / 2] = static_cast<int16_t>(step);
   }
 }
 
@@ -347,29 +364,50 @@ inline InputSum input_sum(const int8_t* integers, size_t n, [[maybe_unused]] int
 }
 #endif
 
-void round(int8_t* integers, float* scales, Correction* corrections, size_t rows, const float* x, size_t n,
+// The integers of a block of `count` numbers, and their sum or sums.
+void round_narrow_block(std::byte* to, const float* x, size_t count, float scale, const Rounding& rounding,
+                        InputSum* sums) {
+  auto* block = reinterpret_cast<int8_t*>(to);
+  const float divisor = scale > 0 ? scale : 1.0f;
+  if (count == 32 && scale == scale) round_block(block, x, divisor);
+  else {
+    for (size_t i = 0; i < 32; ++i) block[i] = 0;
+    if (scale == scale) round_some(block, x, count, divisor);
+  }
+  const size_t parts = rounding.halves ? 2 : 1, inputs = 32 / parts;
+  for (size_t part = 0; part < parts; ++part) sums[part] = input_sum(block + part * inputs, inputs, rounding.surplus);
+}
+
+void round_wide_block(std::byte* to, const float* x, size_t count, float scale, const Rounding& rounding,
+                      InputSum* sums) {
+  auto* block = reinterpret_cast<int16_t*>(to);
+  round_wide(block, x, scale == scale ? count : 0, scale > 0 ? scale : 1.0f);
+  const size_t parts = rounding.halves ? 2 : 1, inputs = 32 / parts;
+  for (size_t part = 0; part < parts; ++part) {
+    int32_t sum = 0;
+    for (size_t i = 0; i < inputs; ++i) sum += block[part * inputs + i];
+    sums[part] = {sum, -rounding.surplus * sum};
+  }
+}
+
+void round(std::byte* integers, float* scales, Correction* corrections, size_t rows, const float* x, size_t n,
            size_t blocks, const Rounding& rounding) {
-  const float of_row = rounding.by_row ? largest_of(x, n) / 127.5f : 0;
+  const size_t block_bytes = rounding.wide ? 64 : 32;
+  const float of_row = rounding.by_row ? largest_of(x, n) / 127.5f : 0, steps = rounding.wide ? 32767.0f : 127.0f;
   for (size_t b = 0; b < blocks; ++b) {
     const size_t begin = b * 32, count = n > begin ? (n - begin < 32 ? n - begin : 32) : 0;
-    int8_t* block = integers + begin * rows;
     float scale = of_row;
     if (!rounding.by_row)
-      scale = (count == 32 ? largest_of_block(x + begin) : largest_of(x + begin, count)) * (1 / 127.0f);
+      scale = (count == 32 ? largest_of_block(x + begin) : largest_of(x + begin, count)) * (1 / steps);
     scales[b * rows] = scale;
     // An infinity or a NaN makes the scale NaN, and with it every product of the block.
-    const float divisor = scale > 0 ? scale : 1.0f;
-    if (count == 32 && scale == scale) round_block(block, x + begin, divisor);
-    else {
-      for (size_t i = 0; i < 32; ++i) block[i] = 0;
-      if (scale == scale) round_some(block, x + begin, count, divisor);
-    }
-    const size_t parts = rounding.halves ? 2 : 1, inputs = 32 / parts;
-    for (size_t part = 0; part < parts; ++part) {
-      const InputSum found = input_sum(block + part * inputs, inputs, rounding.surplus);
-      if (rounding.surplus) corrections[b * rows * parts + part].start = found.start;
-      else corrections[b * rows * parts + part].sum = scale * static_cast<float>(found.sum);
-    }
+    InputSum sums[2];
+    (rounding.wide ? round_wide_block : round_narrow_block)(integers + b * rows * block_bytes, x + begin, count, scale,
+                                                            rounding, sums);
+    const size_t parts = rounding.halves ? 2 : 1;
+    for (size_t part = 0; part < parts; ++part)
+      if (rounding.surplus) corrections[b * rows * parts + part].start = sums[part].start;
+      else corrections[b * rows * parts + part].sum = scale * static_cast<float>(sums[part].sum);
   }
 }
 

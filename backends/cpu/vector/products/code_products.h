@@ -35,17 +35,21 @@ union Correction {
 // Inputs as integers: x = scale integers, with a scale for each block of 32. They lie in tiles of rows that are
 // multiplied together (rows_of_tile), of a tile by blocks, so that few addresses lead to all that a block takes.
 struct RoundedInputs {
-  const int8_t* integers;         // of each tile [blocks, rows, 32]
+  const std::byte* integers;      // of each tile [blocks, rows, 32], i8 or i16
   const float* scales;            // [blocks, rows]
   const Correction* corrections;  // [blocks, rows, 1 or 2]
   size_t blocks;
+  bool wide = false;    // i16; of each four inputs the first and the third, then the second and the fourth
   bool by_row = false;  // -128 is among the integers (Rounding)
+
+  size_t block_bytes() const { return wide ? 64 : 32; }
 };
 
 // How a row of inputs becomes integers.
 struct Rounding {
   bool by_row;      // one scale for the whole row: its largest magnitude / 127.5, within -128 to 127; else one for each
                     // 32 inputs: theirs / 127
+  bool wide;        // to i16: the scale of 32 inputs is their largest magnitude / 32,767
   bool halves;      // groups of 16 inputs: two corrections a block
   int32_t surplus;  // what each code has too much; 0: corrections are sums for minima
 };
@@ -65,7 +69,7 @@ struct CodeProducts {
   size_t (*rows_of_tile)(size_t left);
   // Integers round(x / scale) of a row of n numbers, n up to blocks 32, from the place of its first block on in a tile
   // of `rows`.
-  void (*round)(int8_t* integers, float* scales, Correction* corrections, size_t rows, const float* x, size_t n,
+  void (*round)(std::byte* integers, float* scales, Correction* corrections, size_t rows, const float* x, size_t n,
                 size_t blocks, const Rounding& rounding);
 };
 
