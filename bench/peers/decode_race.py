@@ -103,16 +103,21 @@ def peer_by_server(model):
     server = xllamacpp.Server(wanted)
     seconds = time.perf_counter() - started
     prompt = [3 + 7 * i % 200 for i in range(options.sequence_length)]
-    timings = None
-    for _ in range(2):  # the first warms up
-        answer = server.handle_completions({"prompt": prompt, "n_predict": options.max_new_tokens, "temperature": 0,
+
+    def timings_of(tokens):
+        answer = server.handle_completions({"prompt": prompt, "n_predict": tokens, "temperature": 0,
                                             "ignore_eos": True, "cache_prompt": False, "stream": False})
-        answer = json.loads(answer) if isinstance(answer, (str, bytes)) else answer
-        timings = answer["timings"]
+        return (json.loads(answer) if isinstance(answer, (str, bytes)) else answer)["timings"]
+
+    timings_of(1)
+    first = time.perf_counter() - started
+    timings_of(options.max_new_tokens)  # warms up
+    timings = timings_of(options.max_new_tokens)
     if timings["predicted_n"] < options.max_new_tokens or timings["prompt_n"] < options.sequence_length:
         sys.exit(f"{model}: llama.cpp ended early")
     step = timings["predicted_ms"] / 1e3 / timings["predicted_n"]
-    print(json.dumps({"load": seconds, "prefill": [timings["prompt_ms"] / 1e3], "decode": [step]}), flush=True)
+    print(json.dumps({"load": seconds, "prefill": [timings["prompt_ms"] / 1e3], "decode": [step], "first": first}),
+          flush=True)
     os._exit(0)  # its threads go on
 
 

@@ -41,8 +41,6 @@ struct RoundedInputs {
   size_t blocks;
   bool wide = false;    // i16; of each four inputs the first and the third, then the second and the fourth
   bool by_row = false;  // -128 is among the integers (Rounding)
-
-  size_t block_bytes() const { return wide ? 64 : 32; }
 };
 
 // How a row of inputs becomes integers.
