@@ -117,51 +117,50 @@ inline InputSum input_sum(const int8_t* integers, size_t n, [[maybe_unused]] int
 }
 #endif
 
-// The integers of a block of `count` numbers, and their sum or sums.
-void round_narrow_block(std::byte* to, const float* x, size_t count, float scale, const Rounding& rounding,
-                        InputSum* sums) {
-  auto* block = reinterpret_cast<int8_t*>(to);
-  const float divisor = scale > 0 ? scale : 1.0f;
-  if (count == 32 && scale == scale) round_block(block, x, divisor);
-  else {
-    for (size_t i = 0; i < 32; ++i) block[i] = 0;
-    if (scale == scale) round_some(block, x, count, divisor);
-  }
-  const size_t parts = rounding.halves ? 2 : 1, inputs = 32 / parts;
-  for (size_t part = 0; part < parts; ++part) sums[part] = input_sum(block + part * inputs, inputs, rounding.surplus);
+inline InputSum input_sum(const int16_t* integers, size_t n, int32_t surplus) {
+  int32_t sum = 0;
+  for (size_t i = 0; i < n; ++i) sum += integers[i];
+  return {sum, -surplus * sum};
 }
 
-void round_wide_block(std::byte* to, const float* x, size_t count, float scale, const Rounding& rounding,
-                      InputSum* sums) {
-  auto* block = reinterpret_cast<int16_t*>(to);
+// A block of `count` numbers; what is behind them becomes 0, and all of it where the scale is NaN.
+inline void round_numbers(int8_t* block, const float* x, size_t count, float scale) {
+  const float divisor = scale > 0 ? scale : 1.0f;
+  if (count == 32 && scale == scale) return round_block(block, x, divisor);
+  for (size_t i = 0; i < 32; ++i) block[i] = 0;
+  if (scale == scale) round_some(block, x, count, divisor);
+}
+inline void round_numbers(int16_t* block, const float* x, size_t count, float scale) {
   round_wide(block, x, scale == scale ? count : 0, scale > 0 ? scale : 1.0f);
+}
+
+template <typename Integer>
+void round_row(Integer* integers, float* scales, Correction* corrections, size_t rows, const float* x, size_t n,
+               size_t blocks, const Rounding& rounding) {
+  constexpr float kSteps = sizeof(Integer) == 2 ? 32767.0f : 127.0f;
+  const float of_row = rounding.by_row ? largest_of(x, n) / 127.5f : 0;
   const size_t parts = rounding.halves ? 2 : 1, inputs = 32 / parts;
-  for (size_t part = 0; part < parts; ++part) {
-    int32_t sum = 0;
-    for (size_t i = 0; i < inputs; ++i) sum += block[part * inputs + i];
-    sums[part] = {sum, -rounding.surplus * sum};
+  for (size_t b = 0; b < blocks; ++b) {
+    const size_t begin = b * 32, count = n > begin ? (n - begin < 32 ? n - begin : 32) : 0;
+    Integer* block = integers + begin * rows;
+    float scale = of_row;
+    if (!rounding.by_row)
+      scale = (count == 32 ? largest_of_block(x + begin) : largest_of(x + begin, count)) * (1 / kSteps);
+    scales[b * rows] = scale;
+    // An infinity or a NaN makes the scale NaN, and with it every product of the block.
+    round_numbers(block, x + begin, count, scale);
+    for (size_t part = 0; part < parts; ++part) {
+      const InputSum found = input_sum(block + part * inputs, inputs, rounding.surplus);
+      if (rounding.surplus) corrections[b * rows * parts + part].start = found.start;
+      else corrections[b * rows * parts + part].sum = scale * static_cast<float>(found.sum);
+    }
   }
 }
 
 void round(std::byte* integers, float* scales, Correction* corrections, size_t rows, const float* x, size_t n,
            size_t blocks, const Rounding& rounding) {
-  const size_t block_bytes = rounding.wide ? 64 : 32;
-  const float of_row = rounding.by_row ? largest_of(x, n) / 127.5f : 0, steps = rounding.wide ? 32767.0f : 127.0f;
-  for (size_t b = 0; b < blocks; ++b) {
-    const size_t begin = b * 32, count = n > begin ? (n - begin < 32 ? n - begin : 32) : 0;
-    float scale = of_row;
-    if (!rounding.by_row)
-      scale = (count == 32 ? largest_of_block(x + begin) : largest_of(x + begin, count)) * (1 / steps);
-    scales[b * rows] = scale;
-    // An infinity or a NaN makes the scale NaN, and with it every product of the block.
-    InputSum sums[2];
-    (rounding.wide ? round_wide_block : round_narrow_block)(integers + b * rows * block_bytes, x + begin, count, scale,
-                                                            rounding, sums);
-    const size_t parts = rounding.halves ? 2 : 1;
-    for (size_t part = 0; part < parts; ++part)
-      if (rounding.surplus) corrections[b * rows * parts + part].start = sums[part].start;
-      else corrections[b * rows * parts + part].sum = scale * static_cast<float>(sums[part].sum);
-  }
+  if (rounding.wide) round_row(reinterpret_cast<int16_t*>(integers), scales, corrections, rows, x, n, blocks, rounding);
+  else round_row(reinterpret_cast<int8_t*>(integers), scales, corrections, rows, x, n, blocks, rounding);
 }
 
 }  // namespace
