@@ -98,8 +98,8 @@ void read_merges(dom::element element, const std::string& where, TokenizerFile& 
     }
     const std::string_view text = text_of(item, where);
     const size_t space = text.find(' ');
-    require(space != std::string_view::npos && text.find(' ', space + 1) == std::string_view::npos,
-            "{}[{}]: expected two tokens with a space between, found {}", where, file.merges.size(), quoted(text));
+    if (space == std::string_view::npos || text.find(' ', space + 1) != std::string_view::npos)
+      fail("{}[{}]: expected two tokens with a space between, found {}", where, file.merges.size(), quoted(text));
     file.merges.emplace_back(text.substr(0, space), text.substr(space + 1));
   }
 }

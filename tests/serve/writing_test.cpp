@@ -359,7 +359,7 @@ TEST(WritingQueue, RefusesAmidTheFirstAnswers) {
   EXPECT_TRUE(server->wait_until_idle(std::chrono::seconds(10)));
 }
 
-// One text at a time, 64 of one client wait: who may go first is answered before them.
+// One text at a time, 256 of one client wait: who may go first is answered before them.
 TEST(WritingQueue, PriorityGoesFirstWhereTheServerAllowsIt) {
   if (!test::has_golden("llama-lm")) GTEST_SKIP() << "no golden models";
   serve::ServeOptions options{.models = {golden_model("llama-lm", "chat")}};
@@ -368,11 +368,11 @@ TEST(WritingQueue, PriorityGoesFirstWhereTheServerAllowsIt) {
   const auto server = test::start_server(options);
   std::atomic<bool> all_done{false};
   std::thread many([&] {
-    const Json body{{"prompt", std::vector<std::string>(64, "a")}, {"max_tokens", 60}, {"ignore_eos", true}};
+    const Json body{{"prompt", std::vector<std::string>(256, "a")}, {"max_tokens", 60}, {"ignore_eos", true}};
     EXPECT_EQ(Client(server->port()).post("/v1/completions", dump_json(body)).status, 200);
     all_done = true;
   });
-  while (server->statistics().waiting < 60 && !all_done) std::this_thread::yield();
+  while (server->statistics().waiting < 200 && !all_done) std::this_thread::yield();
   const Answer urgent =
       Client(server->port()).post("/v1/completions", R"({"prompt":"a","max_tokens":2,"priority":-1})");
   EXPECT_FALSE(all_done);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/json/json.h"
 
+#include <simdjson.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -84,6 +86,17 @@ class Limits {
   std::vector<int64_t> keys_;  // of the objects that are open
 };
 
+// What needs no escapes, as nearly all of a vocabulary does, is there already.
+void dump_text(const std::string& text, bool ascii, std::string& out) {
+  const auto stands_for_itself = [ascii](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte >= 0x20 && c != '"' && c != '\\' && (byte < 0x7F || (byte > 0x7F && !ascii));
+  };
+  if (std::all_of(text.begin(), text.end(), stands_for_itself) && simdjson::validate_utf8(text.data(), text.size()))
+    out.append(1, '"').append(text).append(1, '"');
+  else out += Json(text).dump(-1, ' ', ascii, Json::error_handler_t::replace);
+}
+
 void dump(const Json& json, int indent, bool ascii, int level, std::string& out) {
   const auto new_line = [&](int at) {
     if (indent >= 0) out += '\n', out.append(static_cast<size_t>(indent * at), ' ');
@@ -101,7 +114,8 @@ void dump(const Json& json, int indent, bool ascii, int level, std::string& out)
       if (!first) out += separator;
       first = false;
       new_line(level + 1);
-      out += Json(key).dump(-1, ' ', ascii, Json::error_handler_t::replace) + ": ";
+      dump_text(key, ascii, out);
+      out += ": ";
       dump(value, indent, ascii, level + 1, out);
     }
     new_line(level);
@@ -117,6 +131,8 @@ void dump(const Json& json, int indent, bool ascii, int level, std::string& out)
     }
     new_line(level);
     out += ']';
+  } else if (json.is_string()) {
+    dump_text(json.get_ref<const std::string&>(), ascii, out);
   } else {
     out += json.dump(-1, ' ', ascii, Json::error_handler_t::replace);
   }

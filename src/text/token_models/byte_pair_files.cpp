@@ -29,8 +29,8 @@ void read_merges(std::string_view text, const std::string& where, TokenizerFile&
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.empty() || line.starts_with("#version")) continue;
     const size_t space = line.find(' ');
-    require(space != line.npos && line.find(' ', space + 1) == line.npos,
-            "{}: line {}: expected two tokens with a space between, found {}", where, number, quoted(line));
+    if (space == line.npos || line.find(' ', space + 1) != line.npos)
+      fail("{}: line {}: expected two tokens with a space between, found {}", where, number, quoted(line));
     file.merges.emplace_back(line.substr(0, space), line.substr(space + 1));
   }
 }
