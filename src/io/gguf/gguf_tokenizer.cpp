@@ -20,7 +20,8 @@ struct Vocabulary {
   const std::vector<std::string>& tokens;
   std::vector<int64_t> types;
   std::vector<double> scores;
-  std::unordered_map<std::string_view, int64_t> ids;
+  std::unordered_map<std::string_view, int64_t> ids;  // of equal tokens, the first
+  std::vector<bool> repeats;                          // a token before it
 
   explicit Vocabulary(const GgufFile& file) : tokens(file.get_strings("tokenizer.ggml.tokens")) {
     types = file.get_ints("tokenizer.ggml.token_type");
@@ -29,7 +30,10 @@ struct Vocabulary {
     if (types.size() != tokens.size() || (!scores.empty() && scores.size() != tokens.size()))
       fail("{}: tokenizer.ggml: expected as many types and scores as the {} tokens, found {} and {}", file.where(),
            tokens.size(), types.size(), scores.size());
-    for (size_t i = 0; i < tokens.size(); ++i) ids.emplace(tokens[i], static_cast<int64_t>(i));
+    ids.reserve(tokens.size());
+    repeats.reserve(tokens.size());
+    for (size_t i = 0; i < tokens.size(); ++i)
+      repeats.push_back(!ids.emplace(tokens[i], static_cast<int64_t>(i)).second);
   }
 };
 
@@ -48,8 +52,7 @@ Json vocabulary_json(const Vocabulary& vocabulary) {
   Json::object_t object;
   object.reserve(vocabulary.tokens.size());
   for (size_t i = 0; i < vocabulary.tokens.size(); ++i)
-    if (vocabulary.ids.at(vocabulary.tokens[i]) == static_cast<int64_t>(i))
-      object.emplace_back(vocabulary.tokens[i], i);
+    if (!vocabulary.repeats[i]) object.emplace_back(vocabulary.tokens[i], i);
   return object;
 }
 
