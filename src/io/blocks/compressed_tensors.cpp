@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The formats of the compressed-tensors library (vLLM's): https://github.com/vllm-project/compressed-tensors. Which of
-// them a weight has is told by its tensors; sizes of groups and blocks, where these do not divide a matrix, by
-// config_groups.
+// them a weight has is told by its tensors.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <set>
 
 #include "base/error.h"
-#include "base/json/json.h"
 #include "base/numbers/float8.h"
+#include "io/blocks/compressed_tensors_scheme.h"
 #include "io/blocks/quantization_config.h"
 #include "io/blocks/quantized_parts.h"
 #include "io/blocks/spelt_matrix.h"
@@ -32,17 +30,11 @@ std::vector<float> fp6_values() {
   return values;
 }
 
-constexpr const char* kFormats[] = {
-    "dense",           "int-quantized",        "float-quantized",      "naive-quantized",      "pack-quantized",
-    "mixed-precision", "nvfp4-pack-quantized", "mxfp4-pack-quantized", "mxfp6-pack-quantized", "mxfp8-quantized"};
-
 class Reader {
  public:
-  Reader(const Config& config, Checkpoint& checkpoint) : config_(config), checkpoint_(checkpoint) {}
+  Reader(const Config& config, Checkpoint& checkpoint) : scheme_(config), checkpoint_(checkpoint) {}
 
   void read() {
-    refuse_other_forms();
-    find_schemes();
     expect_codes(checkpoint_, {".weight_shape", ".weight_g_idx", ".weight_global_scale"}, ".weight_packed");
     for (const std::string& module : modules_with(checkpoint_, ".weight_packed")) {
       if (checkpoint_.find(module + ".weight_shape")) packed_words(module);
@@ -61,79 +53,28 @@ class Reader {
  private:
   std::string where(const std::string& name) const { return checkpoint_.where() + ": tensor " + quoted(name); }
 
-  // What changes numbers beside the codes: rotations of inputs, and zeros that are left out.
-  void refuse_other_forms() {
-    const std::string format = config_.get_string("format", "dense");
-    if (std::find(std::begin(kFormats), std::end(kFormats), format) == std::end(kFormats))
-      fail("{}: format {} is not supported; {} are", config_.where(), quoted(format), fmt::join(kFormats, ", "));
-    const Json rotations = config_.has("transform_config") ? json_of(config_)["transform_config"] : Json();
-    if (rotations.is_object() ? !rotations.value("config_groups", Json::object()).empty() : !rotations.is_null())
-      fail("{}: transform_config (rotated inputs) is not supported; expected a checkpoint without", config_.where());
-    if (config_.has("sparsity_config"))
-      if (const std::string sparse = config_.get_object("sparsity_config").get_string("format", "dense");
-          sparse != "dense")
-        fail("{}: sparsity_config.format {} is not supported; dense is", config_.where(), quoted(sparse));
-  }
-
-  // Whether any group asks for 8-bit inputs by token; which bits, groups and blocks weights have.
-  void find_schemes() {
-    if (!config_.has("config_groups")) return;
-    const Json groups = json_of(config_)["config_groups"];
-    if (!groups.is_object()) fail("{}: config_groups: expected an object", config_.where());
-    zeros_everywhere_ = !groups.empty();
-    for (const auto& [name, group] : groups.items()) {
-      if (!group.is_object()) continue;
-      const auto part = [&, &name = name, &group = group](const char* field) -> std::optional<Config> {
-        if (!group.contains(field) || !group[field].is_object()) return std::nullopt;
-        return make_config(group[field], fmt::format("{}: {}.{}", config_.where(), name, field));
-      };
-      if (const std::optional<Config> inputs = part("input_activations"))
-        by_token_ |= inputs->get_string("type", "int") == "int" && inputs->get_int("num_bits", 8) == 8 &&
-                     inputs->get_string("strategy", "token") == "token" && inputs->get_bool("symmetric", true);
-      if (const std::optional<Config> weights = part("weights")) {
-        bits_.insert(weights->get_int("num_bits", 8));
-        zeros_everywhere_ &= !weights->get_bool("symmetric", true) && weights->get_string("type", "int") == "int";
-        if (const int64_t size = weights->get_int("group_size", -1); size > 0) group_sizes_.insert(size);
-        if (!weights->has("block_structure")) continue;
-        const std::vector<int64_t> block = weights->get_ints("block_structure");
-        if (block.size() != 2 || block[0] <= 0 || block[1] <= 0)
-          fail("{}: block_structure: expected two numbers above 0", weights->where());
-        blocks_.insert({block[0], block[1]});
-      }
-    }
-  }
-
   // Scales [rows, groups] (or [rows], or one for all, or one for each block), and the size of a group.
   Spelt scales_of(const std::string& name, int64_t rows, int64_t depth, int64_t& group, DType& dtype) {
     const TensorView view = take_part(checkpoint_, name);
     dtype = view.dtype;
     Spelt spelt{.scales = scale_numbers(view, where(name)), .minima = {}};
     const auto count = static_cast<int64_t>(spelt.scales.size());
-    const auto parts = [](int64_t whole, int64_t size) { return whole / size + (whole % size != 0); };
     const bool by_row = !view.shape.empty() && view.shape[0] == rows && count >= rows;
-    if (!by_row && count != 1) {
-      for (const auto& [block_rows, block_depth] : blocks_)
-        if (view.shape == std::vector<int64_t>{parts(rows, block_rows), parts(depth, block_depth)}) {
-          group = std::min(block_depth, depth);
-          spelt.scale_rows = view.shape[0], spelt.rows_of_scale = block_rows;
-          return spelt;
-        }
-      fail("{}: expected scales for {} rows, found {} numbers", where(name), rows, count);
-    }
-    const int64_t groups = by_row ? count / rows : 1;
-    if (by_row && (groups * rows != count || groups > depth))
-      fail("{}: {} scales do not fit [{}, {}]", where(name), count, rows, depth);
-    group = parts(depth, groups);
-    for (const int64_t size : group_sizes_)
-      if (groups > 1 && parts(depth, size) == groups) group = size;
-    if (parts(depth, group) != groups) fail("{}: {} groups do not fit rows of {}", where(name), groups, depth);
-    spelt.scale_rows = by_row ? rows : 1, spelt.rows_of_scale = by_row ? 1 : rows;
+    const bool is_grid = by_row ? count % rows == 0 : count == 1 || view.shape.size() == 2;
+    const ScalePart grid = by_row       ? ScalePart{rows, count / rows}
+                           : count == 1 ? ScalePart{1, 1}
+                           : is_grid    ? ScalePart{view.shape[0], view.shape[1]}
+                                        : ScalePart{};
+    const std::optional<ScalePart> part = is_grid ? scheme_.part_of_scale({rows, depth}, grid) : std::nullopt;
+    if (!part) fail("{}: expected scales for {} rows, found {} numbers", where(name), rows, count);
+    group = part->depth;
+    spelt.scale_rows = grid.rows, spelt.rows_of_scale = part->rows;
     return spelt;
   }
 
   std::optional<TensorView> zeros_of(const std::string& module) {
     const std::string name = module + ".weight_zero_point";
-    if (zeros_everywhere_ && !bits_.empty()) return take_part(checkpoint_, name);
+    if (scheme_.zeros_everywhere && !scheme_.bits.empty()) return take_part(checkpoint_, name);
     return checkpoint_.take(name);
   }
 
@@ -148,7 +89,7 @@ class Reader {
     constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / 8 - 32;
     if (rows > kMost || depth > kMost) fail("{}: [{}, {}] is too large", where(shape_name), rows, depth);
     int64_t bits = 0;
-    const std::set<int64_t> known = bits_.empty() ? std::set<int64_t>{1, 2, 3, 4, 5, 6, 7, 8} : bits_;
+    const std::set<int64_t> known = scheme_.bits.empty() ? std::set<int64_t>{1, 2, 3, 4, 5, 6, 7, 8} : scheme_.bits;
     for (const int64_t candidate : known)
       if (candidate >= 1 && candidate <= 8 && row == (depth * candidate + 31) / 32) bits = candidate;
     if (bits == 0)
@@ -203,11 +144,12 @@ class Reader {
     const int64_t rows = packed.shape[0], row = packed.shape[1];
     expect_part(checkpoint_, scale_name, scales, DType::kUInt8, {rows, -1});
     const int64_t groups = scales.shape[1];
-    if (groups <= 0 || row <= 0 || row % groups != 0)
-      fail("{}: {} groups do not fit rows of {} bytes", where(scale_name), groups, row);
     const bool six = row == 24 * groups;
     BlockLayout layout{.rows = rows, .depth = six ? row / 3 * 4 : 2 * row, .bits = six ? 8 : 4};
-    layout.group = layout.depth / groups;
+    const auto part = scheme_.part_of_scale({rows, layout.depth}, {rows, groups});
+    if (!part || layout.depth % groups != 0)
+      fail("{}: {} groups do not fit rows of {} bytes", where(scale_name), groups, row);
+    layout.group = part->depth;
     layout.values = six ? fp6_values() : kFp4Values;
     std::optional<TensorView> whole = checkpoint_.take(module + ".weight_global_scale");
     if (!whole && layout.group == 16) whole = take_part(checkpoint_, module + ".weight_global_scale");
@@ -260,7 +202,7 @@ class Reader {
       fail("{}: expected a weight of 2 to 5 axes, found {}", where(module + ".weight"), weight.shape.size());
     int64_t inputs = 1;
     for (size_t axis = 1; axis < weight.shape.size(); ++axis) inputs *= weight.shape[axis];
-    BlockLayout layout{.rows = weight.shape[0], .depth = inputs, .bits = 8, .inputs_by_token = by_token_};
+    BlockLayout layout{.rows = weight.shape[0], .depth = inputs, .bits = 8, .inputs_by_token = scheme_.by_token};
     DType dtype;
     Spelt spelt = scales_of(module + ".weight_scale", layout.rows, layout.depth, layout.group, dtype);
     if (dtype == DType::kFloat16) layout.scale_type = dtype;
@@ -306,11 +248,8 @@ class Reader {
     checkpoint_.add_compressed(module + ".weight", spelt_weight(std::move(layout), std::move(spelt), weight));
   }
 
-  const Config& config_;
+  const CompressedTensorsScheme scheme_;
   Checkpoint& checkpoint_;
-  bool by_token_ = false, zeros_everywhere_ = false;
-  std::set<int64_t> bits_, group_sizes_;
-  std::set<std::pair<int64_t, int64_t>> blocks_;
 };
 
 }  // namespace
