@@ -101,28 +101,10 @@ void keep_old_shards(const fs::path& directory, const std::set<std::string>& rep
 
 namespace {
 
-// Codes lie by outputs; GPT-2's layers hold their weights [inputs, outputs].
-bool holds_inputs_first(std::string_view name) {
-  for (const std::string_view end :
-       {".attn.c_attn.weight", ".attn.c_proj.weight", ".mlp.c_fc.weight", ".mlp.c_proj.weight"})
-    if (name.ends_with(end)) return true;
-  return false;
-}
-
 // Weights in the forms of quantization_config become compressed ones.
 Checkpoint with_codes(Checkpoint checkpoint, const fs::path& directory) {
-  const std::optional<Config> config = quantization_config(directory);
-  if (!config) return checkpoint;
-  read_quantized_weights(*config, checkpoint);
-  const fs::path model = directory / "config.json";
-  if (!path_exists(model) || Config::read(model).get_string("model_type", "") != "gpt2") return checkpoint;
-  Checkpoint turned(checkpoint.where());
-  for (const auto& [name, view] : checkpoint.tensors()) turned.add(name, view);
-  for (auto [name, weight] : checkpoint.compressed()) {
-    weight.transposed = holds_inputs_first(name);
-    turned.add_compressed(name, std::move(weight));
-  }
-  return turned;
+  if (const std::optional<Config> config = quantization_config(directory)) read_quantized_weights(*config, checkpoint);
+  return checkpoint;
 }
 
 }  // namespace

@@ -15,10 +15,10 @@
 
 namespace transom {
 
-// A matrix that a checkpoint holds in codes.
+// A matrix that a checkpoint holds in codes: of a linear layer by outputs [N, K], also where the parameter of the model
+// is [K, N].
 struct CompressedWeight {
   std::shared_ptr<const BlockMatrix> matrix;
-  bool transposed = false;  // its rows are the columns of the parameter
   std::shared_ptr<const IntegerCodes> integers =
       nullptr;                      // the same numbers, where the checkpoint has scales of inputs
   std::vector<int64_t> shape = {};  // of the parameter, where it is no matrix

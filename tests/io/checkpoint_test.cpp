@@ -93,29 +93,6 @@ TEST_F(CheckpointDirectory, NeedsEveryTensorOfItsIndex) {
   EXPECT_NE(refusal().find("names the file 'model-00009-of-00009.safetensors'"), std::string::npos) << refusal();
 }
 
-// Codes are kept by outputs in all formats.
-TEST_F(CheckpointDirectory, LayersOfGpt2HoldInputsFirst) {
-  const auto zeros = std::make_shared<std::vector<float>>(64);
-  const auto view = [&](DType dtype, std::vector<int64_t> shape, size_t bytes) {
-    return TensorView{dtype, std::move(shape), std::as_bytes(std::span(*zeros)).first(bytes), zeros};
-  };
-  NamedViews tensors;
-  for (const std::string module : {"transformer.h.0.attn.c_proj", "lm_head"}) {
-    tensors.emplace_back(module + ".qweight", view(DType::kInt32, {1, 8}, 32));
-    tensors.emplace_back(module + ".qzeros", view(DType::kInt32, {1, 1}, 4));
-    tensors.emplace_back(module + ".scales", view(DType::kFloat32, {1, 8}, 32));
-  }
-  save_checkpoint(folder_, tensors, 1 << 20);
-  const auto turned = [&](const std::string& type, const char* name) {
-    write_file(folder_ / "config.json",
-               R"({"model_type":")" + type + R"(","quantization_config":{"quant_method":"gptq","group_size":8}})");
-    return Checkpoint::open(folder_).find_compressed(name)->transposed;
-  };
-  EXPECT_TRUE(turned("gpt2", "transformer.h.0.attn.c_proj.weight"));
-  EXPECT_FALSE(turned("gpt2", "lm_head.weight"));
-  EXPECT_FALSE(turned("gpt_bigcode", "transformer.h.0.attn.c_proj.weight"));
-}
-
 TEST(ShardIndex, RefusesTensorsThatComeTwice) {
   EXPECT_NE(message_of([] { parse_shard_index(R"({"weight_map":{"a":"x","a":"y"}})", "i"); }).find("comes twice"),
             std::string::npos);

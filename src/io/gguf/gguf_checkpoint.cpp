@@ -98,7 +98,7 @@ class Converter {
       fail("{}: expected a matrix of blocks, found {} axes", where(tensor), tensor.shape.size());
     auto matrix = ggml_matrix(tensor.type, rows, tensor.shape[1], tensor.bytes, tensor.owner, where(tensor));
     if (!places.empty()) matrix = rows_of(std::move(matrix), places);
-    checkpoint_.add_compressed(name, {std::move(matrix), turned});
+    checkpoint_.add_compressed(name, {std::move(matrix)});
   }
 
   // The matrices of all experts as one tensor [experts, out, in].

@@ -25,6 +25,7 @@
 #include "models/unfinite_numbers.h"
 #include "nn/weight.h"
 #include "transom/device.h"
+#include "transom/gradients.h"
 #include "transom/hub.h"
 #include "transom/ops.h"
 
@@ -154,6 +155,25 @@ class Source : public ParameterSource {
     parameter.value = from_view(stored->second, parameter.value.dtype());
   }
 
+  // Codes lie by outputs. Which weights lie [inputs, outputs] is known once the layers are made: those get their value
+  // anew, which this says.
+  bool turn_coded(Parameter& parameter) {
+    const auto coded = coded_.find(&parameter);
+    if (coded == coded_.end()) return false;
+    const auto& [stored, wanted] = coded->second;
+    const bool is_turned = parameter.use == Parameter::Use::kTransposedLinear;
+    const Shape shape = is_turned ? turned(stored) : stored;
+    if (shape != wanted.shape) {
+      replace_mismatched(shape, wanted, parameter);
+      return true;
+    }
+    if (!is_turned || parameter.packed) return false;
+    const NoGradient plain;
+    parameter.value = permute(parameter.value, {1, 0});
+    eval({parameter.value});
+    return true;
+  }
+
   std::vector<std::shared_ptr<Parameter>> parameters, buffers;
   LoadReport report;
 
@@ -199,16 +219,9 @@ class Source : public ParameterSource {
   // Codes stay codes, unless the options or the size of their groups want plain numbers.
   void load_compressed(const CompressedWeight& weight, const Type& type, Parameter& parameter) {
     const BlockLayout& layout = weight.matrix->layout();
-    Shape shape = weight.shape.empty() ? Shape{layout.rows, layout.depth} : weight.shape;
-    if (weight.transposed) std::swap(shape[0], shape[1]);
-    if (shape != type.shape) {
-      if (!options_.ignore_mismatched_sizes)
-        fail("{}: the compressed weight {} has shape {}, the model that config.json describes needs {}",
-             checkpoint_->where(), quoted(parameter.name), to_string(shape), to_string(type.shape));
-      report.mismatched.push_back(parameter.name);
-      parameter.value = fresh(type, Initial::normal(0.02));
-      return;
-    }
+    const Shape shape = weight.shape.empty() ? Shape{layout.rows, layout.depth} : weight.shape;
+    if (shape != type.shape && turned(shape) != type.shape) return replace_mismatched(shape, type, parameter);
+    coded_.emplace(&parameter, std::pair(shape, type));
     if (weight.integers && options_.quantization != "decompressed" &&
         (options_.activations != "float32" || options_.quantization == "int8")) {
       parameter.packed = std::make_shared<const PackedMatrix>(integer_matrix(*weight.integers, input_scales_));
@@ -228,12 +241,18 @@ class Source : public ParameterSource {
         parameter.packed = std::make_shared<const PackedMatrix>(*std::move(packed));
         return;
       }
-    Tensor value = from_view(dequantised_view(*weight.matrix, weight.shape), type.dtype);
-    if (weight.transposed) {
-      value = permute(value, {1, 0});
-      eval({value});
-    }
-    parameter.value = value;
+    parameter.value = from_view(dequantised_view(*weight.matrix, weight.shape), type.dtype);
+  }
+
+  static Shape turned(const Shape& shape) { return shape.size() == 2 ? Shape{shape[1], shape[0]} : shape; }
+
+  void replace_mismatched(const Shape& found, const Type& wanted, Parameter& parameter) {
+    if (!options_.ignore_mismatched_sizes)
+      fail("{}: the compressed weight {} has shape {}, the model that config.json describes needs {}",
+           checkpoint_->where(), quoted(parameter.name), to_string(found), to_string(wanted.shape));
+    report.mismatched.push_back(parameter.name);
+    parameter.packed = nullptr;
+    parameter.value = fresh(wanted, Initial::normal(0.02));
   }
 
   // What a configuration claims is checked before memory is taken for it.
@@ -319,7 +338,8 @@ class Source : public ParameterSource {
   Mt19937 generator_;
   std::set<std::string> used_;
   SharedInputScales input_scales_;
-  std::map<const Parameter*, TensorView> stored_;  // of weights that are cast where they are read
+  std::map<const Parameter*, TensorView> stored_;             // of weights that are cast where they are read
+  std::map<const Parameter*, std::pair<Shape, Type>> coded_;  // of weights in codes: their shape, and what is wanted
 };
 
 // The type that the weights get: what the options name, else the configuration, else the checkpoint.
@@ -390,7 +410,9 @@ class ModelLoader {
     source.finish();
     if (checkpoint && !report) warn_of_missing(source.report, checkpoint->where());  // who asks for it, says it
     model->precision_ = {.dtype = dtype, .int8 = options.quantization == "int8"};
+    for (const auto& buffer : source.buffers) source.turn_coded(*buffer);
     for (const auto& parameter : source.parameters) {
+      if (source.turn_coded(*parameter)) parameter->value.set_requires_grad();
       const bool linear = parameter->use != Parameter::Use::kOther;
       source.convert_stored(*parameter, config.get_int("vocab_size", 0));
       if (!parameter->packed) pack(*parameter, options.quantization);
