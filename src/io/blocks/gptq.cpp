@@ -2,8 +2,10 @@
 // GPTQ (Frantar et al., 2022) as AutoGPTQ, GPTQModel and Transformers store it: words of 32 bits along the inputs, zero
 // points along the outputs; and AWQ (Lin et al., 2023) in AutoAWQ's "gemm" layout: words along the outputs.
 #include <algorithm>
+#include <span>
 
 #include "base/error.h"
+#include "io/blocks/awq_activations.h"
 #include "io/blocks/quantization_config.h"
 #include "io/blocks/quantized_parts.h"
 
@@ -144,6 +146,18 @@ void read_gptq_module(const std::string& module, const Config& config, bool firs
                                          })});
 }
 
+// The matrix in f32, its columns divided.
+TensorView divided_columns(const BlockMatrix& matrix, const std::vector<float>& divisors) {
+  const int64_t rows = matrix.layout().rows, depth = matrix.layout().depth;
+  const auto numbers = std::make_shared<std::vector<float>>(static_cast<size_t>(rows * depth));
+  for (int64_t r = 0; r < rows; ++r) {
+    float* row = numbers->data() + r * depth;
+    matrix.dequantise_row(r, row);
+    for (int64_t k = 0; k < depth; ++k) row[k] /= divisors[static_cast<size_t>(k)];
+  }
+  return {DType::kFloat32, {rows, depth}, std::as_bytes(std::span(*numbers)), numbers};
+}
+
 }  // namespace
 
 void read_gptq(const Config& config, Checkpoint& checkpoint) {
@@ -166,6 +180,7 @@ void read_awq(const Config& config, Checkpoint& checkpoint) {
   if (const int64_t bits = positive(config, "bits", 4); bits != 4)
     fail("{}: bits: AWQ of 4 bits is supported, found {}", config.where(), bits);
   const bool has_zeros = config.get_bool("zero_point", false);
+  auto divisors_by_module = take_awq_divisors(checkpoint);
   expect_codes(checkpoint, {".qzeros", ".scales"}, ".qweight");
   // Which nibble of a word holds output 0, 1, ... of its eight.
   static constexpr int kNibble[8] = {0, 4, 1, 5, 2, 6, 3, 7};
@@ -190,13 +205,25 @@ void read_awq(const Config& config, Checkpoint& checkpoint) {
       }
     }
     BlockLayout layout = layout_of(outputs, inputs, 4, group, groups, scales.dtype);
-    checkpoint.add_compressed(module + ".weight",
-                              {word_matrix(std::move(layout), 4, std::move(groups), packed,
-                                           [words = StoredWords(packed), row](int64_t output, int64_t input) {
-                                             const uint32_t word = words[static_cast<size_t>(input * row + output / 8)];
-                                             return word >> (4 * kNibble[output % 8]) & 15;
-                                           })});
+    auto matrix = word_matrix(std::move(layout), 4, std::move(groups), packed,
+                              [words = StoredWords(packed), row](int64_t output, int64_t input) {
+                                const uint32_t word = words[static_cast<size_t>(input * row + output / 8)];
+                                return word >> (4 * kNibble[output % 8]) & 15;
+                              });
+    // Groups have no room for divisors of single inputs.
+    const std::vector<float> divisors = take_divisors_of(module, divisors_by_module);
+    if (divisors.empty()) {
+      checkpoint.add_compressed(module + ".weight", {std::move(matrix)});
+      continue;
+    }
+    if (static_cast<int64_t>(divisors.size()) != inputs)
+      fail("{}: {}: expected {} scales of the activation before it, found {}", checkpoint.where(), quoted(module),
+           inputs, divisors.size());
+    checkpoint.add(module + ".weight", divided_columns(*matrix, divisors));
   }
+  for (const auto& [module, divisors] : divisors_by_module)
+    fail("{}: {}: holds scales of an activation, but no codes of the layer behind it", checkpoint.where(),
+         quoted(module));
 }
 
 }  // namespace transom

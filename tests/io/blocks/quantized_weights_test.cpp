@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <span>
 
 #include "base/json/json.h"
 #include "io/blocks/quantization_config.h"
@@ -74,6 +75,39 @@ TEST(QuantizedWeights, ScalesOfTheLeastError) {
     return sum;
   };
   EXPECT_LT(error(true), error(false));
+}
+
+// AutoAWQ's scaled activations: the layer behind one is read with its columns divided.
+TEST(QuantizedWeights, OfAwqBehindScaledActivations) {
+  const std::vector<float> exact = wave(16 * 32);
+  const auto matrix = rounded_matrix(exact.data(), 16, 32, {.bits = 4, .group = 16, .search = true});
+  const Json config = quantization_config_of(QuantizedFormat::kAwq, 4, 16, {});
+  const auto opened = [&](std::vector<float> scales, const std::string& layer) {
+    NamedViews tensors;
+    write_codes(*matrix, QuantizedFormat::kAwq, layer, tensors);
+    Checkpoint checkpoint("m.safetensors");
+    for (auto& [name, view] : tensors) checkpoint.add(name, view);
+    const auto held = std::make_shared<std::vector<float>>(std::move(scales));
+    checkpoint.add("h.0.mlp.act.scales",
+                   {DType::kFloat32, {static_cast<int64_t>(held->size())}, std::as_bytes(std::span(*held)), held});
+    read_quantized_weights(config_of(config), checkpoint);
+    return checkpoint;
+  };
+  EXPECT_NE(opened(std::vector<float>(32, 1.0f), "h.0.mlp.c_proj").find_compressed("h.0.mlp.c_proj.weight"), nullptr);
+  std::vector<float> scales(32, 1.0f);
+  scales[3] = 4;
+  const Checkpoint divided = opened(scales, "h.0.mlp.c_proj");
+  const TensorView* weight = divided.find("h.0.mlp.c_proj.weight");
+  ASSERT_NE(weight, nullptr);
+  std::vector<float> expected = numbers_of(*matrix), found(16 * 32);
+  for (size_t row = 0; row < 16; ++row) expected[row * 32 + 3] /= 4;
+  std::memcpy(found.data(), weight->bytes.data(), weight->bytes.size());
+  EXPECT_EQ(found, expected);
+  EXPECT_NE(test::message_of([&] { opened(scales, "h.0.mlp.c_fc"); }).find("no codes of the layer behind it"),
+            std::string::npos);
+  scales.pop_back();
+  EXPECT_NE(test::message_of([&] { opened(scales, "h.0.mlp.c_proj"); }).find("expected 32 scales of the activation"),
+            std::string::npos);
 }
 
 // A checkpoint of GPTQ without what `without` names.
