@@ -204,9 +204,19 @@ GgufFile GgufFile::open(const fs::path& path) {
     const std::optional<fs::path> part = part_path(path, number, count);
     if (!part || !path_exists(*part))
       fail("{}: is the first of {} parts: expected {}, which is not there", file.where_, count,
-           part ? quoted(part->filename().string()) : "others named NAME-00002-of-" + std::to_string(count));
-    file.add(map_one(*part));
+           part ? quoted(part->filename().string())
+                : fmt::format("a name like NAME-00001-of-{:05}.gguf, and NAME-{:05}-of-{:05}.gguf beside it", count,
+                              number, count));
+    GgufFile next = map_one(*part);
+    if (next.get_int("split.count", count) != count || next.get_int("split.no", number - 1) != number - 1)
+      fail("{}: expected part {} of {}, found {} of {}: is it of another model?", next.where_, number, count,
+           next.get_int("split.no", number - 1) + 1, next.get_int("split.count", count));
+    file.add(std::move(next));
   }
+  const auto found = static_cast<int64_t>(file.tensors_.size());
+  if (const int64_t expected = file.get_int("split.tensors.count", found); expected != found)
+    fail("{}: expected {} tensors in its {} parts, found {}: is one of them of another model?", file.where_, expected,
+         count, found);
   return file;
 }
 
@@ -296,16 +306,21 @@ std::vector<int64_t> GgufFile::get_ints(std::string_view key) const {
 }
 
 std::optional<fs::path> gguf_in(const fs::path& directory) {
-  std::vector<fs::path> found;
+  std::vector<fs::path> found, later;
   for (const fs::path& path : list_directory(directory)) {
     const std::string name = path.filename().string();
     if (!name.ends_with(".gguf") || name.find("mmproj") != name.npos || !file_exists(path)) continue;
     const size_t part = name.rfind("-of-");
     if (part != name.npos && part >= 6 && name.substr(part - 6, 6) != "-00001" &&
-        name.substr(part - 5, 5).find_first_not_of("0123456789") == name.npos)
-      continue;  // a later part
+        name.substr(part - 5, 5).find_first_not_of("0123456789") == name.npos) {
+      later.push_back(path);
+      continue;
+    }
     found.push_back(path);
   }
+  if (found.empty() && !later.empty())
+    fail("{}: holds a later part of a GGUF file, {}, but not the first, NAME-00001-of-NNNNN.gguf", directory.string(),
+         quoted(later[0].filename().string()));
   if (found.empty()) return std::nullopt;
   if (found.size() > 1)
     fail("{}: holds several GGUF files, {} and {}; name the file itself", directory.string(),

@@ -109,6 +109,18 @@ TEST(GgufFile, PartsAreOneFile) {
   EXPECT_NE(GgufFile::open(first).find("y"), nullptr);
   EXPECT_NE(message_of([&] { GgufFile::open(second); }).find("name the first part"), std::string::npos);
   EXPECT_EQ(gguf_in(folder.path()), first);
+  write(2, GgufBytes().number("split.count", 3).number("split.no", 1).tensor("y", {1}, 0, GgufBytes::floats({2})));
+  EXPECT_NE(message_of([&] { GgufFile::open(first); }).find("expected part 2 of 2, found 2 of 3"), std::string::npos);
+  write(2, GgufBytes().tensor("y", {1}, 0, GgufBytes::floats({2})));
+  EXPECT_NE(GgufFile::open(first).find("y"), nullptr);
+  fs::remove(first);
+  EXPECT_NE(message_of([&] { gguf_in(folder.path()); }).find("holds a later part of a GGUF file"), std::string::npos);
+  write(1, GgufBytes()
+               .number("split.count", 2)
+               .number("split.tensors.count", 3)
+               .tensor("x", {1}, 0, GgufBytes::floats({1})));
+  EXPECT_NE(message_of([&] { GgufFile::open(first); }).find("expected 3 tensors in its 2 parts, found 2"),
+            std::string::npos);
   write_file(folder.path() / "other.gguf", GgufBytes().made());
   EXPECT_NE(message_of([&] { gguf_in(folder.path()); }).find("several GGUF files"), std::string::npos);
 }
