@@ -7,8 +7,11 @@
 
 #include "base/error.h"
 #include "base/files/files.h"
+#include "models/loading/input_names.h"
+#include "models/shared/encoder_decoder.h"
 #include "nn/linear_observer.h"
 #include "tensor/mode_scope.h"
+#include "transom/config.h"
 #include "transom/gradients.h"
 #include "transom/ops.h"
 
@@ -55,6 +58,19 @@ class Calibration : public LinearObserver {
   LayerInputs inputs_;
 };
 
+// Where an encoder stands before the decoder, it writes the rows that the encoder reads.
+NamedTensors inputs_of(const Model& model, const std::vector<std::vector<int64_t>>& rows) {
+  const std::vector<std::string> names = input_names_of(model);
+  const auto takes = [&](const char* name) { return std::find(names.begin(), names.end(), name) != names.end(); };
+  const Tensor ids = input_ids_of(rows);
+  NamedTensors inputs{{"input_ids", ids}};
+  if (!takes("decoder_input_ids")) return inputs;
+  const int64_t padding = model.config().get_int("pad_token_id", 0);
+  inputs.set("decoder_input_ids",
+             shifted_right(ids, model.config().get_int("decoder_start_token_id", padding), padding));
+  return inputs;
+}
+
 }  // namespace
 
 std::vector<std::vector<int64_t>> token_rows(const Tokenizer& tokenizer, const std::string& file, int64_t count,
@@ -69,6 +85,15 @@ std::vector<std::vector<int64_t>> token_rows(const Tokenizer& tokenizer, const s
     result.emplace_back(begin, begin + length);
   }
   return result;
+}
+
+void expect_model_of_texts(const Model& model) {
+  for (const std::string& name : input_names_of(model))
+    if (name == "pixel_values" || name == "input_features" || name == "input_values" || name == "dense_x")
+      fail(ErrorKind::kUnsupported,
+           "--calibration_file, --validation_file: texts are passed through models of texts, and {} reads {}; expected "
+           "--method rtn without a file or static to quantise, magnitude to prune",
+           model.architecture(), name);
 }
 
 Tensor input_ids_of(const std::vector<std::vector<int64_t>>& rows) {
@@ -101,7 +126,7 @@ void calibrate(const Model& model, const std::vector<std::vector<int64_t>>& rows
   const ModeScope eager(Mode::kEager);  // each layer's inputs are there when it is called
   Calibration calibration(weights, on_layer);
   try {
-    model.forward({{"input_ids", input_ids_of(rows)}});
+    model.forward(inputs_of(model, rows));
   } catch (const PassIsDone&) {
   }
 }

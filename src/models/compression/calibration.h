@@ -16,6 +16,9 @@ namespace transom {
 std::vector<std::vector<int64_t>> token_rows(const Tokenizer& tokenizer, const std::string& file, int64_t count,
                                              int64_t length);
 
+// Refuses models of pictures, sound and tables.
+void expect_model_of_texts(const Model& model);
+
 // The rows as input_ids [rows, length].
 Tensor input_ids_of(const std::vector<std::vector<int64_t>>& rows);
 

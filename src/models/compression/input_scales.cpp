@@ -49,8 +49,8 @@ std::vector<ScaledInputs> scaled_inputs(const Model& model) {
   const std::string type = model.config().get_string("model_type", "");
   if (type != "llama" && type != "mistral" && type != "qwen2" && type != "qwen3")
     fail(ErrorKind::kUnsupported,
-         "--method: awq and smoothquant are for llama, mistral, qwen2 and qwen3, found the model type {}; rtn and gptq "
-         "are for all",
+         "--method: awq and smoothquant are for llama, mistral, qwen2 and qwen3, found the model type {}; rtn is for "
+         "all, gptq for models of texts",
          type.empty() ? "none" : type);
   const bool same_heads = model.config().get_int("num_attention_heads") ==
                           model.config().get_int("num_key_value_heads", model.config().get_int("num_attention_heads"));

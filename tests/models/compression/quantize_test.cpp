@@ -118,6 +118,50 @@ TEST(GgufModels, OfGpt2AreTurned) {
   EXPECT_LE(relative_distance(model_logits(path + "/model.gguf"), model_logits(folder.string())), 1e-6);
 }
 
+constexpr const char* kT5 = R"({"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "vocab_size": 12,
+  "d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 2, "num_heads": 2, "relative_attention_num_buckets": 4,
+  "decoder_start_token_id": 0, "pad_token_id": 0, "is_encoder_decoder": true})";
+
+TEST(Quantize, CalibratesEncodersAndDecoders) {
+  const test::TemporaryFolder folder;
+  test::save_word_model(folder, kT5);
+  write_calibration(folder / "text.txt");
+  const std::string made = (folder / "made").string();
+  QuantizeOptions options{.method = "gptq",
+                          .bits = 8,
+                          .group_size = 32,
+                          .calibration_file = (folder / "text.txt").string(),
+                          .calibration_length = 32};
+  const QuantizeReport report = quantize_model(folder.string(), made, options);
+  EXPECT_EQ(report.layers.size(), 32u);
+  for (const auto& layer : report.layers) EXPECT_LT(layer.error, 0.02) << layer.name;
+}
+
+TEST(Quantize, RefusesTextsForModelsOfOthers) {
+  const test::TemporaryFolder folder;
+  test::save_word_model(folder, R"({"model_type": "vit", "architectures": ["ViTModel"], "hidden_size": 32,
+    "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 8, "patch_size": 4})");
+  const auto refusal = [&](const QuantizeOptions& options) {
+    return message_of([&] { quantize_model(folder.string(), (folder / "made").string(), options); });
+  };
+  EXPECT_NE(
+      refusal({.method = "gptq", .group_size = 32, .calibration_file = "absent"}).find("ViTModel reads pixel_values"),
+      std::string::npos);
+}
+
+// RoBERTa counts positions from behind the padding token.
+TEST(Quantize, CalibratesOnTextsAsLongAsTheModelTakes) {
+  const test::TemporaryFolder folder;
+  test::save_word_model(folder, R"({"model_type": "roberta", "architectures": ["RobertaForMaskedLM"], "vocab_size": 12,
+    "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "pad_token_id": 1,
+    "max_position_embeddings": 18})");
+  write_calibration(folder / "text.txt");
+  const QuantizeReport report =
+      quantize_model(folder.string(), (folder / "made").string(),
+                     {.method = "gptq", .group_size = 32, .calibration_file = (folder / "text.txt").string()});
+  EXPECT_EQ(report.calibration_rows, 38);  // of 900 tokens in rows of 16, two thirds
+}
+
 // A head that shares the embedding's weight is in no file, but is a linear layer to who opens the model.
 TEST(Quantize, TiedHeadsAreNamedAmongWhatStays) {
   const auto ignored = [](std::string config, const QuantizeOptions& options, const char* field) {
