@@ -204,14 +204,7 @@ Json w8a8_config_of(const std::vector<std::string>& ignored) {
   return config;
 }
 
-Json quantization_config_of(QuantizedFormat format, int bits, int64_t group, const std::vector<std::string>& ignored,
-                            bool act_order) {
-  if (format == QuantizedFormat::kGptq) {
-    Json config{{"quant_method", "gptq"},  {"bits", bits},          {"group_size", group > 0 ? group : -1},
-                {"desc_act", act_order},   {"sym", true},           {"checkpoint_format", "gptq"},
-                {"true_sequential", true}, {"static_groups", false}};
-    return config;
-  }
+Json quantization_config_of(QuantizedFormat format, int bits, int64_t group, const std::vector<std::string>& ignored) {
   if (format == QuantizedFormat::kAwq) {
     Json config{{"quant_method", "awq"},
                 {"bits", bits},

@@ -23,10 +23,9 @@ void write_codes(const BlockMatrix& matrix, QuantizedFormat format, const std::s
 // Whether it would fit.
 bool can_write_codes(const BlockLayout& layout, QuantizedFormat format);
 
-// quantization_config of config.json; `group` 0: whole rows. `ignored` are modules of Linear that stay as they are.
-// act_order: the groups of GPTQ are those of a sorted order.
-Json quantization_config_of(QuantizedFormat format, int bits, int64_t group, const std::vector<std::string>& ignored,
-                            bool act_order = false);
+// quantization_config of config.json for AWQ and compressed-tensors; gptq_config.h has GPTQ's. `group` 0: whole rows.
+// `ignored` are modules of Linear that stay as they are.
+Json quantization_config_of(QuantizedFormat format, int bits, int64_t group, const std::vector<std::string>& ignored);
 
 // Of compressed-tensors with 4 or 8 bits for each of these modules.
 Json mixed_config_of(const std::map<std::string, int>& bits, int64_t group, const std::vector<std::string>& ignored);

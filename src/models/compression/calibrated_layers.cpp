@@ -9,6 +9,7 @@
 #include "io/blocks/rounded_matrix.h"
 #include "models/compression/gptq.h"
 #include "models/compression/input_scales.h"
+#include "models/compression/linear_rows.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -47,8 +48,7 @@ class Rounder {
 
   void round(const LayerInputs& inputs, Parameter& weight) {
     const std::string module = module_of(weight.name);
-    const std::vector<float> w = weight.value.to_vector<float>();
-    const int64_t rows = weight.value.dim(0), depth = weight.value.dim(1);
+    const auto [rows, depth, w] = rows_by_output(weight);
     const std::vector<float>& scales = scales_for(module, inputs, depth);
     std::vector<float> scaled = w;
     if (!scales.empty())
@@ -63,7 +63,7 @@ class Rounder {
     const Tensor products = Tensor::from(inputs.products, {depth, depth});
     const double error = output_squares(rest, products), size = output_squares(w, products);
     made_.errors.push_back({module, size > 0 ? std::sqrt(std::max(error, 0.0) / size) : 0, matrix->layout().bits});
-    weight.value = cast(Tensor::from(values, {rows, depth}), weight.value.dtype());
+    set_rows_by_output(weight, {rows, depth, std::move(values)});
     matrices_[module] = matrix;
     if (options_.on_layer) options_.on_layer(++done_, total_, module);
   }
@@ -85,7 +85,7 @@ class Rounder {
       std::vector<std::vector<float>> values;
       for (const std::string& layer : group.layers)
         if (const auto found = parameters_.find(layer + ".weight"); found != parameters_.end())
-          values.push_back(found->second->value.to_vector<float>());
+          values.push_back(rows_by_output(*found->second).numbers);
       std::vector<const std::vector<float>*> all;
       for (const auto& one : values) all.push_back(&one);
       const int64_t size = options_.group_size > 0 ? options_.group_size : depth;
@@ -161,8 +161,8 @@ std::vector<LayerSensitivity> layer_sensitivities(const Model& model,
                                                   const std::vector<std::vector<int64_t>>& rows, int64_t group_size) {
   std::vector<LayerSensitivity> found;
   const auto measure = [&](const Parameter& weight, const std::vector<float>* products) {
-    const std::vector<float> w = weight.value.to_vector<float>();
-    const int64_t count = weight.value.dim(0), depth = weight.value.dim(1), group = group_size > 0 ? group_size : depth;
+    const auto [count, depth, w] = rows_by_output(weight);
+    const int64_t group = group_size > 0 ? group_size : depth;
     constexpr double kScale = 16;  // bits
     const double share = kScale / static_cast<double>(group);
     LayerSensitivity layer{module_of(weight.name), count * depth, 4 + share, 8 + share};

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/threads/threads.h"
 #include "models/compression/calibration.h"
+#include "models/compression/linear_rows.h"
 #include "models/loading/packed_weights.h"
 #include "transom/ops.h"
 
@@ -82,10 +83,10 @@ class Pruner {
 
   // `norms`: of each input, or empty where magnitudes alone count.
   void prune(Parameter& weight, const std::vector<float>& norms) {
-    const bool turned = weight.use == Parameter::Use::kTransposedLinear;
-    const Tensor matrix = turned ? permute(weight.value, {1, 0}) : weight.value;
-    const int64_t rows = matrix.dim(0), depth = matrix.dim(1);
-    std::vector<float> w = cast(matrix, DType::kFloat32).to_vector<float>(), importance(w.size());
+    LinearRows matrix = rows_by_output(weight);
+    const int64_t rows = matrix.rows, depth = matrix.depth;
+    std::vector<float>& w = matrix.numbers;
+    std::vector<float> importance(w.size());
     for (size_t i = 0; i < w.size(); ++i) {
       if (!std::isfinite(w[i])) fail("{}: expected finite weights to prune, found {}", weight.name, w[i]);
       importance[i] = std::fabs(w[i]) * (norms.empty() ? 1.0f : norms[i % static_cast<size_t>(depth)]);
@@ -120,10 +121,7 @@ class Pruner {
     layer.sparsity = w.empty() ? 0 : static_cast<double>(zeros) / static_cast<double>(w.size());
     report.layers.push_back(layer);
     report.weights += rows * depth, report.zeros += zeros;
-    Tensor value = cast(Tensor::from(w, {rows, depth}), weight.value.dtype());
-    if (turned) value = permute(value, {1, 0});
-    eval({value});
-    weight.value = value;
+    set_rows_by_output(weight, matrix);
     if (options_.on_layer) options_.on_layer(static_cast<int64_t>(report.layers.size()), total_, layer.name);
   }
 
@@ -170,8 +168,7 @@ PruneReport prune_model(const Model& model, const CalibrationTexts& texts, const
   parse_pattern(options.pattern);
   std::vector<std::shared_ptr<Parameter>> weights;
   for (const auto& parameter : model.parameters())
-    if (parameter->use != Parameter::Use::kOther && parameter->value.rank() == 2 && is_in_block(parameter->name))
-      weights.push_back(parameter);
+    if (is_linear_matrix(*parameter) && is_in_block(parameter->name)) weights.push_back(parameter);
   if (weights.empty()) fail("{}: has no linear layers that can be pruned", model.architecture());
   const std::optional<double> before = loss_of(model, texts);
   Pruner pruner(options, static_cast<int64_t>(weights.size()));

@@ -9,6 +9,8 @@
 #include "base/files/directories.h"
 #include "base/files/files.h"
 #include "base/json/json.h"
+#include "io/blocks/awq_activations.h"
+#include "io/blocks/gptq_config.h"
 #include "io/blocks/quantized_writer.h"
 #include "io/blocks/rounded_matrix.h"
 #include "io/checkpoint.h"
@@ -16,10 +18,14 @@
 #include "models/compression/calibrated_layers.h"
 #include "models/compression/calibration_texts.h"
 #include "models/compression/gguf_model.h"
+#include "models/compression/linear_rows.h"
 #include "models/compression/static_quantization.h"
 #include "models/compression/vocabulary_heads.h"
 #include "models/generative.h"
+#include "models/loading/input_names.h"
+#include "models/loading/packed_weights.h"
 #include "models/precision.h"
+#include "transom/ops.h"
 
 namespace transom {
 namespace {
@@ -111,6 +117,35 @@ CalibrationTexts read_texts(const Model& model, const std::string& source, const
                                  .max_memory = options.max_memory});
 }
 
+// Refuses what the format's own library could not read.
+void check_format(const Model& model, QuantizedFormat format, const QuantizeOptions& options) {
+  const std::string type = model.config().get_string("model_type", model.architecture());
+  const auto& parameters = model.parameters();
+  const bool turned = std::any_of(parameters.begin(), parameters.end(), [](const auto& parameter) {
+    return parameter->use == Parameter::Use::kTransposedLinear;
+  });
+  if (turned && format != QuantizedFormat::kGptq)
+    fail(ErrorKind::kUnsupported,
+         "--format: {} has no codes for layers that hold their weights [inputs, outputs], as {} does; expected gptq or "
+         "gguf",
+         options.format, type);
+  // Transformers gives such models' linear layers new values by their plain weights before it reads codes.
+  for (const char* unread : {"t5", "modernbert"})
+    if (type == unread && format != QuantizedFormat::kCompressedTensors)
+      fail(ErrorKind::kUnsupported, "--format: Transformers opens no {} of {}; expected compressed-tensors{}",
+           options.format, type, type == "t5" ? " or gguf" : "");
+  const std::vector<std::string> names = input_names_of(model);
+  if (format == QuantizedFormat::kGptq && std::find(names.begin(), names.end(), "input_ids") == names.end())
+    fail(ErrorKind::kUnsupported,
+         "--format: gptq is read of models of texts, and {} reads {}; expected compressed-tensors", type, names.at(0));
+}
+
+std::vector<std::string> names_of(const std::vector<QuantizeReport::Layer>& layers) {
+  std::vector<std::string> names;
+  for (const QuantizeReport::Layer& layer : layers) names.push_back(layer.name);
+  return names;
+}
+
 QuantizeReport quantize_to_gguf(const std::string& source, const std::string& output, const QuantizeOptions& options) {
   const auto model = Model::from_pretrained(source, {.dtype = "auto", .quantization = "decompressed"});
   const std::string path = gguf_path(output);
@@ -138,30 +173,34 @@ QuantizeReport quantize_model(const std::string& source, const std::string& outp
   std::vector<std::shared_ptr<Parameter>> all = model->parameters();
   all.insert(all.end(), model->buffers().begin(), model->buffers().end());
   int64_t linear = 0, done = 0;
-  for (const auto& parameter : all) linear += parameter->use == Parameter::Use::kLinear;
+  for (const auto& parameter : all) linear += is_linear_matrix(*parameter);
   if (linear == 0) fail("{}: holds no linear layers that can be quantised", source);
+  check_format(*model, format, options);
 
   QuantizeReport report;
   const CalibrationTexts texts = read_texts(*model, source, options);
   report.perplexity_before = judged_perplexity(*model, texts);
   CalibratedLayers calibrated;
   constexpr std::string_view kWeight = ".weight";
-  const auto group_of = [&](const Parameter& weight) {
-    return options.group_size > 0 ? options.group_size : weight.value.dim(1);
+  // Readers of GPTQ look for codes in the blocks alone; those of AWQ leave modules whose names end like one that stays,
+  // as `pre_classifier` beside `classifier`.
+  const auto gets_codes = [&](const Parameter& weight) {
+    return is_linear_matrix(weight) && weight.name.ends_with(kWeight) &&
+           (format == QuantizedFormat::kCompressedTensors || is_in_block(weight.name));
   };
+  const std::string type = model->config().get_string("model_type", "");
   std::vector<std::shared_ptr<Parameter>> weights;
   std::map<std::string, int> layer_bits;
   if (options.method != "rtn" || options.bits == kBitsByLayer) {
     const int fitting = options.bits == kBitsByLayer ? 8 : static_cast<int>(options.bits);
-    for (const auto& parameter : all)
-      if (parameter->use == Parameter::Use::kLinear && parameter->value.rank() == 2 &&
-          parameter->name.ends_with(kWeight) &&
-          can_write_codes({.rows = parameter->value.dim(0),
-                           .depth = parameter->value.dim(1),
-                           .bits = fitting,
-                           .group = options.method == "smoothquant" ? parameter->value.dim(1) : group_of(*parameter)},
+    for (const auto& parameter : all) {
+      if (!gets_codes(*parameter)) continue;
+      const auto [rows, depth] = extents_by_output(*parameter);
+      const bool whole = options.method == "smoothquant" || options.group_size < 0;
+      if (can_write_codes({.rows = rows, .depth = depth, .bits = fitting, .group = whole ? depth : options.group_size},
                           format))
         weights.push_back(parameter);
+    }
   }
   if (options.bits == kBitsByLayer) {
     const std::vector<LayerSensitivity> losses =
@@ -190,8 +229,12 @@ QuantizeReport quantize_model(const std::string& source, const std::string& outp
     report.bytes_before += static_cast<int64_t>(exact.bytes.size());
     const bool is_matrix = parameter->value.rank() == 2 && parameter->name.ends_with(kWeight);
     const std::string module = parameter->name.substr(0, parameter->name.size() - (is_matrix ? kWeight.size() : 0));
-    if (parameter->use != Parameter::Use::kLinear || !is_matrix) {
-      if (is_matrix && parameter->name.find("embed") == std::string::npos) ignored.push_back(module);
+    if (const std::string scales = format == QuantizedFormat::kAwq ? awq_activation_scales(type, module) : "";
+        is_matrix && !scales.empty())
+      tensors.emplace_back(scales, view_of(full({parameter->value.dim(0)}, 1, DType::kFloat16)));
+    if (!gets_codes(*parameter)) {
+      if (is_matrix && (is_linear_matrix(*parameter) || parameter->name.find("embed") == std::string::npos))
+        ignored.push_back(module);
       tensors.emplace_back(parameter->name, exact);
       continue;
     }
@@ -199,17 +242,14 @@ QuantizeReport quantize_model(const std::string& source, const std::string& outp
       write_codes(*found->second, format, module, tensors);
       continue;
     }
-    const std::vector<float> numbers = parameter->value.to_vector<float>();
-    const int64_t group = group_of(*parameter);
-    const auto matrix = rounded_matrix(numbers.data(), parameter->value.dim(0), parameter->value.dim(1),
-                                       {.bits = bits_of(module), .group = group, .search = true});
+    const LinearRows w = rows_by_output(*parameter);
+    const int64_t group = options.group_size > 0 ? options.group_size : w.depth;
+    const auto matrix =
+        rounded_matrix(w.numbers.data(), w.rows, w.depth, {.bits = bits_of(module), .group = group, .search = true});
     if (options.method != "smoothquant" && can_write_codes(matrix->layout(), format)) {
       write_codes(*matrix, format, module, tensors);
-      report.layers.push_back({module, relative_error(*matrix, numbers), matrix->layout().bits});
+      report.layers.push_back({module, relative_error(*matrix, w.numbers), matrix->layout().bits});
     } else {
-      if (format == QuantizedFormat::kGptq)  // its configuration cannot name layers that stay
-        fail("{}: layer {}: {} inputs are no whole groups of {}; choose another --group_size", source, module,
-             parameter->value.dim(1), group);
       tensors.emplace_back(parameter->name, exact);
       ignored.push_back(module), report.kept.push_back(module);
     }
@@ -227,8 +267,11 @@ QuantizeReport quantize_model(const std::string& source, const std::string& outp
             options.method == "smoothquant" ? w8a8_config_of(ignored)
             : !layer_bits.empty()
                 ? mixed_config_of(layer_bits, options.group_size > 0 ? options.group_size : 0, ignored)
+            : format == QuantizedFormat::kGptq
+                ? gptq_config_of(static_cast<int>(options.bits), options.group_size, options.act_order,
+                                 names_of(report.layers), ignored)
                 : quantization_config_of(format, static_cast<int>(options.bits),
-                                         options.group_size > 0 ? options.group_size : 0, ignored, options.act_order));
+                                         options.group_size > 0 ? options.group_size : 0, ignored));
   if (!config.has("dtype") && !config.has("torch_dtype"))
     set_field(config, "torch_dtype", Json(name_of_precision(model->precision().dtype)));
   write_file(fs::path(output) / "config.json", config.dump());

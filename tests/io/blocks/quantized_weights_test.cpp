@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/json/json.h"
+#include "io/blocks/gptq_config.h"
 #include "io/blocks/quantization_config.h"
 #include "io/blocks/quantized_writer.h"
 #include "io/blocks/rounded_matrix.h"
@@ -53,7 +54,9 @@ TEST_P(QuantizedFormats, AreReadAsTheyAreWritten) {
   write_codes(*matrix, format, "a.q_proj", tensors);
   Checkpoint checkpoint("model.safetensors");
   for (auto& [name, view] : tensors) checkpoint.add(name, view);
-  read_quantized_weights(config_of(quantization_config_of(format, c.bits, c.group, {})), checkpoint);
+  const Json config = format == QuantizedFormat::kGptq ? gptq_config_of(c.bits, c.group, false, {"a.q_proj"}, {})
+                                                       : quantization_config_of(format, c.bits, c.group, {});
+  read_quantized_weights(config_of(config), checkpoint);
   EXPECT_TRUE(checkpoint.tensors().empty()) << checkpoint.tensors()[0].first;
   const CompressedWeight* weight = checkpoint.find_compressed("a.q_proj.weight");
   ASSERT_NE(weight, nullptr);
@@ -108,6 +111,21 @@ TEST(QuantizedWeights, OfAwqBehindScaledActivations) {
   scales.pop_back();
   EXPECT_NE(test::message_of([&] { opened(scales, "h.0.mlp.c_proj"); }).find("expected 32 scales of the activation"),
             std::string::npos);
+}
+
+// Readers of GPTQ find blocks by their names; what is otherwise is said.
+TEST(QuantizedWeights, GptqNamesItsModulesWhereReadersWouldNotFindThem) {
+  const Json known =
+      gptq_config_of(4, 32, false, {"model.layers.0.mlp.up_proj", "model.layers.1.mlp.up_proj"}, {"score"});
+  EXPECT_FALSE(known.contains("block_name_to_quantize") || known.contains("modules_in_block_to_quantize"));
+  const Json two = gptq_config_of(4, 32, false, {"model.encoder.layers.0.fc1", "model.decoder.layers.0.fc2"}, {});
+  EXPECT_EQ(two["block_name_to_quantize"], "model.");
+  EXPECT_EQ(two["modules_in_block_to_quantize"], parse_json(R"([["fc1", "fc2"]])", "expected"));
+  const Json kept = gptq_config_of(4, 32, false, {"model.layers.0.up", "model.layers.0.down", "model.layers.1.up"},
+                                   {"model.layers.1.down"});
+  EXPECT_FALSE(kept.contains("block_name_to_quantize"));
+  EXPECT_EQ(kept["modules_in_block_to_quantize"], parse_json(R"([["model.layers.0.down", "up"]])", "expected"));
+  EXPECT_TRUE(kept["dynamic"].contains("-:^model.layers.1.down$"));
 }
 
 // A checkpoint of GPTQ without what `without` names.

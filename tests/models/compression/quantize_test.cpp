@@ -8,6 +8,8 @@
 #include <cmath>
 
 #include "base/numbers/mt19937.h"
+#include "io/checkpoint.h"
+#include "io/safetensors.h"
 #include "support/message.h"
 #include "support/word_models.h"
 #include "transom/config.h"
@@ -118,6 +120,32 @@ TEST(GgufModels, OfGpt2AreTurned) {
   EXPECT_LE(relative_distance(model_logits(path + "/model.gguf"), model_logits(folder.string())), 1e-6);
 }
 
+// GPT-2 holds its weights [inputs, outputs]; GPTQ has codes for them, the others' readers do not look for any.
+TEST(Quantize, OfGpt2IsByOutputs) {
+  const test::TemporaryFolder folder;
+  test::save_word_model(folder, test::kWordGpt2);
+  write_calibration(folder / "text.txt");
+  const std::vector<float> expected = model_logits(folder.string());
+  for (const auto& [method, act_order] : {std::pair{"rtn", false}, {"gptq", false}, {"gptq", true}}) {
+    QuantizeOptions options{.method = method, .bits = 8, .group_size = 16, .format = "gptq", .act_order = act_order};
+    if (options.method == "gptq") options.calibration_file = (folder / "text.txt").string();
+    else options.group_size = 8;  // which is not computed from the codes
+    const std::string made = (folder / (std::string(method) + (act_order ? "_order" : ""))).string();
+    EXPECT_EQ(quantize_model(folder.string(), made, options).layers.size(), 4u);
+    EXPECT_LE(relative_distance(model_logits(made), expected), 0.03) << method;
+    const Checkpoint checkpoint = Checkpoint::open(made);
+    const CompressedWeight* fc = checkpoint.find_compressed("transformer.h.0.mlp.c_fc.weight");
+    ASSERT_NE(fc, nullptr);
+    EXPECT_EQ(fc->matrix->layout().rows, 64);
+    EXPECT_EQ(fc->matrix->layout().depth, 16);
+  }
+  for (const char* format : {"compressed-tensors", "awq"})
+    EXPECT_NE(message_of([&] {
+                quantize_model(folder.string(), (folder / "other").string(), {.group_size = 16, .format = format});
+              }).find("as gpt2 does; expected gptq or gguf"),
+              std::string::npos);
+}
+
 constexpr const char* kT5 = R"({"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "vocab_size": 12,
   "d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 2, "num_heads": 2, "relative_attention_num_buckets": 4,
   "decoder_start_token_id": 0, "pad_token_id": 0, "is_encoder_decoder": true})";
@@ -135,6 +163,11 @@ TEST(Quantize, CalibratesEncodersAndDecoders) {
   const QuantizeReport report = quantize_model(folder.string(), made, options);
   EXPECT_EQ(report.layers.size(), 32u);
   for (const auto& layer : report.layers) EXPECT_LT(layer.error, 0.02) << layer.name;
+  options.format = "gptq";
+  EXPECT_NE(message_of([&] {
+              quantize_model(folder.string(), made, options);
+            }).find("Transformers opens no gptq of t5; expected compressed-tensors or gguf"),
+            std::string::npos);
 }
 
 TEST(Quantize, RefusesTextsForModelsOfOthers) {
@@ -147,6 +180,7 @@ TEST(Quantize, RefusesTextsForModelsOfOthers) {
   EXPECT_NE(
       refusal({.method = "gptq", .group_size = 32, .calibration_file = "absent"}).find("ViTModel reads pixel_values"),
       std::string::npos);
+  EXPECT_NE(refusal({.group_size = 32, .format = "gptq"}).find("gptq is read of models of texts"), std::string::npos);
 }
 
 // RoBERTa counts positions from behind the padding token.
@@ -160,6 +194,33 @@ TEST(Quantize, CalibratesOnTextsAsLongAsTheModelTakes) {
       quantize_model(folder.string(), (folder / "made").string(),
                      {.method = "gptq", .group_size = 32, .calibration_file = (folder / "text.txt").string()});
   EXPECT_EQ(report.calibration_rows, 38);  // of 900 tokens in rows of 16, two thirds
+}
+
+// Transformers leaves what ends like a module that stays, and looks for scales of the activations of some families.
+TEST(Quantize, AwqHasWhatItsReadersLookFor) {
+  const test::TemporaryFolder folder;
+  test::save_word_model(folder,
+                        R"({"model_type": "distilbert", "architectures": ["DistilBertForSequenceClassification"],
+    "vocab_size": 12, "dim": 32, "hidden_dim": 32, "n_layers": 1, "n_heads": 2, "max_position_embeddings": 32})");
+  const std::string made = (folder / "made").string();
+  EXPECT_EQ(quantize_model(folder.string(), made, {.group_size = 32, .format = "awq"}).layers.size(), 6u);
+  const std::vector<std::string> stay = Config::read(folder / "made" / "config.json")
+                                            .get_object("quantization_config")
+                                            .get_strings("modules_to_not_convert");
+  EXPECT_NE(std::find(stay.begin(), stay.end(), "pre_classifier"), stay.end());
+
+  const test::TemporaryFolder bloom;
+  test::save_word_model(bloom, R"({"model_type": "bloom", "architectures": ["BloomForCausalLM"], "vocab_size": 12,
+    "hidden_size": 32, "n_layer": 1, "n_head": 2})");
+  quantize_model(bloom.string(), (bloom / "made").string(), {.group_size = 32, .format = "awq"});
+  const SafetensorsFile file = SafetensorsFile::open(bloom / "made" / "model.safetensors");
+  const NamedViews tensors = file.tensors();
+  const auto scales = std::find_if(tensors.begin(), tensors.end(), [](const auto& item) {
+    return item.first == "transformer.h.0.mlp.gelu_impl.scales";
+  });
+  ASSERT_NE(scales, tensors.end());
+  EXPECT_EQ(scales->second.shape, std::vector<int64_t>{128});
+  EXPECT_EQ(Checkpoint::open(bloom / "made").find("transformer.h.0.mlp.gelu_impl.scales"), nullptr);
 }
 
 // A head that shares the embedding's weight is in no file, but is a linear layer to who opens the model.
