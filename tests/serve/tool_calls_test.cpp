@@ -147,13 +147,5 @@ TEST(ToolChoice, TheAllowedToolsAreLeft) {
             R"(tool_choice: expected {"type": "function", "function": {"name": ...}}, found '{"type":"custom"}')");
 }
 
-TEST(ToolCalls, Required) {
-  const ParsedAnswer answer = serve::parse_required_calls(
-      R"([{"name": "now", "parameters": {}}, {"name": "weather", "parameters": {"city": "x"}}])");
-  ASSERT_EQ(answer.calls.size(), 2u);
-  EXPECT_EQ(answer.calls[1].arguments, R"({"city":"x"})");
-  EXPECT_EQ(serve::parse_required_calls("[{\"na").content, "[{\"na");  // cut off by a limit
-}
-
 }  // namespace
 }  // namespace transom

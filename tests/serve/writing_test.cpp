@@ -260,6 +260,45 @@ TEST_F(Writing, RequiredToolsAreCalled) {
   EXPECT_EQ(arguments, set["arguments"]);
 }
 
+// As OpenAI answers: what there is of the call, whose arguments do not end, and not the text of a list of calls.
+TEST_F(Writing, ACallThatALimitCutsIsACall) {
+  const Json tools = Json::parse(
+      R"([{"type":"function","function":{"name":"set_the_lamp","parameters":{"type":"object","properties":{"name":{"type":"string","minLength":80}},"required":["name"],"additionalProperties":false}}}])");
+  const Json named{{"type", "function"}, {"function", {{"name", "set_the_lamp"}}}};
+  for (const Json& choice : {Json("required"), named}) {
+    for (const int limit : {1, 40, 60}) {
+      const Json body = hello({{"tools", tools}, {"tool_choice", choice}, {"max_tokens", limit}});
+      const Json answer = post("/v1/chat/completions", body)["choices"][0];
+      EXPECT_EQ(answer["finish_reason"], "length");
+      const Json message = answer["message"];
+      if (limit == 1 && choice == "required") {
+        EXPECT_EQ(message["content"], "");  // no name yet
+        EXPECT_FALSE(message.contains("tool_calls"));
+      } else {
+        EXPECT_TRUE(message["content"].is_null()) << dump_json(message);
+        ASSERT_EQ(message["tool_calls"].size(), 1u);
+      }
+      std::string name, arguments, finish;
+      size_t pieces = 0;
+      for (const Json& chunk : stream("/v1/chat/completions", body))
+        for (const Json& each : chunk["choices"]) {
+          if (each["finish_reason"].is_string()) finish = each["finish_reason"];
+          EXPECT_EQ(each["delta"].value("content", ""), "");
+          if (!each["delta"].contains("tool_calls")) continue;
+          const Json& function = each["delta"]["tool_calls"][0]["function"];
+          name += function.value("name", "");
+          pieces += !function.value("arguments", "").empty();
+          arguments += function.value("arguments", "");
+        }
+      EXPECT_EQ(finish, "length");
+      if (!message.contains("tool_calls")) continue;
+      EXPECT_EQ(name, "set_the_lamp");
+      EXPECT_EQ(arguments, message["tool_calls"][0]["function"]["arguments"]);
+      EXPECT_GT(pieces, limit == 60 ? 5u : 0u);  // as they are written
+    }
+  }
+}
+
 TEST_F(Writing, TextGenerationInferencesForm) {
   const Json body{{"inputs", "the cat"}, {"parameters", {{"max_new_tokens", 6}, {"details", true}}}};
   const Json answer = post("/generate", body);

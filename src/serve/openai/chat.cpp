@@ -9,6 +9,7 @@
 #include "serve/openai/routes.h"
 #include "serve/structured/structured_output.h"
 #include "serve/tools/answer_calls.h"
+#include "serve/tools/written_calls.h"
 
 namespace transom::serve {
 namespace {
@@ -40,7 +41,10 @@ Json logprob_list(const Tokenizer& tokenizer, const std::vector<TokenLogprobs>& 
 class ChatSink : public GenerationSink {
  public:
   ChatSink(std::shared_ptr<Call> call, ServedModel& model, ChatSettings settings, int64_t n)
-      : call_(std::move(call)), model_(model), settings_(std::move(settings)), choices_(static_cast<size_t>(n)) {}
+      : call_(std::move(call)),
+        model_(model),
+        settings_(std::move(settings)),
+        choices_(static_cast<size_t>(n), Choice(settings_.tools)) {}
 
   void on_event(int64_t number, EngineEvent& event) override {
     Choice& choice = choices_.at(static_cast<size_t>(number));
@@ -49,6 +53,7 @@ class ChatSink : public GenerationSink {
     const Json logprobs = settings_.logprobs ? logprob_list(*model_.tokenizer, event.logprobs) : Json::array();
     choice.tokens += static_cast<int64_t>(event.tokens.size());
     choice.text += text;
+    choice.written.add(text);
     if (event.finish) choice.finish = reason_of(*event.finish);
     if (!settings_.stream) {
       for (const Json& item : logprobs) choice.logprobs.push_back(item);
@@ -60,8 +65,8 @@ class ChatSink : public GenerationSink {
         event.finish ? finish(choice) : certain_text(settings_.tools, choice.text, choice.given);
     choice.given += content.size();
     if (!content.empty() || !logprobs.empty()) write(number, {{"content", content}}, logprobs, nullptr);
+    write_calls(number, choice, event.finish ? choice.calls : choice.written.calls());
     if (!event.finish) return;
-    write_calls(number, choice);
     write(number, Json::object(), Json::array(), choice.finish);
   }
 
@@ -104,10 +109,13 @@ class ChatSink : public GenerationSink {
 
  private:
   struct Choice {
+    explicit Choice(const ToolChoice& tools) : written(tools) {}
+    WrittenCalls written;
     std::string text, finish = "stop";
     Json logprobs = Json::array();
     std::vector<ToolCall> calls;
-    size_t given = 0;  // bytes of the text that are sent
+    size_t given = 0;                    // bytes of the text that are sent
+    std::vector<size_t> given_of_calls;  // and of the arguments of each call
     int64_t tokens = 0;
   };
 
@@ -127,15 +135,20 @@ class ChatSink : public GenerationSink {
             {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
   }
 
-  // The name whole, then the arguments.
-  void write_calls(int64_t number, const Choice& choice) {
-    for (size_t i = 0; i < choice.calls.size(); ++i) {
-      Json first = call_json(choice.calls[i]);
-      first["function"]["arguments"] = "";
-      Json opening{{"index", i}};
-      opening.update(first);
-      write(number, {{"tool_calls", Json::array({opening})}}, Json::array(), nullptr);
-      const Json rest{{"index", i}, {"function", {{"arguments", choice.calls[i].arguments}}}};
+  // What is new: of each call the name whole, then the arguments.
+  void write_calls(int64_t number, Choice& choice, const std::vector<ToolCall>& calls) {
+    std::vector<size_t>& given = choice.given_of_calls;
+    for (size_t i = std::max<size_t>(given.size(), 1) - 1; i < calls.size(); ++i) {
+      if (i == given.size()) {
+        Json first = call_json({calls[i].name, ""});
+        first["index"] = i;
+        write(number, {{"tool_calls", Json::array({first})}}, Json::array(), nullptr);
+        given.push_back(0);
+      }
+      const std::string more = calls[i].arguments.substr(given[i]);
+      if (more.empty()) continue;
+      given[i] += more.size();
+      const Json rest{{"index", i}, {"function", {{"arguments", more}}}};
       write(number, {{"tool_calls", Json::array({rest})}}, Json::array(), nullptr);
     }
   }

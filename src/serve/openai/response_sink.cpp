@@ -3,6 +3,7 @@
 
 #include "serve/openai/identifiers.h"
 #include "serve/tools/answer_calls.h"
+#include "serve/tools/written_calls.h"
 
 namespace transom::serve {
 namespace {
@@ -15,15 +16,17 @@ Json part_of(const std::string& text) {
 class ResponseSink : public GenerationSink {
  public:
   ResponseSink(std::shared_ptr<Call> call, ResponseSettings settings)
-      : call_(std::move(call)), settings_(std::move(settings)) {}
+      : call_(std::move(call)), settings_(std::move(settings)), written_(settings_.choice) {}
 
   void on_event(int64_t /*choice*/, EngineEvent& event) override {
     tokens_ += static_cast<int64_t>(event.tokens.size());
     if (event.finish) complete_ = *event.finish != FinishReason::kLength;
     text_ += event.text;
+    written_.add(event.text);
     if (!settings_.stream) return;
     begin();
     send_text(certain_text(settings_.choice, text_, given_));
+    take_calls(written_.calls());
   }
 
   void on_wait() override {
@@ -39,7 +42,8 @@ class ResponseSink : public GenerationSink {
     }
     // Where nothing is called there is a message, though it is empty.
     if (!text_.empty() || answer.calls.empty()) end_message();
-    for (const ToolCall& call : answer.calls) add_call(call);
+    take_calls(answer.calls);
+    if (open_) end_call(answer.calls.back(), status(true));
     if (!settings_.stream) return call_->reply(response(true));
     send(complete_ ? "response.completed" : "response.incomplete", {{"response", response(true)}});
     call_->finish_stream();
@@ -86,25 +90,42 @@ class ResponseSink : public GenerationSink {
     send("response.output_item.done", {{"output_index", 0}, {"item", message(true)}});
   }
 
-  void add_call(const ToolCall& call) {
-    const size_t index = output_.size();
-    Json item{{"type", "function_call"}, {"id", new_identifier("fc_")}, {"call_id", new_identifier("call_")},
-              {"name", call.name},       {"arguments", call.arguments}, {"status", status(true)}};
-    output_.push_back(item);
-    if (!settings_.stream) return;
-    Json first = item;
-    first["arguments"] = "";
-    first["status"] = status(false);
-    const Json place{{"item_id", item["id"]}, {"output_index", index}};
-    const auto of_arguments = [&](const char* type, const Json& more) {
-      Json event = place;
-      event.update(more);
-      send(type, event);
-    };
-    send("response.output_item.added", {{"output_index", index}, {"item", first}});
-    of_arguments("response.function_call_arguments.delta", {{"delta", call.arguments}});
-    of_arguments("response.function_call_arguments.done", {{"name", call.name}, {"arguments", call.arguments}});
-    send("response.output_item.done", {{"output_index", index}, {"item", item}});
+  // What is new of the calls. One item is open at a time: the next call ends it.
+  void take_calls(const std::vector<ToolCall>& calls) {
+    for (size_t i = open_ ? calls_ - 1 : calls_; i < calls.size(); ++i) {
+      if (i == calls_) {
+        if (open_) end_call(calls[i - 1], "completed");
+        begin_call(calls[i].name);
+      }
+      const std::string more = calls[i].arguments.substr(given_of_call_);
+      given_of_call_ += more.size();
+      if (!more.empty()) send_of_call("response.function_call_arguments.delta", {{"delta", more}});
+    }
+  }
+
+  void begin_call(const std::string& name) {
+    item_ = {
+        {"type", "function_call"}, {"id", new_identifier("fc_")}, {"call_id", new_identifier("call_")}, {"name", name},
+        {"arguments", ""},         {"status", status(false)}};
+    ++calls_;
+    open_ = true;
+    given_of_call_ = 0;
+    send("response.output_item.added", {{"output_index", output_.size()}, {"item", item_}});
+  }
+
+  void end_call(const ToolCall& call, const char* how) {
+    item_["arguments"] = call.arguments;
+    item_["status"] = how;
+    send_of_call("response.function_call_arguments.done", {{"name", call.name}, {"arguments", call.arguments}});
+    send("response.output_item.done", {{"output_index", output_.size()}, {"item", item_}});
+    output_.push_back(item_);
+    open_ = false;
+  }
+
+  void send_of_call(const char* type, const Json& more) {
+    Json event{{"item_id", item_["id"]}, {"output_index", output_.size()}};
+    event.update(more);
+    send(type, event);
   }
 
   Json response(bool done) const {
@@ -143,6 +164,7 @@ class ResponseSink : public GenerationSink {
   }
 
   void send(const char* type, const Json& content) {
+    if (!settings_.stream) return;
     Json event{{"type", type}, {"sequence_number", number_++}};
     event.update(content);
     call_->write(fmt::format("event: {}\ndata: {}\n\n", type, compact(event)));
@@ -151,6 +173,10 @@ class ResponseSink : public GenerationSink {
   std::shared_ptr<Call> call_;
   ResponseSettings settings_;
   std::string text_;
+  WrittenCalls written_;
+  Json item_;  // the call that is being written
+  bool open_ = false;
+  size_t calls_ = 0, given_of_call_ = 0;  // begun; bytes of the last one's arguments that are sent
   const std::string message_id_ = new_identifier("msg_");
   Json output_ = Json::array();  // items that are complete
   bool complete_ = true, begun_ = false;

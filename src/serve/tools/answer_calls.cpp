@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/tools/answer_calls.h"
 
+#include "serve/tools/written_calls.h"
+
 namespace transom::serve {
 
 std::string certain_text(const ToolChoice& tools, const std::string& text, size_t given) {
@@ -12,9 +14,12 @@ std::string certain_text(const ToolChoice& tools, const std::string& text, size_
 
 ParsedAnswer calls_of_answer(const ToolChoice& tools, const std::string& text) {
   ParsedAnswer parsed;
+  if (!tools.schema.is_null()) {
+    WrittenCalls written(tools);
+    written.add(text);
+    return {"", written.calls()};
+  }
   if (tools.what == ToolChoice::kNone) parsed.content = text;
-  else if (tools.what == ToolChoice::kNamed) parsed.calls.push_back({tools.name, text});
-  else if (tools.what == ToolChoice::kRequired) parsed = parse_required_calls(text);
   else parsed = parse_tool_calls(text, tools.tools);
   if (parsed.calls.empty()) parsed.content = text;
   return parsed;

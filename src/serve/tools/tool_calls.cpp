@@ -399,19 +399,6 @@ ParsedAnswer parse_tool_calls(std::string_view text, const Json& tools) {
   return answer;
 }
 
-ParsedAnswer parse_required_calls(std::string_view text) {
-  ParsedAnswer answer;
-  const auto json = parsed(text);
-  if (!json || !json->is_array()) {
-    answer.content = std::string(text);
-    return answer;
-  }
-  for (const Json& each : *json)
-    if (each.is_object() && each.contains("name") && each["name"].is_string())
-      answer.calls.push_back({each["name"].get<std::string>(), compact(each.value("parameters", Json::object()))});
-  return answer;
-}
-
 size_t certain_content(std::string_view text, bool at_start) {
   if (at_start) {
     const size_t first = text.find_first_not_of(" \t\r\n");

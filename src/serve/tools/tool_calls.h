@@ -25,8 +25,6 @@ struct ParsedAnswer {
 // `tools` are those of the request: names that are not among them are no calls, and parameters without quotes get their
 // types from them.
 ParsedAnswer parse_tool_calls(std::string_view text, const Json& tools);
-// The answer to tool_choice required, and to a name.
-ParsedAnswer parse_required_calls(std::string_view text);
 
 // How many bytes at the front of a text that is still being written are content for certain: those before a marker of a
 // call, and before what may be the beginning of one, without blanks at their end. `at_start`: nothing was written
