@@ -37,10 +37,25 @@ TEST(ConstraintRegex, MatchesAsPythonDoes) {
   expect(regex("b", {.anchored = false}), {"b", "abc"}, {"", "ac"});
   expect(regex("^b|c$", {.anchored = false}), {"bx", "xc", "b"}, {"xb", "cx"});
   expect(regex("a\"b", {.in_json = true}), {"a\\\"b"}, {"a\"b"});
-  for (const char* pattern : {"(", ")", "a{", "a{2", "a**", "*", "[a", "[b-a]", "(?=a)", "(?<!a)b", "\\1", "\\b", "a^b",
-                              "a$b", "\\", "a{5000}", "((a{100}){100}){100}", "\\p{L}"})
+  expect(regex("a{b}|{|{}{,}|a{1,2"), {"a{b}", "{", "{", "{}", "{}}", "a{1,2"}, {"ab", "aa", "{}{,}"});
+  for (const char* pattern : {"(", ")", "a{2,1}", "a**", "a+{2}", "*", "[a", "[b-a]", "(?=a)", "(?<!a)b", "\\1", "\\b",
+                              "a^b", "a$b", "\\", "a{5000}", "((a{100}){100}){100}", "\\p{L}"})
     EXPECT_THROW(regex(pattern), Error) << pattern;
   EXPECT_THROW(regex(std::string(5000, 'a')), Error);
+}
+
+// A text is valid by every dialect that may check it.
+TEST(ConstraintRegex, ClassesAreThoseOfAllDialects) {
+  expect(regex("\\W"), {"-", " ", "…", "€"}, {"é", "_", "日", "²", "ª", "\u203f"});
+  expect(regex("[^\\w]"), {"-"}, {"é", "a", "½"});
+  expect(regex("[^\\W]"), {"a", "_"}, {"é", "-"});
+  expect(regex("\\S"), {"é", "\x1b"}, {"\x1c", "\u2003", "\u0085", "\ufeff", " "});
+  expect(regex("[^\\s-]"), {"é"}, {"\x1f", "\u2003", "-"});
+  expect(regex("[^\\S]"), {" ", "\u3000"}, {"\x1c", "a"});
+  expect(regex("\\D"), {"é", "½"}, {"1", "٣", "𝟘"});
+  expect(regex("[^\\d]"), {"é"}, {"٣"});
+  expect(regex("[^\\D]|\\d"), {"7"}, {"٣", "a"});
+  expect(regex("."), {"é", "\u0085"}, {"\n", "\r", "\u2028"});
 }
 
 TEST(ConstraintGbnf, ReadsLlamasNotation) {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "generation/constraint/grammar/character_kinds.h"
 #include "generation/constraint/grammar/characters.h"
 
 namespace transom::constraint {
@@ -138,32 +139,34 @@ class RegexParser {
     if (c == '*') least = 0, most = -1, ++at_;
     else if (c == '+') most = -1, ++at_;
     else if (c == '?') least = 0, ++at_;
-    else if (c != '{' || !counts(least, most)) return part;
-    if (next_is('?')) ++at_;  // lazy: the same texts
-    if (next_is('+') || next_is('*')) refuse("a repetition of a repetition");
+    else if (c != '{' || !counts(least, most)) return part;  // a { that counts nothing is a character
+    if (next_is('?')) ++at_;                                 // lazy: the same texts
+    int64_t other_least = 0, other_most = 0;
+    if (next_is('+') || next_is('*') || (next_is('{') && counts(other_least, other_most)))
+      refuse("a repetition of a repetition");
     return builder_.repeat(again, least, most);
   }
 
+  // {2}, {2,}, {,2}, {2,4}; false, with nothing taken, for all else.
   bool counts(int64_t& least, int64_t& most) {
-    const size_t close = pattern_.find('}', at_);
-    if (close == pattern_.npos) refuse("a { that is not closed");
-    const std::string_view inside = pattern_.substr(at_ + 1, close - at_ - 1);
-    const auto number = [&](std::string_view text) -> int64_t {
+    size_t at = at_ + 1;
+    const auto number = [&](int64_t otherwise) {
+      const size_t begin = at;
       int64_t value = 0;
-      if (text.empty() || text.size() > 6) refuse("a count that is no number");
-      for (const char c : text) {
-        if (c < '0' || c > '9') refuse("a count that is no number");
-        value = value * 10 + (c - '0');
+      while (at < pattern_.size() && pattern_[at] >= '0' && pattern_[at] <= '9') {
+        if (at - begin == 6) refuse("a count of more than six digits");
+        value = value * 10 + (pattern_[at++] - '0');
       }
-      return value;
+      return at > begin ? value : otherwise;
     };
-    const size_t comma = inside.find(',');
-    if (comma == inside.npos) least = most = number(inside);
-    else {
-      least = comma == 0 ? 0 : number(inside.substr(0, comma));
-      most = comma + 1 == inside.size() ? -1 : number(inside.substr(comma + 1));
-    }
-    at_ = close + 1;
+    const size_t begin = at;
+    least = number(0), most = least;
+    const bool is_range = at < pattern_.size() && pattern_[at] == ',';
+    if (!is_range && at == begin) return false;
+    if (is_range) ++at, most = number(-1);
+    if (at >= pattern_.size() || pattern_[at] != '}') return false;
+    if (most >= 0 && least > most) refuse("a count that is above its limit");
+    at_ = at + 1;
     return true;
   }
 
@@ -191,9 +194,9 @@ class RegexParser {
     if (c == '[') return characters(char_class());
     if (c == '.') {
       ++at_;
-      return characters(complement({{'\n', '\n'}, {'\r', '\r'}}));
+      return characters(surely_of('.'));
     }
-    if (c == '\\') return characters(escape(false));
+    if (c == '\\') return characters(escape(false, false));
     if (c == '^') refuse("^ in the middle");
     if (c == '*' || c == '+' || c == '?') refuse("a repetition of nothing");
     const uint32_t character = next_character(pattern_, at_);
@@ -206,11 +209,10 @@ class RegexParser {
     CodePoints ranges;
     for (bool first = true; first || !next_is(']'); first = false) {
       if (at_ >= pattern_.size()) refuse("a class that is not closed");
-      if (first && next_is(']') && !negated && false) break;
-      CodePoints low = class_item();
+      CodePoints low = class_item(negated);
       if (next_is('-') && at_ + 1 < pattern_.size() && pattern_[at_ + 1] != ']') {
         ++at_;
-        const CodePoints high = class_item();
+        const CodePoints high = class_item(negated);
         if (low.size() != 1 || high.size() != 1 || low[0].first != low[0].second || high[0].first != high[0].second ||
             low[0].first > high[0].first)
           refuse("a range that is none");
@@ -222,33 +224,27 @@ class RegexParser {
     return negated ? complement(ranges) : ranges;
   }
 
-  CodePoints class_item() {
+  CodePoints class_item(bool negated) {
     if (at_ >= pattern_.size()) refuse("a class that is not closed");
-    if (next_is('\\')) return escape(true);
+    if (next_is('\\')) return escape(true, negated);
     const uint32_t character = next_character(pattern_, at_);
     return {{character, character}};
   }
 
-  CodePoints escape(bool in_class) {
+  // What a negated class leaves out are the characters that any dialect leaves out.
+  CodePoints escape(bool in_class, bool negated) {
     ++at_;
     if (at_ >= pattern_.size()) refuse("a \\ at the end");
     const char c = pattern_[at_];
-    const CodePoints digits{{'0', '9'}}, words{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}},
-        spaces{{'\t', '\r'}, {' ', ' '}, {0xa0, 0xa0}, {0x2028, 0x2029}, {0x3000, 0x3000}};
     ++at_;
     switch (c) {
       case 'd':
-        return digits;
       case 'D':
-        return complement(digits);
       case 'w':
-        return words;
       case 'W':
-        return complement(words);
       case 's':
-        return spaces;
       case 'S':
-        return complement(spaces);
+        return negated ? perhaps_of(c) : surely_of(c);
       case 'n':
         return {{'\n', '\n'}};
       case 'r':
