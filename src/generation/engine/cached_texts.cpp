@@ -71,7 +71,7 @@ TokenIds CachedTexts::name_of_block(const Sequence& sequence, size_t block) cons
   return name;
 }
 
-void CachedTexts::share_prefix(Sequence& sequence, Sequences sequences, EngineStatistics& statistics) {
+void CachedTexts::share_prefix(Sequence& sequence, Sequences sequences) {
   PagedText& text = of(sequence);
   const auto most = static_cast<size_t>((sequence.length() - 1) / block_size_);
   text.prefix = sequence.request().adapter;  // keys of other weights have names of their own
@@ -83,8 +83,6 @@ void CachedTexts::share_prefix(Sequence& sequence, Sequences sequences, EngineSt
       text.blocks.push_back(static_cast<int32_t>(block));
       ++text.named;
     }
-    statistics.prefix_queries += sequence.length();
-    statistics.prefix_hits += static_cast<int64_t>(text.blocks.size()) * block_size_;
   } else if (const Sequence* first = first_of(sequence, sequences)) {
     // Sequences of one request share the prompt in any case.
     const PagedText& from = texts_.at(first);
@@ -95,7 +93,14 @@ void CachedTexts::share_prefix(Sequence& sequence, Sequences sequences, EngineSt
     }
   }
   sequence.seen = static_cast<int64_t>(text.blocks.size()) * block_size_;
+}
+
+void CachedTexts::note_begun(Sequence& sequence, EngineStatistics& statistics) const {
+  sequence.note_begun();
   sequence.note_cached(sequence.seen);
+  if (!caching_ || sequence.request().request.prompt_logprobs) return;
+  statistics.prefix_queries += sequence.length();
+  statistics.prefix_hits += sequence.seen;
 }
 
 // The first sequence of the same request, if it holds blocks.

@@ -43,7 +43,9 @@ class CachedTexts {
   bool reserve(PagedText& text, int64_t tokens);
 
   // Gives a sequence without blocks those at its beginning that are there already. Its last token is always computed.
-  void share_prefix(Sequence& sequence, Sequences sequences, EngineStatistics& statistics);
+  void share_prefix(Sequence& sequence, Sequences sequences);
+  // There was room for the rest as well: what it found counts once, however often it asked in vain.
+  void note_begun(Sequence& sequence, EngineStatistics& statistics) const;
   // The model has seen Sequence::seen tokens: full blocks of them can be found by others from now on.
   void note_seen(const Sequence& sequence);
   // Beam i goes on from what beam `sources[i]` had. Throws CacheLost before anything has changed, anything else when

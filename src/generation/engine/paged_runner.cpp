@@ -233,13 +233,13 @@ class PagedRunner : public Runner {
   bool admit(Sequence& sequence, PagedText& text, Sequences sequences, size_t before, EngineStatistics& statistics) {
     if (waits_for_first(sequence, sequences)) return false;
     const bool alone = texts_.is_empty();
-    texts_.share_prefix(sequence, sequences, statistics);
+    texts_.share_prefix(sequence, sequences);
     const int64_t blocks =
         texts_.missing_blocks(text, sequence.length()) + (alone ? int64_t{0} : static_cast<int64_t>(before));
     while (!texts_.has_room(blocks))
       if (!give_up_waiting(statistics, true)) break;
     if (texts_.has_room(blocks) && texts_.reserve(text, sequence.length())) {
-      sequence.note_begun();
+      texts_.note_begun(sequence, statistics);
       return true;
     }
     texts_.give_up(sequence);

@@ -312,6 +312,20 @@ TEST_F(OnGpt2, PromptsOfOneBeginningShareIt) {
   EXPECT_EQ(engine.statistics().prompt_tokens, 52);
 }
 
+// While there is no room for a text, it asks at every step.
+TEST_F(OnGpt2, WaitingForRoomIsNoQueryOfThePrefixCache) {
+  constexpr int64_t kBytesOfToken = 256;
+  Engine small(*model, {.block_size = 4, .cache_bytes = 9 * 4 * kBytesOfToken, .max_model_length = 28});
+  for (int64_t first = 0; first < 3; ++first) {
+    TokenIds prompt;
+    for (int64_t i = 0; i < 20; ++i) prompt.push_back((first + i * i) % 29);
+    small.add(request_of(prompt, R"({"max_new_tokens": 6, "min_new_tokens": 6})"));
+  }
+  EXPECT_EQ(ended_requests(small).size(), 3u);
+  EXPECT_EQ(small.statistics().preemptions, 0);
+  EXPECT_EQ(small.statistics().prefix_queries, 60);
+}
+
 // A PEFT directory with adapters of both attention layers.
 void save_adapter(const test::TemporaryFolder& folder, const std::string& base, float size) {
   NamedViews views;
