@@ -154,9 +154,14 @@ TEST_F(ServerTest, WritesMetrics) {
   client.post("/v1/embeddings", R"({"input":"a","model":"no\"such\nmodel"})");
   const Answer answer = client.get("/metrics");
   EXPECT_EQ(answer.headers.at("content-type"), "text/plain; version=0.0.4; charset=utf-8");
-  EXPECT_NE(answer.body.find("http_requests_total{handler=\"/v1/embeddings\",method=\"POST\",status=\"200\"} 1"),
-            std::string::npos)
+  EXPECT_NE(
+      answer.body.find("http_requests_total{code=\"200\",handler=\"/v1/embeddings\",method=\"POST\",status=\"2xx\"} 1"),
+      std::string::npos)
       << answer.body;
+  EXPECT_NE(answer.body.find("code=\"404\",handler=\"/v1/embeddings\",method=\"POST\",status=\"4xx\"} 1"),
+            std::string::npos);
+  EXPECT_NE(answer.body.find("http_request_duration_seconds_count{handler=\"/v1/embeddings\",method=\"POST\"} 2"),
+            std::string::npos);
   EXPECT_NE(answer.body.find("process_resident_memory_bytes "), std::string::npos);
   EXPECT_EQ(answer.body.find("such"), std::string::npos);  // no series from requests
 }

@@ -6,6 +6,7 @@
 #include "base/terminal/log.h"
 #include "serve/api/request_json.h"
 #include "serve/api/stream_form.h"
+#include "serve/metrics/request_metrics.h"
 
 namespace transom::serve {
 
@@ -104,10 +105,8 @@ void Call::record(int status) {
   if (recorded_) return;
   recorded_ = true;
   if (*cancelled_) status = 499;
-  services_.metrics
-      .counter("http_requests_total", "Requests by handler, method and status.",
-               {{"handler", handler_}, {"method", request_->method}, {"status", std::to_string(status)}})
-      .add();
+  count_request(services_.metrics, handler_, request_->method, status);
+  observe_request_duration(services_.metrics, handler_, request_->method, milliseconds() / 1e3);
   if (!services_.options.log_request) return;
   const auto now = std::chrono::system_clock::now();
   const std::time_t seconds = std::chrono::system_clock::to_time_t(now);

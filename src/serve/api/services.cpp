@@ -2,6 +2,7 @@
 #include "serve/api/services.h"
 
 #include "serve/api/api_error.h"
+#include "serve/generation/generation_metrics.h"
 #include "serve/models/model_pool.h"
 #include "serve/models/served_model.h"
 
@@ -10,7 +11,11 @@ namespace transom::serve {
 Services::Services(ServeOptions given)
     : options(std::move(given)),
       models(std::make_unique<ModelPool>(options)),
-      pool(std::make_unique<ThreadPool>(options.request_threads)) {}
+      pool(std::make_unique<ThreadPool>(options.request_threads)) {
+  options.on_step = [this](const std::string& model, int64_t tokens) {
+    iteration_tokens(metrics, model).observe(static_cast<double>(tokens));
+  };
+}
 
 Services::~Services() { pool->stop(); }
 

@@ -22,6 +22,7 @@ class RunningCall : public std::enable_shared_from_this<RunningCall> {
     samples_ = requests_.empty() ? 1 : std::max<int64_t>(1, requests_[0].config.num_return_sequences);
     left_ = static_cast<int64_t>(requests_.size()) * samples_;
     last_.resize(static_cast<size_t>(left_));
+    lengths_.resize(requests_.size(), -1);
     written_.resize(static_cast<size_t>(left_));
     firsts_.resize(static_cast<size_t>(left_));
     submitted_ = begun_ = Clock::now();
@@ -34,6 +35,7 @@ class RunningCall : public std::enable_shared_from_this<RunningCall> {
     });
     for (const EngineRequest& each : requests_) call_->prompt_tokens += static_cast<int64_t>(each.prompt.size());
     for (size_t i = 0; i < requests_.size(); ++i) {
+      lengths_[i] = static_cast<int64_t>(requests_[i].prompt.size());
       metrics_.prompt_tokens.add(static_cast<double>(requests_[i].prompt.size()));
       metrics_.request_prompt_tokens.observe(static_cast<double>(requests_[i].prompt.size()));
       metrics_.request_max_tokens.observe(static_cast<double>(requests_[i].config.max_new_tokens.value_or(0)));
@@ -93,7 +95,7 @@ class RunningCall : public std::enable_shared_from_this<RunningCall> {
     const auto choice = static_cast<size_t>(static_cast<int64_t>(prompt) * samples_ + event.index);
     if (choice >= written_.size()) return;
     const Clock::time_point now = Clock::now();
-    call_->cached_tokens += event.cached_tokens;
+    note_prompt(prompt, event);
     note_queue(event);
     count_tokens(choice, static_cast<int64_t>(event.tokens.size()), now);
     if (event.finish == FinishReason::kError) {
@@ -120,6 +122,17 @@ class RunningCall : public std::enable_shared_from_this<RunningCall> {
     observe_end(now);
     call_->guard([&] { sink_->on_done(); });
     sink_.reset();
+  }
+
+  // With the first news of a prompt. Its further samples find all of it, which saved nobody anything.
+  void note_prompt(size_t prompt, const EngineEvent& event) {
+    if (event.index > 0 || !event.queue_seconds) return;
+    call_->cached_tokens += event.cached_tokens;
+    const double computed = static_cast<double>(lengths_[prompt] - event.cached_tokens);
+    metrics_.prompt_tokens_cached.add(static_cast<double>(event.cached_tokens));
+    metrics_.found_prompt_tokens.add(static_cast<double>(event.cached_tokens));
+    metrics_.computed_prompt_tokens.add(computed);
+    metrics_.request_computed_tokens.observe(computed);
   }
 
   // The first of a call's texts that is read says how long the call has waited.
@@ -153,6 +166,8 @@ class RunningCall : public std::enable_shared_from_this<RunningCall> {
     const auto seconds = [](Clock::duration time) { return std::chrono::duration<double>(time).count(); };
     metrics_.e2e_request_latency.observe(seconds(now - call_->request().arrival));
     metrics_.request_inference_time.observe(seconds(now - begun_));
+    for (auto first = written_.begin(); first != written_.end(); first += samples_)
+      metrics_.request_max_generation_tokens.observe(static_cast<double>(*std::max_element(first, first + samples_)));
     if (first_ != Clock::time_point()) {
       metrics_.request_prefill_time.observe(std::max(0.0, seconds(first_ - begun_)));
       metrics_.request_decode_time.observe(seconds(now - first_));
@@ -206,6 +221,7 @@ class RunningCall : public std::enable_shared_from_this<RunningCall> {
   Clock::time_point submitted_, begun_, first_{}, last_write_ = Clock::now();
   std::vector<Clock::time_point> firsts_, last_;  // when each text got its first tokens, and its last ones
   std::vector<int64_t> written_;
+  std::vector<int64_t> lengths_;  // of the prompts
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "serve/http/own_host.h"
 #include "serve/inference/routes.h"
+#include "serve/metrics/request_metrics.h"
 #include "serve/ollama/routes.h"
 #include "serve/openai/routes.h"
 #include "serve/operations/routes.h"
@@ -76,12 +77,7 @@ std::optional<HttpResponse> Router::admit(const HttpRequest& head, uint64_t& bod
   std::string allowed;
   const Route* route = find(head, &allowed);
   const auto refuse = [&](const ApiError& error, ErrorForm form) {
-    services_.metrics
-        .counter("http_requests_total", "Requests by handler, method and status.",
-                 {{"handler", route ? route->path : "none"},
-                  {"method", route ? route->method : "other"},
-                  {"status", std::to_string(error.status())}})
-        .add();
+    count_request(services_.metrics, route ? route->path : "none", route ? route->method : "other", error.status());
     HttpResponse response = error_response(error, form);
     for (const auto& header : cors_headers()) response.headers.push_back(header);
     return response;

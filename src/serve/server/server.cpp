@@ -39,6 +39,13 @@ void add_model_metrics(Services& services, const ModelFacts& facts) {
               [](Engine s) { return static_cast<double>(s.running); });
     of_engine("vllm:num_requests_waiting", "Number of requests waiting to be processed.",
               [](Engine s) { return static_cast<double>(s.waiting); });
+    // Nothing holds requests back but room.
+    for (const char* reason : {"capacity", "deferred"})
+      gauge("vllm:num_requests_waiting_by_reason", "Number of requests waiting by reason.",
+            {{"engine", "0"}, {"model_name", facts.name}, {"reason", reason}},
+            [room = std::string_view(reason) == "capacity"](const ServedModel& model) {
+              return room ? static_cast<double>(model.generator->statistics().waiting) : 0.0;
+            });
     of_engine("vllm:kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.", [](Engine s) {
       return s.blocks > 0 ? static_cast<double>(s.blocks_used) / static_cast<double>(s.blocks) : 0;
     });

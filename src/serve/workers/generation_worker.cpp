@@ -14,11 +14,13 @@
 
 namespace transom::serve {
 
-GenerationWorker::GenerationWorker(GenerationModel model, std::unique_ptr<Model> assistant, const ServeOptions& options)
+GenerationWorker::GenerationWorker(GenerationModel model, std::unique_ptr<Model> assistant, const ServeOptions& options,
+                                   std::function<void(int64_t tokens)> on_step)
     : model_(std::move(model)),
       assistant_(std::move(assistant)),
       adapters_(options.adapters),
-      max_waiting_(options.max_waiting) {
+      max_waiting_(options.max_waiting),
+      on_step_(std::move(on_step)) {
   EngineOptions engine{.tokenizer = &model_.tokenizer};
   engine.cache_bytes = options.cache_bytes;
   engine.cache_dtype = options.kv_cache_dtype;
@@ -103,6 +105,7 @@ bool GenerationWorker::stalled(std::chrono::seconds time) const {
 
 void GenerationWorker::compute() {
   const NoGradient inference;
+  int64_t before = 0;  // tokens read and written
   while (true) {
     bool worked = false;
     std::exception_ptr error;
@@ -110,6 +113,12 @@ void GenerationWorker::compute() {
       worked = engine_->step();
     } catch (...) {
       error = std::current_exception();
+    }
+    if (worked && on_step_) {
+      const EngineStatistics now = engine_->statistics();
+      const int64_t after = now.prompt_tokens + now.generated_tokens;
+      if (after > before) on_step_(after - before);
+      before = after;
     }
     std::vector<EngineEvent> events = engine_->take();
     if (error) {
@@ -198,7 +207,10 @@ void load_generator(ServedModel& served, const std::string& directory, const Ser
   std::unique_ptr<Model> assistant;
   if (!options.assistant_model.empty())
     assistant = load_assistant(resolve_model(options.assistant_model, options.hub).string(), load, model.tokenizer);
-  served.generator = std::make_unique<GenerationWorker>(std::move(model), std::move(assistant), options);
+  std::function<void(int64_t)> on_step;
+  if (options.on_step) on_step = [told = options.on_step, name = served.name](int64_t tokens) { told(name, tokens); };
+  served.generator =
+      std::make_unique<GenerationWorker>(std::move(model), std::move(assistant), options, std::move(on_step));
   served.tokenizer = served.generator->tokenizer();
   served.max_length = served.generator->max_model_length();
   if (!served.tokenizer->has_chat_template() && options.chat_template.empty())

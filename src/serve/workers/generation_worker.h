@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -39,8 +40,9 @@ class GenerationListener {
 
 class GenerationWorker {
  public:
-  // `assistant` drafts; null: none.
-  GenerationWorker(GenerationModel model, std::unique_ptr<Model> assistant, const ServeOptions& options);
+  // `assistant` drafts; null: none. `on_step` is told how many tokens a step has read and written.
+  GenerationWorker(GenerationModel model, std::unique_ptr<Model> assistant, const ServeOptions& options,
+                   std::function<void(int64_t tokens)> on_step = nullptr);
   // Ends what runs with a failure.
   ~GenerationWorker();
 
@@ -67,6 +69,7 @@ class GenerationWorker {
   std::unique_ptr<Model> assistant_;
   std::vector<std::pair<std::string, std::string>> adapters_;
   int64_t max_waiting_;
+  std::function<void(int64_t tokens)> on_step_;
   std::shared_ptr<Evaluator> evaluator_;  // of the engine; null: this process alone
   std::unique_ptr<Engine> engine_;
   mutable std::once_flag vocabulary_made_;
