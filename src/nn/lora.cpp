@@ -2,12 +2,26 @@
 #include "nn/lora.h"
 
 #include "nn/layers.h"
+#include "nn/weight.h"
 
 namespace transom {
 namespace {
 
 thread_local ForwardContext* current = nullptr;
 thread_local const AdapterSet* chosen = nullptr;
+
+// W + scaling B A, f32 [out, in], whichever way round W is held.
+Tensor sum_of_weights(const Parameter& weight, const LowRankAdapter& adapter) {
+  const Tensor a = cast(adapter.a->value, DType::kFloat32), b = cast(adapter.b->value, DType::kFloat32);
+  Tensor w = cast(unpacked(weight, DType::kFloat32), DType::kFloat32);
+  if (weight.use == Parameter::Use::kTransposedLinear) w = permute(w, {1, 0});
+  return w + dot_general(b, a, {{}, {}, {1}, {0}}) * adapter.scaling;
+}
+
+Tensor row_scales(const Parameter& weight, const LowRankAdapter& adapter) {
+  if (adapter.row_scales.defined()) return adapter.row_scales;
+  return cast(adapter.magnitude->value, DType::kFloat32) / row_lengths(weight, adapter);
+}
 
 }  // namespace
 
@@ -23,18 +37,33 @@ const LowRankAdapter* adapter_of(const Parameter& weight) {
   return found == chosen->end() ? nullptr : &found->second;
 }
 
-Tensor add_adapter(const Tensor& product, const Tensor& x, const LowRankAdapter& adapter) {
-  const Tensor in = current ? Dropout(adapter.dropout)(x, *current) : x;
-  const Tensor added = linear(linear(in, adapter.a->value), adapter.b->value) * adapter.scaling;
-  return product + cast(added, product.dtype());
+Tensor add_adapter(const Tensor& product, const Tensor& x, const Parameter& weight, const Tensor& bias,
+                   const LowRankAdapter& adapter) {
+  const bool drops = current && current->training && adapter.dropout > 0;
+  const Tensor in = drops ? Dropout(adapter.dropout)(x, *current) : x;
+  const Tensor inner = linear(in, adapter.a->value);
+  const Tensor added = linear(inner, adapter.b->value, adapter.b_bias ? adapter.b_bias->value : Tensor());
+  if (!adapter.magnitude) return product + cast(added * adapter.scaling, product.dtype());
+  // As PEFT has it: what went in is scaled after dropout, and beside it stays the product of all that went in.
+  const Tensor scales = row_scales(weight, adapter), whole = cast(product, DType::kFloat32);
+  Tensor scaled = whole;
+  if (drops) scaled = cast(product_without_adapter(in, weight), DType::kFloat32);
+  else if (bias.defined()) scaled = whole - cast(bias, DType::kFloat32);
+  const Tensor more = scaled * (scales - 1.0) + cast(added, DType::kFloat32) * adapter.scaling * scales;
+  return cast(whole + more, product.dtype());
+}
+
+Tensor row_lengths(const Parameter& weight, const LowRankAdapter& adapter) {
+  const Tensor sum = sum_of_weights(weight, adapter).detach();
+  return sqrt(reduce_sum(sum * sum, {1}));
 }
 
 Tensor merged(const Parameter& weight) {
   const LowRankAdapter& adapter = *weight.adapter;
-  const Tensor a = cast(adapter.a->value, DType::kFloat32), b = cast(adapter.b->value, DType::kFloat32);
-  Tensor added = dot_general(b, a, {{}, {}, {1}, {0}}) * adapter.scaling;  // [out, in]
-  if (weight.use == Parameter::Use::kTransposedLinear) added = permute(added, {1, 0});
-  return cast(cast(weight.value, DType::kFloat32) + added, weight.value.dtype());
+  Tensor sum = sum_of_weights(weight, adapter);
+  if (adapter.magnitude) sum = sum * unsqueeze(row_scales(weight, adapter), 1);
+  if (weight.use == Parameter::Use::kTransposedLinear) sum = permute(sum, {1, 0});
+  return cast(sum, weight.value.dtype());
 }
 
 }  // namespace transom

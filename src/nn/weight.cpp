@@ -25,8 +25,12 @@ Tensor product_of(const Tensor& x, const Parameter& weight, const Tensor& bias) 
 
 Tensor linear(const Tensor& x, const Parameter& weight, const Tensor& bias) {
   if (LinearObserver* observer = LinearObserver::active()) observer->before(x, weight);
-  return with_adapter(product_of(x, weight, bias), x, weight);
+  const Tensor product = product_of(x, weight, bias);
+  const LowRankAdapter* adapter = adapter_of(weight);
+  return adapter ? add_adapter(product, x, weight, bias, *adapter) : product;
 }
+
+Tensor product_without_adapter(const Tensor& x, const Parameter& weight) { return product_of(x, weight, {}); }
 
 Tensor convolution(const Tensor& x, const Parameter& weight, const ConvolutionOptions& options) {
   if (LinearObserver* observer = LinearObserver::active()) observer->before_convolution(x, weight, options);

@@ -10,6 +10,7 @@ namespace transom {
 // its use is kTransposedLinear) or packed rows; in 8-bit integers where these are chosen; with what the weight's
 // adapter adds.
 Tensor linear(const Tensor& x, const Parameter& weight, const Tensor& bias = {});
+Tensor product_without_adapter(const Tensor& x, const Parameter& weight);
 
 // A convolution in whichever form its weight is: a tensor or integers; images in 8-bit integers where these are chosen.
 Tensor convolution(const Tensor& x, const Parameter& weight, const ConvolutionOptions& options);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "nn/lora.h"
 #include "sharding/tensor_parallel_plan.h"
 #include "tensor/host_values.h"
 
@@ -18,6 +19,16 @@ void for_each_weight(const Model& model, Visit visit) {
       if (parameter->value.defined()) visit(parameter);
 }
 
+// A row's length needs the whole row, and a bias is added once.
+void expect_plain_adapters(const Model& model) {
+  for_each_weight(model, [](const std::shared_ptr<Parameter>& parameter) {
+    const LowRankAdapter* adapter = parameter->adapter.get();
+    if (adapter && (adapter->magnitude || adapter->b_bias))
+      fail(ErrorKind::kUsage, "tp_size: expected adapters without {}, found it at {}; use --fsdp",
+           adapter->magnitude ? "use_dora" : "lora_bias", parameter->name);
+  });
+}
+
 }  // namespace
 
 ModelSharding::ModelSharding(Model& model, const ShardingLayout& layout, int64_t rank, int64_t ranks)
@@ -25,6 +36,7 @@ ModelSharding::ModelSharding(Model& model, const ShardingLayout& layout, int64_t
   if (layout.size(MeshAxis::kPipeline) > 1) {
     stages_ = stages_of(model, layout.size(MeshAxis::kPipeline), layout.chunks);
   }
+  if (layout.size(MeshAxis::kTensor) > 1) expect_plain_adapters(model);
   for_each_weight(model, [&](const std::shared_ptr<Parameter>& parameter) {
     const bool trained = parameter->value.requires_grad();
     parameter->value = part_of(*parameter);

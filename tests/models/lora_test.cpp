@@ -137,11 +137,13 @@ TEST_F(Lora, ReadsAdaptersThatNameModulesToSaveInVain) {
 
 TEST_F(Lora, RefusesWhatItCannotDoByName) {
   const auto refused = [](const std::string& fields) { return test::message_of([&] { LoraConfig::with(fields); }); };
-  EXPECT_EQ(refused(R"({"use_dora": true})"), "the LoRA configuration: use_dora = 'true' is not carried out");
+  EXPECT_EQ(refused(R"({"use_dora": true, "lora_bias": true})"),
+            "the LoRA configuration: lora_bias: expected false beside use_dora, as PEFT has it, found true");
   EXPECT_EQ(refused(R"({"peft_type": "IA3"})"),
             "the LoRA configuration: peft_type 'IA3' is not carried out; only LORA is");
   EXPECT_EQ(refused(R"({"init_lora_weights": "pissa"})"),
-            "the LoRA configuration: init_lora_weights = '\"pissa\"' is not carried out; true, false and gaussian are");
+            "the LoRA configuration: init_lora_weights = '\"pissa\"' is not carried out; true, false, gaussian "
+            "and olora are");
   const auto model = base(kGpt2, "text-generation");
   EXPECT_EQ(test::message_of(
                 [&] { LowRankAdaptation::add(*model, LoraConfig::with(R"({"target_modules": ["query"]})"), 1); }),

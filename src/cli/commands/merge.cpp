@@ -53,7 +53,11 @@ int merge(const fs::path& adapters, const fs::path& output) {
     fail("{}: expected {}, which PEFT writes, or shard-*-model-*.safetensors of a sharded run, found none",
          adapters.string(), kAdapterConfig);
   const fs::path base = base_of_adapters(adapters);
-  Model::from_pretrained(adapters.string())->save_pretrained(output.string());
+  const auto model = Model::from_pretrained(adapters.string());
+  if (model->adaptation())
+    fail(ErrorKind::kUnsupported, "{}: lora_bias: expected layers with biases to merge into, found one without",
+         (adapters / kAdapterConfig).string());
+  model->save_pretrained(output.string());
   for (const fs::path& folder : {adapters, base})
     if (has_tokenizer(folder)) {
       Tokenizer::from_pretrained(folder.string()).save_pretrained(output.string());

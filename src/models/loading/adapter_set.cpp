@@ -33,8 +33,8 @@ class AdapterFile {
   }
   bool has(const std::string& name) const { return views_.contains(name); }
 
-  // A matrix of the adapter, in f32, as a frozen parameter.
-  std::shared_ptr<Parameter> matrix(const std::string& name, const Shape& shape) {
+  // A tensor of the adapter, in f32, as a frozen parameter.
+  std::shared_ptr<Parameter> tensor(const std::string& name, const Shape& shape) {
     const auto found = views_.find(name);
     if (found == views_.end()) fail("{}: expected a tensor {}, found none", where_, quoted(name));
     const TensorView& view = found->second;
@@ -69,6 +69,9 @@ AdapterSet read_adapter_set(const Model& model, const fs::path& directory) {
   if (!holds_adapters(directory)) fail("{}: expected {} of PEFT, found none", directory.string(), kAdapterConfig);
   if (model.adaptation()) fail("the model has adapters of its own; merge them before it is given others");
   const LoraConfig config(Config::read(directory / kAdapterConfig));
+  if (config.initial() == LoraConfig::Initial::kOrthonormal)
+    fail(ErrorKind::kUnsupported,
+         "{}: init_lora_weights = \"olora\" changes the weights that adapters share; merge them", config.where());
   AdapterFile file(directory);
   AdapterSet adapters;
   for (const auto* parameters : {&model.parameters(), &model.frozen()})
@@ -78,10 +81,18 @@ AdapterSet read_adapter_set(const Model& model, const fs::path& directory) {
       if (!file.has(module + ".lora_A.weight")) continue;
       const Shape extents = extents_of(*weight);
       const int64_t rank = config.rank(module);
-      adapters.emplace(weight.get(), LowRankAdapter{.a = file.matrix(module + ".lora_A.weight", {rank, extents[1]}),
-                                                    .b = file.matrix(module + ".lora_B.weight", {extents[0], rank}),
-                                                    .scaling = config.scaling(module),
-                                                    .dropout = 0});
+      LowRankAdapter adapter{.a = file.tensor(module + ".lora_A.weight", {rank, extents[1]}),
+                             .b = file.tensor(module + ".lora_B.weight", {extents[0], rank}),
+                             .scaling = config.scaling(module),
+                             .dropout = 0};
+      if (config.lora_bias()) adapter.b_bias = file.tensor(module + ".lora_B.bias", {extents[0]});
+      if (config.use_dora()) {
+        adapter.magnitude = file.tensor(module + ".lora_magnitude_vector", {extents[0]});
+        Tensor scales = adapter.magnitude->value / row_lengths(*weight, adapter);
+        eval({scales});
+        adapter.row_scales = Tensor::from_bytes(scales.to_bytes(), scales.type());
+      }
+      adapters.emplace(weight.get(), std::move(adapter));
     }
   file.expect_all_used();
   return adapters;

@@ -13,6 +13,7 @@
 #include "hub/adapters.h"
 #include "io/safetensors.h"
 #include "models/loading/missing_weights.h"
+#include "models/loading/olora.h"
 #include "nn/lora.h"
 #include "nn/weight.h"
 #include "ops/products/packed_matrix.h"
@@ -80,14 +81,57 @@ std::shared_ptr<Parameter> new_parameter(std::string name, const std::vector<flo
   return parameter;
 }
 
-// As torch.nn.Linear draws its weights (kaiming_uniform_ with a = sqrt 5), or normal with deviation 1 / rank.
-std::vector<float> draw(Mt19937& generator, int64_t rank, int64_t width, bool gaussian) {
-  std::vector<float> values(static_cast<size_t>(rank * width));
-  const auto bound = static_cast<float>(1 / std::sqrt(static_cast<double>(width)));
-  if (gaussian) generator.fill_normal(values, 0, 1 / static_cast<float>(rank));
-  else generator.fill_uniform(values, -bound, bound);
+// As torch.nn.Linear draws its weights (kaiming_uniform_ with a = sqrt 5) and biases for this many inputs.
+std::vector<float> draw_linear(Mt19937& generator, int64_t count, int64_t inputs) {
+  std::vector<float> values(static_cast<size_t>(count));
+  const auto bound = static_cast<float>(1 / std::sqrt(static_cast<double>(inputs)));
+  generator.fill_uniform(values, -bound, bound);
   return values;
 }
+
+// The values of A [rank, in], B [out, rank] and B's bias [out].
+struct Values {
+  std::vector<float> a, b, b_bias;
+};
+
+Values draw(Mt19937& generator, int64_t rank, int64_t in, int64_t out, LoraConfig::Initial initial) {
+  const auto places = static_cast<size_t>(out * rank);
+  if (initial == LoraConfig::Initial::kGaussian) {
+    std::vector<float> a(static_cast<size_t>(rank * in));
+    generator.fill_normal(a, 0, 1 / static_cast<float>(rank));
+    return {std::move(a), std::vector<float>(places), std::vector<float>(static_cast<size_t>(out))};
+  }
+  std::vector<float> a = draw_linear(generator, rank * in, in);
+  if (initial != LoraConfig::Initial::kBothLinear)
+    return {std::move(a), std::vector<float>(places), std::vector<float>(static_cast<size_t>(out))};
+  std::vector<float> b = draw_linear(generator, out * rank, rank);
+  return {std::move(a), std::move(b), draw_linear(generator, out, rank)};
+}
+
+void set_frozen(Parameter& parameter, Tensor value) {
+  eval({value});
+  const auto bytes = std::make_shared<const std::vector<std::byte>>(value.to_bytes());
+  parameter.value = Tensor::from_frozen(*bytes, value.type(), bytes);
+}
+
+// OLoRA's A and B of a weight, whose product is taken out of it.
+Values take_out_product(Parameter& weight, int64_t rank, double scaling, const std::string& where) {
+  if (weight.packed || weight.use == Parameter::Use::kTransposedLinear)
+    fail(ErrorKind::kUnsupported,
+         "{}: init_lora_weights = \"olora\" is carried out for plain weights [out, in], {} is {}", where, weight.name,
+         weight.packed ? "compressed" : "held as [in, out]");
+  const int64_t out = weight.value.dim(0), in = weight.value.dim(1);
+  if (rank > std::min(out, in))
+    fail("{}: r: expected at most {} for {} with init_lora_weights = \"olora\", found {}", where, std::min(out, in),
+         weight.name, rank);
+  const Tensor wide = cast(weight.value, DType::kFloat32);
+  PartOfQr part = part_of_qr(wide.to_vector<float>(), out, in, rank);
+  const Tensor b = Tensor::from(part.q, {out, rank}), a = Tensor::from(part.r, {rank, in});
+  set_frozen(weight, cast(wide - dot_general(b, a, {{}, {}, {1}, {0}}) * scaling, weight.value.dtype()));
+  return {std::move(part.r), std::move(part.q), {}};
+}
+
+constexpr std::string_view kMagnitude = ".lora_magnitude_vector.weight";  // as PEFT names it in memory
 
 // adapter_model.safetensors; names without the prefix and `base_layer`.
 struct AdapterTensors {
@@ -102,6 +146,7 @@ struct AdapterTensors {
       if (name.find(".modules_to_save.") != name.npos || name.find(".original_module.") != name.npos) continue;
       std::string key = name.starts_with(kAdapterPrefix) ? name.substr(kAdapterPrefix.size()) : name;
       if (const size_t place = key.find(".base_layer."); place != key.npos) key.erase(place, 11);
+      if (key.ends_with(kMagnitude) && key.ends_with(".weight")) key.resize(key.size() - 7);
       views.emplace_back(std::move(key), view);
     }
   }
@@ -156,7 +201,7 @@ bool LowRankAdaptation::attach(Model& model, uint64_t seed) {
     if (!weight->name.ends_with(".weight") || shape_of(*weight).size() < 2) continue;
     if (!config_.targets(module, is_head(module))) continue;
     const bool turned = weight->use == Parameter::Use::kTransposedLinear;
-    if (!turned && weight->use != Parameter::Use::kLinear) {
+    if (!turned && weight->use != Parameter::Use::kLinear && !is_head(module)) {
       others.push_back(module);
       continue;
     }
@@ -166,13 +211,20 @@ bool LowRankAdaptation::attach(Model& model, uint64_t seed) {
     const int64_t rank = config_.rank(module);
     auto adapter = std::make_shared<LowRankAdapter>();
     const std::string key = std::string(kAdapterPrefix) + module;
-    adapter->a = new_parameter(key + ".lora_A.weight", draw(generator, rank, in, config_.gaussian()), {rank, in});
-    adapter->b =
-        new_parameter(key + ".lora_B.weight", std::vector<float>(static_cast<size_t>(out * rank)), {out, rank});
     adapter->scaling = config_.scaling(module);
     adapter->dropout = config_.dropout();
-    save(adapter->a->name, adapter->a);
-    save(adapter->b->name, adapter->b);
+    const LoraConfig::Initial initial = config_.initial();
+    const Values values = initial == LoraConfig::Initial::kOrthonormal
+                              ? take_out_product(*weight, rank, adapter->scaling, config_.where())
+                              : draw(generator, rank, in, out, initial);
+    adapter->a = new_parameter(key + ".lora_A.weight", values.a, {rank, in});
+    adapter->b = new_parameter(key + ".lora_B.weight", values.b, {out, rank});
+    if (config_.lora_bias()) adapter->b_bias = new_parameter(key + ".lora_B.bias", values.b_bias, {out});
+    if (config_.use_dora())
+      adapter->magnitude =
+          new_parameter(key + ".lora_magnitude_vector", row_lengths(*weight, *adapter).to_vector<float>(), {out});
+    for (const auto& parameter : {adapter->a, adapter->b, adapter->b_bias, adapter->magnitude})
+      if (parameter) save(parameter->name, parameter);
     weight->adapter = std::move(adapter);
     adapted.insert(module);
   }
@@ -204,6 +256,7 @@ bool LowRankAdaptation::attach(Model& model, uint64_t seed) {
   for (const auto& parameter : frozen)
     if (!parameter->packed) parameter->value = parameter->value.detach();
   model.parameters_ = std::move(trained);
+  frozen_ = frozen;
   model.frozen_ = std::move(frozen);
   return saves_any;
 }
@@ -233,29 +286,46 @@ void LowRankAdaptation::load_values(const fs::path& directory) const {
     eval({saved.parameter->value});
     saved.parameter->value.set_requires_grad();
   }
-  for (const auto& [name, view] : tensors.views)
-    if (!known.contains(name))
+  // PEFT saves tables of tokens and heads as they are, where these are targets or have grown.
+  for (const auto& [name, view] : tensors.views) {
+    if (known.contains(name)) continue;
+    const auto same = [&name = name](const auto& parameter) { return parameter->name == name; };
+    const auto parameter = std::find_if(frozen_.begin(), frozen_.end(), same);
+    if (parameter == frozen_.end() || (*parameter)->packed)
       fail("{}: tensor {} belongs to no adapter that adapter_config.json describes", tensors.where,
            transom::quoted(name));
+    if (view.shape != (*parameter)->value.shape())
+      fail("{}: tensor {} has shape {}, the model needs {}", tensors.where, transom::quoted(name),
+           to_string(view.shape), to_string((*parameter)->value.shape()));
+    set_frozen(**parameter,
+               cast(Tensor::from_bytes(view.bytes, {view.dtype, view.shape}), (*parameter)->value.dtype()));
+  }
 }
 
-void LowRankAdaptation::merge(Model& model) {
+bool LowRankAdaptation::merge(Model& model) {
   Parameters all = model.frozen_;
+  std::map<std::string, std::shared_ptr<Parameter>> biases;
   for (const auto& parameter : model.parameters_)
     if (parameter->name.find(".lora_") == std::string::npos) all.push_back(parameter);
+  for (const auto& parameter : all)
+    if (is_bias(parameter->name)) biases[module_of(parameter->name)] = parameter;
+  for (const auto& parameter : all)
+    if (parameter->adapter && parameter->adapter->b_bias && !biases.contains(module_of(parameter->name))) return false;
   for (const auto& parameter : all) {
     make_plain(*parameter);
     if (parameter->adapter) {
-      Tensor value = merged(*parameter);
-      eval({value});
-      const auto bytes = std::make_shared<const std::vector<std::byte>>(value.to_bytes());
-      parameter->value = Tensor::from_frozen(*bytes, value.type(), bytes);
+      set_frozen(*parameter, merged(*parameter));
+      if (const auto& more = parameter->adapter->b_bias) {
+        Parameter& bias = *biases.at(module_of(parameter->name));
+        set_frozen(bias, bias.value + cast(more->value * parameter->adapter->scaling, bias.value.dtype()));
+      }
       parameter->adapter.reset();
     }
-    parameter->value.set_requires_grad();
   }
+  for (const auto& parameter : all) parameter->value.set_requires_grad();
   model.parameters_ = std::move(all);
   model.frozen_.clear();
+  return true;
 }
 
 std::unique_ptr<Model> LowRankAdaptation::load(const fs::path& directory, LoadOptions options, LoadReport* report) {
@@ -299,8 +369,7 @@ std::unique_ptr<Model> LowRankAdaptation::load(const fs::path& directory, LoadOp
   std::erase_if(of_base.missing, [&](const std::string& name) { return tensors.find(name) != nullptr; });
   if (report) *report = std::move(of_base);
   else warn_of_missing(of_base, base_of_adapters(directory).string());
-  if (keep) model->adaptation_ = std::move(adaptation);
-  else merge(*model);
+  if (keep || !merge(*model)) model->adaptation_ = std::move(adaptation);
   return model;
 }
 

@@ -27,7 +27,7 @@ class LowRankAdaptation {
   // of the model, its task type, and the head among the modules to save.
   static void add(Model& model, LoraConfig config, uint64_t seed);
   // Loads a directory of PEFT. With `keep` the adapters stay beside the weights, and can be trained; otherwise they are
-  // merged into them.
+  // merged into them, but for those whose bias no layer can take.
   static std::unique_ptr<Model> load(const fs::path& directory, LoadOptions options, LoadReport* report);
 
   // Takes the values of a directory that the same model was saved into.
@@ -44,10 +44,12 @@ class LowRankAdaptation {
   explicit LowRankAdaptation(LoraConfig config) : config_(std::move(config)) {}
   // Whether any parameter is trained whole.
   bool attach(Model& model, uint64_t seed);
-  static void merge(Model& model);
+  // Whether all could be merged: the bias of a matrix B needs a layer with a bias. If not, nothing was.
+  static bool merge(Model& model);
 
   LoraConfig config_;
   std::vector<Saved> saved_;
+  std::vector<std::shared_ptr<Parameter>> frozen_;  // of the model, which it shares
 };
 
 // Whether a directory holds adapters of PEFT.

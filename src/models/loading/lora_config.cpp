@@ -21,16 +21,21 @@ constexpr const char* kDefaults = R"({
   "task_type": null, "trainable_token_indices": null, "use_dora": false, "use_rslora": false})";
 
 // Fields that change what is computed, and that only their empty values are carried out of.
-constexpr const char* kEmptyOnly[] = {"use_dora",          "lora_bias",
-                                      "layer_replication", "target_parameters",
-                                      "use_qalora",        "trainable_token_indices",
-                                      "megatron_config",   "alora_invocation_tokens",
-                                      "use_bdlora",        "arrow_config",
-                                      "velora_config",     "monteclora_config",
-                                      "kasa_config"};
+constexpr const char* kEmptyOnly[] = {
+    "layer_replication", "target_parameters",       "use_qalora", "trainable_token_indices",
+    "megatron_config",   "alora_invocation_tokens", "use_bdlora", "arrow_config",
+    "velora_config",     "monteclora_config",       "kasa_config"};
 
 bool is_empty(const Json& value) {
   return value.is_null() || value == false || ((value.is_array() || value.is_object()) && value.empty());
+}
+
+bool is_olora(const Json& initial) {
+  if (!initial.is_string()) return false;
+  const std::string name = initial.get<std::string>();
+  constexpr std::string_view kName = "olora";  // in whichever case
+  return std::equal(name.begin(), name.end(), kName.begin(), kName.end(),
+                    [](unsigned char a, char b) { return std::tolower(a) == b; });
 }
 
 bool matches(const std::string& pattern, const std::string& text, const std::string& where) {
@@ -57,12 +62,15 @@ LoraConfig::LoraConfig(Config config) : config_(std::move(config)) {
            transom::quoted(json_of(config_).at(field).dump(), 60));
   if (json_of(config_).contains("init_lora_weights")) {
     const Json& initial = json_of(config_).at("init_lora_weights");
-    // Others (pissa, olora ...) change the frozen weights too.
+    // Others (pissa, corda ...) change the frozen weights in ways of their own.
     if (!initial.is_boolean() && !initial.is_null() && initial != "gaussian" && initial != "eva" &&
-        initial != "orthogonal")
-      fail(ErrorKind::kUnsupported, "{}: init_lora_weights = {} is not carried out; true, false and gaussian are",
-           config_.where(), transom::quoted(initial.dump(), 60));
+        initial != "orthogonal" && !is_olora(initial))
+      fail(ErrorKind::kUnsupported,
+           "{}: init_lora_weights = {} is not carried out; true, false, gaussian and olora are", config_.where(),
+           transom::quoted(initial.dump(), 60));
   }
+  if (use_dora() && lora_bias())
+    fail("{}: lora_bias: expected false beside use_dora, as PEFT has it, found true", config_.where());
   const std::string kind = bias();
   if (kind != "none" && kind != "all" && kind != "lora_only")
     fail("{}: bias: expected none, all or lora_only, found {}", config_.where(), transom::quoted(kind));
@@ -79,8 +87,12 @@ LoraConfig LoraConfig::with(std::string_view fields) {
 
 void LoraConfig::set(const std::string& field, Json value) { set_field(config_, field, std::move(value)); }
 
-bool LoraConfig::gaussian() const {
-  return json_of(config_).contains("init_lora_weights") && json_of(config_).at("init_lora_weights") == "gaussian";
+LoraConfig::Initial LoraConfig::initial() const {
+  if (!json_of(config_).contains("init_lora_weights")) return Initial::kLinear;
+  const Json& initial = json_of(config_).at("init_lora_weights");
+  if (initial == "gaussian") return Initial::kGaussian;
+  if (initial == false) return Initial::kBothLinear;
+  return is_olora(initial) ? Initial::kOrthonormal : Initial::kLinear;
 }
 
 bool LoraConfig::Names::holds(const std::string& module) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // adapter_config.json of PEFT, for LoRA: which modules have adapters, and of which rank. What would change the
-// mathematics and is not carried out (DoRA ...) is refused by name.
+// mathematics and is not carried out (PiSSA ...) is refused by name.
 #pragma once
 
 #include <optional>
@@ -28,7 +28,13 @@ class LoraConfig {
 
   double dropout() const { return config_.get_float("lora_dropout", 0); }
   std::string bias() const { return config_.get_string("bias", "none"); }  // none, all or lora_only
-  bool gaussian() const;                                                   // how new matrices A are drawn
+  // How new matrices are made: A as torch.nn.Linear draws it and B zero, A of a normal distribution and B zero, both as
+  // torch.nn.Linear draws them, or from the weight's QR decomposition (OLoRA: Büyükakyüz, 2024), which takes their
+  // product out of the weight.
+  enum class Initial { kLinear, kGaussian, kBothLinear, kOrthonormal };
+  Initial initial() const;
+  bool use_dora() const { return config_.get_bool("use_dora", false); }
+  bool lora_bias() const { return config_.get_bool("lora_bias", false); }  // whether B has a bias
   std::string task_type() const { return config_.get_string("task_type", ""); }
   std::string base_model() const { return config_.get_string("base_model_name_or_path", ""); }
   std::vector<std::string> modules_to_save() const { return config_.get_strings("modules_to_save"); }

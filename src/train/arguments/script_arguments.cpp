@@ -244,7 +244,7 @@ const Argument kScriptArguments[] = {
     field<&S::lora_rank_pattern>("lora_rank_pattern", "Other ranks for some modules, as an object or a file."),
     field<&S::lora_alpha_pattern>("lora_alpha_pattern", "Other alphas for some modules."),
     field<&S::use_rslora>("use_rslora", "Scale by alpha / sqrt(r) (rsLoRA)."),
-    field<&S::use_dora>("use_dora", "DoRA (not supported)."),
+    field<&S::use_dora>("use_dora", "Train the lengths of the weights' rows too (DoRA)."),
     only_default("load_in_8bit", {"false", "0", "no"}, "weights of adapters' models are not quantised"),
     only_default("load_in_4bit", {"false", "0", "no"}, "weights of adapters' models are not quantised"),
 
