@@ -11,6 +11,7 @@
 #include "models/loading/adapter_set.h"
 #include "models/loading/lora.h"
 #include "models/loading/olora.h"
+#include "models/loading/untied.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "transom/ops.h"
@@ -204,6 +205,32 @@ TEST_F(LoraKinds, HeadsHaveAdapters) {
   write_file(fs::path(other) / "adapter_config.json", read_file(fs::path(adapters) / "adapter_config.json"));
   const auto read = Model::from_pretrained(other, {.keep_adapters = true});
   EXPECT_EQ(weight_of(*read, "lm_head.weight")->value.to_vector<float>(), zeros);
+}
+
+// PEFT copies what it trains: the other of two modules that share a weight keeps it.
+TEST_F(LoraKinds, ModulesThatShareAWeightPart) {
+  base(kTurnedDecoder);
+  const std::string directory = (folder_ / "base").string();
+  for (const std::string saved_module : {"wte", "lm_head"}) {
+    const LoraConfig config = fields(R"("modules_to_save": [")" + saved_module + "\"]");
+    const auto tied = Model::from_pretrained(directory);
+    const std::vector<float> before = decoder_logits(*tied);
+    const auto table = weight_of(*tied, "wte.weight")->value.to_vector<float>();
+    EXPECT_NE(test::message_of([&] { LowRankAdaptation::add(*tied, config, 1); }).find("modules_to_save"),
+              std::string::npos);
+    const auto model = load_base(directory, config, {}, nullptr);
+    LowRankAdaptation::add(*model, config, 1);
+    EXPECT_EQ(decoder_logits(*model), before);
+    shake_all(*model);
+    const bool head = saved_module == "lm_head";
+    EXPECT_EQ(weight_of(*model, "wte.weight")->value.to_vector<float>() == table, head);
+    EXPECT_EQ(weight_of(*model, "lm_head.weight")->value.to_vector<float>() == table, !head);
+    const std::vector<float> expected = decoder_logits(*model);
+    const auto merged = Model::from_pretrained(saved(*model));
+    expect_all_near(decoder_logits(*merged), expected);
+    merged->save_pretrained((folder_ / "merged").string());
+    expect_all_near(decoder_logits(*Model::from_pretrained((folder_ / "merged").string())), expected);
+  }
 }
 
 // Without an initialisation both matrices are drawn, so that new adapters change something.

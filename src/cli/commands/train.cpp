@@ -92,9 +92,8 @@ int overfit(TrainArguments arguments, std::optional<Profile>& profile) {
   if (training.max_steps <= 0) training.max_steps = 20;
   if (arguments.script.teacher_model)
     fail(ErrorKind::kUsage, "--teacher_model: --overfit_batch learns from its labels alone; leave one of them out");
-  auto model =
-      Model::from_pretrained(arguments.script.model_name_or_path,
-                             {.quantization = quantization_in_training(arguments.script), .keep_adapters = true});
+  auto model = load_base_model(arguments, arguments.script.model_name_or_path,
+                               {.quantization = quantization_in_training(arguments.script), .keep_adapters = true});
   add_adapters(arguments, base, *model);
   const NamedTensors inputs = load_inputs(*arguments.script.overfit_batch);
   if (arguments.script.profile) profile.emplace();

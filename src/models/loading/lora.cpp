@@ -14,6 +14,7 @@
 #include "io/safetensors.h"
 #include "models/loading/missing_weights.h"
 #include "models/loading/olora.h"
+#include "models/loading/untied.h"
 #include "nn/lora.h"
 #include "nn/weight.h"
 #include "ops/products/packed_matrix.h"
@@ -263,6 +264,11 @@ bool LowRankAdaptation::attach(Model& model, uint64_t seed) {
 
 void LowRankAdaptation::add(Model& model, LoraConfig config, uint64_t seed) {
   complete(config, model);
+  if (saves_shared_weight(model, config))
+    fail(ErrorKind::kUnsupported,
+         "{}: modules_to_save: expected a head with a weight of its own, as PEFT makes it, found one that shares the "
+         "weight of {}; save the model with tie_word_embeddings false first",
+         config.where(), fmt::join(config.modules_to_save(), ", "));
   std::shared_ptr<LowRankAdaptation> adaptation(new LowRankAdaptation(std::move(config)));
   const LoraConfig& all = adaptation->config_;
   // Of adapters that are read, a name without a module is as harmless as PEFT takes it.
@@ -361,7 +367,7 @@ std::unique_ptr<Model> LowRankAdaptation::load(const fs::path& directory, LoadOp
   if (keep && options.quantization == "decompressed") options.quantization = "none";
   if (!keep && options.quantization == "none") options.quantization = "decompressed";
   LoadReport of_base;
-  std::unique_ptr<Model> model = Model::from_pretrained(base_of_adapters(directory).string(), options, &of_base);
+  std::unique_ptr<Model> model = load_base(base_of_adapters(directory).string(), config, options, &of_base);
   std::shared_ptr<LowRankAdaptation> adaptation(new LowRankAdaptation(std::move(config)));
   adaptation->attach(*model, options.seed);
   adaptation->load_values(directory);

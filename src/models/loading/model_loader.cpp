@@ -459,12 +459,13 @@ std::unique_ptr<Model> Model::from_pretrained(const std::string& name_or_path, c
   return ModelLoader::load(read_model_config(folder), folder, &checkpoint, options, report);
 }
 
-std::unique_ptr<Model> load_changed(const std::string& name_or_path, const Json& changes, const LoadOptions& options) {
+std::unique_ptr<Model> load_changed(const std::string& name_or_path, const Json& changes, const LoadOptions& options,
+                                    LoadReport* report) {
   const fs::path folder = resolve_model(name_or_path);
   const Checkpoint checkpoint = Checkpoint::open(folder);
   Config config = read_model_config(folder);
   for (const auto& [field, value] : changes.items()) set_field(config, field, value);
-  return ModelLoader::load(std::move(config), folder, &checkpoint, options, nullptr);
+  return ModelLoader::load(std::move(config), folder, &checkpoint, options, report);
 }
 
 std::unique_ptr<Model> Model::from_config(const std::string& config_json, const LoadOptions& options) {

@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "base/json/json.h"
 #include "models/loading/lora.h"
+#include "models/loading/untied.h"
+#include "transom/hub.h"
 
 namespace transom {
 namespace {
@@ -25,22 +27,7 @@ Json targets_of(const std::vector<std::string>& words) {
   return names;
 }
 
-}  // namespace
-
-std::string quantization_in_training(const ScriptArguments& script) {
-  const bool codes = script.load_in_4bit || script.load_in_8bit;
-  if (script.load_in_4bit && script.load_in_8bit)
-    fail(ErrorKind::kUsage, "--load_in_4bit, --load_in_8bit: expected one of them, found both");
-  if (codes && !script.use_peft)
-    fail(ErrorKind::kUsage, "--load_in_{}bit: codes are not trained: adapters are, with --use_peft",
-         script.load_in_4bit ? 4 : 8);
-  if (!script.use_peft) return "decompressed";
-  return script.load_in_4bit ? script.bnb_4bit_quant_type : script.load_in_8bit ? "int8_channel" : "none";
-}
-
-void add_adapters(const TrainArguments& arguments, const std::string& base, Model& model) {
-  const ScriptArguments& script = arguments.script;
-  if (!script.use_peft || model.adaptation()) return;
+LoraConfig config_of(const ScriptArguments& script, const std::string& base) {
   Json fields = {{"r", script.lora_r},          {"lora_dropout", script.lora_dropout},
                  {"bias", script.lora_bias},    {"use_rslora", script.use_rslora},
                  {"use_dora", script.use_dora}, {"base_model_name_or_path", base}};
@@ -54,7 +41,34 @@ void add_adapters(const TrainArguments& arguments, const std::string& base, Mode
   for (const auto& [name, pattern] :
        {std::pair("rank_pattern", &script.lora_rank_pattern), std::pair("alpha_pattern", &script.lora_alpha_pattern)})
     if (!pattern->text.empty()) fields[name] = parse_json(pattern->text, name);
-  LowRankAdaptation::add(model, LoraConfig::with(dump_json(fields)), static_cast<uint64_t>(arguments.training.seed));
+  return LoraConfig::with(dump_json(fields));
+}
+
+}  // namespace
+
+std::string quantization_in_training(const ScriptArguments& script) {
+  const bool codes = script.load_in_4bit || script.load_in_8bit;
+  if (script.load_in_4bit && script.load_in_8bit)
+    fail(ErrorKind::kUsage, "--load_in_4bit, --load_in_8bit: expected one of them, found both");
+  if (codes && !script.use_peft)
+    fail(ErrorKind::kUsage, "--load_in_{}bit: codes are not trained: adapters are, with --use_peft",
+         script.load_in_4bit ? 4 : 8);
+  if (!script.use_peft) return "decompressed";
+  return script.load_in_4bit ? script.bnb_4bit_quant_type : script.load_in_8bit ? "int8_channel" : "none";
+}
+
+std::unique_ptr<Model> load_base_model(const TrainArguments& arguments, const std::string& directory,
+                                       const LoadOptions& options, LoadReport* report) {
+  const ScriptArguments& script = arguments.script;
+  if (!script.use_peft || script.lora_modules_to_save.empty() || holds_adapters(resolve_model(directory)))
+    return Model::from_pretrained(directory, options, report);
+  return load_base(directory, config_of(script, directory), options, report);
+}
+
+void add_adapters(const TrainArguments& arguments, const std::string& base, Model& model) {
+  const ScriptArguments& script = arguments.script;
+  if (!script.use_peft || model.adaptation()) return;
+  LowRankAdaptation::add(model, config_of(script, base), static_cast<uint64_t>(arguments.training.seed));
 }
 
 }  // namespace transom

@@ -9,6 +9,11 @@
 
 namespace transom {
 
+// A model to train; where the arguments ask for new adapters and for a module to save that shares its weight with
+// another, each has a weight of its own.
+std::unique_ptr<Model> load_base_model(const TrainArguments& arguments, const std::string& directory,
+                                       const LoadOptions& options, LoadReport* report = nullptr);
+
 // Gives the model new adapters where the arguments ask for them and it has none. `base` is how adapter_config.json
 // names the model.
 void add_adapters(const TrainArguments& arguments, const std::string& base, Model& model);

@@ -103,7 +103,7 @@ std::unique_ptr<Model> load_model(const TrainArguments& arguments, const std::st
                                   const LoadOptions& options) {
   LoadReport unsaid;  // what is missing there comes from the checkpoint of the run
   const bool resumes = arguments.training.do_train && arguments.training.resume_from_checkpoint;
-  return Model::from_pretrained(directory, options, resumes ? &unsaid : nullptr);
+  return load_base_model(arguments, directory, options, resumes ? &unsaid : nullptr);
 }
 
 void warn_of_one_class(const std::vector<std::string>& classes) {
