@@ -63,6 +63,8 @@ NamedTensors inputs_of(const Model& model, const std::vector<std::vector<int64_t
   const std::vector<std::string> names = input_names_of(model);
   const auto takes = [&](const char* name) { return std::find(names.begin(), names.end(), name) != names.end(); };
   const Tensor ids = input_ids_of(rows);
+  if (model.architecture().ends_with("ForMultipleChoice"))  // each row is the one choice
+    return {{"input_ids", reshape(ids, {ids.dim(0), 1, ids.dim(1)})}};
   NamedTensors inputs{{"input_ids", ids}};
   if (!takes("decoder_input_ids")) return inputs;
   const int64_t padding = model.config().get_int("pad_token_id", 0);

@@ -183,6 +183,20 @@ TEST(Quantize, RefusesTextsForModelsOfOthers) {
   EXPECT_NE(refusal({.group_size = 32, .format = "gptq"}).find("gptq is read of models of texts"), std::string::npos);
 }
 
+TEST(Quantize, CalibratesOnRowsAsChoices) {
+  const test::TemporaryFolder folder;
+  test::save_word_model(folder, R"({"model_type": "bert", "architectures": ["BertForMultipleChoice"], "vocab_size": 12,
+    "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2})");
+  write_calibration(folder / "text.txt");
+  const QuantizeReport report = quantize_model(folder.string(), (folder / "made").string(),
+                                               {.method = "gptq",
+                                                .group_size = 32,
+                                                .calibration_file = (folder / "text.txt").string(),
+                                                .calibration_length = 16});
+  EXPECT_EQ(report.layers.size(), 8u);  // with the pooler and the classifier
+  for (const auto& layer : report.layers) EXPECT_LT(layer.error, 0.15) << layer.name;
+}
+
 // RoBERTa counts positions from behind the padding token.
 TEST(Quantize, CalibratesOnTextsAsLongAsTheModelTakes) {
   const test::TemporaryFolder folder;
