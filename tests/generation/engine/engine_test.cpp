@@ -398,25 +398,6 @@ TEST_F(OnGpt2, RefusesWhatCanNeverRun) {
   EXPECT_EQ(engine.statistics().waiting, 0);
 }
 
-// Rounding inputs to 8 bits loses more than 16 bits of a key or a value do.
-TEST(Engine, CacheOf16BitsBesideInputsOf8Bits) {
-  const int64_t bytes = int64_t{1} << 20;
-  const auto blocks = [&](const std::string& quantization, const std::string& cache_dtype) {
-    const auto model = Model::from_config(kDecoder, {.quantization = quantization});
-    Engine engine(*model, {.cache_bytes = bytes, .cache_dtype = cache_dtype});
-    EngineRequest request{.prompt = {3, 1, 4}};
-    request.config.max_new_tokens = 2;
-    engine.add(request);
-    while (engine.step())
-      ;
-    return engine.statistics().blocks;
-  };
-  EXPECT_EQ(blocks("none", "auto"), blocks("none", "float32"));
-  EXPECT_EQ(blocks("int8", "auto"), blocks("int8", "float16"));
-  EXPECT_EQ(blocks("int8", "auto"), 2 * blocks("int8", "float32"));
-  EXPECT_EQ(blocks("int8_channel", "auto"), blocks("int8_channel", "float32")) << "inputs are not rounded";
-}
-
 TEST_F(OnGpt2, ACacheOf16BitsHoldsTwiceAsMuch) {
   const int64_t bytes = int64_t{1} << 20;
   Engine wide(*model, {.cache_bytes = bytes}), half(*model, {.cache_bytes = bytes, .cache_dtype = "float16"});
