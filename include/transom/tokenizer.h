@@ -31,6 +31,9 @@ struct EncodeOptions {
   // The texts are what the model should write (Transformers' text_target): Marian cuts them by target.spm. For other
   // tokenizers this changes nothing.
   bool target = false;
+  // Special tokens that stand in the texts are text, so that nobody writes them who is not to (Transformers'
+  // split_special_tokens).
+  bool split_special_tokens = false;
 };
 
 // The inputs of a chat template besides the messages. Lists and objects are JSON; empty: none.

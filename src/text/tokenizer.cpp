@@ -16,7 +16,7 @@ using namespace text;
 
 Encoding Tokenizer::State::encode_one(std::string_view text, int64_t sequence, const EncodeOptions& options) const {
   const auto& [normalizer, pre_tokenizer, model, post_processor, decoder] = components(options);
-  Pieces pieces = added_tokens->extract(well_formed(text), normalizer.get());
+  Pieces pieces = added_tokens->extract(well_formed(text), normalizer.get(), options.split_special_tokens);
   if (pre_tokenizer) pre_tokenizer->apply(pieces);
   const Vocabulary& words = vocabulary(options);
   Encoding result;

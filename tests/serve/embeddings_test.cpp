@@ -202,6 +202,13 @@ TEST_F(Embeddings, TokenizersOfBothInterfaces) {
           "a cat"),
       std::string::npos);
   const test::Answer error = client.post("/embed", R"({"inputs":[]})");
+  const auto count = [&](bool split) {
+    return json_of(
+        client.post("/tokenize", dump_json({{"prompt", "a </s> b"}, {"split_special_tokens", split}})))["count"];
+  };
+  EXPECT_GT(count(true), count(false));
+  EXPECT_GT(json_of(client.post("/tokenize", R"({"inputs":"a </s> b","split_special_tokens":true})"))[0].size(),
+            json_of(client.post("/tokenize", R"({"inputs":"a </s> b"})"))[0].size());
   EXPECT_EQ(error.status, 400);
   EXPECT_EQ(json_of(error)["error_type"], "validation");
   EXPECT_EQ(json_of(client.get("/info"))["model_id"], "embed");

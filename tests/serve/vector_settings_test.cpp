@@ -139,7 +139,8 @@ TEST_F(VectorSettings, PromptsAreOfModelsThatHaveThem) {
     EXPECT_NE(refused.body.find("prompt_name: expected nothing, since this model has no prompts"), std::string::npos)
         << refused.body;
     EXPECT_EQ(ask("/tokenize", {{"model", model}, {"inputs", "w2"}, {"prompt_name", "query"}}).status, 400);
-    EXPECT_EQ(ask("/tokenize", {{"model", model}, {"prompt", "w2"}, {"split_special_tokens", true}}).status, 400);
+    EXPECT_EQ(ask("/tokenize", {{"model", model}, {"messages", Json::array()}, {"split_special_tokens", true}}).status,
+              400);
   }
 }
 

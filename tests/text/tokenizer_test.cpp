@@ -51,6 +51,16 @@ TEST(Tokenizer, FindsAddedTokensInTheText) {
   EXPECT_EQ(encoding.offsets[2], (std::pair<int64_t, int64_t>{1, 8}));  // lstrip takes the space before
 }
 
+TEST(Tokenizer, SpecialTokensAreTextWhereTheyAreSplit) {
+  std::string json(kSmall);
+  json.insert(json.find("[{") + 1, R"({"id": 15, "content": "<tag>", "special": false},)");
+  const Tokenizer tokenizer = Tokenizer::from_json(json, R"({"pad_token": "[PAD]", "cls_token": "[CLS]"})");
+  const EncodeOptions split{.split_special_tokens = true};
+  EXPECT_EQ(tokenizer.encode("a [MASK] <tag>b").ids, (Ids{2, 10, 4, 15, 11, 3}));
+  // Its brackets and its word are not in the vocabulary; what the post-processor adds stays.
+  EXPECT_EQ(tokenizer.encode("a [MASK] <tag>b", std::nullopt, split).ids, (Ids{2, 10, 1, 1, 1, 15, 11, 3}));
+}
+
 TEST(Tokenizer, TruncatesTheLongerTextFirst) {
   const EncodeOptions options{.truncation = Truncation::kLongestFirst, .max_length = 6};
   EXPECT_EQ(small().encode("a b c d", "e", options).ids, (Ids{2, 10, 11, 3, 14, 3}));

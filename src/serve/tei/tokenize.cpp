@@ -26,10 +26,11 @@ void tokenize_as_tei(const std::shared_ptr<Call>& call, RequestFields& fields) {
   settings.prompt = fields.text("prompt_name");
   if (settings.prompt && !model.embedder) refuse_prompt(settings);
   if (settings.prompt) texts = with_prompt(*texts, "inputs", model, *settings.prompt).get<std::vector<std::string>>();
-  fields.unsupported("split_special_tokens", false);
+  const bool split = fields.boolean("split_special_tokens").value_or(false);
   Json lists = Json::array();
   for (const std::string& text : *texts) {
-    const Encoding encoding = model.tokenizer->encode(text, std::nullopt, {.add_special_tokens = special});
+    const Encoding encoding =
+        model.tokenizer->encode(text, std::nullopt, {.add_special_tokens = special, .split_special_tokens = split});
     Json list = Json::array();
     for (size_t i = 0; i < encoding.size(); ++i) {
       const bool is_special = encoding.special_tokens_mask[i] != 0;
@@ -62,12 +63,14 @@ void tokenize(const std::shared_ptr<Call>& call) {
   RequestFields fields(body);
   if (body.contains("inputs")) return tokenize_as_tei(call, fields);
   ServedModel& model = model_of(call, fields);
-  fields.unsupported("split_special_tokens", false);
   TokenIds ids;
   if (const auto prompt = fields.text("prompt")) {
     const bool special = fields.boolean("add_special_tokens").value_or(true);
-    ids = model.tokenizer->encode(*prompt, std::nullopt, {.add_special_tokens = special}).ids;
+    const bool split = fields.boolean("split_special_tokens").value_or(false);
+    ids = model.tokenizer->encode(*prompt, std::nullopt, {.add_special_tokens = special, .split_special_tokens = split})
+              .ids;
   } else if (fields.any("messages")) {
+    fields.unsupported("split_special_tokens", false);  // the template writes them
     ids = read_chat_prompt(fields, model, call->services().options).ids;
   } else {
     refuse_field("prompt", "prompt: missing; expected prompt, messages or inputs");

@@ -88,10 +88,11 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer* norma
   }
 }
 
-Pieces AddedTokens::extract(std::string_view text, const Normalizer* normalizer) const {
+Pieces AddedTokens::extract(std::string_view text, const Normalizer* normalizer, bool split_special) const {
   Pieces result;
+  const std::span<const int64_t> passed = split_special ? std::span(special_) : std::span<const int64_t>();
   AlignedText original(text);
-  raw_.split(text, [&](size_t begin, size_t end, int64_t token) {
+  raw_.split(text, passed, [&](size_t begin, size_t end, int64_t token) {
     AlignedText part;
     if (begin == 0 && end == original.size()) part = std::move(original);
     else part.append(original, begin, end);
@@ -103,7 +104,7 @@ Pieces AddedTokens::extract(std::string_view text, const Normalizer* normalizer)
     };
     if (token >= 0) return emit(0, part.size(), token);
     if (normalizer != nullptr) normalizer->apply(part);
-    normalized_.split(part.bytes, emit);
+    normalized_.split(part.bytes, passed, emit);
   });
   return result;
 }

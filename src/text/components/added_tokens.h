@@ -2,9 +2,11 @@
 // Tokens that are found in the text before the model sees it: special tokens and those added to a finished vocabulary.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,14 +33,15 @@ class TokenFinder {
   void add(std::string content, const AddedToken& token);
   bool empty() const { return tokens_.empty(); }
 
-  // Calls emit(begin, end, token) for the parts of `text`, in order; token is -1 between the tokens.
+  // Calls emit(begin, end, token) for the parts of `text`, in order; token is -1 between the tokens. Those of `passed`,
+  // which ascend, are text.
   template <typename Emit>
-  void split(std::string_view text, const Emit& emit) const {
+  void split(std::string_view text, std::span<const int64_t> passed, const Emit& emit) const {
     size_t last = 0;
     for (size_t at = 0; at < text.size();) {
       size_t begin = at, end = at;
       const int64_t token = match(text, last, begin, end, at);
-      if (token < 0) continue;
+      if (token < 0 || std::binary_search(passed.begin(), passed.end(), token)) continue;
       if (begin > last) emit(last, begin, int64_t{-1});
       emit(begin, end, token);
       last = end;
@@ -60,8 +63,8 @@ class AddedTokens {
   // Reads "added_tokens"; their texts and ids are entered into `vocabulary`.
   AddedTokens(std::vector<AddedToken> tokens, const Normalizer* normalizer, Vocabulary& vocabulary);
 
-  // The text cut into added tokens and the normalised rest.
-  Pieces extract(std::string_view text, const Normalizer* normalizer) const;
+  // The text cut into added tokens and the normalised rest. `split_special`: special ones are text.
+  Pieces extract(std::string_view text, const Normalizer* normalizer, bool split_special = false) const;
   // Whether decode() may pass over it. Hugging Face's tokenizers compare texts for that: a special token whose text the
   // normaliser changes is no longer known for one.
   bool is_skipped(int64_t id) const;
