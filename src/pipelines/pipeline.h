@@ -27,6 +27,8 @@ class Pipeline {
   virtual TaskParameters parameters() const = 0;
   // Null where it is elsewhere.
   virtual Model* model() const { return nullptr; }
+  // Of fill-mask the model with its tokenizer.
+  virtual const TextModel* text_model() const { return nullptr; }
   // What pipeline() returns for a list of inputs: the list of their results, or what a task makes of it.
   virtual Json joined(std::vector<Json> results) const;
   // Whether a list is one input (the messages of a chat) rather than several.

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "serve/golden_server.h"
+#include "support/word_models.h"
 
 namespace transom {
 namespace {
@@ -201,7 +202,6 @@ TEST_F(Embeddings, TokenizersOfBothInterfaces) {
       json_of(client.post("/detokenize", dump_json({{"tokens", vllm["tokens"]}})))["prompt"].get<std::string>().find(
           "a cat"),
       std::string::npos);
-  const test::Answer error = client.post("/embed", R"({"inputs":[]})");
   const auto count = [&](bool split) {
     return json_of(
         client.post("/tokenize", dump_json({{"prompt", "a </s> b"}, {"split_special_tokens", split}})))["count"];
@@ -209,9 +209,36 @@ TEST_F(Embeddings, TokenizersOfBothInterfaces) {
   EXPECT_GT(count(true), count(false));
   EXPECT_GT(json_of(client.post("/tokenize", R"({"inputs":"a </s> b","split_special_tokens":true})"))[0].size(),
             json_of(client.post("/tokenize", R"({"inputs":"a </s> b"})"))[0].size());
+  const test::Answer error = client.post("/embed", R"({"inputs":[]})");
   EXPECT_EQ(error.status, 400);
   EXPECT_EQ(json_of(error)["error_type"], "validation");
   EXPECT_EQ(json_of(client.get("/info"))["model_id"], "embed");
+}
+
+TEST(SparseEmbeddings, AreTheWeightsOfTokens) {
+  test::TemporaryFolder folder;
+  test::save_word_model(folder, test::kWordBert, "BertForMaskedLM");
+  write_file(folder / "modules.json", R"([{"idx": 1, "name": "1", "path": "1_SpladePooling",
+      "type": "sentence_transformers.sparse_encoder.models.SpladePooling"}])");
+  std::filesystem::create_directory(folder / "1_SpladePooling");
+  write_file(folder / "1_SpladePooling" / "config.json", R"({"pooling_strategy": "max"})");
+  const auto server = test::start_server({.models = {{"splade", folder.string()}}});
+  Client client(server->port());
+  const auto ask = [&](const Json& inputs) {
+    return json_of(client.post("/embed_sparse", dump_json({{"inputs", inputs}})));
+  };
+  const Json both = ask({"w1 w2", "w3"});
+  ASSERT_EQ(both.size(), 2u) << dump_json(both);
+  EXPECT_EQ(ask("w3"), Json::array({both[1]}));
+  ASSERT_FALSE(both[0].empty());
+  int64_t before = -1;
+  for (const Json& each : both[0]) {
+    EXPECT_GT(each["value"].get<double>(), 0);
+    EXPECT_GT(each["index"].get<int64_t>(), before);
+    before = each["index"].get<int64_t>();
+  }
+  EXPECT_EQ(client.post("/embed_sparse", R"({"inputs": ""})").status, 400);
+  EXPECT_EQ(client.post("/embed", R"({"inputs": "w1"})").status, 400);
 }
 
 TEST_F(Embeddings, VectorsOfTokensAreBounded) {

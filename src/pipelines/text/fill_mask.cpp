@@ -15,6 +15,7 @@ class FillMask : public Pipeline {
   explicit FillMask(TextModel model) : model_(std::move(model)) {}
   TaskParameters parameters() const override { return fill_mask_parameters(); }
   Model* model() const override { return model_.model.get(); }
+  const TextModel* text_model() const override { return &model_; }
 
   // For each mask the likeliest tokens; with one mask, its list alone.
   Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }

@@ -72,6 +72,12 @@ void compute_states(const std::shared_ptr<Call>& call, ServedModel& model, std::
       call, model, *model.embedder->queue, inputs_of(*call, std::move(encodings), Embedder::kStates), std::move(then));
 }
 
+void compute_sparse(const std::shared_ptr<Call>& call, ServedModel& model, std::vector<Encoding> encodings,
+                    std::function<void(Vectors)> then) {
+  submit<EmbeddingQueue, std::vector<float>>(call, model, *model.runner->sparse,
+                                             inputs_of(*call, std::move(encodings), ""), std::move(then));
+}
+
 void compute_task(const std::shared_ptr<Call>& call, ServedModel& model, const std::string& task,
                   const std::vector<Json>& given, Json parameters, std::function<void(std::vector<Json>)> then,
                   const TooLong* too_long, const char* field) {

@@ -19,6 +19,9 @@ void compute_vectors(const std::shared_ptr<Call>& call, ServedModel& model, std:
 // The hidden states of each token, [T, D] of each input as one vector.
 void compute_states(const std::shared_ptr<Call>& call, ServedModel& model, std::vector<Encoding> encodings,
                     std::function<void(Vectors)> then);
+// The weights of the vocabulary's tokens, of a model that fills masks.
+void compute_sparse(const std::shared_ptr<Call>& call, ServedModel& model, std::vector<Encoding> encodings,
+                    std::function<void(Vectors)> then);
 // The same for the pipeline of a task. `too_long` is of classifiers of texts, whose inputs stand in `field`; null: they
 // are cut.
 void compute_task(const std::shared_ptr<Call>& call, ServedModel& model, const std::string& task,

@@ -11,6 +11,7 @@
 #include "io/weight_files.h"
 #include "models/family.h"
 #include "ops/batch_invariance.h"
+#include "pipelines/text/sparse_embedding.h"
 #include "serve/workers/generation_worker.h"
 #include "transom/config.h"
 
@@ -31,6 +32,7 @@ const Pipeline* TaskRunner::find(const std::string& task) const {
 
 std::string task_of_model(const std::string& directory) {
   const fs::path folder = directory_of_model(directory);
+  if (SparsePooling::is_of(folder)) return "fill-mask";
   if (path_exists(folder / "modules.json")) return "feature-extraction";
   const Json config = read_json(folder / "config.json");
   const auto architectures = config.find("architectures");
@@ -130,10 +132,23 @@ void load_runner(ServedModel& served, const std::string& directory, const ServeO
         if (!pipeline) fail(ErrorKind::kInternal, "a task without a pipeline");
         Json parameters = Json::parse(how.substr(end + 1));
         const BatchInvariance apart;  // company does not change an answer's bits
+        const std::lock_guard lock(runner.computing);
         if (inputs.size() == 1) return std::vector<Json>{run_pipeline(*pipeline, inputs[0], parameters)};
         parameters["batch_size"] = inputs.size();
         return run_pipeline(*pipeline, inputs, parameters);
       });
+  const TextModel* masked = runner.pipelines[0].second->text_model();
+  if (!masked) return;
+  constexpr int64_t kTokensTogether = 1024;  // each has a score of every token of the vocabulary
+  runner.sparse =
+      std::make_unique<EmbeddingQueue>(BatchLimits{std::min(options.max_batch_tokens, kTokensTogether),
+                                                   options.max_batch_requests, 16 * options.max_client_batch_size},
+                                       [&runner, masked, pooling = SparsePooling::read(folder)](
+                                           const std::vector<Encoding>& encodings, const std::string& /*how*/) {
+                                         const BatchInvariance apart;
+                                         const std::lock_guard lock(runner.computing);
+                                         return sparse_embeddings(*masked, encodings, pooling);
+                                       });
 }
 
 }  // namespace

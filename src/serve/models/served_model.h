@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,7 +39,9 @@ struct Embedder {
 // The pipelines of a model: that of its task, and others that its head serves.
 struct TaskRunner {
   std::vector<std::pair<std::string, std::unique_ptr<Pipeline>>> pipelines;
+  std::mutex computing;  // what both queues do not do at once
   std::unique_ptr<TaskQueue> queue;
+  std::unique_ptr<EmbeddingQueue> sparse;  // of masked-language models: weights of the vocabulary's tokens
   // The options of an input in the queue: the pipeline and its parameters.
   static std::string options_of(const std::string& task, const Json& parameters);
   const Pipeline* find(const std::string& task) const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// /embed, /embed_all, /predict and /info of text-embeddings-inference.
+// /embed, /embed_all, /embed_sparse, /predict and /info of text-embeddings-inference.
 #include "serve/api/written_numbers.h"
 #include "serve/encoders/run_encoders.h"
 #include "serve/models/model_pool.h"
@@ -77,6 +77,34 @@ void tei_embed_all(const std::shared_ptr<Call>& call) {
   });
 }
 
+// The tokens of the vocabulary that have a weight.
+void tei_embed_sparse(const std::shared_ptr<Call>& call) {
+  const Json body = call->body();
+  RequestFields fields(body);
+  const auto name = fields.text("model");
+  const auto usable = [](const ModelFacts& facts) { return facts.runs("fill-mask"); };
+  ServedModel& model = call->use_model(name ? &*name : nullptr, usable, "sparse embeddings");
+  const Json* given = fields.any("inputs");
+  if (!given) refuse_field("inputs", "inputs: missing; expected a string or a list");
+  VectorSettings settings = tei_settings();
+  read_vector_settings(fields, settings);
+  refuse_prompt(settings);
+  log_unknown_fields(fields.unknown(), "/embed_sparse");
+  EncodedInputs encoded =
+      encode_inputs(*given, "inputs", model, call->services().options.max_client_batch_size, settings);
+  call->answer_headers.emplace_back("x-compute-tokens", std::to_string(encoded.tokens));
+  compute_sparse(call, model, std::move(encoded.encodings), [call](const Vectors& vectors) {
+    Json lists = Json::array();
+    for (const std::vector<float>& vector : vectors) {
+      Json list = Json::array();
+      for (size_t i = 0; i < vector.size(); ++i)
+        if (vector[i] != 0) list.push_back({{"index", i}, {"value", written(vector[i])}});
+      lists.push_back(std::move(list));
+    }
+    call->reply(lists);
+  });
+}
+
 // inputs: a text, a pair [a, b], or a batch [[a], [a, b], ...].
 void tei_predict(const std::shared_ptr<Call>& call) {
   const Json body = call->body();
@@ -146,6 +174,7 @@ void tei_info(const std::shared_ptr<Call>& call) {
 std::vector<Route> tei_routes() {
   return {{"POST", "/embed", tei_embed, ErrorForm::kTei},
           {"POST", "/embed_all", tei_embed_all, ErrorForm::kTei},
+          {"POST", "/embed_sparse", tei_embed_sparse, ErrorForm::kTei},
           {"POST", "/predict", tei_predict, ErrorForm::kTei},
           {"POST", "/tokenize", tokenize},
           {"POST", "/detokenize", detokenize},

@@ -13,6 +13,7 @@ void tokenize(const std::shared_ptr<Call>& call);
 void detokenize(const std::shared_ptr<Call>& call);
 void tei_embed(const std::shared_ptr<Call>& call);
 void tei_embed_all(const std::shared_ptr<Call>& call);
+void tei_embed_sparse(const std::shared_ptr<Call>& call);
 void tei_predict(const std::shared_ptr<Call>& call);
 void tei_info(const std::shared_ptr<Call>& call);
 std::vector<Route> tei_routes();
