@@ -48,6 +48,30 @@ TEST_F(Generate, FlagsTakeTheWordsOfHfArgumentParser) {
   EXPECT_EQ(run(call() + "--do_sample NO 'w3 w4'").output, run(call() + "--do_sample false 'w3 w4'").output);
 }
 
+TEST_F(Generate, DrawsEachLineWithASeedOfItsOwn) {
+  const std::string draw = " --do_sample --temperature 2 --max_new_tokens 9 --seed ";
+  const auto text = [&](const std::string& seed) { return json_of("'w3 w4'" + draw + seed); };
+  const Json prompts = json_of("'w3 w4' 'w3 w4' 'w3 w4'" + draw + "7");
+  ASSERT_NE(text("7"), text("8"));
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(prompts[i]["result"], text(std::to_string(7 + i))) << i;
+  const auto in = folder_ / "in.jsonl", out = folder_ / "out.jsonl";
+  write_file(in, "{\"text\": [\"w3 w4\"]}\n\n{\"text\": [\"w3 w4\"]}\n");
+  const auto lines = [&] {
+    EXPECT_EQ(run(call() + "--inputs " + in.string() + " --outputs " + out.string() + draw + "7").status, 0);
+    return read_file(out);
+  };
+  const std::string both = lines();
+  EXPECT_EQ(lines(), both);
+  const Json first = parse_json(both.substr(0, both.find('\n')), "first");
+  const Json second = parse_json(both.substr(both.find('\n') + 1), "second");
+  const auto letters = [](std::string text) {
+    std::erase(text, ' ');
+    return text;
+  };
+  EXPECT_EQ(letters(first["generated_text"][0]), letters(text("7")[0]["generated_text"]));
+  EXPECT_EQ(letters(second["generated_text"][0]), letters(text("8")[0]["generated_text"]));
+}
+
 TEST_F(Generate, AnswersInChats) {
   const std::string messages = R"([{"role": "user", "content": "w3 w4"}])";
   const Json result = json_of("--messages '" + messages + "'");

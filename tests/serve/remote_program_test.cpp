@@ -45,6 +45,7 @@ class RemoteProgram : public testing::Test {
 TEST_F(RemoteProgram, WritesWhatTheModelWrites) {
   for (const std::string options : {"'w3 w4' --max_new_tokens 5", "w5 --max_new_tokens 3 --repetition_penalty 1.5",
                                     "w3 --max_new_tokens 6 --do_sample --seed 7 --top_k 5 --temperature 0.8",
+                                    "w3 w3 w4 --max_new_tokens 6 --do_sample --seed 7 --json",
                                     "'w3 w4' w6 --max_new_tokens 4 --json", "w3 --max_new_tokens 6 --num_beams 4",
                                     "w3 --max_new_tokens 6 --num_beams 4 --num_return_sequences 3 "
                                     "--length_penalty 2 --early_stopping true",

@@ -47,6 +47,13 @@ GenerationConfig generation_config_of(const GenerateArguments& options, const st
   return config;
 }
 
+// Of several prompts or lines each is drawn with a seed of its own, so that equal ones get different texts.
+GenerationConfig config_of_number(const GenerationConfig& config, uint64_t number) {
+  GenerationConfig own = config;
+  own.seed += number;
+  return own;
+}
+
 // {"sequences": [[...]]} a line; lines of texts also get the texts.
 void generate_lines(const GenerateArguments& options, const Model& model, const GenerationConfig& config,
                     const std::string& directory) {
@@ -58,8 +65,10 @@ void generate_lines(const GenerateArguments& options, const Model& model, const 
     if (!tokenizer) tokenizer = Tokenizer::from_pretrained(directory);
     return *tokenizer;
   };
+  uint64_t done = 0;
   for_each_line(file->text(), [&](std::string_view line, size_t number) {
     if (line.find_first_not_of(" \t") == line.npos) return;
+    const GenerationConfig own = config_of_number(config, done++);
     const std::string where = fmt::format("{}: line {}", *options.inputs, number);
     const Json json = parse_json(line, where);
     const bool texts = json.is_object() && json.contains("text");
@@ -67,7 +76,7 @@ void generate_lines(const GenerateArguments& options, const Model& model, const 
         texts ? prompts_of_texts(json, model, the_tokenizer(), where) : prompts_of_tensors(json, where);
     GenerationOutput output;
     try {
-      output = generate(model, inputs, config,
+      output = generate(model, inputs, own,
                         {.streamer = nullptr, .tokenizer = config.stop_strings.empty() ? nullptr : &the_tokenizer()});
     } catch (const Error& error) {
       fail(error.kind(), "{}: {}", where, error.what());
@@ -188,11 +197,13 @@ void generate_prompts(const GenerateArguments& options, const Model& model, cons
     assistant = load_assistant(resolve_model(*options.assistant_model, options.source.hub()), load, tokenizer);
   const Assisted assisted{assistant.get(), options.num_assistant_tokens};
   Json results = Json::array();
+  uint64_t done = 0;
   for (const Prompt& prompt : prompts) {
+    const GenerationConfig own = config_of_number(config, done++);
     if (!options.json && prompts.size() > 1 && writes_anew(model))
       print_text(prompt.text + "\n");  // it is no part of the text
-    Json result = assistant ? generate_assisted_prompt(options, model, assisted, config, tokenizer, prompt)
-                            : generate_prompt(options, model, config, tokenizer, prompt);
+    Json result = assistant ? generate_assisted_prompt(options, model, assisted, own, tokenizer, prompt)
+                            : generate_prompt(options, model, own, tokenizer, prompt);
     if (prompts.size() == 1) results = std::move(result);
     else
       results.push_back(

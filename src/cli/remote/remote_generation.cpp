@@ -205,6 +205,7 @@ void remote_generate(const RemoteOptions& remote, const std::string& model, cons
   body["model"] = served.name;
   const bool streams = !json && body.value("n", 1) == 1;
   Json results = Json::array();
+  uint64_t done = 0;
   const auto go_on = [&](const std::string& path, const std::string& prompt, const Json& conversation) {
     bool begun = chat;
     const auto begin = [&] {
@@ -215,6 +216,7 @@ void remote_generate(const RemoteOptions& remote, const std::string& model, cons
       print(piece);
     };
     set_lengths(body, asked.config, server, headers);
+    if (asked.config.do_sample) body["seed"] = asked.config.seed + done++;  // as generate draws several prompts
     const std::vector<std::string> texts = ask(server, headers, path, body, streams ? shown : nullptr);
     if (streams) begin(), print("\n");
     Json result = Json::array();
