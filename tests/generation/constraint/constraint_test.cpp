@@ -114,7 +114,7 @@ TEST(ConstraintSchema, RefusesWhatItCannotKeep) {
   for (const char* text : {R"({"type":"object","patternProperties":{"a":{},"b":{}}})",
                            R"({"type":"array","uniqueItems":true})",
                            R"({"not":{}})",
-                           R"({"type":"number","multipleOf":0.3})",
+                           R"({"type":"number","multipleOf":0.1234})",
                            R"({"allOf":[{"type":"integer"},{"type":"null"}]})",
                            R"({"oneOf":[{"type":"integer"},{"type":"number"}]})",
                            R"({"if":{"minimum":1},"then":{}})",

@@ -81,22 +81,37 @@ TextSet TextSet::of(const std::function<GrammarBuilder::Part(GrammarBuilder&)>& 
   return set;
 }
 
-TextSet TextSet::multiples_of(int64_t divisor) {
+TextSet TextSet::multiples_of(int64_t divisor, int decimals) {
   if (divisor < 1 || divisor > 1000) fail("multipleOf: expected a number from 1 to 1000, found {}", divisor);
-  const auto count = static_cast<uint32_t>(divisor);
-  TextSet set;  // the begin, behind the sign, then what is left of the digits so far
-  set.states_.resize(count + 2);
-  const auto digits_from = [&](uint32_t rest) {
+  const auto count = static_cast<uint32_t>(divisor), places = static_cast<uint32_t>(decimals);
+  // The begin, behind the sign, then by the digits behind the point what is left of the digits so far, then behind the
+  // point itself.
+  const auto state_of = [&](uint32_t place, uint32_t rest) { return 2 + place * count + rest; };
+  const auto behind_point = [&](uint32_t rest) { return 2 + (places + 1) * count + rest; };
+  TextSet set;
+  set.states_.resize(2 + (places + 1) * count + (places > 0 ? count : 0));
+  expect_states(set.states_.size());
+  const auto digits_from = [&](uint32_t place, uint32_t rest) {
     std::vector<Grammar::ByteEdge> edges;
     for (uint32_t digit = 0; digit < 10; ++digit) {
       const auto byte = static_cast<uint8_t>('0' + digit);
-      edges.push_back({byte, byte, 2 + (rest * 10 + digit) % count});
+      edges.push_back({byte, byte, state_of(place, (rest * 10 + digit) % count)});
     }
     return edges;
   };
-  set.states_[0].edges = set.states_[1].edges = digits_from(0);
+  set.states_[0].edges = set.states_[1].edges = digits_from(0, 0);
   set.states_[0].edges.insert(set.states_[0].edges.begin(), {'-', '-', 1});
-  for (uint32_t rest = 0; rest < count; ++rest) set.states_[2 + rest] = {digits_from(rest), rest == 0};
+  uint32_t scale = 1;  // of the digits that are not there, modulo the divisor
+  for (uint32_t place = places + 1; place-- > 0; scale = scale * 10 % count)
+    for (uint32_t rest = 0; rest < count; ++rest) {
+      GrammarBuilder::State& state = set.states_[state_of(place, rest)];
+      if (place == 0 || place < places) state.edges = digits_from(place == 0 ? 0 : place + 1, rest);
+      if (place == 0 && places > 0) {
+        state.edges.insert(state.edges.begin(), {'.', '.', behind_point(rest)});
+        set.states_[behind_point(rest)].edges = digits_from(1, rest);
+      }
+      state.ends = rest * scale % count == 0;
+    }
   return set;
 }
 

@@ -18,8 +18,9 @@ class TextSet {
   // Of a part that calls no rules, in a grammar of its own. All of these throw Error where more than kMostStates states
   // are needed.
   static TextSet of(const std::function<GrammarBuilder::Part(GrammarBuilder&)>& make);
-  // Whole numbers, as decimal digits behind a sign that may be there, that `divisor` (1 to 1000) divides.
-  static TextSet multiples_of(int64_t divisor);
+  // Multiples of divisor / 10^decimals, as decimal digits behind a sign that may be there, with at most so many
+  // decimals behind a point. `divisor` is from 1 to 1000.
+  static TextSet multiples_of(int64_t divisor, int decimals = 0);
   TextSet both(const TextSet& other) const;
   TextSet without(const TextSet& other) const;
   bool empty() const;

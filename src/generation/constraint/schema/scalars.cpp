@@ -2,6 +2,7 @@
 // Strings, by their patterns, lengths and formats; numbers, by their limits.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "generation/constraint/grammar/regex.h"
 #include "generation/constraint/schema/compiler.h"
@@ -140,10 +141,22 @@ Part SchemaCompiler::number(const Json& schema, const std::string& where, bool w
     if (both.empty()) return nothing("{}: no multiple of {} lies within the limits", where, size);
     return both.part(builder_);
   }
-  for (int64_t digits = 1; digits <= 15 && !whole; ++digits)  // 0.1, 0.01 ...
-    if (std::abs(size * std::pow(10.0, static_cast<double>(digits)) - 1) < 1e-12)
-      return number_part(builder_, limits, digits);
-  fail("{}: multipleOf is supported for whole numbers from 1 to 1000, and for 0.1, 0.01 and so on", where);
+  for (int digits = 1; digits <= 15; ++digits) {  // 0.5, 2.25, 0.001 ...
+    const double scale = std::pow(10.0, digits), digits_of_step = std::round(size * scale);
+    if (digits_of_step < 1 || digits_of_step > 1000 || std::abs(size * scale - digits_of_step) > 1e-9) continue;
+    const auto step_digits = static_cast<int64_t>(digits_of_step);
+    if (whole) {
+      Json of_whole = schema;
+      of_whole["multipleOf"] = step_digits / std::gcd(step_digits, static_cast<int64_t>(scale));
+      return number(of_whole, where, true);
+    }
+    if (step_digits == 1) return number_part(builder_, limits, digits);
+    const TextSet range = TextSet::of([&](GrammarBuilder& builder) { return number_part(builder, limits, digits); });
+    const TextSet both = range.both(TextSet::multiples_of(step_digits, digits));
+    if (both.empty()) return nothing("{}: no multiple of {} lies within the limits", where, size);
+    return both.part(builder_);
+  }
+  fail("{}: multipleOf is supported for numbers of up to three digits: 7, 250, 0.5, 0.01", where);
 }
 
 }  // namespace transom::constraint
