@@ -55,6 +55,7 @@ TEST(ConstraintRegex, ClassesAreThoseOfAllDialects) {
   expect(regex("\\D"), {"é", "½"}, {"1", "٣", "𝟘"});
   expect(regex("[^\\d]"), {"é"}, {"٣"});
   expect(regex("[^\\D]|\\d"), {"7"}, {"٣", "a"});
+  expect(regex("[\\w\\W]|[\\s\\S]{2}"), {"é", "日", "_", "\u2003\n"}, {"", "abc"});
   expect(regex("."), {"é", "\u0085"}, {"\n", "\r", "\u2028"});
 }
 

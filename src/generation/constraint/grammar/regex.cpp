@@ -207,8 +207,10 @@ class RegexParser {
     ++at_;
     const bool negated = take('^');
     CodePoints ranges;
+    std::string kinds;
     for (bool first = true; first || !next_is(']'); first = false) {
       if (at_ >= pattern_.size()) refuse("a class that is not closed");
+      if (next_is('\\') && at_ + 1 < pattern_.size()) kinds += pattern_[at_ + 1];
       CodePoints low = class_item(negated);
       if (next_is('-') && at_ + 1 < pattern_.size() && pattern_[at_ + 1] != ']') {
         ++at_;
@@ -221,6 +223,9 @@ class RegexParser {
       ranges.insert(ranges.end(), low.begin(), low.end());
     }
     ++at_;
+    // A kind and what is none of it are all characters, also those that dialects differ in: [\s\S].
+    for (const char* both : {"sS", "wW", "dD"})
+      if (kinds.find(both[0]) != kinds.npos && kinds.find(both[1]) != kinds.npos) ranges = {{0, 0x10ffff}};
     return negated ? complement(ranges) : ranges;
   }
 
