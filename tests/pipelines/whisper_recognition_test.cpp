@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "base/files/files.h"
 #include "base/json/json.h"
 #include "pipelines/pipeline.h"
+#include "support/message.h"
 #include "support/temporary_folder.h"
 #include "transom/model.h"
 
@@ -14,8 +16,8 @@ namespace transom {
 namespace {
 
 constexpr const char* kWords[] = {
-    "<|endoftext|>",   "<|startoftranscript|>", "<|en|>", "<|de|>", "<|transcribe|>", "a", "b", "c", "d",
-    "<|notimestamps|>"};
+    "<|endoftext|>",    "<|startoftranscript|>", "<|en|>", "<|de|>", "<|transcribe|>", "a", "b", "c", "d",
+    "<|notimestamps|>", "<|startofprev|>"};
 
 // A model with random weights that knows two languages.
 void write_whisper(const test::TemporaryFolder& folder) {
@@ -33,7 +35,7 @@ void write_whisper(const test::TemporaryFolder& folder) {
   write_file(folder / "preprocessor_config.json",
              R"({"feature_extractor_type": "WhisperFeatureExtractor", "feature_size": 4, "chunk_length": 1})");
   Json vocabulary = Json::object(), added = Json::array();
-  for (int64_t id = 0; id < 10; ++id) {
+  for (int64_t id = 0; id < 11; ++id) {
     vocabulary[kWords[id]] = id;
     if (kWords[id][0] == '<')
       added.push_back({{"id", id},
@@ -74,6 +76,28 @@ TEST(WhisperRecognition, SaysTheLanguageThatItWasToldOrFound) {
   const auto found = languages(Json::object());
   ASSERT_EQ(found.size(), 1U);
   EXPECT_TRUE(found[0] == "german" || found[0] == "english") << found[0];
+}
+
+TEST(WhisperRecognition, GoesOnFromAPrompt) {
+  const test::TemporaryFolder folder;
+  write_whisper(folder);
+  const auto task = make_pipeline("automatic-speech-recognition", folder.string());
+  Json sound = {{"array", Json::array()}, {"sampling_rate", 16000}};
+  for (int i = 0; i < 8000; ++i) sound["array"].push_back(std::sin(0.05 * i));
+  const auto text = [&](const std::string& prompt) {
+    return run_pipeline(*task, sound, Json{{"language", "en"}, {"prompt", prompt}, {"num_beams", 1}})
+        .at("text")
+        .get<std::string>();
+  };
+  const std::string plain = text(" ");
+  EXPECT_EQ(run_pipeline(*task, sound, Json{{"language", "en"}, {"num_beams", 1}}).at("text"), plain);
+  std::set<std::string> texts;
+  for (const char* prompt : {"a", "b c", "d d d d", "c a b d", "a a a a a a a"}) texts.insert(text(prompt));
+  EXPECT_GT(texts.size(), 1U);
+  // The decoder has 16 places: the last 7 tokens of a prompt count, and what is written has the rest of them.
+  EXPECT_EQ(text("b b b b b b b b b b a b c d a b c"), text("a b c d a b c"));
+  EXPECT_EQ(test::message_of([&] { text("a <|en|>"); }),
+            "parameter prompt: expected text, found the special token '<|en|>'");
 }
 
 }  // namespace

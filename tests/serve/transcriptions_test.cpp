@@ -114,6 +114,21 @@ TEST_F(Transcriptions, GiveTheTimesOfSegments) {
   EXPECT_TRUE(vtt.starts_with("WEBVTT\n\n00:00:0")) << vtt;
 }
 
+TEST_F(Transcriptions, DrawAtATemperatureByTheirSeed) {
+  const auto drawn = [](const std::string& temperature, const std::string& seed) {
+    const test::Answer answer =
+        ask({{"model", "times"}, {"temperature", temperature}, {"seed", seed}, {"response_format", "verbose_json"}},
+            rising_tone());
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    return parse_json(answer.body, "answer");
+  };
+  EXPECT_EQ(drawn("1", "3"), drawn("1", "3"));
+  EXPECT_NE(drawn("1", "3")["text"], drawn("1", "4")["text"]);
+  EXPECT_EQ(drawn("0", "3"), parse_json(asked("verbose_json"), "answer"));
+  EXPECT_EQ(drawn("1.0", "3")["segments"][0]["temperature"], 1);
+  EXPECT_GT(drawn("0", "3")["segments"][0]["compression_ratio"].get<double>(), 0);
+}
+
 TEST_F(Transcriptions, RefuseWhatTheyCannotGive) {
   const auto refused = [](std::vector<std::pair<std::string, std::string>> fields, const std::string& file) {
     const test::Answer answer = ask(std::move(fields), file);
@@ -124,6 +139,12 @@ TEST_F(Transcriptions, RefuseWhatTheyCannotGive) {
             std::string::npos);
   EXPECT_NE(refused({{"model", "times"}, {"response_format", "xml"}}, rising_tone()).find("response_format"),
             std::string::npos);
+  for (const auto& [field, value] :
+       {std::pair("temperature", "hot"), std::pair("temperature", "2"), std::pair("temperature", "nan"),
+        std::pair("seed", "x"), std::pair("timestamp_granularities[]", "letter"), std::pair("language", "klingon")})
+    EXPECT_NE(refused({{"model", "times"}, {field, value}}, rising_tone()).find(std::string(field).substr(0, 8)),
+              std::string::npos)
+        << field;
   EXPECT_NE(refused({{"model", "times"}}, "").find("file"), std::string::npos);
   EXPECT_NE(refused({{"model", "times"}}, "no sound").find("file"), std::string::npos);
 }

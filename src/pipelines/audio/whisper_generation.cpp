@@ -178,6 +178,8 @@ int64_t WhisperWriter::take(TokenIds tokens, const GenerationConfig& config, Tok
   return step;
 }
 
+int64_t WhisperWriter::most_tokens() const { return model_.config().get_int("max_target_positions", 448); }
+
 std::vector<TokenIds> WhisperWriter::write(const std::vector<Tensor>& features, const WhisperRequest& request) const {
   const NoGradient inference;
   struct Sound {
@@ -185,7 +187,7 @@ std::vector<TokenIds> WhisperWriter::write(const std::vector<Tensor>& features, 
     int64_t seek = 0;
   };
   std::vector<Sound> sounds;
-  const int64_t positions = model_.config().get_int("max_target_positions", 448);
+  const int64_t positions = most_tokens();
   for (const Tensor& one : features) {
     const int64_t frames = one.dim(2);
     if (frames > window_ && !request.timestamps)
@@ -194,7 +196,9 @@ std::vector<TokenIds> WhisperWriter::write(const std::vector<Tensor>& features, 
       fail(
           "generation_config.json: no_timestamps_token_id is missing, so that there are no timestamps; sounds longer "
           "than the model's window need them, or chunk_length_s");
-    sounds.push_back({beginning(window_of(one, 0, window_), request)});
+    TokenIds start = beginning(window_of(one, 0, window_), request);
+    start.insert(start.begin(), request.prompt.begin(), request.prompt.end());
+    sounds.push_back({std::move(start)});
   }
   std::vector<TokenIds> texts(features.size());
   if (request.keeps_language)

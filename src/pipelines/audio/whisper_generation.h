@@ -18,6 +18,7 @@ struct WhisperRequest {
   std::string language, task;  // empty: found by the model; as the configuration says
   bool timestamps = false;
   bool keeps_language = false;  // the token of the language stands before those of the text
+  TokenIds prompt;              // stands before each window, as if it had been said before it
 };
 
 class WhisperWriter {
@@ -30,6 +31,7 @@ class WhisperWriter {
   // with the same tokens go through the model at once.
   std::vector<TokenIds> write(const std::vector<Tensor>& features, const WhisperRequest& request) const;
 
+  int64_t most_tokens() const;                                 // that the decoder has places for
   int64_t window() const { return window_; }                   // frames that the encoder reads at once
   int64_t positions() const { return window_ / 2; }            // that it makes of them
   bool wants_timestamps() const { return wants_timestamps_; }  // if the configuration says so

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Speech to text with Whisper. Long sounds are read segment after segment, or, with chunk_length_s, in chunks that
 // overlap.
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -53,7 +54,14 @@ class WhisperRecognition : public Pipeline {
  private:
   std::vector<Json> texts_of(const std::vector<Sound>& sounds, Json parameters) const {
     WhisperRequest request{.config = {}, .language = taken(parameters, "language"), .task = taken(parameters, "task")};
-    request.config = model_.config_for(parameters, defaults());
+    request.prompt = prompt_of(taken(parameters, "prompt"));
+    Json usual = defaults();
+    if (!request.prompt.empty()) {
+      // Beside the prompt there are the tokens that tell language, task and times.
+      const int64_t room = writer_.most_tokens() - static_cast<int64_t>(request.prompt.size()) - 4;
+      usual["max_new_tokens"] = std::clamp<int64_t>(room, 1, usual["max_new_tokens"].get<int64_t>());
+    }
+    request.config = model_.config_for(parameters, usual);
     if (request.config.num_return_sequences != 1) fail("num_return_sequences: expected 1, as one text is returned");
     const auto stamps = parameters.find("return_timestamps");
     const bool asked = stamps != parameters.end() && !stamps->is_null();
@@ -109,6 +117,24 @@ class WhisperRecognition : public Pipeline {
     return results;
   }
 
+  // As WhisperProcessor.get_prompt_ids() makes it, cut to its end where it is longer than half of the decoder's places.
+  TokenIds prompt_of(const std::string& prompt) const {
+    const size_t first = prompt.find_first_not_of(" \t\r\n");
+    if (first == prompt.npos) return {};
+    const std::string text = prompt.substr(first, prompt.find_last_not_of(" \t\r\n") + 1 - first);
+    const auto mark = model_.tokenizer.token_to_id("<|startofprev|>");
+    if (!mark) fail("parameter prompt: the tokenizer of this model has no <|startofprev|>");
+    TokenIds ids = model_.tokenizer.encode(" " + text, std::nullopt, {.add_special_tokens = false}).ids;
+    const std::vector<int64_t> special = model_.tokenizer.all_special_ids();
+    for (const int64_t id : ids)
+      if (std::find(special.begin(), special.end(), id) != special.end())
+        fail("parameter prompt: expected text, found the special token {}", quoted(model_.tokenizer.decode({id})));
+    const auto most = static_cast<size_t>(std::max<int64_t>(writer_.most_tokens() / 2 - 1, 1));
+    if (ids.size() > most) ids.erase(ids.begin(), ids.end() - static_cast<ptrdiff_t>(most));
+    ids.insert(ids.begin(), *mark);
+    return ids;
+  }
+
   static Tensor tensor_of(const AudioFeatures& features) { return Tensor::from(features.values, features.shape); }
 
   // The tokens of each sound, `batch_size` of them at a time.
@@ -154,6 +180,7 @@ TaskParameters whisper_recognition_parameters() {
       {"return_timestamps", TaskParameter::Type::kFlagOrWord, "return when each segment is said", "", {"word"}},
       {"return_language", TaskParameter::Type::kFlag, "return the language of each segment", "false"},
       {"language", TaskParameter::Type::kText, "the language that is spoken (default: detected)"},
+      {"prompt", TaskParameter::Type::kText, "what was said before: names, and how words are spelled"},
       {"task",
        TaskParameter::Type::kText,
        "write what is said, or translate it to English",

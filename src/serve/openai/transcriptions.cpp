@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // POST /v1/audio/transcriptions and /v1/audio/translations: a sound as multipart/form-data to text.
+#include <zlib.h>
+
 #include <charconv>
 
 #include "audio/sound.h"
@@ -14,10 +16,30 @@ namespace {
 bool can_transcribe(const ModelFacts& model) { return model.runs("automatic-speech-recognition"); }
 
 struct Settings {
-  std::string format = "json", task = "transcribe", language;
+  std::string format = "json", task = "transcribe", language, prompt;
   bool words = false, stream = false;
-  double seconds = 0;
+  double seconds = 0, temperature = 0;
+  std::optional<int64_t> seed;
 };
+
+constexpr size_t kLongestPrompt = 64 << 10;  // bytes; its last 223 tokens count
+
+double number_of_field(const std::string& name, const std::string& value, double least, double most) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error != std::errc() || end != value.data() + value.size() || !(number >= least && number <= most))
+    refuse_field(name, "{}: expected a number from {} to {}, found {}", name, least, most, quoted(value));
+  return number;
+}
+
+// How often a text repeats itself, as Whisper measures it.
+double compression_ratio(const std::string& text) {
+  if (text.empty()) return 0;
+  uLongf size = ::compressBound(text.size());
+  std::vector<Bytef> packed(size);
+  if (::compress(packed.data(), &size, reinterpret_cast<const Bytef*>(text.data()), text.size()) != Z_OK) return 0;
+  return static_cast<double>(text.size()) / static_cast<double>(size);
+}
 
 // 3661.5 as 01:01:01,500 of SubRip, or with a point as WebVTT has it.
 std::string time_text(double seconds, char point) {
@@ -44,6 +66,14 @@ std::vector<Chunk> chunks_of(const Json& result, double seconds) {
     }
   }
   return chunks;
+}
+
+// By its name, as OpenAI writes it, where the model says it.
+std::string language_of(const Json& result, const Settings& settings) {
+  const Json chunks = result.value("chunks", Json::array());
+  for (const Json& chunk : chunks)
+    if (const Json language = chunk.value("language", Json()); language.is_string()) return language.get<std::string>();
+  return settings.language;
 }
 
 void answer(const std::shared_ptr<Call>& call, const Settings& settings, const Json& result) {
@@ -73,14 +103,14 @@ void answer(const std::shared_ptr<Call>& call, const Settings& settings, const J
                 {"end", chunks[i].end},
                 {"text", chunks[i].text},
                 {"tokens", Json::array()},
-                {"temperature", 0.0},
+                {"temperature", settings.temperature},
                 {"avg_logprob", 0.0},
-                {"compression_ratio", 1.0},
+                {"compression_ratio", compression_ratio(chunks[i].text)},
                 {"no_speech_prob", 0.0}};
       list.push_back(std::move(item));
     }
     return call->reply({{"task", settings.task},
-                        {"language", settings.language},
+                        {"language", language_of(result, settings)},
                         {"duration", settings.seconds},
                         {"text", shown},
                         {settings.words ? "words" : "segments", list}});
@@ -109,15 +139,22 @@ void transcribe(const std::shared_ptr<Call>& call, const char* task) {
     else if (part.name == "model") model_name = value;
     else if (part.name == "language") settings.language = value;
     else if (part.name == "stream") settings.stream = value == "true";
-    else if (part.name == "timestamp_granularities[]" || part.name == "timestamp_granularities")
+    else if (part.name == "timestamp_granularities[]" || part.name == "timestamp_granularities") {
+      if (value != "word" && value != "segment")
+        refuse_field("timestamp_granularities", "timestamp_granularities: expected word or segment, found {}",
+                     quoted(value));
       settings.words = settings.words || value == "word";
-    else if (part.name == "response_format") {
+    } else if (part.name == "temperature") settings.temperature = number_of_field(part.name, value, 0, 1);
+    else if (part.name == "seed") settings.seed = static_cast<int64_t>(number_of_field(part.name, value, 0, 1e15));
+    else if (part.name == "prompt") {
+      if (part.content.size() > kLongestPrompt)
+        refuse_field("prompt", "prompt: expected at most {} bytes, found {}", kLongestPrompt, part.content.size());
+      settings.prompt = part.content;
+    } else if (part.name == "response_format") {
       settings.format = value;
       if (value != "json" && value != "text" && value != "srt" && value != "verbose_json" && value != "vtt")
         refuse_field("response_format", "response_format: expected json, text, srt, verbose_json or vtt, found {}",
                      quoted(value));
-    } else if (part.name == "temperature" || part.name == "prompt") {
-      // Whisper's greedy search needs neither.
     } else {
       log_unknown_fields({part.name}, "/v1/audio/transcriptions");
     }
@@ -138,6 +175,12 @@ void transcribe(const std::shared_ptr<Call>& call, const char* task) {
   if (whisper && model.max_length && *model.max_length < kUsual + kBegin)
     parameters["max_new_tokens"] = std::max<int64_t>(1, *model.max_length - kBegin);
   if (whisper && !settings.language.empty()) parameters["language"] = settings.language;
+  if (whisper && !settings.prompt.empty()) parameters["prompt"] = settings.prompt;
+  if (whisper && settings.format == "verbose_json") parameters["return_language"] = true;
+  if (whisper && settings.temperature > 0) {
+    parameters.update({{"do_sample", true}, {"num_beams", 1}, {"top_k", 0}, {"temperature", settings.temperature}});
+    if (settings.seed) parameters["seed"] = *settings.seed;
+  }
   if (whisper && settings.task == "translate") parameters["task"] = "translate";
   if (!whisper && settings.task == "translate") throw ApiError(400, "this model does not translate", "model");
   const auto held = std::make_shared<MemoryFile>(*file);
