@@ -212,7 +212,8 @@ void chat_completions(const std::shared_ptr<Call>& call) {
   ChatSettings settings{.id = new_identifier("chatcmpl-"), .model = answering, .created = std::time(nullptr)};
   settings.logprobs = fields.boolean("logprobs").value_or(false);
   const auto top = fields.integer("top_logprobs", 0, 20);
-  if (top && !settings.logprobs) refuse_field("top_logprobs", "top_logprobs: needs logprobs to be true");
+  if (top.value_or(0) > 0 && !settings.logprobs)
+    refuse_field("top_logprobs", "top_logprobs: needs logprobs to be true");
   if (settings.logprobs) sampling.request.logprobs = top.value_or(0);
   settings.stream = fields.boolean("stream").value_or(false);
   if (const Json* stream = fields.object("stream_options")) {
