@@ -78,8 +78,8 @@ int64_t count_characters(std::string_view text) {
   return std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
 }
 
-std::vector<Answer> best_answers(std::string_view context, std::span<const WindowScores> windows,
-                                 const AnswerOptions& options) {
+BestAnswers best_answers(std::string_view context, std::span<const WindowScores> windows, const AnswerOptions& options,
+                         double null_score) {
   std::vector<Candidate> candidates;
   std::optional<Candidate> no_answer;  // the least over the windows
   for (const WindowScores& each : windows) {
@@ -109,7 +109,8 @@ std::vector<Answer> best_answers(std::string_view context, std::span<const Windo
     if (options.may_be_empty && !has_null) candidates.push_back(*no_answer);
   }
 
-  std::vector<Answer> answers;
+  BestAnswers best{.null_score = no_answer ? no_answer->score() : null_score};
+  std::vector<Answer>& answers = best.answers;
   for (const Candidate& candidate : candidates)
     answers.push_back({std::string(characters(context, candidate.where)), candidate.where, candidate.score(), 0,
                        candidate.start, candidate.end});
@@ -118,17 +119,14 @@ std::vector<Answer> best_answers(std::string_view context, std::span<const Windo
   for (const Answer& answer : answers) highest = std::max(highest, answer.score);
   for (Answer& answer : answers) sum += answer.probability = std::exp(answer.score - highest);
   for (Answer& answer : answers) answer.probability /= sum;
-  if (!options.may_be_empty) return answers;
-
-  // The empty answer goes first only where it beats the best other one by the threshold, whatever the order of scores.
-  const auto is_empty = [](const Answer& answer) { return answer.text.empty(); };
-  const auto other = std::find_if_not(answers.begin(), answers.end(), is_empty);
-  const auto empty = std::find_if(answers.begin(), answers.end(), is_empty);
-  if (other == answers.end() || empty == answers.end()) return answers;
-  const bool is_unanswerable = no_answer->score() - other->score > options.null_score_diff_threshold;
-  const auto chosen = is_unanswerable ? empty : other;
-  std::rotate(answers.begin(), chosen, chosen + 1);
-  return answers;
+  best.text = answers[0].text;
+  if (!options.may_be_empty) return best;
+  const auto other =
+      std::find_if_not(answers.begin(), answers.end(), [](const Answer& answer) { return answer.text.empty(); });
+  if (other == answers.end()) return best;
+  best.null_odds = best.null_score - other->score;
+  best.text = best.null_odds > options.null_score_diff_threshold ? "" : other->text;
+  return best;
 }
 
 }  // namespace transom

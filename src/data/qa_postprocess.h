@@ -54,14 +54,22 @@ struct Answer {
   float start_score = 0, end_score = 0;  // whose sum is the score
 };
 
-// The best answers of one row, best first, from the scores of its windows: candidates are pairs of the n best starts
-// and ends; probabilities are over all candidates kept. With `may_be_empty`, the first is empty where no answer is
-// better by the threshold. Where nothing else can be an answer, the first is the text "empty" of score 0, as in run_qa.
+// The best answers of one row from the scores of its windows, as run_qa finds them.
+struct BestAnswers {
+  // Best first: pairs of the n best starts and ends; probabilities are over all of them. With `may_be_empty` one is
+  // empty, the last where its score is not among the best. Where nothing else can be an answer, the text "empty" of
+  // score 0 stands before it.
+  std::vector<Answer> answers;
+  std::string text;       // the first; with `may_be_empty` none where that beats the best other one by the threshold
+  double null_score = 0;  // of no answer: the least over the windows
+  double null_odds = 0;   // how much better that is than the best answer that is one
+};
 struct WindowScores {
   const AnswerWindow* window;
   std::span<const float> start, end;  // one score a token
 };
-std::vector<Answer> best_answers(std::string_view context, std::span<const WindowScores> windows,
-                                 const AnswerOptions& options);
+// `null_score` is that of no answer where a row has no windows: run_qa has the one of the row before.
+BestAnswers best_answers(std::string_view context, std::span<const WindowScores> windows, const AnswerOptions& options,
+                         double null_score = 0);
 
 }  // namespace transom

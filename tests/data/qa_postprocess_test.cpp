@@ -40,19 +40,43 @@ TEST(Answers, CharactersAreNotBytes) {
 TEST(Answers, BestOfTheScores) {
   const std::vector<float> start = {1, 9, 0, 0, 3, 1, 0}, end = {1, 9, 0, 0, 1, 4, 0};
   const WindowScores scores[] = {{&kWindow, start, end}};
-  std::vector<Answer> answers = best_answers(kContext, scores, {});
+  std::vector<Answer> answers = best_answers(kContext, scores, {}).answers;
   EXPECT_EQ(answers[0].text, "old tower");
   EXPECT_EQ(answers[0].where, (Range{4, 13}));
   EXPECT_EQ(answers[0].score, 7);
   EXPECT_GT(answers[0].probability, answers[1].probability);
-  EXPECT_EQ(best_answers(kContext, scores, {.max_answer_length = 1})[0].text, "tower");
+  EXPECT_EQ(best_answers(kContext, scores, {.max_answer_length = 1}).text, "tower");
 
-  answers = best_answers(kContext, scores, {.n_best = 4, .may_be_empty = true});
-  EXPECT_EQ(answers[0].text, "old tower");
+  const BestAnswers best = best_answers(kContext, scores, {.n_best = 4, .may_be_empty = true});
+  answers = best.answers;
+  EXPECT_EQ(best.text, "old tower");
+  EXPECT_EQ(best.null_odds, 2 - 7);
   EXPECT_TRUE(std::any_of(answers.begin(), answers.end(), [](const Answer& a) { return a.text.empty(); }));
-  EXPECT_EQ(best_answers(kContext, scores, {.may_be_empty = true, .null_score_diff_threshold = -6})[0].text, "");
+  EXPECT_EQ(best_answers(kContext, scores, {.may_be_empty = true, .null_score_diff_threshold = -6}).text, "");
   EXPECT_THROW(best_answers(kContext, std::vector<WindowScores>{{&kWindow, std::span(start).first(2), end}}, {}),
                Error);
+}
+
+// As run_qa's files have them: "empty" before an empty answer of a higher score, and where --max_eval_samples left a
+// row without windows, the score of no answer is that of the row before.
+TEST(Answers, WhereNothingIsAnAnswer) {
+  const std::vector<float> start = {1, 9, 9, 0, 0, 0, 0}, end = {1, 9, 9, 0, 0, 0, 0};
+  const AnswerOptions options{.n_best = 2, .may_be_empty = true};
+  const WindowScores scores[] = {{&kWindow, start, end}};
+  const BestAnswers none = best_answers(kContext, scores, options);
+  ASSERT_EQ(none.answers.size(), 2u);
+  EXPECT_EQ(none.answers[0].text, "empty");
+  EXPECT_EQ(none.answers[0].score, 0);
+  EXPECT_EQ(none.answers[1].score, 2);
+  EXPECT_EQ(none.text, "");
+  EXPECT_EQ(none.null_odds, 2);
+
+  const BestAnswers left_out = best_answers(kContext, {}, options, 1.5);
+  ASSERT_EQ(left_out.answers.size(), 1u);
+  EXPECT_EQ(left_out.text, "");
+  EXPECT_EQ(left_out.null_odds, 1.5);
+  EXPECT_EQ(best_answers(kContext, {}, options, -1.5).text, "empty");
+  EXPECT_EQ(best_answers(kContext, {}, {}, 1.5).text, "empty");
 }
 
 }  // namespace

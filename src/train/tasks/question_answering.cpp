@@ -139,19 +139,19 @@ class PredictedQuestions {
     const auto width = static_cast<size_t>(starts->shape[1]);
     Json texts = Json::object(), n_best = Json::object(), odds = Json::object();
     std::vector<AnswerPair> pairs;
+    double null_score = 0;
     for (size_t window = 0, i = 0; i < static_cast<size_t>(questions_.size()); ++i) {
       const Question question = questions_[static_cast<int64_t>(i)];
       std::vector<WindowScores> scores;
       for (; window < windows_.size() && windows_[window].question == static_cast<int64_t>(i); ++window)
         scores.push_back({&windows_[window].tokens, std::span(starts->values).subspan(window * width, width),
                           std::span(ends->values).subspan(window * width, width)});
-      std::vector<Answer> answers = best_answers(question.context, scores, options_);
-      texts[question.id] = answers[0].text;
-      pairs.push_back({answers[0].text, question.answers});
-      std::stable_sort(answers.begin(), answers.end(),
-                       [](const Answer& a, const Answer& b) { return a.score > b.score; });
-      n_best[question.id] = as_json(answers);
-      if (version_2_) odds[question.id] = null_odds(answers);
+      const BestAnswers best = best_answers(question.context, scores, options_, null_score);
+      null_score = best.null_score;
+      texts[question.id] = best.text;
+      pairs.push_back({best.text, question.answers});
+      n_best[question.id] = as_json(best.answers);
+      if (version_2_) odds[question.id] = best.null_odds;
     }
     make_directories(folder);
     write_file(folder / (prefix + "_predictions.json"), dump_json(texts, 4) + "\n");
@@ -170,14 +170,6 @@ class PredictedQuestions {
                       {"text", answer.text},
                       {"probability", answer.probability}});
     return list;
-  }
-  // How much better no answer is than the best that is one.
-  static Json null_odds(const std::vector<Answer>& answers) {
-    const auto is_empty = [](const Answer& answer) { return answer.text.empty(); };
-    const auto none = std::find_if(answers.begin(), answers.end(), is_empty);
-    const auto other = std::find_if_not(answers.begin(), answers.end(), is_empty);
-    if (none == answers.end() || other == answers.end()) return 0.0;
-    return none->score - other->score;
   }
 
   Questions questions_;
