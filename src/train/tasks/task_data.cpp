@@ -141,6 +141,7 @@ void limit_rows(std::optional<Dataset>& data, std::optional<int64_t> limit) {
 }
 
 void limit_rows(TaskFiles& files, const ScriptArguments& script) {
+  files.whole = files.any();
   if (files.train && script.shuffle_train_dataset)
     files.train =
         files.train->select(Mt19937(static_cast<uint64_t>(script.shuffle_seed)).randperm(files.train->size()));

@@ -18,7 +18,10 @@ namespace transom {
 // The files of a run, cut to max_train_samples and its like; at least one of them is there.
 struct TaskFiles {
   std::optional<Dataset> train, validation, test;
+  std::optional<Dataset> whole;  // any() before it was cut
   const Dataset& any() const { return train ? *train : validation ? *validation : *test; }
+  // Classes are those of all rows, also of those that are left out.
+  const Dataset& with_all_classes() const { return whole ? *whole : any(); }
 };
 
 struct TaskSetup {

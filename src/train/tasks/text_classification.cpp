@@ -71,7 +71,7 @@ void prepare_text_classification(const TrainArguments& arguments, const TaskFile
   if (files.train) need_label(classification_columns(*files.train, script), *files.train);
   LoadOptions options = load_options(arguments, "text-classification");
   std::optional<Labels> labels;
-  if (columns.label) labels = Labels::of(files.any(), *columns.label, script.do_regression);
+  if (columns.label) labels = Labels::of(files.with_all_classes(), *columns.label, script.do_regression);
   if (labels && labels->kind() == LabelKind::kRegression) {
     options.num_labels = 1;
     options.problem_type = "regression";

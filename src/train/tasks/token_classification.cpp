@@ -91,7 +91,7 @@ Labels labels_of(const Dataset& data, const TokenColumns& columns, const TrainAr
 void prepare_token_classification(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
   const ScriptArguments& script = arguments.script;
   LoadOptions options = load_options(arguments, "token-classification");
-  const Dataset any = with_token_lists(files.any(), script);
+  const Dataset any = with_token_lists(files.with_all_classes(), script);
   Labels labels = labels_of(any, token_columns(any, script), arguments, options, files.train.has_value());
   setup.model = load_model(arguments, script.model_name_or_path, options);
   if (labels.names().empty()) labels = Labels(labels.kind(), setup.model->labels());

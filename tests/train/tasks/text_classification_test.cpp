@@ -57,6 +57,16 @@ struct TextModelFolder {
   test::TemporaryFolder folder;
 };
 
+// As run_glue and run_classification find them: before rows are left out.
+TEST(TextClassification, HasTheClassesOfAllRows) {
+  const TinyModel model;
+  const TaskSetup setup = prepare_task(model.arguments(
+      {"--train_file", model.write("all.csv", "text,label\nAnn,b\nRome,c\nwent,a\n"), "--max_train_samples", "1"}));
+  EXPECT_EQ(setup.train->rows, 1);
+  EXPECT_EQ(setup.model->labels(), (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(setup.train->batch({0}).labels, (std::vector<int64_t>{1}));
+}
+
 TEST(TextClassification, TrainsFromATokenizerJson) {
   struct Case {
     std::string type, tokenizer_class;

@@ -22,6 +22,15 @@ TEST(TokenClassification, LabelsTheFirstTokenOfAWord) {
   EXPECT_EQ(setup.train->lengths, (std::vector<int64_t>{6, 3}));
 }
 
+// As run_ner finds them: before rows are left out.
+TEST(TokenClassification, HasTheLabelsOfAllRows) {
+  const TinyModel model;
+  const TaskSetup setup =
+      prepare_task(model.arguments({"--train_file", model.write("train.conll", kConll), "--max_train_samples", "1"}));
+  EXPECT_EQ(setup.train->rows, 1);
+  EXPECT_EQ(setup.model->labels(), (std::vector<std::string>{"B-LOC", "B-PER", "I-PER", "O"}));
+}
+
 TEST(TokenClassification, LabelsAllTokensAndCutsLongRows) {
   const TinyModel model;
   const TaskSetup setup = prepare_task(model.arguments(
