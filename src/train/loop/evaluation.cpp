@@ -2,6 +2,7 @@
 #include "train/loop/evaluation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 
@@ -186,6 +187,28 @@ void put_in_order(Predictions& predictions, const Order& order) {
   put_in_order(predictions.label_values, places);
 }
 
+// The mean of the losses of batches; of those that are numbers, where there are any and others are skipped.
+class MeanLoss {
+ public:
+  explicit MeanLoss(bool skips_unfinite) : skips_unfinite_(skips_unfinite) {}
+  void add(double loss, int64_t weight) {
+    const bool counts = !skips_unfinite_ || std::isfinite(loss);
+    any_ = true;
+    if (!counts) return;
+    sum_ += loss * static_cast<double>(weight);
+    weights_ += weight;
+  }
+  std::optional<double> value() const {
+    if (!any_) return std::nullopt;
+    return sum_ / static_cast<double>(weights_);  // no number where all were none
+  }
+
+ private:
+  bool skips_unfinite_, any_ = false;
+  double sum_ = 0;
+  int64_t weights_ = 0;
+};
+
 }  // namespace
 
 Predictions evaluate_model(TrainStep& step, const TrainingData& data, const EvaluationBatches& how,
@@ -223,13 +246,9 @@ Predictions evaluate_model(TrainStep& step, const TrainingData& data, const Eval
   Predictions result;
   std::vector<std::pair<std::string, std::vector<const Part*>>> outputs;
   std::vector<const Part*> token_labels;
-  double loss_sum = 0;
-  bool has_loss = false;
+  MeanLoss loss(how.skips_unfinite);
   for (const EvaluatedBatch& batch : batches) {
-    if (batch.loss) {
-      has_loss = true;
-      loss_sum += static_cast<double>(*batch.loss) * static_cast<double>(batch.rows);
-    }
+    if (batch.loss && batch.rows > 0) loss.add(*batch.loss, predict ? 1 : batch.rows);
     for (const Part& part : batch.outputs) {
       auto place =
           std::find_if(outputs.begin(), outputs.end(), [&](const auto& item) { return item.first == part.name; });
@@ -246,7 +265,7 @@ Predictions evaluate_model(TrainStep& step, const TrainingData& data, const Eval
     const Predictions::Array joined = join("labels", token_labels);
     result.labels.assign(joined.values.begin(), joined.values.end());
   }
-  if (has_loss && result.rows > 0) result.loss = loss_sum / static_cast<double>(result.rows);
+  result.loss = loss.value();
   if (grouped) put_in_order(result, order);
   return result;
 }

@@ -129,7 +129,9 @@ Predictions Trainer::Run::predict(const TrainingData& data, bool loss_only, bool
   std::optional<Autocast> half;
   if (arguments.bf16_full_eval && !training) half.emplace(DType::kBFloat16);
   const OutputFilter nothing = [](const NamedTensors&) { return NamedTensors(); };
-  EvaluationBatches how{.size = arguments.per_device_eval_batch_size, .drop_last = drop_last};
+  EvaluationBatches how{.size = arguments.per_device_eval_batch_size,
+                        .drop_last = drop_last,
+                        .skips_unfinite = arguments.logging_nan_inf_filter};
   if (arguments.train_sampling_strategy == "group_by_length") how.grouping_seed = arguments.sampling_seed();
   // A predictor asks the model itself.
   const WholeValues whole(predictor && !loss_only ? step.sharding() : nullptr, *model, nullptr,

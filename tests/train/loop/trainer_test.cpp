@@ -151,6 +151,27 @@ TEST_F(TrainerRun, AccumulatedBatchesOfADecoderAreOneBatch) {
   EXPECT_NEAR(parts.gradient_norm, whole.gradient_norm, 1e-5);
 }
 
+// Seq2SeqTrainer gathers the losses of whole batches, so that a last one of fewer rows counts as much as the others.
+TEST_F(TrainerRun, WeighsTheLossesOfBatchesAsTrainerAndSeq2SeqTrainerDo) {
+  TrainingArguments arguments = tiny_arguments(folder_);
+  arguments.per_device_eval_batch_size = 4;
+  const auto loss_of = [&](int64_t first, int64_t rows, bool predicts) {
+    Trainer trainer(Model::from_config(kTinyBert, {.seed = 1}), arguments);
+    if (predicts) trainer.set_predictor([](const NamedTensors& inputs) { return inputs; });
+    TrainingData data = tiny_data();
+    data.rows = rows;
+    data.batch = [first, batch = data.batch](std::vector<int64_t> indices) {
+      for (int64_t& index : indices) index += first;
+      return batch(indices);
+    };
+    return trainer.predict(data).loss.value();
+  };
+  const double four = loss_of(0, 4, false), one = loss_of(4, 1, false);
+  ASSERT_GT(std::abs(four - one), 1e-3);
+  EXPECT_NEAR(loss_of(0, 5, false), (4 * four + one) / 5, 1e-6);
+  EXPECT_NEAR(loss_of(0, 5, true), (four + one) / 2, 1e-6);
+}
+
 // Rows of like length are evaluated together, and predicted in the order of the data; rows that fill no batch count
 // only where none are dropped.
 TEST_F(TrainerRun, EvaluatesInTrainersBatches) {
