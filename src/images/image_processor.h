@@ -31,6 +31,7 @@ class ImageProcessor {
   Pixels normalized(const Image& image) const;
   // The extents (height, width) that pictures of a training batch are given.
   std::array<int64_t, 2> training_size() const;
+  bool fits_shortest_edge() const { return size_.shortest_edge > 0; }  // or both edges, whatever the picture's form
 
  private:
   // How large a picture becomes: both extents, or the shortest edge, perhaps with a limit of the longest.

@@ -28,10 +28,10 @@ struct Pictures {
   ImageProcessor processor;
   std::array<int64_t, 2> size;  // height, width
 
-  // The shortest edge fitted, and the middle of the rest.
+  // The shortest edge fitted, and the middle of the rest; both edges where the processor has a height and a width.
   Image centred(const Image& image) const {
     const auto [height, width] = size;
-    if (height != width) return resize(image, width, height, kResampling);
+    if (height != width || !processor.fits_shortest_edge()) return resize(image, width, height, kResampling);
     const int64_t shorter = std::min(image.width, image.height);
     const auto fitted = [&](int64_t extent) { return std::max(height, extent * height / shorter); };
     const Image resized = resize(image, fitted(image.width), fitted(image.height), kResampling);

@@ -109,6 +109,28 @@ TEST_F(ImageTraining, WithoutCropsAndFlipsATrainingImageIsTheWholeOne) {
             std::string::npos);
 }
 
+// As run_image_classification: a height and a width are those of the whole picture, a shortest edge keeps its form.
+TEST_F(ImageTraining, EvaluatesTheWholePictureOrItsMiddle) {
+  constexpr unsigned char kWide = 16, kHigh = 8;
+  std::string wide("BM", 2);
+  wide.resize(54);
+  wide[10] = 54, wide[14] = 40, wide[18] = kWide, wide[22] = kHigh, wide[26] = 1, wide[28] = 24;
+  for (int i = 0; i < kWide * kHigh; ++i) wide.append(3, i % kWide < 2 ? '\xff' : '\0');  // two white columns
+  fs::create_directories(folder_ / "wide" / "red");
+  fs::create_directories(folder_ / "wide" / "green");
+  for (const char* name : {"red", "green"}) write_file(folder_ / "wide" / name / "0.bmp", wide);
+  const auto corner = [&](const std::string& size) {
+    write_file(folder_ / "model" / "preprocessor_config.json",
+               R"({"image_processor_type": "ViTImageProcessor", "size": )" + size + "}");
+    const TaskSetup task = prepare_task(parse_train_arguments(
+        {"--model_name_or_path", (folder_ / "model").string(), "--train_dir", (folder_ / "train").string(),
+         "--validation_dir", (folder_ / "wide").string(), "--output_dir", (folder_ / "out").string()}));
+    return task.validation->batch({0}).arrays.at("pixel_values").values.at(0);
+  };
+  EXPECT_GT(corner(R"({"height": 8, "width": 8})"), 0);
+  EXPECT_EQ(corner(R"({"shortest_edge": 8})"), -1);
+}
+
 TEST_F(ImageTraining, ATableNamesFilesAndLabels) {
   write_file(folder_ / "rows.csv", "image,label\ntrain/red/0.bmp,7\ntrain/green/1.bmp,10\n");
   TrainArguments arguments;
