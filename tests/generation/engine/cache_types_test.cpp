@@ -8,14 +8,13 @@
 namespace transom {
 namespace {
 
-constexpr const char* kDecoder = R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 30,
-  "n_positions": 100, "n_embd": 16, "n_layer": 2, "n_head": 2, "initializer_range": 0.6})";
-
 // Rounding inputs to 8 bits loses more than 16 bits of a key or a value do.
 TEST(CacheTypes, Of16BitsBesideInputsOf8Bits) {
+  const char* decoder = R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 30,
+    "n_positions": 100, "n_embd": 16, "n_layer": 2, "n_head": 2, "initializer_range": 0.6})";
   const int64_t bytes = int64_t{1} << 20;
   const auto blocks = [&](const std::string& quantization, const std::string& cache_dtype) {
-    const auto model = Model::from_config(kDecoder, {.quantization = quantization});
+    const auto model = Model::from_config(decoder, {.quantization = quantization});
     Engine engine(*model, {.cache_bytes = bytes, .cache_dtype = cache_dtype});
     EngineRequest request{.prompt = {3, 1, 4}};
     request.config.max_new_tokens = 2;
