@@ -131,7 +131,7 @@ TEST(ConstraintSchema, RefusesWhatItCannotKeep) {
                            "false",
                            "7",
                            R"({"type":"integer","minimum":3,"maximum":1})",
-                           R"({"required":["a"],"properties":{"b":{}}})",
+                           R"({"required":["a"],"properties":{"b":{}},"additionalProperties":false})",
                            R"({"type":"string","minLength":-1})"})
     EXPECT_THROW(grammar_of(text), Error) << text;
   std::string deep = "true";

@@ -128,6 +128,10 @@ Part SchemaCompiler::object(const Json& schema, const std::string& where, int de
     if (any) return any_object();
     others = &kAny;
   }
+  // Properties that nothing is said of are written only where there must be some.
+  const int64_t unnamed_required = std::count_if(shape.required.begin(), shape.required.end(),
+                                                 [&](const std::string& name) { return !properties.contains(name); });
+  if (!says_others && shape.least > static_cast<int64_t>(properties.size()) + unnamed_required) others = &kAny;
   if (others && *others == false) others = nullptr;
   // What is said of a name that stands in the schema.
   const auto said_of = [&](const std::string& name, const Json* content) -> const Json* {
@@ -150,7 +154,8 @@ Part SchemaCompiler::object(const Json& schema, const std::string& where, int de
   for (const std::string& name : shape.required)
     if (!properties.contains(name)) {
       const Json* content = said_of(name, nullptr);
-      if (!add(name, content ? content : others))
+      if (!content) content = says_others ? others : &kAny;
+      if (!add(name, content))
         return nothing("{}.required: {} is not among the properties, and no others are allowed", where, quoted(name));
     }
   shape.free = free_member(schema, names, others, where, depth);

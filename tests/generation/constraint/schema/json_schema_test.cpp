@@ -26,6 +26,18 @@ TEST(ConstraintSchemaObjects, TellNamesByPatternsAndCounts) {
                {R"({"b":1})"});
 }
 
+// Where nothing is said of other properties, they are written only if the schema asks for some.
+TEST(ConstraintSchemaObjects, WriteWhatIsRequiredThoughNothingIsSaidOfIt) {
+  expect_texts(R"({"type":"object","properties":{"a":{"type":"integer"}},"required":["b"]})",
+               {R"({"b":[]})", R"({"a":1,"b":"x"})"}, {"{}", R"({"a":1})", R"({"b":1,"c":1})"});
+  expect_texts(R"({"type":"object","properties":{"a":{"type":"integer"}},"required":["a"],"minProperties":2})",
+               {R"({"a":1,"b":null})"}, {R"({"a":1})", R"({"b":1})"});
+  expect_texts(R"({"type":"object","properties":{"a":{"type":"integer"}},"minProperties":1})", {R"({"a":1})"},
+               {"{}", R"({"b":1})"});
+  EXPECT_THROW(grammar_of(R"({"type":"object","properties":{"a":{}},"required":["b"],"additionalProperties":false})"),
+               Error);
+}
+
 TEST(ConstraintSchemaArrays, CountAndTellItemsApart) {
   expect_texts(R"({"type":"array","items":{"enum":[1,2,3]},"uniqueItems":true,"minItems":2})", {"[3,1]", "[1,2,3]"},
                {"[1]", "[1,1]", "[1,2,3,1]"});
