@@ -2,6 +2,7 @@
 // The data and model arguments, and the parsing of both tables.
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "base/error.h"
 #include "base/files/directories.h"
@@ -318,12 +319,22 @@ Json modernised(const Json& object) {
   return result;
 }
 
-std::vector<std::string> modernised(std::vector<std::string> flags) {
-  for (std::string& flag : flags) {
-    if (flag == "--group_by_length") flag = "--train_sampling_strategy=group_by_length";
-    if (flag == "--adafactor") flag = "--optim=adafactor";
+// The value of a switch may stand beside it: --group_by_length True.
+std::vector<std::string> modernised(const std::vector<std::string>& flags) {
+  const std::set<std::string_view> yes = {"true", "True", "yes", "1"}, no = {"false", "False", "no", "0"};
+  std::vector<std::string> result;
+  for (size_t i = 0; i < flags.size(); ++i) {
+    const bool grouped = flags[i] == "--group_by_length";
+    if (!grouped && flags[i] != "--adafactor") {
+      result.push_back(flags[i]);
+      continue;
+    }
+    const std::string_view next = i + 1 < flags.size() ? std::string_view(flags[i + 1]) : std::string_view();
+    const bool off = no.contains(next);
+    if (off || yes.contains(next)) ++i;
+    if (!off) result.emplace_back(grouped ? "--train_sampling_strategy=group_by_length" : "--optim=adafactor");
   }
-  return flags;
+  return result;
 }
 
 }  // namespace

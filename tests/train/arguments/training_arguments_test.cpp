@@ -67,6 +67,12 @@ TEST(TrainingArguments, FlagsAreReadAsHfArgumentParserReadsThem) {
   EXPECT_EQ(arguments.script.text_column_names, "title,body");
   EXPECT_FALSE(parse_train_arguments({"--bf16", "false"}).training.bf16);
   EXPECT_EQ(parse_train_arguments({"--group_by_length"}).training.train_sampling_strategy, "group_by_length");
+  const TrainArguments valued =
+      parse_train_arguments({"--group_by_length", "True", "--adafactor", "true", "--seed", "3"});
+  EXPECT_EQ(valued.training.train_sampling_strategy, "group_by_length");
+  EXPECT_EQ(valued.training.optim, "adafactor");
+  EXPECT_EQ(valued.training.seed, 3);
+  EXPECT_EQ(parse_train_arguments({"--group_by_length", "False"}).training.train_sampling_strategy, "random");
 }
 
 TEST(TrainingArguments, RefusalsNameTheFlagAndWhatItTakes) {
