@@ -404,6 +404,7 @@ TEST(WritingQueue, PriorityGoesFirstWhereTheServerAllowsIt) {
   if (!test::has_golden("llama-lm")) GTEST_SKIP() << "no golden models";
   serve::ServeOptions options{.models = {golden_model("llama-lm", "chat")}};
   options.max_sequences = 1;
+  options.max_waiting = 512;
   options.by_priority = true;
   const auto server = test::start_server(options);
   std::atomic<bool> all_done{false};
