@@ -93,7 +93,7 @@ struct LoadOptions {
   // "decompressed": compressed weights (GGUF, GPTQ, AWQ ...) become plain ones, which can be trained.
   std::string quantization = "none";
   // How products with compressed weights read inputs: "float32"; "int8": as the checkpoint says, in 8 bits where its
-  // format allows; "fastest": the fastest form that the format allows, which may be 8 bits or twice 8 bits;
+  // format allows; "fastest": the fastest form that the format allows, which may be 8 or 16 bits;
   // "float8": in f8_e4m3fn with a scale for each row, of checkpoints whose codes are f8_e4m3fn.
   std::string activations = "float32";
   // Of a directory of PEFT: keeps its adapters beside the frozen weights; only adapters are then trained and saved.

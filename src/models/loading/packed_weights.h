@@ -27,7 +27,7 @@ PackedMatrix integer_matrix(const IntegerCodes& codes, SharedInputScales& scales
 // The activations of PackedMatrix for weights of this layout when inputs may be rounded to 8 bits.
 std::string rounded_activations(const BlockLayout& layout);
 // The same where the checkpoint's own rule need not be kept: one scale for a whole row of inputs, which loses the small
-// ones beside a large one, becomes two rounds of scales for 32.
+// ones beside a large one, becomes scales for 32 of them, in 16 bits.
 std::string fast_activations(const BlockLayout& layout);
 // Whether its codes are f8_e4m3fn, in groups of whole blocks of inputs.
 bool holds_float8(const BlockLayout& layout);
