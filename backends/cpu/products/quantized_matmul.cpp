@@ -190,7 +190,7 @@ struct CodePlan : CodeLayout {
       for (int64_t i = 0; i < k; ++i) {
         const int64_t block = at.block(i / kInputs, blocks), j = i % kInputs;
         const std::byte* from = integers + block * block_bytes();
-        const int step = to_16_bits ? reinterpret_cast<const int16_t*>(from)[j / 4 * 4 + j % 2 * 2 + j % 4 / 2]
+        const int step = to_16_bits ? reinterpret_cast<const int16_t*>(from)[j / 4 * 4 + kWideOrder[j % 4]]
                                     : reinterpret_cast<const int8_t*>(from)[j];
         to[row * k + i] = scales[block] * static_cast<float>(step);
       }

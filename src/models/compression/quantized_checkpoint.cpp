@@ -8,19 +8,16 @@
 
 #include "base/error.h"
 #include "base/files/directories.h"
-#include "base/files/files.h"
 #include "base/json/json.h"
 #include "io/blocks/awq_activations.h"
 #include "io/blocks/gptq_config.h"
 #include "io/blocks/rounded_matrix.h"
 #include "io/checkpoint.h"
-#include "io/config.h"
 #include "models/compression/calibrated_layers.h"
+#include "models/compression/checkpoint_parts.h"
 #include "models/compression/linear_rows.h"
 #include "models/compression/vocabulary_heads.h"
-#include "models/generative.h"
 #include "models/loading/packed_weights.h"
-#include "models/precision.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -40,11 +37,6 @@ double relative_error(const BlockMatrix& matrix, const std::vector<float>& exact
     }
   }
   return size > 0 ? std::sqrt(error / size) : 0;
-}
-
-TensorView view_of(const Tensor& value) {
-  const auto bytes = std::make_shared<const std::vector<std::byte>>(value.to_bytes());
-  return {value.dtype(), value.shape(), *bytes, bytes};
 }
 
 int64_t bytes_of(const NamedViews& tensors) {
@@ -85,7 +77,7 @@ class QuantizedCheckpoint {
     report_.bytes_after = bytes_of(tensors_);
     make_directories(output);
     save_checkpoint(output, tensors_, uint64_t{5} << 30);
-    write_configurations(output);
+    write_configurations(model_, quantization_config(), output);
     return std::move(report_);
   }
 
@@ -141,13 +133,13 @@ class QuantizedCheckpoint {
 
   // The tensors of a parameter: codes, or its numbers as they are.
   void add(const Parameter& parameter) {
-    const TensorView exact = view_of(parameter.value);
+    const TensorView exact = bytes_of_tensor(parameter.value);
     report_.bytes_before += static_cast<int64_t>(exact.bytes.size());
     const bool is_matrix = parameter.value.rank() == 2 && parameter.name.ends_with(kWeight);
     const std::string module = parameter.name.substr(0, parameter.name.size() - (is_matrix ? kWeight.size() : 0));
     if (const std::string scales = format_ == QuantizedFormat::kAwq ? awq_activation_scales(type_, module) : "";
         is_matrix && !scales.empty())
-      tensors_.emplace_back(scales, view_of(full({parameter.value.dim(0)}, 1, DType::kFloat16)));
+      tensors_.emplace_back(scales, bytes_of_tensor(full({parameter.value.dim(0)}, 1, DType::kFloat16)));
     if (!gets_codes(parameter)) {
       if (is_matrix && (is_linear_matrix(parameter) || parameter.name.find("embed") == std::string::npos))
         ignored_.push_back(module);
@@ -183,17 +175,6 @@ class QuantizedCheckpoint {
     if (format_ == QuantizedFormat::kGptq)
       return gptq_config_of(bits, options_.group_size, options_.act_order, names_of(report_.layers), ignored_);
     return quantization_config_of(format_, bits, group, ignored_);
-  }
-
-  void write_configurations(const fs::path& output) const {
-    Config config = model_.config();
-    set_field(config, "quantization_config", quantization_config());
-    if (!config.has("dtype") && !config.has("torch_dtype"))
-      set_field(config, "torch_dtype", Json(name_of_precision(model_.precision().dtype)));
-    write_file(output / "config.json", config.dump());
-    const auto* writer = dynamic_cast<const GenerativeModel*>(&model_);
-    if (writer && writer->can_generate())
-      write_file(output / "generation_config.json", writer->generation_config().dump());
   }
 
   const Model& model_;

@@ -7,16 +7,13 @@
 
 #include "base/error.h"
 #include "base/files/directories.h"
-#include "base/files/files.h"
 #include "base/json/json.h"
 #include "io/blocks/quantized_writer.h"
 #include "io/checkpoint.h"
-#include "io/config.h"
+#include "models/compression/checkpoint_parts.h"
 #include "models/compression/input_range.h"
 #include "models/compression/vocabulary_heads.h"
-#include "models/generative.h"
 #include "models/loading/packed_weights.h"
-#include "models/precision.h"
 #include "models/unfinite_numbers.h"
 #include "nn/linear_observer.h"
 #include "ops/products/integer_products.h"
@@ -163,11 +160,6 @@ int64_t rows_in(std::span<const NamedTensors> batches) {
   return rows;
 }
 
-TensorView bytes_of_tensor(const Tensor& value) {
-  const auto bytes = std::make_shared<const std::vector<std::byte>>(value.to_bytes());
-  return {value.dtype(), value.shape(), *bytes, bytes};
-}
-
 }  // namespace
 
 QuantizeReport quantize_statically(const std::string& source, const std::string& output,
@@ -241,15 +233,8 @@ QuantizeReport quantize_statically(const std::string& source, const std::string&
 
   make_directories(output);
   save_checkpoint(output, tensors, uint64_t{5} << 30);
-  Config config = model->config();
   ignore_vocabulary_heads(*model, ignored);
-  set_field(config, "quantization_config", static_config_of(ignored, convolutions));
-  if (!config.has("dtype") && !config.has("torch_dtype"))
-    set_field(config, "torch_dtype", Json(name_of_precision(model->precision().dtype)));
-  write_file(fs::path(output) / "config.json", config.dump());
-  const auto* writer = dynamic_cast<const GenerativeModel*>(model.get());
-  if (writer && writer->can_generate())
-    write_file(fs::path(output) / "generation_config.json", writer->generation_config().dump());
+  write_configurations(*model, static_config_of(ignored, convolutions), output);
   // As everybody will read it.
   const auto made = Model::from_pretrained(output, {.dtype = "auto", .activations = "static"});
   judge(before, outputs_on(*made, judged), report);

@@ -32,6 +32,9 @@ union Correction {
   float sum;
 };
 
+// Where input j of each four lies among integers of 16 bits, whose pairs meet the even and the odd bytes of codes.
+constexpr uint8_t kWideOrder[4] = {0, 2, 1, 3};
+
 // Inputs as integers: x = scale integers, with a scale for each block of 32. They lie in tiles of rows that are
 // multiplied together (rows_of_tile), of a tile by blocks, so that few addresses lead to all that a block takes.
 struct RoundedInputs {
@@ -39,7 +42,7 @@ struct RoundedInputs {
   const float* scales;            // [blocks, rows]
   const Correction* corrections;  // [blocks, rows, 1 or 2]
   size_t blocks;
-  bool wide = false;    // i16; of each four inputs the first and the third, then the second and the fourth
+  bool wide = false;    // i16, in kWideOrder
   bool by_row = false;  // -128 is among the integers (Rounding)
 };
 

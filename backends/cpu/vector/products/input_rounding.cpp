@@ -35,13 +35,13 @@ void round_some(int8_t* integers, const float* x, size_t n, float scale) {
   }
 }
 
-// To 16 bits, in the order of RoundedInputs::wide; what is behind the n numbers becomes 0.
+// To 16 bits; what is behind the n numbers becomes 0.
 void round_wide(int16_t* integers, const float* x, size_t n, float scale) {
   for (size_t i = 0; i < 32; ++i) {
     float step = i < n ? __builtin_rintf(x[i] / scale) : 0.0f;
     step = step < 32767.0f ? step : 32767.0f;
     step = step > -32767.0f ? step : -32767.0f;
-    integers[i / 4 * 4 + i % 2 * 2 + i % 4 / 2] = static_cast<int16_t>(step);
+    integers[i / 4 * 4 + kWideOrder[i % 4]] = static_cast<int16_t>(step);
   }
 }
 
