@@ -96,17 +96,16 @@ struct Values {
 };
 
 Values draw(Mt19937& generator, int64_t rank, int64_t in, int64_t out, LoraConfig::Initial initial) {
-  const auto places = static_cast<size_t>(out * rank);
-  if (initial == LoraConfig::Initial::kGaussian) {
-    std::vector<float> a(static_cast<size_t>(rank * in));
-    generator.fill_normal(a, 0, 1 / static_cast<float>(rank));
-    return {std::move(a), std::vector<float>(places), std::vector<float>(static_cast<size_t>(out))};
+  Values values{.a = std::vector<float>(static_cast<size_t>(rank * in)),
+                .b = std::vector<float>(static_cast<size_t>(out * rank)),
+                .b_bias = std::vector<float>(static_cast<size_t>(out))};
+  if (initial == LoraConfig::Initial::kGaussian) generator.fill_normal(values.a, 0, 1 / static_cast<float>(rank));
+  else values.a = draw_linear(generator, rank * in, in);
+  if (initial == LoraConfig::Initial::kBothLinear) {
+    values.b = draw_linear(generator, out * rank, rank);
+    values.b_bias = draw_linear(generator, out, rank);
   }
-  std::vector<float> a = draw_linear(generator, rank * in, in);
-  if (initial != LoraConfig::Initial::kBothLinear)
-    return {std::move(a), std::vector<float>(places), std::vector<float>(static_cast<size_t>(out))};
-  std::vector<float> b = draw_linear(generator, out * rank, rank);
-  return {std::move(a), std::move(b), draw_linear(generator, out, rank)};
+  return values;
 }
 
 void set_frozen(Parameter& parameter, Tensor value) {
@@ -147,7 +146,7 @@ struct AdapterTensors {
       if (name.find(".modules_to_save.") != name.npos || name.find(".original_module.") != name.npos) continue;
       std::string key = name.starts_with(kAdapterPrefix) ? name.substr(kAdapterPrefix.size()) : name;
       if (const size_t place = key.find(".base_layer."); place != key.npos) key.erase(place, 11);
-      if (key.ends_with(kMagnitude) && key.ends_with(".weight")) key.resize(key.size() - 7);
+      if (key.ends_with(kMagnitude)) key.resize(key.size() - std::string_view(".weight").size());
       views.emplace_back(std::move(key), view);
     }
   }
