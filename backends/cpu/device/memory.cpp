@@ -128,9 +128,9 @@ PackedMemory allocate_packed(size_t bytes) {
   return part;
 }
 
-bool used_before(transom_buffer& buffer, const std::vector<int64_t>& key) {
+bool used_before(transom_buffer& buffer, size_t offset, const std::vector<int64_t>& key) {
   const std::lock_guard lock(buffer.packed_mutex);
-  return !buffer.used.insert(key).second;
+  return !buffer.used.emplace(offset, key).second;
 }
 
 uint64_t physical_memory() {

@@ -68,7 +68,7 @@ struct transom_buffer : transom::cpu::Handle {
   using PackedCopies = transom::cpu::LruCache<std::vector<int64_t>, transom::cpu::PackedWeight>;
   std::mutex packed_mutex;
   std::map<size_t, PackedCopies> packed;
-  std::set<std::vector<int64_t>> used;  // keys of copies that are made at the second use
+  std::set<std::pair<size_t, std::vector<int64_t>>> used;  // keys of copies that are made at the second use
 
   // The last collective that uses the memory, which stays until it is done.
   std::shared_ptr<transom::cpu::Completion> pending;
@@ -98,7 +98,7 @@ std::shared_ptr<PackedWeight> packed_copy(transom_buffer& buffer, size_t offset,
   });
 }
 
-// Whether this was asked for the buffer and the key before.
-bool used_before(transom_buffer& buffer, const std::vector<int64_t>& key);
+// Whether this was asked for what lies at the offset, and the key, before.
+bool used_before(transom_buffer& buffer, size_t offset, const std::vector<int64_t>& key);
 
 }  // namespace transom::cpu

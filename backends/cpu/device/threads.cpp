@@ -17,7 +17,7 @@ std::byte* thread_scratch(size_t bytes, ScratchUse use) {
     std::unique_ptr<std::byte, Free> memory;
     size_t capacity = 0;
   };
-  thread_local Block blocks[3];
+  thread_local Block blocks[4];
   Block& block = blocks[static_cast<size_t>(use)];
 #if defined(__SANITIZE_ADDRESS__)  // a sanitizer should see where it ends, and what is used after the next call
   const size_t rounded = bytes;

@@ -74,8 +74,8 @@ inline int64_t pieces_of_reduction(int64_t count, int64_t extent) {
 }
 
 // At least `bytes` of memory of the calling thread, aligned to 64; valid until its next call for the same use. The
-// matrix library has its own, since it is called while a kernel's is in use.
-enum class ScratchUse { kKernel, kLibrary, kChunk };
+// matrix library has its own, since it is called while a kernel's is in use, and so have weights packed for one use.
+enum class ScratchUse { kKernel, kLibrary, kChunk, kPanels };
 std::byte* thread_scratch(size_t bytes, ScratchUse use = ScratchUse::kKernel);
 
 }  // namespace transom::cpu

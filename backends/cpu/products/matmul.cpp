@@ -7,7 +7,7 @@
 
 #include "cpu/device/threads.h"
 #include "cpu/kernels/widening.h"
-#include "cpu/products/batch_invariant_product.h"
+#include "cpu/products/panel_product.h"
 #include "cpu/products/few_pair_rows.h"
 #include "cpu/products/parallel_gemm.h"
 #include "cpu/products/product_plan.h"
@@ -216,22 +216,22 @@ Kernel plain_kernel(const ProductPlan& plan) {
           a.scratch() + b.scratch()};
 }
 
-// A frozen weight that is read as it is stored, where panels of it and own loops are faster than the library: in f32 on
-// processors without AVX-512, where it packs both sides at each call and is half as fast where rows of the result lie
-// whole pages apart; in 16 bits where it does not compute in them, as it would keep a copy in f32.
+// A frozen weight that is read as it is stored, where panels of it and own loops are faster than the library: in f32;
+// in 16 bits where the library does not compute in them, as it would keep a copy in f32.
 bool wants_panels(const Node& node, const ProductPlan& plan) {
   const std::optional<Node::Origin> weight = node.frozen_origin(1);
-  if (!weight || weight->dtype != plan.b.dtype) return false;
-  if (plan.b.dtype == TRANSOM_FLOAT32) return !library_adds_in_one_order();
-  return !library_computes(plan.b.dtype);
+  return weight && weight->dtype == plan.b.dtype &&
+         (plan.b.dtype == TRANSOM_FLOAT32 || !library_computes(plan.b.dtype));
 }
 
 Kernel make_product(const Node& node, const ProductPlan& plan) {
   if (plan.batch * plan.m * plan.n == 0) return {"nothing", [](const Arguments&) {}};
   if (plan.k == 0) return {"fill", [plan](const Arguments& arguments) { zero_depth(plan, arguments); }};
   if (plan.a.dtype == TRANSOM_FLOAT64 || !is_floating(plan.a.dtype)) return plain_kernel(plan);
-  if (is_batch_invariant(node) || wants_panels(node, plan))
-    if (std::optional<Kernel> kernel = batch_invariant_kernel(node, plan)) return std::move(*kernel);
+  if (is_batch_invariant(node))
+    if (std::optional<Kernel> kernel = panel_product(node, plan)) return std::move(*kernel);
+  if (wants_panels(node, plan))
+    if (std::optional<Kernel> kernel = panel_product(node, plan, true)) return std::move(*kernel);
   if (few_rows(plan, node.frozen_origin(1).has_value())) return few_rows_kernel(node, plan);
   if (std::optional<Kernel> kernel = small_products_kernel(plan)) return std::move(*kernel);
   return library_kernel(node, plan);

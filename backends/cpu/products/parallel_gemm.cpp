@@ -140,9 +140,8 @@ bool PackedProduct::few_rows() const {
 
 std::shared_ptr<PackedWeight> PackedProduct::weight(transom_buffer& buffer, size_t offset, const std::byte* b,
                                                     bool waits) const {
-  std::vector<int64_t> key = {
-      static_cast<int64_t>(offset), plan_.k, plan_.n, plan_.b.row, plan_.b.column, plan_.b.dtype, stored_};
-  if (waits && !used_before(buffer, key)) return nullptr;
+  std::vector<int64_t> key = {plan_.k, plan_.n, plan_.b.row, plan_.b.column, plan_.b.dtype, stored_};
+  if (waits && !used_before(buffer, offset, key)) return nullptr;
   append_layout(key, product().layout());
   return packed_copy(buffer, offset, key, [&] { return pack(b); });
 }

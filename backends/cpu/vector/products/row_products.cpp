@@ -15,16 +15,19 @@ constexpr size_t kRegisters = 16;
 
 // ---- products with panels
 
+constexpr size_t kPanel = kRegisters == 32 ? 4 : 2;  // registers: so many columns are one stream of memory
+
 // What a block brings into the caches for later: numbers that are `depth` further on in its panels and, behind their
 // end, those of panels that are `panels` further on; nothing where both are 0.
 struct Fetch {
   size_t depth = 0, panels = 0;
 };
 
-// M rows with P panels, whose numbers of one k lie `k_step` behind those of the k before; the sums stay in registers.
+// M rows with P registers of columns, which stand side by side in panels of kPanel; numbers of one k lie `k_step` behind
+// those of the k before. The sums stay in registers.
 template <typename Stored, size_t M, size_t P>
 void product_block(float* c, size_t c_row, const float* a, size_t a_row, const typename Stored::Number* b,
-                   size_t panel_step, size_t k_step, size_t depth, bool add, Fetch fetch = {}) {
+                   size_t panel_step, size_t k_step, const float* bias, size_t depth, bool add, Fetch fetch = {}) {
   Vector sums[M][P];
   TRANSOM_UNROLL
   for (size_t m = 0; m < M; ++m) {
@@ -32,24 +35,48 @@ void product_block(float* c, size_t c_row, const float* a, size_t a_row, const t
     for (size_t p = 0; p < P; ++p)
       sums[m][p] = add ? *reinterpret_cast<const Vector*>(c + m * c_row + p * kWidth) : Vector{};
   }
-  constexpr size_t kOfLine = 64 / (kWidth * sizeof(typename Stored::Number));
+  constexpr size_t kLine = 64 / sizeof(typename Stored::Number);  // numbers
+  constexpr size_t kTogether = (P < kPanel ? P : kPanel) * kWidth, kPanels = (P + kPanel - 1) / kPanel;
+  constexpr size_t kLines = kTogether > kLine ? kTogether / kLine : 1, kOfLine = kTogether < kLine ? kLine / kTogether : 1;
   const bool fetches = fetch.depth + fetch.panels > 0;
   const size_t turn = depth > fetch.depth ? depth - fetch.depth : 0;
   for (size_t k = 0; k < depth; ++k) {
     if (fetches && k % kOfLine == 0) {
       const auto* from =
-          k < turn ? b + (k + fetch.depth) * kWidth : b + fetch.panels * panel_step + (k - turn) * kWidth;
+          k < turn ? b + (k + fetch.depth) * k_step : b + fetch.panels * panel_step + (k - turn) * k_step;
       TRANSOM_UNROLL
-      for (size_t p = 0; p < P; ++p) __builtin_prefetch(from + p * panel_step);
+      for (size_t i = 0; i < kPanels * kLines; ++i)
+        __builtin_prefetch(from + i / kLines * panel_step + i % kLines * kLine);
     }
-    Vector right[P];
-    TRANSOM_UNROLL
-    for (size_t p = 0; p < P; ++p) right[p] = Stored::load(b + p * panel_step + k * k_step);
-    TRANSOM_UNROLL
-    for (size_t m = 0; m < M; ++m) {
-      const float left = a[m * a_row + k];
+    const auto right = [&](size_t p) { return Stored::load(b + p / kPanel * panel_step + p % kPanel * kWidth + k * k_step); };
+    if constexpr (M < P) {
+      float left[M];
       TRANSOM_UNROLL
-      for (size_t p = 0; p < P; ++p) sums[m][p] += left * right[p];
+      for (size_t m = 0; m < M; ++m) left[m] = a[m * a_row + k];
+      TRANSOM_UNROLL
+      for (size_t p = 0; p < P; ++p) {
+        const Vector numbers = right(p);
+        TRANSOM_UNROLL
+        for (size_t m = 0; m < M; ++m) sums[m][p] += left[m] * numbers;
+      }
+    } else {
+      Vector numbers[P];
+      TRANSOM_UNROLL
+      for (size_t p = 0; p < P; ++p) numbers[p] = right(p);
+      TRANSOM_UNROLL
+      for (size_t m = 0; m < M; ++m) {
+        const float left = a[m * a_row + k];
+        TRANSOM_UNROLL
+        for (size_t p = 0; p < P; ++p) sums[m][p] += left * numbers[p];
+      }
+    }
+  }
+  if (bias) {
+    TRANSOM_UNROLL
+    for (size_t p = 0; p < P; ++p) {
+      const Vector shift = StoredF32::load(bias + p * kWidth);
+      TRANSOM_UNROLL
+      for (size_t m = 0; m < M; ++m) sums[m][p] += shift;
     }
   }
   TRANSOM_UNROLL
@@ -59,67 +86,78 @@ void product_block(float* c, size_t c_row, const float* a, size_t a_row, const t
   }
 }
 
-// As many panels at once as leave enough sums to hide the latency of an addition, and no more than there are registers.
+// Operands of multiply(), registers of columns in place of columns.
+template <typename Number>
+struct PanelProduct {
+  float* c;
+  size_t c_row;
+  const float* a;
+  size_t a_row;
+  const Number* b;
+  size_t panel_step;
+  const float* bias;
+  size_t registers, depth;
+  bool add;
+};
+
+// M rows with the registers of columns from `first` on: P at once, as many as leave enough sums to hide the latency of
+// an addition and no more than there are registers, and half as many of what is left.
 template <typename Stored, size_t M, size_t P>
-void rows_of_products(float* c, size_t c_row, const float* a, size_t a_row, const typename Stored::Number* b,
-                      size_t panel_step, size_t panels, size_t depth, bool add, Fetch fetch) {
-  if (fetch.depth > 0) fetch.panels = P;
-  size_t p = 0;
-  for (; p + P <= panels; p += P)
-    product_block<Stored, M, P>(c + p * kWidth, c_row, a, a_row, b + p * panel_step, panel_step, kWidth, depth, add,
-                                fetch);
+void rows_of_products(const PanelProduct<typename Stored::Number>& o, Fetch fetch, size_t first = 0) {
+  if (fetch.depth > 0) fetch.panels = P > kPanel ? P / kPanel : 1;
+  const size_t k_step = (o.registers < kPanel ? o.registers : kPanel) * kWidth;
+  for (; first + P <= o.registers; first += P)
+    product_block<Stored, M, P>(o.c + first * kWidth, o.c_row, o.a, o.a_row,
+                                o.b + first / kPanel * o.panel_step + first % kPanel * kWidth, o.panel_step, k_step,
+                                o.bias ? o.bias + first * kWidth : nullptr, o.depth, o.add, fetch);
   if constexpr (P > 1)
-    if (p < panels)
-      rows_of_products<Stored, M, P == 3 ? 2 : 1>(c + p * kWidth, c_row, a, a_row, b + p * panel_step, panel_step,
-                                                  panels - p, depth, add, fetch);
+    if (first < o.registers) rows_of_products<Stored, M, P / 2>(o, fetch, first);
 }
 
 template <typename Stored>
-void multiply(float* c, size_t c_row, const float* a, size_t a_row, const void* panels_of_b, size_t panel_step,
-              size_t m, size_t panels, size_t depth, bool add) {
+void multiply(float* c, size_t c_row, const float* a, size_t a_row, const void* panels, size_t panel_step,
+              const float* bias, size_t m, size_t columns, size_t depth, bool add) {
   using Number = typename Stored::Number;
-  auto* b = static_cast<const Number*>(panels_of_b);
   constexpr bool kMany = kRegisters == 32, kHalf = sizeof(Number) == 2;
   // Numbers of 16 bits are widened for each block anew: the more rows it has, the less that takes.
   constexpr size_t kMost = kMany && kHalf ? 8 : 6;
-  // Panels are as many streams, of which the processor alone fetches too little. Numbers of 16 bits come here for few
-  // rows alone, which are done with them soon. The first block of rows fetches what it reads next, the others find it
-  // in the second cache and fetch the panels that come after these.
+  // Of a panel, which is read as one stream, the processor alone fetches too little. Numbers of 16 bits come here for
+  // few rows alone, which are done with them soon. The first block of rows fetches what it reads next, the others find
+  // it in the second cache and fetch the panels that come after these.
   constexpr size_t kAhead = 4096 / (kWidth * sizeof(Number));
   Fetch fetch = kHalf ? Fetch{.depth = kAhead} : Fetch{};
+  PanelProduct<Number> o{
+      c, c_row, a, a_row, static_cast<const Number*>(panels), panel_step, bias, columns / kWidth, depth, add};
   while (m > 0) {
     // Blocks of much the same size: of a row or two that are left over, sums are too few to hide the latency.
     const size_t blocks = (m + kMost - 1) / kMost, rows = (m + blocks - 1) / blocks;
-    const auto block = [&]<size_t M, size_t P>() {
-      rows_of_products<Stored, M, P>(c, c_row, a, a_row, b, panel_step, panels, depth, add, fetch);
-    };
     switch (rows) {
       case 1:
-        block.template operator()<1, 8>();
+        rows_of_products<Stored, 1, 8>(o, fetch);
         break;
       case 2:
-        block.template operator()<2, 4>();
+        rows_of_products<Stored, 2, 4>(o, fetch);
         break;
       case 3:
-        block.template operator()<3, kMany ? 4 : 3>();
+        rows_of_products<Stored, 3, 4>(o, fetch);
         break;
       case 4:
-        block.template operator()<4, kMany ? 4 : 3>();
+        rows_of_products<Stored, 4, kPanel>(o, fetch);
         break;
       case 5:
-        block.template operator()<5, kMany ? 4 : 2>();
+        rows_of_products<Stored, 5, kPanel>(o, fetch);
         break;
       case 6:
-        block.template operator()<6, kMany ? 4 : 2>();
+        rows_of_products<Stored, 6, kPanel>(o, fetch);
         break;
       default:
         if constexpr (kMost == 8) {
-          if (rows == 7) block.template operator()<7, 2>();
-          else block.template operator()<8, 2>();
+          if (rows == 7) rows_of_products<Stored, 7, 2>(o, fetch);
+          else rows_of_products<Stored, 8, 2>(o, fetch);
         }
     }
-    c += rows * c_row, a += rows * a_row, m -= rows;
-    if (kHalf) fetch = {.panels = panels};
+    o.c += rows * c_row, o.a += rows * a_row, m -= rows;
+    if (kHalf) fetch = {.panels = (o.registers + kPanel - 1) / kPanel};
   }
 }
 
@@ -230,9 +268,9 @@ void mix_rows(float* y, size_t y_row, const float* weights, size_t weights_row, 
               size_t value_step, size_t keys, size_t width) {
   size_t i = 0;
   for (; i + 4 * kWidth <= width; i += 4 * kWidth)
-    product_block<Stored, R, 4>(y + i, y_row, weights, weights_row, v + i, kWidth, value_step, keys, true);
+    product_block<Stored, R, 4>(y + i, y_row, weights, weights_row, v + i, kPanel * kWidth, value_step, nullptr, keys, true);
   for (; i + kWidth <= width; i += kWidth)
-    product_block<Stored, R, 1>(y + i, y_row, weights, weights_row, v + i, kWidth, value_step, keys, true);
+    product_block<Stored, R, 1>(y + i, y_row, weights, weights_row, v + i, 0, value_step, nullptr, keys, true);
   for (; i < width; ++i)
     for (size_t r = 0; r < R; ++r) {
       float total = y[r * y_row + i];
@@ -276,7 +314,7 @@ void fill_storage(RowProducts& table, RowStorage storage) {
 }  // namespace
 
 void fill_row_products(RowProducts& table) {
-  table.width = kWidth;
+  table.lanes = kWidth, table.width = kPanel * kWidth;
   fill_storage<StoredF32>(table, kStoredF32);
   fill_storage<StoredBF16>(table, kStoredBF16);
   fill_storage<StoredF16>(table, kStoredF16);

@@ -14,12 +14,14 @@ enum RowStorage { kStoredF32, kStoredBF16, kStoredF16, kRowStorages };
 
 struct RowProducts {
   const char* name;
-  size_t width;  // columns of a panel
+  size_t lanes;  // columns of a register
+  size_t width;  // of a panel: some registers
 
-  // c [m, panels width] = a [m, depth] b, or c += with `add`: the sums then go on from c, to the bit as if depth had
-  // not been cut. b lies in panels of `width` columns, each [depth, width], `panel_step` numbers apart.
+  // c [m, columns] = a [m, depth] b, or c += with `add`: the sums then go on from c, to the bit as if depth had not
+  // been cut. b lies in panels of `width` columns, each [depth, width], `panel_step` numbers apart. `columns` are whole
+  // panels, or one narrow panel [depth, columns] of less, in whole registers. `bias` is added at the end; null: none.
   void (*multiply[kRowStorages])(float* c, size_t c_row, const float* a, size_t a_row, const void* b, size_t panel_step,
-                                 size_t m, size_t panels, size_t depth, bool add);
+                                 const float* bias, size_t m, size_t columns, size_t depth, bool add);
 
   // Heads [g, r, .] lie `q_head`, `scores_head`, `y_head`, `weights_head` numbers apart, those of keys and values
   // `step`. All heads of some keys are taken before the next keys, in the order in which they lie in memory, and

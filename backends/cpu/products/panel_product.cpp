@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products with panels of b. A row has the same bits whatever other rows there are, as many requests in one batch need
+// it: each sum goes through depth one number after the other; what is cut is only what does not show: columns, rows, and
+// depth between two numbers.
+#include "cpu/products/panel_product.h"
+
+#include <algorithm>
+
+#include "cpu/device/threads.h"
+#include "cpu/kernels/scratch.h"
+#include "cpu/kernels/widening.h"
+#include "cpu/products/batch_invariant_pairs.h"
+#include "cpu/products/product_parts.h"
+#include "cpu/products/row_panels.h"
+
+namespace transom::cpu {
+namespace {
+
+// A chunk of a that stays in the second cache while the panels go by, and of a panel, while the rows do.
+constexpr int64_t kRows = 128, kDepth = 1024, kFewRows = 8;
+constexpr int64_t kFewRegisters = 8;  // of columns, that few rows are multiplied with at once
+
+// The panels of b from number `first` on.
+struct Right {
+  const std::byte* numbers;
+  RowStorage storage;
+  int64_t first = 0;
+};
+
+// Rows [begin, begin + count) of a and c.
+struct Rows {
+  int64_t begin, count;
+};
+
+class PanelProduct {
+ public:
+  PanelProduct(const ProductPlan& plan, transom_dtype stored)
+      : m_(plan.m), n_(plan.n), k_(plan.k), output_(plan.output), panels_(plan, stored) {
+    const int64_t chunks = (m_ + kRows - 1) / kRows;
+    together_ = (m_ + chunks - 1) / chunks;
+  }
+
+  const RowPanels& panels() const { return panels_; }
+
+  void run(const float* a, const PackedPanels& b, const float* bias, std::byte* c) const {
+    const int64_t few = kFewRegisters * panels_.lanes() / panels_.width();  // panels
+    const int64_t least = m_ < kFewRows ? few : 1, most = 4 * few;          // of a part, of a tile of sums
+    const int64_t count = panels_.count();
+    for_parts_of_product(m_, together_, (count + least - 1) / least, least * panels_.width() * k_ * together_, 1 << 15,
+                         [&](int64_t row, int64_t begin, int64_t end) {
+                           const int64_t last = std::min(end * least, count);
+                           for (int64_t panel = begin * least; panel < last; panel += most)
+                             multiply(a, {b.numbers.get(), b.storage}, bias, c, rows_from(row), panel,
+                                      std::min(panel + most, last));
+                         });
+  }
+
+  // With b as it is, in type `dtype`: each panel is packed where it is multiplied.
+  void run(const float* a, const std::byte* b, transom_dtype dtype, const float* bias, std::byte* c) const {
+    panels_.for_each([&](int64_t panel) {
+      std::byte* own = thread_scratch(panels_.bytes(panel), ScratchUse::kPanels);
+      panels_.pack(b, panel, own);
+      for (int64_t row = 0; row < m_; row += together_)
+        multiply(a, {own, storage_of(dtype), panel}, bias, c, rows_from(row), panel, panel + 1);
+    });
+  }
+
+ private:
+  Rows rows_from(int64_t row) const { return {row, std::min(together_, m_ - row)}; }
+
+  // Columns of the panels [begin, end) of some rows.
+  void multiply(const float* a, const Right& b, const float* bias, std::byte* c, Rows rows, int64_t begin,
+                int64_t end) const {
+    const int64_t width = panels_.width(), columns = panels_.columns(begin, end);
+    const int64_t first = begin * width, there = std::min(columns, n_ - first);
+    std::byte* to = c + static_cast<size_t>(rows.begin * n_ + first) * element_size(output_);
+    // Sums of f32 in whole registers are the result, others go by way of memory of the thread.
+    const bool direct = output_ == TRANSOM_FLOAT32 && there == columns;
+    const bool widens = widens_first(b.storage, rows.count);
+    Scratch scratch(Scratch::bytes_of<float>(direct ? 0 : rows.count * columns) +
+                    Scratch::bytes_of<float>(widens ? width * chunk() : 0));
+    auto* sums = direct ? reinterpret_cast<float*>(to) : scratch.take<float>(rows.count * columns);
+    auto* wide = widens ? scratch.take<float>(width * chunk()) : nullptr;
+    const int64_t sums_row = direct ? n_ : columns;
+    a += rows.begin * k_;
+    for (int64_t depth = 0; depth < k_; depth += chunk()) {
+      const int64_t some = std::min(chunk(), k_ - depth);
+      for (int64_t panel = begin, next = begin; panel < end; panel = next) {
+        next = end_of_call(panel, end, few_rows(b.storage, rows.count));
+        const int64_t wanted = panels_.columns(panel, next), panel_width = std::min(wanted, width);
+        const auto at = static_cast<size_t>((panel - b.first) * width * k_ + depth * panel_width);
+        const std::byte* right = b.numbers + at * (b.storage == kStoredF32 ? 4 : 2);
+        if (widens) {
+          load_function(b.storage == kStoredBF16 ? TRANSOM_BFLOAT16 : TRANSOM_FLOAT16)(
+              wide, right, nullptr, nullptr, static_cast<size_t>(some * panel_width));
+          right = reinterpret_cast<const std::byte*>(wide);
+        }
+        const bool last = depth + some == k_;
+        row_products().multiply[widens ? kStoredF32 : b.storage](
+            sums + panel * width - first, static_cast<size_t>(sums_row), a + depth, static_cast<size_t>(k_), right,
+            static_cast<size_t>(k_ * width), direct && last && bias ? bias + panel * width : nullptr,
+            static_cast<size_t>(rows.count), static_cast<size_t>(wanted), static_cast<size_t>(some), depth > 0);
+      }
+    }
+    for (int64_t i = 0; i < rows.count && !direct; ++i)
+      store_sums(sums + i * columns, bias ? bias + first : nullptr, there, output_,
+                 to + static_cast<size_t>(i * n_) * element_size(output_));
+  }
+
+  int64_t chunk() const { return k_ > kDepth + kDepth / 2 ? kDepth : k_; }
+
+  // Numbers of 16 bits are widened anew for each block of rows in less time than they are stored and read. In registers
+  // of 256 bits that holds for any number of rows: widening takes units there that the products leave free.
+  bool few_rows(RowStorage storage, int64_t rows) const {
+    return rows < kFewRows || (storage != kStoredF32 && (panels_.lanes() < 16 || rows <= 2 * kFewRows));
+  }
+  bool widens_first(RowStorage storage, int64_t rows) const { return storage != kStoredF32 && !few_rows(storage, rows); }
+
+  // A panel stays in the first cache, or the second, while the rows go by. Of few rows some panels go together, since
+  // the sums of one are too few to hide the latency; a narrow one goes alone.
+  int64_t end_of_call(int64_t panel, int64_t end, bool few) const {
+    const int64_t next = std::min(panel + (few ? kFewRegisters * panels_.lanes() / panels_.width() : 1), end);
+    return next - panel > 1 && panels_.columns(next - 1, next) < panels_.width() ? next - 1 : next;
+  }
+
+  int64_t m_, n_, k_, together_;  // together_: rows of a chunk, in chunks of much the same size
+  transom_dtype output_;
+  RowPanels panels_;
+};
+
+}  // namespace
+
+bool is_batch_invariant(const Node& node) { return node.integer("batch_invariant", 0) != 0; }
+
+std::optional<Kernel> panel_product(const Node& node, const ProductPlan& plan, bool waits) {
+  const transom_dtype input = plan.a.dtype;
+  if (plan.batch != 1 || plan.a.rearrange || plan.b.rearrange || plan.b.dtype != input || plan.a.column != 1 ||
+      (plan.a.row != plan.k && plan.m != 1) || (input != TRANSOM_FLOAT32 && !is_half(input)) ||
+      (plan.output != TRANSOM_FLOAT32 && plan.output != input))
+    return std::nullopt;
+  if (auto pairs = batch_invariant_pairs(node, plan)) return pairs;
+  const std::optional<Node::Origin> weight = node.frozen_origin(1);
+  const PanelProduct product(plan, weight ? weight->dtype : input);
+  const bool wide = input == TRANSOM_FLOAT32, reads_first = waits && weight && weight->dtype == input;
+  const size_t a_bytes = wide ? 0 : aligned(static_cast<size_t>(plan.m * plan.k) * sizeof(float));
+  const size_t bias_bytes = wide || !plan.bias ? 0 : aligned(static_cast<size_t>(plan.n) * sizeof(float));
+  Kernel kernel{fmt::format("rows apart, {}{}", row_products().name, weight ? ", packed" : ""),
+                [=](const Arguments& arguments) {
+                  const float* a = arguments.input<float>(0);
+                  const float* bias = plan.bias ? arguments.input<float>(2) : nullptr;
+                  if (!wide) {
+                    auto* wide_a = reinterpret_cast<float*>(arguments.scratch);
+                    auto* wide_bias = reinterpret_cast<float*>(arguments.scratch + a_bytes);
+                    widen(input, arguments.inputs[0], wide_a, plan.m * plan.k);
+                    if (bias) widen(input, arguments.inputs[2], wide_bias, plan.n);
+                    a = wide_a, bias = bias ? wide_bias : nullptr;
+                  }
+                  const std::byte* b = arguments.inputs[1];
+                  if (!weight) return product.run(a, b, input, bias, arguments.outputs[0]);
+                  transom_buffer& buffer = *arguments.input_buffers[1];
+                  const size_t offset = arguments.input_offsets[1];
+                  const std::vector<int64_t> key = product.panels().key();
+                  if (reads_first && !used_before(buffer, offset, key))
+                    return product.run(a, b, input, bias, arguments.outputs[0]);
+                  const auto kept = packed_copy(buffer, offset, key, [&]() -> std::shared_ptr<PackedWeight> {
+                    return product.panels().pack(b);
+                  });
+                  product.run(a, static_cast<const PackedPanels&>(*kept), bias, arguments.outputs[0]);
+                },
+                a_bytes + bias_bytes};
+  if (weight) kernel.instead.emplace_back(1, weight->value);
+  return kernel;
+}
+
+}  // namespace transom::cpu
