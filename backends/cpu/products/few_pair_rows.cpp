@@ -40,8 +40,8 @@ void multiply_few_pair_rows(const ProductPlan& plan, const std::byte* a, const s
     for (int64_t i = begin; i < end; ++i) {
       float sums[kMostRows * kWidth], shift[kWidth];
       const int64_t first = i * width, count = std::min(width, plan.n - first);
-      rows.multiply(sums, reinterpret_cast<const uint16_t*>(a), static_cast<size_t>(plan.a.row),
-                    reinterpret_cast<const uint16_t*>(packed) + i * panel, static_cast<size_t>(plan.m),
+      rows.multiply(sums, rows.width, reinterpret_cast<const uint16_t*>(a), static_cast<size_t>(plan.a.row),
+                    reinterpret_cast<const uint16_t*>(packed) + i * panel, nullptr, static_cast<size_t>(plan.m),
                     static_cast<size_t>(plan.k / 2));
       if (bias) load_function(TRANSOM_BFLOAT16)(shift, bias + first * 2, nullptr, nullptr, static_cast<size_t>(count));
       for (int64_t m = 0; m < plan.m; ++m)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "cpu/device/processor.h"
 #include "cpu/device/threads.h"
 #include "cpu/kernels/widening.h"
 #include "cpu/products/panel_product.h"
@@ -13,6 +14,7 @@
 #include "cpu/products/product_plan.h"
 #include "cpu/products/small_products.h"
 #include "cpu/vector/kernels.h"
+#include "cpu/vector/products/pair_rows.h"
 
 namespace transom::cpu {
 namespace {
@@ -217,11 +219,12 @@ Kernel plain_kernel(const ProductPlan& plan) {
 }
 
 // A frozen weight that is read as it is stored, where panels of it and own loops are faster than the library: in f32;
-// in 16 bits where the library does not compute in them, as it would keep a copy in f32.
+// in bf16, but for tiles; in 16 bits where the library does not compute in them, as it would keep a copy in f32.
 bool wants_panels(const Node& node, const ProductPlan& plan) {
   const std::optional<Node::Origin> weight = node.frozen_origin(1);
-  return weight && weight->dtype == plan.b.dtype &&
-         (plan.b.dtype == TRANSOM_FLOAT32 || !library_computes(plan.b.dtype));
+  if (!weight || weight->dtype != plan.b.dtype) return false;
+  if (plan.b.dtype == TRANSOM_BFLOAT16 && pair_rows()) return !processor_features().amx_bf16 && plan.k % 2 == 0;
+  return plan.b.dtype == TRANSOM_FLOAT32 || !library_computes(plan.b.dtype);
 }
 
 Kernel make_product(const Node& node, const ProductPlan& plan) {

@@ -56,8 +56,11 @@ void pack_rows_as_panel(const T* from, int64_t from_row, int64_t there, int64_t 
       for (int64_t i = line; i < std::min(line + kLine, whole_depth); i += kSize)
         Square::turn(from + row * from_row + i, from_row, to + i * width + row, width);
   for (int64_t row = 0; row < width; ++row)
-    for (int64_t i = row < whole_rows ? whole_depth : 0; i < depth; ++i)
-      to[i * width + row] = row < there ? from[row * from_row + i] : T{};
+    for (int64_t i = row < whole_rows ? whole_depth : 0; i < depth; ++i) {
+      T number{};
+      if (row < there) std::memcpy(&number, from + row * from_row + i, sizeof number);  // words of 2 numbers of 16 bits
+      to[i * width + row] = number;
+    }
 }
 
 // The upper halves of f32 numbers; the lower halves of all, or-ed.

@@ -9,7 +9,7 @@
 #include "cpu/device/threads.h"
 #include "cpu/kernels/scratch.h"
 #include "cpu/kernels/widening.h"
-#include "cpu/products/batch_invariant_pairs.h"
+#include "cpu/products/pair_product.h"
 #include "cpu/products/product_parts.h"
 #include "cpu/products/row_panels.h"
 
@@ -138,7 +138,7 @@ std::optional<Kernel> panel_product(const Node& node, const ProductPlan& plan, b
       (plan.a.row != plan.k && plan.m != 1) || (input != TRANSOM_FLOAT32 && !is_half(input)) ||
       (plan.output != TRANSOM_FLOAT32 && plan.output != input))
     return std::nullopt;
-  if (auto pairs = batch_invariant_pairs(node, plan)) return pairs;
+  if (auto pairs = pair_product(node, plan, waits)) return pairs;
   const std::optional<Node::Origin> weight = node.frozen_origin(1);
   const PanelProduct product(plan, weight ? weight->dtype : input);
   const bool wide = input == TRANSOM_FLOAT32, reads_first = waits && weight && weight->dtype == input;

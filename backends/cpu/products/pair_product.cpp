@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each sum goes through depth pair by pair, however many rows there are: blocks of rows do not show.
+#include "cpu/products/pair_product.h"
+
+#include <algorithm>
+
+#include "cpu/kernels/packed_weight.h"
+#include "cpu/kernels/scratch.h"
+#include "cpu/kernels/widening.h"
+#include "cpu/products/panel_packing.h"
+#include "cpu/products/product_parts.h"
+#include "cpu/vector/products/pair_rows.h"
+
+namespace transom::cpu {
+namespace {
+
+constexpr int64_t kRows = 128;                 // of a, that stay in the second cache while the panels go by
+constexpr int64_t kMostRows = 8, kMostWidth = 64;  // room for any table
+
+struct PairPanels : PackedWeight {
+  PackedMemory values;
+};
+
+class PairProduct {
+ public:
+  PairProduct(const ProductPlan& plan, const PairRows& table)
+      : table_(table),
+        m_(plan.m),
+        n_(plan.n),
+        k_(plan.k),
+        b_row_(plan.b.row),
+        b_column_(plan.b.column),
+        width_(static_cast<int64_t>(table.width)),
+        panels_((n_ + width_ - 1) / width_),
+        output_(plan.output),
+        bias_(plan.bias) {
+    const int64_t chunks = (m_ + kRows - 1) / kRows;
+    together_ = (m_ + chunks - 1) / chunks;
+  }
+
+  std::vector<int64_t> key() const { return {-3, k_, n_, b_row_, b_column_}; }
+
+  std::shared_ptr<PairPanels> pack(const std::byte* b) const {
+    auto made = std::make_shared<PairPanels>();
+    made->values = allocate_packed(static_cast<size_t>(panels_ * panel_numbers()) * sizeof(uint16_t));
+    auto* to = reinterpret_cast<uint16_t*>(made->values.get());
+    for_panels([&](int64_t panel) { pack_panel(b, panel, to + panel * panel_numbers()); });
+    return made;
+  }
+
+  size_t scratch_bytes() const { return bias_ ? aligned(static_cast<size_t>(n_) * sizeof(float)) : 0; }
+
+  void run(const Arguments& arguments, const PairPanels& weight) const {
+    const auto* packed = reinterpret_cast<const uint16_t*>(weight.values.get());
+    const float* bias = wide_bias(arguments);
+    for_parts_of_product(m_, together_, panels_, panel_numbers() * together_, 1 << 17,
+                         [&](int64_t row, int64_t begin, int64_t end) {
+                           for (int64_t panel = begin; panel < end; ++panel)
+                             multiply(arguments, packed + panel * panel_numbers(), bias, row, panel);
+                         });
+  }
+
+  // With b as it is: each panel is packed where it is multiplied.
+  void run(const Arguments& arguments) const {
+    const float* bias = wide_bias(arguments);
+    for_panels([&](int64_t panel) {
+      auto* own = reinterpret_cast<uint16_t*>(
+          thread_scratch(static_cast<size_t>(panel_numbers()) * sizeof(uint16_t), ScratchUse::kPanels));
+      pack_panel(arguments.inputs[1], panel, own);
+      for (int64_t row = 0; row < m_; row += together_) multiply(arguments, own, bias, row, panel);
+    });
+  }
+
+ private:
+  int64_t panel_numbers() const { return k_ * width_; }
+
+  template <typename Work>
+  void for_panels(Work&& work) const {
+    parallel_ranges(panels_, std::max<int64_t>((1 << 14) / panel_numbers(), 1), [&](int64_t begin, int64_t end) {
+      for (int64_t panel = begin; panel < end; ++panel) work(panel);
+    });
+  }
+
+  // [k / 2, width, 2]
+  void pack_panel(const std::byte* b, int64_t panel, uint16_t* to) const {
+    const int64_t first = panel * width_, there = std::min(width_, n_ - first);
+    const auto* from = reinterpret_cast<const uint16_t*>(b) + first * b_column_;
+    if (b_row_ == 1 && b_column_ % 2 == 0)  // pairs are words that lie so already
+      return pack_rows_as_panel(reinterpret_cast<const uint32_t*>(from), b_column_ / 2, there, k_ / 2, width_,
+                                reinterpret_cast<uint32_t*>(to));
+    for (int64_t i = 0; i < k_; ++i)
+      for (int64_t j = 0; j < width_; ++j)
+        to[i / 2 * 2 * width_ + 2 * j + i % 2] = j < there ? from[i * b_row_ + j * b_column_] : uint16_t{0};
+  }
+
+  // The bias in f32, null if there is none.
+  const float* wide_bias(const Arguments& arguments) const {
+    if (!bias_) return nullptr;
+    auto* wide = reinterpret_cast<float*>(arguments.scratch);
+    widen(TRANSOM_BFLOAT16, arguments.inputs[2], wide, n_);
+    return wide;
+  }
+
+  // A chunk of rows from `row` on with one panel.
+  void multiply(const Arguments& arguments, const uint16_t* packed, const float* bias, int64_t row,
+                int64_t panel) const {
+    const int64_t rows = std::min(together_, m_ - row), first = panel * width_, there = std::min(width_, n_ - first);
+    if (bias) bias += first;
+    // Blocks of much the same size: of a row or two that are left over, sums are too few to hide the latency.
+    const auto most = static_cast<int64_t>(table_.most_rows);
+    const int64_t blocks = (rows + most - 1) / most;
+    const auto row_bytes = static_cast<size_t>(n_) * element_size(output_);
+    for (int64_t block = 0; block < blocks; ++block) {
+      const int64_t begin = row + rows * block / blocks, end = row + rows * (block + 1) / blocks;
+      const auto count = static_cast<size_t>(end - begin), pairs = static_cast<size_t>(k_ / 2);
+      const uint16_t* a = arguments.input<uint16_t>(0) + begin * k_;
+      const auto a_row = static_cast<size_t>(k_), c_row = static_cast<size_t>(n_);
+      std::byte* to = arguments.outputs[0] + static_cast<size_t>(begin) * row_bytes +
+                      static_cast<size_t>(first) * element_size(output_);
+      if (there < width_) {
+        float sums[kMostRows * kMostWidth];
+        table_.multiply(sums, table_.width, a, a_row, packed, nullptr, count, pairs);
+        for (size_t i = 0; i < count; ++i)
+          store_sums(sums + i * table_.width, bias, there, output_, to + i * row_bytes);
+      } else if (output_ == TRANSOM_FLOAT32) {
+        table_.multiply(reinterpret_cast<float*>(to), c_row, a, a_row, packed, bias, count, pairs);
+      } else {
+        table_.multiply_to_bf16(reinterpret_cast<uint16_t*>(to), c_row, a, a_row, packed, bias, count, pairs);
+      }
+    }
+  }
+
+  const PairRows& table_;
+  int64_t m_, n_, k_, b_row_, b_column_, width_, panels_, together_;  // together_: rows of a chunk
+  transom_dtype output_;
+  bool bias_;
+};
+
+}  // namespace
+
+std::optional<Kernel> pair_product(const Node& node, const ProductPlan& plan, bool waits) {
+  const PairRows* rows = pair_rows();
+  // Of a weight that is kept in another type the cast is not made.
+  const std::optional<Node::Origin> weight = node.frozen_origin(1);
+  if (!rows || plan.a.dtype != TRANSOM_BFLOAT16 || plan.k % 2 != 0 || (weight && weight->dtype != TRANSOM_BFLOAT16))
+    return std::nullopt;
+  const PairProduct product(plan, *rows);
+  const bool frozen = node.frozen(1);
+  return Kernel{fmt::format("rows apart, pairs of bf16{}", frozen ? ", packed" : ""),
+                [=](const Arguments& arguments) {
+                  if (!frozen || (waits && !used_before(*arguments.input_buffers[1], arguments.input_offsets[1],
+                                                        product.key())))
+                    product.run(arguments);
+                  else product.run(arguments, *packed_weight(product, arguments, true));
+                },
+                product.scratch_bytes()};
+}
+
+}  // namespace transom::cpu
