@@ -67,6 +67,20 @@ TEST(BatchInvariance, LinearGivesARowTheSameBitsInAnyBatch) {
     }
 }
 
+// So many rows are dealt to the threads in stretches.
+TEST(BatchInvariance, LinearOfManyRowsGivesThemTheSameBits) {
+  const int64_t n = 150, k = 40;
+  for (const transom_dtype dtype : {TRANSOM_FLOAT32, TRANSOM_BFLOAT16, TRANSOM_FLOAT16}) {
+    const Tensor x = numbers(dtype, {2100, k}, -1, 1, 1), w = numbers(dtype, {n, k}, -1, 1, 2),
+                 b = numbers(dtype, {n}, -1, 1, 3);
+    const Tensor all = linear_of(x, w, &b, true);
+    for (const auto& [begin, end] :
+         {std::pair<int64_t, int64_t>{0, 1}, {250, 270}, {511, 514}, {1000, 1200}, {2099, 2100}})
+      EXPECT_EQ(linear_of(rows_between(x, begin, end), w, &b, false).values, rows_between(all, begin, end).values)
+          << dtype << " rows " << begin << " to " << end;
+  }
+}
+
 // What a row of one 1 gives is a column of the weight, to the bit: each number of the packed weight is where it
 // belongs.
 TEST(BatchInvariance, LinearPacksEachNumberOfAWeight) {

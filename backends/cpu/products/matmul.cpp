@@ -8,8 +8,8 @@
 #include "cpu/device/processor.h"
 #include "cpu/device/threads.h"
 #include "cpu/kernels/widening.h"
-#include "cpu/products/panel_product.h"
 #include "cpu/products/few_pair_rows.h"
+#include "cpu/products/panel_product.h"
 #include "cpu/products/parallel_gemm.h"
 #include "cpu/products/product_plan.h"
 #include "cpu/products/small_products.h"
@@ -224,7 +224,9 @@ bool wants_panels(const Node& node, const ProductPlan& plan) {
   const std::optional<Node::Origin> weight = node.frozen_origin(1);
   if (!weight || weight->dtype != plan.b.dtype) return false;
   if (plan.b.dtype == TRANSOM_BFLOAT16 && pair_rows()) return !processor_features().amx_bf16 && plan.k % 2 == 0;
-  return plan.b.dtype == TRANSOM_FLOAT32 || !library_computes(plan.b.dtype);
+  constexpr int64_t kLeastDepth = 32;  // else a block has little to do between its beginning and its end
+  if (plan.b.dtype == TRANSOM_FLOAT32) return plan.k >= kLeastDepth || !library_adds_in_one_order();
+  return !library_computes(plan.b.dtype);
 }
 
 Kernel make_product(const Node& node, const ProductPlan& plan) {

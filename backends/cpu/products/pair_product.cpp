@@ -14,7 +14,7 @@
 namespace transom::cpu {
 namespace {
 
-constexpr int64_t kRows = 128;                 // of a, that stay in the second cache while the panels go by
+constexpr int64_t kRows = 128;                     // of a, that stay in the second cache while the panels go by
 constexpr int64_t kMostRows = 8, kMostWidth = 64;  // room for any table
 
 struct PairPanels : PackedWeight {
@@ -33,10 +33,7 @@ class PairProduct {
         width_(static_cast<int64_t>(table.width)),
         panels_((n_ + width_ - 1) / width_),
         output_(plan.output),
-        bias_(plan.bias) {
-    const int64_t chunks = (m_ + kRows - 1) / kRows;
-    together_ = (m_ + chunks - 1) / chunks;
-  }
+        bias_(plan.bias) {}
 
   std::vector<int64_t> key() const { return {-3, k_, n_, b_row_, b_column_}; }
 
@@ -53,10 +50,10 @@ class PairProduct {
   void run(const Arguments& arguments, const PairPanels& weight) const {
     const auto* packed = reinterpret_cast<const uint16_t*>(weight.values.get());
     const float* bias = wide_bias(arguments);
-    for_parts_of_product(m_, together_, panels_, panel_numbers() * together_, 1 << 17,
-                         [&](int64_t row, int64_t begin, int64_t end) {
+    for_parts_of_product(m_, kRows, panels_, panel_numbers(), 1 << 17,
+                         [&](int64_t row, int64_t rows, int64_t begin, int64_t end) {
                            for (int64_t panel = begin; panel < end; ++panel)
-                             multiply(arguments, packed + panel * panel_numbers(), bias, row, panel);
+                             multiply(arguments, packed + panel * panel_numbers(), bias, row, rows, panel);
                          });
   }
 
@@ -67,7 +64,8 @@ class PairProduct {
       auto* own = reinterpret_cast<uint16_t*>(
           thread_scratch(static_cast<size_t>(panel_numbers()) * sizeof(uint16_t), ScratchUse::kPanels));
       pack_panel(arguments.inputs[1], panel, own);
-      for (int64_t row = 0; row < m_; row += together_) multiply(arguments, own, bias, row, panel);
+      for_even_chunks(0, m_, kRows,
+                      [&](int64_t row, int64_t rows) { multiply(arguments, own, bias, row, rows, panel); });
     });
   }
 
@@ -101,10 +99,10 @@ class PairProduct {
     return wide;
   }
 
-  // A chunk of rows from `row` on with one panel.
-  void multiply(const Arguments& arguments, const uint16_t* packed, const float* bias, int64_t row,
+  // Rows [row, row + rows) with one panel.
+  void multiply(const Arguments& arguments, const uint16_t* packed, const float* bias, int64_t row, int64_t rows,
                 int64_t panel) const {
-    const int64_t rows = std::min(together_, m_ - row), first = panel * width_, there = std::min(width_, n_ - first);
+    const int64_t first = panel * width_, there = std::min(width_, n_ - first);
     if (bias) bias += first;
     // Blocks of much the same size: of a row or two that are left over, sums are too few to hide the latency.
     const auto most = static_cast<int64_t>(table_.most_rows);
@@ -131,7 +129,7 @@ class PairProduct {
   }
 
   const PairRows& table_;
-  int64_t m_, n_, k_, b_row_, b_column_, width_, panels_, together_;  // together_: rows of a chunk
+  int64_t m_, n_, k_, b_row_, b_column_, width_, panels_;
   transom_dtype output_;
   bool bias_;
 };
@@ -146,14 +144,14 @@ std::optional<Kernel> pair_product(const Node& node, const ProductPlan& plan, bo
     return std::nullopt;
   const PairProduct product(plan, *rows);
   const bool frozen = node.frozen(1);
-  return Kernel{fmt::format("rows apart, pairs of bf16{}", frozen ? ", packed" : ""),
-                [=](const Arguments& arguments) {
-                  if (!frozen || (waits && !used_before(*arguments.input_buffers[1], arguments.input_offsets[1],
-                                                        product.key())))
-                    product.run(arguments);
-                  else product.run(arguments, *packed_weight(product, arguments, true));
-                },
-                product.scratch_bytes()};
+  return Kernel{
+      fmt::format("rows apart, pairs of bf16{}", frozen ? ", packed" : ""),
+      [=](const Arguments& arguments) {
+        if (!frozen || (waits && !used_before(*arguments.input_buffers[1], arguments.input_offsets[1], product.key())))
+          product.run(arguments);
+        else product.run(arguments, *packed_weight(product, arguments, true));
+      },
+      product.scratch_bytes()};
 }
 
 }  // namespace transom::cpu

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with panels of b. A row has the same bits whatever other rows there are, as many requests in one batch need
-// it: each sum goes through depth one number after the other; what is cut is only what does not show: columns, rows, and
-// depth between two numbers.
+// it: each sum goes through depth one number after the other; what is cut is only what does not show: columns, rows,
+// and depth between two numbers.
 #include "cpu/products/panel_product.h"
 
 #include <algorithm>
@@ -35,10 +35,7 @@ struct Rows {
 class PanelProduct {
  public:
   PanelProduct(const ProductPlan& plan, transom_dtype stored)
-      : m_(plan.m), n_(plan.n), k_(plan.k), output_(plan.output), panels_(plan, stored) {
-    const int64_t chunks = (m_ + kRows - 1) / kRows;
-    together_ = (m_ + chunks - 1) / chunks;
-  }
+      : m_(plan.m), n_(plan.n), k_(plan.k), output_(plan.output), panels_(plan, stored) {}
 
   const RowPanels& panels() const { return panels_; }
 
@@ -46,13 +43,13 @@ class PanelProduct {
     const int64_t few = kFewRegisters * panels_.lanes() / panels_.width();  // panels
     const int64_t least = m_ < kFewRows ? few : 1, most = 4 * few;          // of a part, of a tile of sums
     const int64_t count = panels_.count();
-    for_parts_of_product(m_, together_, (count + least - 1) / least, least * panels_.width() * k_ * together_, 1 << 15,
-                         [&](int64_t row, int64_t begin, int64_t end) {
-                           const int64_t last = std::min(end * least, count);
-                           for (int64_t panel = begin * least; panel < last; panel += most)
-                             multiply(a, {b.numbers.get(), b.storage}, bias, c, rows_from(row), panel,
-                                      std::min(panel + most, last));
-                         });
+    for_parts_of_product(
+        m_, kRows, (count + least - 1) / least, least * panels_.width() * k_, 1 << 15,
+        [&](int64_t row, int64_t rows, int64_t begin, int64_t end) {
+          const int64_t last = std::min(end * least, count);
+          for (int64_t panel = begin * least; panel < last; panel += most)
+            multiply(a, {b.numbers.get(), b.storage}, bias, c, {row, rows}, panel, std::min(panel + most, last));
+        });
   }
 
   // With b as it is, in type `dtype`: each panel is packed where it is multiplied.
@@ -60,14 +57,13 @@ class PanelProduct {
     panels_.for_each([&](int64_t panel) {
       std::byte* own = thread_scratch(panels_.bytes(panel), ScratchUse::kPanels);
       panels_.pack(b, panel, own);
-      for (int64_t row = 0; row < m_; row += together_)
-        multiply(a, {own, storage_of(dtype), panel}, bias, c, rows_from(row), panel, panel + 1);
+      for_even_chunks(0, m_, kRows, [&](int64_t row, int64_t rows) {
+        multiply(a, {own, storage_of(dtype), panel}, bias, c, {row, rows}, panel, panel + 1);
+      });
     });
   }
 
  private:
-  Rows rows_from(int64_t row) const { return {row, std::min(together_, m_ - row)}; }
-
   // Columns of the panels [begin, end) of some rows.
   void multiply(const float* a, const Right& b, const float* bias, std::byte* c, Rows rows, int64_t begin,
                 int64_t end) const {
@@ -114,7 +110,9 @@ class PanelProduct {
   bool few_rows(RowStorage storage, int64_t rows) const {
     return rows < kFewRows || (storage != kStoredF32 && (panels_.lanes() < 16 || rows <= 2 * kFewRows));
   }
-  bool widens_first(RowStorage storage, int64_t rows) const { return storage != kStoredF32 && !few_rows(storage, rows); }
+  bool widens_first(RowStorage storage, int64_t rows) const {
+    return storage != kStoredF32 && !few_rows(storage, rows);
+  }
 
   // A panel stays in the first cache, or the second, while the rows go by. Of few rows some panels go together, since
   // the sums of one are too few to hide the latency; a narrow one goes alone.
@@ -123,7 +121,7 @@ class PanelProduct {
     return next - panel > 1 && panels_.columns(next - 1, next) < panels_.width() ? next - 1 : next;
   }
 
-  int64_t m_, n_, k_, together_;  // together_: rows of a chunk, in chunks of much the same size
+  int64_t m_, n_, k_;
   transom_dtype output_;
   RowPanels panels_;
 };
@@ -162,9 +160,8 @@ std::optional<Kernel> panel_product(const Node& node, const ProductPlan& plan, b
                   const std::vector<int64_t> key = product.panels().key();
                   if (reads_first && !used_before(buffer, offset, key))
                     return product.run(a, b, input, bias, arguments.outputs[0]);
-                  const auto kept = packed_copy(buffer, offset, key, [&]() -> std::shared_ptr<PackedWeight> {
-                    return product.panels().pack(b);
-                  });
+                  const auto kept = packed_copy(
+                      buffer, offset, key, [&]() -> std::shared_ptr<PackedWeight> { return product.panels().pack(b); });
                   product.run(a, static_cast<const PackedPanels&>(*kept), bias, arguments.outputs[0]);
                 },
                 a_bytes + bias_bytes};

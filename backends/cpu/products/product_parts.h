@@ -6,18 +6,36 @@
 
 namespace transom::cpu {
 
-// Does body(row, begin, end) for chunks of `together` rows from `row` on and parts [begin, end) of `groups` of columns,
-// each of at least `least` multiplications where there are as many: enough tasks that no thread waits long at the end,
-// and no more, so that a thread finds its rows in its caches.
+// Does work(row, count) for chunks of at most `most` rows of [first, end), all of much the same size.
+template <typename Work>
+void for_even_chunks(int64_t first, int64_t end, int64_t most, Work&& work) {
+  const int64_t count = end - first, chunks = (count + most - 1) / most;
+  for (int64_t i = 0; i < chunks; ++i) {
+    const int64_t row = first + count * i / chunks;
+    work(row, first + count * (i + 1) / chunks - row);
+  }
+}
+
+// Does body(row, count, begin, end) for such chunks and parts [begin, end) of `groups` of columns, which have
+// `work_of_group` multiplications a row. Many rows are dealt in stretches, so that a thread finds in its caches what it
+// wrote of the product before; else columns are cut too, into parts of at least `least` multiplications where there are
+// as many: enough that no thread waits long at the end.
 template <typename Body>
-void for_parts_of_product(int64_t rows, int64_t together, int64_t groups, int64_t work_of_group, int64_t least,
+void for_parts_of_product(int64_t rows, int64_t most, int64_t groups, int64_t work_of_group, int64_t least,
                           Body&& body) {
-  const auto threads = static_cast<int64_t>(thread_count());
-  const int64_t chunks = (rows + together - 1) / together, most = chunks >= 4 * threads ? 1 : 8 * threads;
-  const int64_t parts = std::clamp<int64_t>(groups * work_of_group / least, 1, std::min(groups, threads == 1 ? 1 : most));
+  const auto threads = static_cast<int64_t>(thread_count()), stretches = 2 * threads;
+  if (threads > 1 && rows >= stretches * most)
+    return parallel_for(static_cast<size_t>(stretches), [&](size_t task) {
+      const auto i = static_cast<int64_t>(task);
+      for_even_chunks(rows * i / stretches, rows * (i + 1) / stretches, most,
+                      [&](int64_t row, int64_t count) { body(row, count, int64_t{0}, groups); });
+    });
+  const int64_t chunks = (rows + most - 1) / most, work = groups * work_of_group * ((rows + chunks - 1) / chunks);
+  const int64_t parts = std::clamp<int64_t>(work / least, 1, std::min(groups, threads == 1 ? 1 : 8 * threads));
   parallel_for(static_cast<size_t>(parts * chunks), [&](size_t task) {
-    const int64_t part = static_cast<int64_t>(task) % parts, row = static_cast<int64_t>(task) / parts * together;
-    body(row, groups * part / parts, groups * (part + 1) / parts);
+    const int64_t part = static_cast<int64_t>(task) % parts, chunk = static_cast<int64_t>(task) / parts;
+    const int64_t row = rows * chunk / chunks;
+    body(row, rows * (chunk + 1) / chunks - row, groups * part / parts, groups * (part + 1) / parts);
   });
 }
 

@@ -12,8 +12,8 @@ namespace transom::cpu {
 // depth, [pairs, width, 2]. oneDNN calls this layout BA16a64b2a.
 struct PairRows {
   size_t width, most_rows;
-  // c [rows, width] = a [rows, 2 pairs] panel + bias for up to most_rows rows, with `c_row` and `a_row` numbers from row
-  // to row; bias f32, or null. c in f32, or each sum rounded to bf16.
+  // c [rows, width] = a [rows, 2 pairs] panel + bias for up to most_rows rows, with `c_row` and `a_row` numbers from
+  // row to row; bias f32, or null. c in f32, or each sum rounded to bf16.
   void (*multiply)(float* c, size_t c_row, const uint16_t* a, size_t a_row, const uint16_t* panel, const float* bias,
                    size_t rows, size_t pairs);
   void (*multiply_to_bf16)(uint16_t* c, size_t c_row, const uint16_t* a, size_t a_row, const uint16_t* panel,

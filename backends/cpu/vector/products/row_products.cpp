@@ -23,8 +23,8 @@ struct Fetch {
   size_t depth = 0, panels = 0;
 };
 
-// M rows with P registers of columns, which stand side by side in panels of kPanel; numbers of one k lie `k_step` behind
-// those of the k before. The sums stay in registers.
+// M rows with P registers of columns, which stand side by side in panels of kPanel; numbers of one k lie `k_step`
+// behind those of the k before. The sums stay in registers.
 template <typename Stored, size_t M, size_t P>
 void product_block(float* c, size_t c_row, const float* a, size_t a_row, const typename Stored::Number* b,
                    size_t panel_step, size_t k_step, const float* bias, size_t depth, bool add, Fetch fetch = {}) {
@@ -37,7 +37,8 @@ void product_block(float* c, size_t c_row, const float* a, size_t a_row, const t
   }
   constexpr size_t kLine = 64 / sizeof(typename Stored::Number);  // numbers
   constexpr size_t kTogether = (P < kPanel ? P : kPanel) * kWidth, kPanels = (P + kPanel - 1) / kPanel;
-  constexpr size_t kLines = kTogether > kLine ? kTogether / kLine : 1, kOfLine = kTogether < kLine ? kLine / kTogether : 1;
+  constexpr size_t kLines = kTogether > kLine ? kTogether / kLine : 1,
+                   kOfLine = kTogether < kLine ? kLine / kTogether : 1;
   const bool fetches = fetch.depth + fetch.panels > 0;
   const size_t turn = depth > fetch.depth ? depth - fetch.depth : 0;
   for (size_t k = 0; k < depth; ++k) {
@@ -48,7 +49,9 @@ void product_block(float* c, size_t c_row, const float* a, size_t a_row, const t
       for (size_t i = 0; i < kPanels * kLines; ++i)
         __builtin_prefetch(from + i / kLines * panel_step + i % kLines * kLine);
     }
-    const auto right = [&](size_t p) { return Stored::load(b + p / kPanel * panel_step + p % kPanel * kWidth + k * k_step); };
+    const auto right = [&](size_t p) {
+      return Stored::load(b + p / kPanel * panel_step + p % kPanel * kWidth + k * k_step);
+    };
     if constexpr (M < P) {
       float left[M];
       TRANSOM_UNROLL
@@ -126,8 +129,8 @@ void multiply(float* c, size_t c_row, const float* a, size_t a_row, const void* 
   // it in the second cache and fetch the panels that come after these.
   constexpr size_t kAhead = 4096 / (kWidth * sizeof(Number));
   Fetch fetch = kHalf ? Fetch{.depth = kAhead} : Fetch{};
-  PanelProduct<Number> o{
-      c, c_row, a, a_row, static_cast<const Number*>(panels), panel_step, bias, columns / kWidth, depth, add};
+  PanelProduct<Number> o{c,     c_row, a, a_row, static_cast<const Number*>(panels), panel_step, bias, columns / kWidth,
+                         depth, add};
   while (m > 0) {
     // Blocks of much the same size: of a row or two that are left over, sums are too few to hide the latency.
     const size_t blocks = (m + kMost - 1) / kMost, rows = (m + blocks - 1) / blocks;
@@ -268,7 +271,8 @@ void mix_rows(float* y, size_t y_row, const float* weights, size_t weights_row, 
               size_t value_step, size_t keys, size_t width) {
   size_t i = 0;
   for (; i + 4 * kWidth <= width; i += 4 * kWidth)
-    product_block<Stored, R, 4>(y + i, y_row, weights, weights_row, v + i, kPanel * kWidth, value_step, nullptr, keys, true);
+    product_block<Stored, R, 4>(y + i, y_row, weights, weights_row, v + i, kPanel * kWidth, value_step, nullptr, keys,
+                                true);
   for (; i + kWidth <= width; i += kWidth)
     product_block<Stored, R, 1>(y + i, y_row, weights, weights_row, v + i, 0, value_step, nullptr, keys, true);
   for (; i < width; ++i)
