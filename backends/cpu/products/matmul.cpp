@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// dot_general and linear. Four ways: a few rows with a large matrix by own loops that reach the bandwidth of memory;
-// many small f32 products by panels; f32 and bf16 by the library, cut into chunks for the threads; f64 and integers by
-// plain loops. What the library does not compute (f16, and bf16 on older processors) goes through f32.
+// dot_general and linear. Five ways: weights that do not change by own loops over packed panels; a few rows with a
+// large matrix by own loops that reach the bandwidth of memory; many small f32 products by panels; f32 and bf16 by the
+// library, cut into chunks for the threads; f64 and integers by plain loops. What the library does not compute (f16,
+// and bf16 on older processors) goes through f32.
 #include <algorithm>
 #include <memory>
 

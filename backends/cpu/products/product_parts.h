@@ -23,8 +23,10 @@ void for_even_chunks(int64_t first, int64_t end, int64_t most, Work&& work) {
 template <typename Body>
 void for_parts_of_product(int64_t rows, int64_t most, int64_t groups, int64_t work_of_group, int64_t least,
                           Body&& body) {
-  const auto threads = static_cast<int64_t>(thread_count()), stretches = 2 * threads;
-  if (threads > 1 && rows >= stretches * most)
+  constexpr int64_t kLeastOfStretch = 96;
+  const auto threads = static_cast<int64_t>(thread_count());
+  const int64_t stretches = rows >= 2 * threads * most ? 2 * threads : threads;
+  if (threads > 1 && rows >= stretches * kLeastOfStretch)
     return parallel_for(static_cast<size_t>(stretches), [&](size_t task) {
       const auto i = static_cast<int64_t>(task);
       for_even_chunks(rows * i / stretches, rows * (i + 1) / stretches, most,

@@ -12,7 +12,7 @@ constexpr size_t kVectors = 4, kLanes32 = 16, kWidth = kVectors * kLanes32, kMos
 typedef int32_t Pair __attribute__((aligned(2), may_alias));  // 2 numbers of a that follow each other in depth
 
 inline void store(float* to, __m512 sums) { _mm512_storeu_ps(to, sums); }
-// As bf16_bits() has it, but for the processor's own rounding, which makes subnormal numbers 0.
+// As bf16_bits(): the processor's own rounding makes subnormal numbers 0.
 inline void store(uint16_t* to, __m512 sums) {
   const __m512i bits = _mm512_castps_si512(sums), upper = _mm512_srli_epi32(bits, 16);
   const __m512i odd = _mm512_and_si512(upper, _mm512_set1_epi32(1));
