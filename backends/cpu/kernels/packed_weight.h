@@ -22,7 +22,18 @@ auto packed_weight(const Plan& plan, const Arguments& arguments, bool frozen) {
                                                             [&]() -> std::shared_ptr<PackedWeight> { return pack(); }));
 }
 
-// A kernel that runs `plan` with it.
+// The same where it is frozen; null where the input is to be read as it is: if it is not, and if `waits` at its first
+// use, since packing what is used once costs more than it saves.
+template <typename Plan>
+auto kept_weight(const Plan& plan, const Arguments& arguments, bool frozen, bool waits) {
+  using Weight = decltype(packed_weight(plan, arguments, true));
+  const auto first = [&] {
+    return waits && !used_before(*arguments.input_buffers[1], arguments.input_offsets[1], plan.key());
+  };
+  return !frozen || first() ? Weight() : packed_weight(plan, arguments, true);
+}
+
+// A kernel that runs `plan` with its packed weight.
 template <typename Plan>
 Kernel packed_kernel(std::string name, std::shared_ptr<const Plan> plan, bool frozen) {
   Kernel kernel;

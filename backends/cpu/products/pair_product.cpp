@@ -41,7 +41,7 @@ class PairProduct {
     auto made = std::make_shared<PairPanels>();
     made->values = allocate_packed(static_cast<size_t>(panels_ * panel_numbers()) * sizeof(uint16_t));
     auto* to = reinterpret_cast<uint16_t*>(made->values.get());
-    for_panels([&](int64_t panel) { pack_panel(b, panel, to + panel * panel_numbers()); });
+    for_panels(panels_, panel_numbers(), [&](int64_t panel) { pack_panel(b, panel, to + panel * panel_numbers()); });
     return made;
   }
 
@@ -60,7 +60,7 @@ class PairProduct {
   // With b as it is: each panel is packed where it is multiplied.
   void run(const Arguments& arguments) const {
     const float* bias = wide_bias(arguments);
-    for_panels([&](int64_t panel) {
+    for_panels(panels_, panel_numbers(), [&](int64_t panel) {
       auto* own = reinterpret_cast<uint16_t*>(
           thread_scratch(static_cast<size_t>(panel_numbers()) * sizeof(uint16_t), ScratchUse::kPanels));
       pack_panel(arguments.inputs[1], panel, own);
@@ -71,13 +71,6 @@ class PairProduct {
 
  private:
   int64_t panel_numbers() const { return k_ * width_; }
-
-  template <typename Work>
-  void for_panels(Work&& work) const {
-    parallel_ranges(panels_, std::max<int64_t>((1 << 14) / panel_numbers(), 1), [&](int64_t begin, int64_t end) {
-      for (int64_t panel = begin; panel < end; ++panel) work(panel);
-    });
-  }
 
   // [k / 2, width, 2]
   void pack_panel(const std::byte* b, int64_t panel, uint16_t* to) const {
@@ -144,14 +137,12 @@ std::optional<Kernel> pair_product(const Node& node, const ProductPlan& plan, bo
     return std::nullopt;
   const PairProduct product(plan, *rows);
   const bool frozen = node.frozen(1);
-  return Kernel{
-      fmt::format("rows apart, pairs of bf16{}", frozen ? ", packed" : ""),
-      [=](const Arguments& arguments) {
-        if (!frozen || (waits && !used_before(*arguments.input_buffers[1], arguments.input_offsets[1], product.key())))
-          product.run(arguments);
-        else product.run(arguments, *packed_weight(product, arguments, true));
-      },
-      product.scratch_bytes()};
+  return Kernel{fmt::format("rows apart, pairs of bf16{}", frozen ? ", packed" : ""),
+                [=](const Arguments& arguments) {
+                  if (const auto kept = kept_weight(product, arguments, frozen, waits)) product.run(arguments, *kept);
+                  else product.run(arguments);
+                },
+                product.scratch_bytes()};
 }
 
 }  // namespace transom::cpu

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "cpu/device/threads.h"
+#include "cpu/kernels/packed_weight.h"
 #include "cpu/kernels/scratch.h"
 #include "cpu/kernels/widening.h"
 #include "cpu/products/pair_product.h"
@@ -153,16 +154,10 @@ std::optional<Kernel> panel_product(const Node& node, const ProductPlan& plan, b
                     if (bias) widen(input, arguments.inputs[2], wide_bias, plan.n);
                     a = wide_a, bias = bias ? wide_bias : nullptr;
                   }
-                  const std::byte* b = arguments.inputs[1];
-                  if (!weight) return product.run(a, b, input, bias, arguments.outputs[0]);
-                  transom_buffer& buffer = *arguments.input_buffers[1];
-                  const size_t offset = arguments.input_offsets[1];
-                  const std::vector<int64_t> key = product.panels().key();
-                  if (reads_first && !used_before(buffer, offset, key))
-                    return product.run(a, b, input, bias, arguments.outputs[0]);
-                  const auto kept = packed_copy(
-                      buffer, offset, key, [&]() -> std::shared_ptr<PackedWeight> { return product.panels().pack(b); });
-                  product.run(a, static_cast<const PackedPanels&>(*kept), bias, arguments.outputs[0]);
+                  std::byte* c = arguments.outputs[0];
+                  if (const auto kept = kept_weight(product.panels(), arguments, weight.has_value(), reads_first))
+                    product.run(a, *kept, bias, c);
+                  else product.run(a, arguments.inputs[1], input, bias, c);
                 },
                 a_bytes + bias_bytes};
   if (weight) kernel.instead.emplace_back(1, weight->value);

@@ -6,6 +6,14 @@
 
 namespace transom::cpu {
 
+// Does work(panel) for `count` panels of a weight, of `numbers` each, in parallel.
+template <typename Work>
+void for_panels(int64_t count, int64_t numbers, Work&& work) {
+  parallel_ranges(count, std::max<int64_t>((1 << 14) / numbers, 1), [&](int64_t begin, int64_t end) {
+    for (int64_t panel = begin; panel < end; ++panel) work(panel);
+  });
+}
+
 // Does work(row, count) for chunks of at most `most` rows of [first, end), all of much the same size.
 template <typename Work>
 void for_even_chunks(int64_t first, int64_t end, int64_t most, Work&& work) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cpu/device/memory.h"
-#include "cpu/device/threads.h"
+#include "cpu/products/product_parts.h"
 #include "cpu/products/product_plan.h"
 #include "cpu/vector/products/row_products.h"
 
@@ -43,9 +43,7 @@ class RowPanels {
   // Does work(panel) for all panels in parallel.
   template <typename Work>
   void for_each(Work&& work) const {
-    parallel_ranges(count_, std::max<int64_t>((1 << 14) / (k_ * width_), 1), [&](int64_t begin, int64_t end) {
-      for (int64_t panel = begin; panel < end; ++panel) work(panel);
-    });
+    for_panels(count_, k_ * width_, work);
   }
 
   // One panel of b, in the plan's type.
