@@ -63,7 +63,7 @@ TEST_F(SeveralProcesses, AreLaunchedByMpirun) {
   if (!has_library("transom_mpi.so") || std::system("command -v mpirun >/dev/null") != 0)
     GTEST_SKIP() << "there is no MPI";
   const Outcome one = run(words("one", 2, {"--max_steps", "4"}), 1)[0];
-  std::string call = "mpirun --allow-run-as-root --oversubscribe -n 2 " TRANSOM_BINARY_DIR "/bin/transom";
+  std::string call = test::mpirun() + " -n 2 " TRANSOM_BINARY_DIR "/bin/transom";
   for (const std::string& word : words("two", 1, {"--max_steps", "4", "--ddp_backend", "mpi"})) call += " " + word;
   call += " > " + (folder_ / "output").string();
   ASSERT_EQ(std::system(call.c_str()), 0);
@@ -106,7 +106,7 @@ TEST_F(SeveralProcesses, EndUnderMpirunAndLeaveAWholeCheckpoint) {
   if (!has_library("transom_mpi.so") || std::system("command -v mpirun >/dev/null") != 0)
     GTEST_SKIP() << "there is no MPI";
   const auto command = [&](const char* steps, const std::string& more) {
-    std::string call = "mpirun --allow-run-as-root --oversubscribe -n 3 sh -c 'echo $$ > " + folder_.string() +
+    std::string call = test::mpirun() + " -n 3 sh -c 'echo $$ > " + folder_.string() +
                        "/rank$OMPI_COMM_WORLD_RANK; exec \"$0\" \"$@\"' " TRANSOM_BINARY_DIR "/bin/transom";
     for (const std::string& word :
          words("killed", 2, {"--max_steps", steps, "--save_steps", "5", "--ddp_backend", "mpi"}))

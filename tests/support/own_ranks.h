@@ -37,9 +37,8 @@ inline std::string run_over_gloo(const std::string& test, int ranks, const std::
 
 inline std::string run_over_mpi(const std::string& test, int ranks) {
   const TemporaryFolder folder;
-  const std::string command = "TRANSOM_NUM_THREADS=1 TEST_BACKEND=mpi mpirun --allow-run-as-root --oversubscribe -n " +
-                              std::to_string(ranks) + " " + words_of_own_test(test) + " > " +
-                              (folder / "said").string() + " 2>&1";
+  const std::string command = "TRANSOM_NUM_THREADS=1 TEST_BACKEND=mpi " + mpirun() + " -n " + std::to_string(ranks) +
+                              " " + words_of_own_test(test) + " > " + (folder / "said").string() + " 2>&1";
   return std::system(command.c_str()) == 0 ? "" : read_file(folder / "said");
 }
 

@@ -15,6 +15,7 @@
 #include "base/files/files.h"
 #include "base/json/json.h"
 #include "distributed/sockets.h"
+#include "support/mpirun.h"
 #include "support/program.h"
 #include "support/small_model.h"
 #include "transom/device.h"
@@ -70,9 +71,8 @@ inline std::vector<Outcome> run_ranks_over(const std::string& backend, std::vect
                                            const fs::path& folder, int ranks) {
   if (ranks > 1) words.insert(words.end(), {"--ddp_backend", backend});
   if (ranks == 1 || backend != "mpi") return run_ranks(words, folder, ranks);
-  std::string call =
-      "TRANSOM_NUM_THREADS=1 mpirun --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 -n " +
-      std::to_string(ranks) + " " TRANSOM_BINARY_DIR "/bin/transom";
+  std::string call = "TRANSOM_NUM_THREADS=1 " + mpirun() + " --mca mpi_yield_when_idle 1 -n " + std::to_string(ranks) +
+                     " " TRANSOM_BINARY_DIR "/bin/transom";
   for (const std::string& word : words) call += " '" + word + "'";
   const fs::path output = folder / "output_of_all", error = folder / "error_of_all";
   const int state = std::system((call + " > " + output.string() + " 2> " + error.string()).c_str());
