@@ -14,7 +14,6 @@
 namespace transom::cpu {
 namespace {
 
-constexpr int64_t kRows = 128;                     // of a, that stay in the second cache while the panels go by
 constexpr int64_t kMostRows = 8, kMostWidth = 64;  // room for any table
 
 struct PairPanels : PackedWeight {
@@ -50,7 +49,7 @@ class PairProduct {
   void run(const Arguments& arguments, const PairPanels& weight) const {
     const auto* packed = reinterpret_cast<const uint16_t*>(weight.values.get());
     const float* bias = wide_bias(arguments);
-    for_parts_of_product(m_, kRows, panels_, panel_numbers(), 1 << 17,
+    for_parts_of_product(m_, panels_, panel_numbers(), 1 << 17,
                          [&](int64_t row, int64_t rows, int64_t begin, int64_t end) {
                            for (int64_t panel = begin; panel < end; ++panel)
                              multiply(arguments, packed + panel * panel_numbers(), bias, row, rows, panel);
@@ -64,8 +63,7 @@ class PairProduct {
       auto* own = reinterpret_cast<uint16_t*>(
           thread_scratch(static_cast<size_t>(panel_numbers()) * sizeof(uint16_t), ScratchUse::kPanels));
       pack_panel(arguments.inputs[1], panel, own);
-      for_even_chunks(0, m_, kRows,
-                      [&](int64_t row, int64_t rows) { multiply(arguments, own, bias, row, rows, panel); });
+      for_even_chunks(0, m_, [&](int64_t row, int64_t rows) { multiply(arguments, own, bias, row, rows, panel); });
     });
   }
 

@@ -17,8 +17,8 @@
 namespace transom::cpu {
 namespace {
 
-// A chunk of a that stays in the second cache while the panels go by, and of a panel, while the rows do.
-constexpr int64_t kRows = 128, kDepth = 1024, kFewRows = 8;
+constexpr int64_t kDepth = 1024;  // of a panel, that stays in the second cache while the rows go by
+constexpr int64_t kFewRows = 8;
 constexpr int64_t kFewRegisters = 8;  // of columns, that few rows are multiplied with at once
 
 // The panels of b from number `first` on.
@@ -45,7 +45,7 @@ class PanelProduct {
     const int64_t least = m_ < kFewRows ? few : 1, most = 4 * few;          // of a part, of a tile of sums
     const int64_t count = panels_.count();
     for_parts_of_product(
-        m_, kRows, (count + least - 1) / least, least * panels_.width() * k_, 1 << 15,
+        m_, (count + least - 1) / least, least * panels_.width() * k_, 1 << 15,
         [&](int64_t row, int64_t rows, int64_t begin, int64_t end) {
           const int64_t last = std::min(end * least, count);
           for (int64_t panel = begin * least; panel < last; panel += most)
@@ -58,7 +58,7 @@ class PanelProduct {
     panels_.for_each([&](int64_t panel) {
       std::byte* own = thread_scratch(panels_.bytes(panel), ScratchUse::kPanels);
       panels_.pack(b, panel, own);
-      for_even_chunks(0, m_, kRows, [&](int64_t row, int64_t rows) {
+      for_even_chunks(0, m_, [&](int64_t row, int64_t rows) {
         multiply(a, {own, storage_of(dtype), panel}, bias, c, {row, rows}, panel, panel + 1);
       });
     });
@@ -73,7 +73,7 @@ class PanelProduct {
     std::byte* to = c + static_cast<size_t>(rows.begin * n_ + first) * element_size(output_);
     // Sums of f32 in whole registers are the result, others go by way of memory of the thread.
     const bool direct = output_ == TRANSOM_FLOAT32 && there == columns;
-    const bool widens = widens_first(b.storage, rows.count);
+    const bool few = few_rows(b.storage, rows.count), widens = b.storage != kStoredF32 && !few;
     Scratch scratch(Scratch::bytes_of<float>(direct ? 0 : rows.count * columns) +
                     Scratch::bytes_of<float>(widens ? width * chunk() : 0));
     auto* sums = direct ? reinterpret_cast<float*>(to) : scratch.take<float>(rows.count * columns);
@@ -83,7 +83,7 @@ class PanelProduct {
     for (int64_t depth = 0; depth < k_; depth += chunk()) {
       const int64_t some = std::min(chunk(), k_ - depth);
       for (int64_t panel = begin, next = begin; panel < end; panel = next) {
-        next = end_of_call(panel, end, few_rows(b.storage, rows.count));
+        next = end_of_call(panel, end, few);
         const int64_t wanted = panels_.columns(panel, next), panel_width = std::min(wanted, width);
         const auto at = static_cast<size_t>((panel - b.first) * width * k_ + depth * panel_width);
         const std::byte* right = b.numbers + at * (b.storage == kStoredF32 ? 4 : 2);
@@ -110,9 +110,6 @@ class PanelProduct {
   // of 256 bits that holds for any number of rows: widening takes units there that the products leave free.
   bool few_rows(RowStorage storage, int64_t rows) const {
     return rows < kFewRows || (storage != kStoredF32 && (panels_.lanes() < 16 || rows <= 2 * kFewRows));
-  }
-  bool widens_first(RowStorage storage, int64_t rows) const {
-    return storage != kStoredF32 && !few_rows(storage, rows);
   }
 
   // A panel stays in the first cache, or the second, while the rows go by. Of few rows some panels go together, since

@@ -14,10 +14,12 @@ void for_panels(int64_t count, int64_t numbers, Work&& work) {
   });
 }
 
-// Does work(row, count) for chunks of at most `most` rows of [first, end), all of much the same size.
+constexpr int64_t kRowsOfChunk = 128;  // at most: they stay in the second cache while the panels go by
+
+// Does work(row, count) for chunks of the rows [first, end), all of much the same size.
 template <typename Work>
-void for_even_chunks(int64_t first, int64_t end, int64_t most, Work&& work) {
-  const int64_t count = end - first, chunks = (count + most - 1) / most;
+void for_even_chunks(int64_t first, int64_t end, Work&& work) {
+  const int64_t count = end - first, chunks = (count + kRowsOfChunk - 1) / kRowsOfChunk;
   for (int64_t i = 0; i < chunks; ++i) {
     const int64_t row = first + count * i / chunks;
     work(row, first + count * (i + 1) / chunks - row);
@@ -29,18 +31,18 @@ void for_even_chunks(int64_t first, int64_t end, int64_t most, Work&& work) {
 // wrote of the product before; else columns are cut too, into parts of at least `least` multiplications where there are
 // as many: enough that no thread waits long at the end.
 template <typename Body>
-void for_parts_of_product(int64_t rows, int64_t most, int64_t groups, int64_t work_of_group, int64_t least,
-                          Body&& body) {
+void for_parts_of_product(int64_t rows, int64_t groups, int64_t work_of_group, int64_t least, Body&& body) {
   constexpr int64_t kLeastOfStretch = 96;
   const auto threads = static_cast<int64_t>(thread_count());
-  const int64_t stretches = rows >= 2 * threads * most ? 2 * threads : threads;
+  const int64_t stretches = rows >= 2 * threads * kRowsOfChunk ? 2 * threads : threads;
   if (threads > 1 && rows >= stretches * kLeastOfStretch)
     return parallel_for(static_cast<size_t>(stretches), [&](size_t task) {
       const auto i = static_cast<int64_t>(task);
-      for_even_chunks(rows * i / stretches, rows * (i + 1) / stretches, most,
+      for_even_chunks(rows * i / stretches, rows * (i + 1) / stretches,
                       [&](int64_t row, int64_t count) { body(row, count, int64_t{0}, groups); });
     });
-  const int64_t chunks = (rows + most - 1) / most, work = groups * work_of_group * ((rows + chunks - 1) / chunks);
+  const int64_t chunks = (rows + kRowsOfChunk - 1) / kRowsOfChunk,
+                work = groups * work_of_group * ((rows + chunks - 1) / chunks);
   const int64_t parts = std::clamp<int64_t>(work / least, 1, std::min(groups, threads == 1 ? 1 : 8 * threads));
   parallel_for(static_cast<size_t>(parts * chunks), [&](size_t task) {
     const int64_t part = static_cast<int64_t>(task) % parts, chunk = static_cast<int64_t>(task) / parts;

@@ -91,7 +91,7 @@ void product_block(float* c, size_t c_row, const float* a, size_t a_row, const t
 
 // Operands of multiply(), registers of columns in place of columns.
 template <typename Number>
-struct PanelProduct {
+struct Operands {
   float* c;
   size_t c_row;
   const float* a;
@@ -106,7 +106,7 @@ struct PanelProduct {
 // M rows with the registers of columns from `first` on: P at once, as many as leave enough sums to hide the latency of
 // an addition and no more than there are registers, and half as many of what is left.
 template <typename Stored, size_t M, size_t P>
-void rows_of_products(const PanelProduct<typename Stored::Number>& o, Fetch fetch, size_t first = 0) {
+void rows_of_products(const Operands<typename Stored::Number>& o, Fetch fetch, size_t first = 0) {
   if (fetch.depth > 0) fetch.panels = P > kPanel ? P / kPanel : 1;
   const size_t k_step = (o.registers < kPanel ? o.registers : kPanel) * kWidth;
   for (; first + P <= o.registers; first += P)
@@ -129,8 +129,8 @@ void multiply(float* c, size_t c_row, const float* a, size_t a_row, const void* 
   // it in the second cache and fetch the panels that come after these.
   constexpr size_t kAhead = 4096 / (kWidth * sizeof(Number));
   Fetch fetch = kHalf ? Fetch{.depth = kAhead} : Fetch{};
-  PanelProduct<Number> o{c,     c_row, a, a_row, static_cast<const Number*>(panels), panel_step, bias, columns / kWidth,
-                         depth, add};
+  Operands<Number> o{c,     c_row, a, a_row, static_cast<const Number*>(panels), panel_step, bias, columns / kWidth,
+                     depth, add};
   while (m > 0) {
     // Blocks of much the same size: of a row or two that are left over, sums are too few to hide the latency.
     const size_t blocks = (m + kMost - 1) / kMost, rows = (m + blocks - 1) / blocks;
