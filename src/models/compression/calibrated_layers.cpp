@@ -99,17 +99,12 @@ class Rounder {
                                        const std::vector<float>& scales) const {
     const int64_t group = options_.group_size > 0 ? options_.group_size : depth;
     if (options_.method == "smoothquant") return by_rows(w, rows, depth);
-    if (options_.method == "gptq")
-      return gptq_matrix(w, rows, depth, inputs.products,
-                         {.bits = bits_of(module), .group = group, .act_order = options_.act_order});
     std::vector<float> products = inputs.products;  // of the inputs as they will be, divided
     const auto count = static_cast<size_t>(depth);
     for (size_t i = 0; i < products.size() && !scales.empty(); ++i)
       products[i] /= scales[i / count] * scales[i % count];
-    // Queries and keys are not cut: what they lose shows in the differences of scores.
-    if (module.ends_with("q_proj") || module.ends_with("k_proj"))
-      for (size_t i = 0; i < products.size(); ++i) products[i] = i / count == i % count ? 1.0f : 0.0f;
-    return clipped_matrix(w, rows, depth, group, products);
+    return gptq_matrix(w, rows, depth, products,
+                       {.bits = bits_of(module), .group = group, .act_order = options_.act_order});
   }
 
   int bits_of(const std::string& module) const {

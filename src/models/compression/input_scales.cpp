@@ -6,8 +6,6 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/numbers/half.h"
-#include "base/threads/threads.h"
 #include "io/blocks/rounded_matrix.h"
 #include "transom/config.h"
 #include "transom/ops.h"
@@ -34,6 +32,27 @@ std::vector<float> rounding_errors(const std::vector<float>& w, int64_t depth, c
       row[k] = (row[k] - scaled[static_cast<size_t>(i * depth + k)]) / scales[static_cast<size_t>(k)];
   }
   return errors;
+}
+
+// The mean over all rows of each column's magnitude, by the largest of its group.
+std::vector<float> shares_of_groups(const std::vector<const std::vector<float>*>& weights, int64_t depth,
+                                    int64_t group) {
+  std::vector<double> sums(static_cast<size_t>(depth));
+  int64_t rows = 0;
+  for (const std::vector<float>* w : weights) {
+    for (auto first = w->begin(); first != w->end(); first += depth, ++rows)
+      for (int64_t g = 0; g < depth; g += group) {
+        const int64_t last = std::min(g + group, depth);
+        float largest = 0;
+        for (int64_t k = g; k < last; ++k) largest = std::max(largest, std::fabs(first[k]));
+        if (!(largest > 0)) continue;
+        for (int64_t k = g; k < last; ++k) sums[static_cast<size_t>(k)] += std::fabs(first[k]) / largest;
+      }
+  }
+  std::vector<float> shares;
+  for (const double sum : sums)
+    shares.push_back(static_cast<float>(sum / static_cast<double>(std::max(rows, int64_t{1}))));
+  return shares;
 }
 
 std::vector<float> of_mean_one(std::vector<float> scales) {
@@ -70,17 +89,22 @@ std::vector<float> awq_scales(const LayerInputs& inputs, const std::vector<const
                               int64_t group) {
   const auto depth = static_cast<int64_t>(inputs.magnitudes.size());
   const Tensor products = Tensor::from(inputs.products, {depth, depth});
+  const std::vector<float> shares = shares_of_groups(weights, depth, group);
   std::vector<float> best;
   double least = std::numeric_limits<double>::infinity();
   for (int step = 0; step < 20; ++step) {
-    std::vector<float> scales;
-    for (const float magnitude : inputs.magnitudes)
-      scales.push_back(std::max(std::pow(magnitude, 0.05f * static_cast<float>(step)), 1e-4f));
-    scales = of_mean_one(std::move(scales));
-    double error = 0;
-    for (const std::vector<float>* w : weights)
-      error += output_squares(rounding_errors(*w, depth, scales, group), products);
-    if (error < least || best.empty()) least = error, best = std::move(scales);
+    const float exponent = 0.05f * static_cast<float>(step);
+    for (const float of_share : {0.0f, 1 - exponent}) {
+      std::vector<float> scales;
+      for (size_t k = 0; k < shares.size(); ++k)
+        scales.push_back(
+            std::max(std::pow(inputs.magnitudes[k], exponent) / (std::pow(shares[k], of_share) + 1e-4f), 1e-4f));
+      scales = of_mean_one(std::move(scales));
+      double error = 0;
+      for (const std::vector<float>* w : weights)
+        error += output_squares(rounding_errors(*w, depth, scales, group), products);
+      if (error < least || best.empty()) least = error, best = std::move(scales);
+    }
   }
   return best;
 }
@@ -95,44 +119,6 @@ std::vector<float> smooth_scales(const LayerInputs& inputs, const std::vector<co
     scales[k] = std::isfinite(ratio) ? std::max(ratio, 1e-5f) : 1;
   }
   return scales;
-}
-
-std::shared_ptr<CodedMatrix> clipped_matrix(const std::vector<float>& w, int64_t rows, int64_t depth, int64_t group,
-                                            const std::vector<float>& products) {
-  auto made = std::make_shared<CodedMatrix>(BlockLayout{
-      .rows = rows, .depth = depth, .bits = 4, .group = group > 0 ? group : depth, .scale_type = DType::kFloat16});
-  const int64_t size = made->layout().group, groups = made->layout().groups();
-  parallel_for(static_cast<size_t>(rows), [&](size_t row) {
-    std::vector<float> rest(static_cast<size_t>(size));
-    for (int64_t g = 0; g < groups; ++g) {
-      const int64_t first = g * size, count = std::min(size, depth - first);
-      const float* x = w.data() + static_cast<int64_t>(row) * depth + first;
-      float largest = 0;
-      for (int64_t k = 0; k < count; ++k) largest = std::max(largest, std::fabs(x[k]));
-      float best = Float16(largest / 8);
-      double least = std::numeric_limits<double>::infinity();
-      for (int step = 0; step < 14; ++step) {
-        const float scale = Float16(largest / 8 * (0.55f + 0.05f * static_cast<float>(step)));
-        if (!(scale > 0)) continue;
-        for (int64_t k = 0; k < count; ++k)
-          rest[static_cast<size_t>(k)] = x[k] - scale * std::clamp(std::nearbyint(x[k] / scale), -8.0f, 7.0f);
-        double error = 0;
-        for (int64_t i = 0; i < count; ++i) {
-          const float* own = products.data() + (first + i) * depth + first;
-          float sum = 0;
-          for (int64_t j = 0; j < count; ++j) sum += own[j] * rest[static_cast<size_t>(j)];
-          error += static_cast<double>(sum) * rest[static_cast<size_t>(i)];
-        }
-        if (error < least) least = error, best = scale;
-      }
-      made->scales[row * static_cast<size_t>(groups) + static_cast<size_t>(g)] = best;
-      for (int64_t k = 0; k < count; ++k) {
-        const float code = best > 0 ? std::clamp(std::nearbyint(x[k] / best), -8.0f, 7.0f) : 0;
-        made->codes[row * static_cast<size_t>(depth) + static_cast<size_t>(first + k)] = static_cast<uint8_t>(code + 8);
-      }
-    }
-  });
-  return made;
 }
 
 }  // namespace transom

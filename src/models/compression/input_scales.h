@@ -4,11 +4,9 @@
 // et al., 2022).
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "io/blocks/coded_matrix.h"
 #include "models/compression/calibration.h"
 
 namespace transom {
@@ -22,15 +20,12 @@ struct ScaledInputs {
 // Of the decoders of LLaMA's form (llama, mistral, qwen2, qwen3); others are an error that names the model type.
 std::vector<ScaledInputs> scaled_inputs(const Model& model);
 
-// Of the exponents 0, 0.05 ... 0.95 of the inputs' magnitudes the one whose scales leave the least error of the outputs
-// of some rows of the weights, w [rows, depth] each.
+// magnitude^a / share^b for each input, where share is the mean magnitude of the weight's column by the largest of its
+// group: of a = 0, 0.05 ... 0.95 and b = 0 (as the paper has it) or 1 - a (as AutoAWQ does) those that leave the least
+// error of the outputs of some rows of the weights, w [rows, depth] each.
 std::vector<float> awq_scales(const LayerInputs& inputs, const std::vector<const std::vector<float>*>& weights,
                               int64_t group);
 // sqrt(largest input / largest weight) for each input.
 std::vector<float> smooth_scales(const LayerInputs& inputs, const std::vector<const std::vector<float>*>& weights);
-
-// Rounds w, with a scale for each group that leaves the least error of the outputs: largest magnitudes may be cut.
-std::shared_ptr<CodedMatrix> clipped_matrix(const std::vector<float>& w, int64_t rows, int64_t depth, int64_t group,
-                                            const std::vector<float>& products);
 
 }  // namespace transom
