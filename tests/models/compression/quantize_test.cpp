@@ -88,8 +88,8 @@ INSTANTIATE_TEST_SUITE_P(Methods, Quantized,
                                          Case{"gptq", "gptq", 4, false, 2, 0.3}, Case{"gptq", "gptq", 4, true, 2, 0.3},
                                          Case{"gptq", "gptq", 8, true, 2, 0.04},
                                          Case{"gptq", "compressed-tensors", 4, false, 2, 0.3},
-                                         Case{"awq", "awq", 4, false, 2, 0.45},
-                                         Case{"awq", "compressed-tensors", 4, false, 4, 0.45},
+                                         Case{"awq", "awq", 4, false, 2, 0.3},
+                                         Case{"awq", "compressed-tensors", 4, false, 4, 0.3},
                                          Case{"smoothquant", "compressed-tensors", 8, false, 2, 0.06}),
                          [](const auto& info) {
                            std::string name = std::string(info.param.method) + "_" + info.param.format + "_" +
