@@ -99,11 +99,11 @@ class Rounder {
                                        const std::vector<float>& scales) const {
     const int64_t group = options_.group_size > 0 ? options_.group_size : depth;
     if (options_.method == "smoothquant") return by_rows(w, rows, depth);
-    std::vector<float> products = inputs.products;  // of the inputs as they will be, divided
+    std::vector<float> divided;  // products of the inputs as they will be
+    if (!scales.empty()) divided = inputs.products;
     const auto count = static_cast<size_t>(depth);
-    for (size_t i = 0; i < products.size() && !scales.empty(); ++i)
-      products[i] /= scales[i / count] * scales[i % count];
-    return gptq_matrix(w, rows, depth, products,
+    for (size_t i = 0; i < divided.size(); ++i) divided[i] /= scales[i / count] * scales[i % count];
+    return gptq_matrix(w, rows, depth, scales.empty() ? inputs.products : divided,
                        {.bits = bits_of(module), .group = group, .act_order = options_.act_order});
   }
 
