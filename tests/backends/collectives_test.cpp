@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "backends/harness.h"
+#include "support/folders.h"
 
 namespace transom::backend_test {
 namespace {
@@ -70,7 +71,8 @@ std::vector<float> values_of(uint32_t rank, size_t count) {
 class CpuCollectives : public testing::Test {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(TRANSOM_BINARY_DIR "/lib/transom/transom_gloo.so")) GTEST_SKIP() << "gloo is not here";
+    if (!std::filesystem::exists(test::build_folder() + "/lib/transom/transom_gloo.so"))
+      GTEST_SKIP() << "gloo is not here";
   }
   // body(rank) on each of them; the first failure is the test's.
   void run(const std::function<void(Rank&)>& body, uint32_t ranks = kRanks) {

@@ -15,6 +15,7 @@
 #include "base/threads/threads.h"
 #include "device/exchange.h"
 #include "ops/plugin_nodes.h"
+#include "support/folders.h"
 
 namespace transom::backend_test {
 namespace {
@@ -61,7 +62,7 @@ size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
 }  // namespace
 
 Plugin::Plugin(const std::string& name, size_t threads) {
-  const std::string path = std::string(TRANSOM_BINARY_DIR) + "/lib/transom/libtransom_" + name + ".so";
+  const std::string path = test::build_folder() + "/lib/transom/libtransom_" + name + ".so";
   library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library_) throw std::runtime_error(dlerror());
   const auto open = reinterpret_cast<transom_plugin_open_function>(dlsym(library_, "transom_plugin_open"));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/numbers/half.h"
+#include "support/folders.h"
 #include "transom/device_plugin.h"
 
 namespace transom {
@@ -18,7 +19,7 @@ namespace {
 class Reference : public testing::Test {
  protected:
   void SetUp() override {
-    const std::string path = TRANSOM_BINARY_DIR "/lib/transom/libtransom_reference.so";
+    const std::string path = test::build_folder() + "/lib/transom/libtransom_reference.so";
     library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     ASSERT_NE(library_, nullptr) << dlerror();
     open_ = reinterpret_cast<transom_plugin_open_function>(dlsym(library_, "transom_plugin_open"));

@@ -11,13 +11,14 @@
 #include "certify/bounds.h"
 #include "certify/values.h"
 #include "support/command.h"
+#include "support/folders.h"
 #include "support/temporary_folder.h"
 #include "transom/model.h"
 
 namespace transom {
 namespace {
 
-const std::string kBinary = TRANSOM_BINARY_DIR, kProgram = kBinary + "/bin/transom";
+const std::string kBinary = test::build_folder(), kProgram = kBinary + "/bin/transom";
 
 class TreeDevices : public testing::TestWithParam<const char*> {};
 
@@ -93,9 +94,9 @@ TEST(Certify, RefusesUnknownLevels) {
 // Built as a project of its own that knows one header.
 TEST(ExamplePlugin, IsBuiltOutsideOfTheTreeAndCertified) {
   const test::TemporaryFolder folder;
-  const test::CommandOutcome built =
-      test::run_command("cmake -S " TRANSOM_SOURCE_DIR "/examples/plugin -B " + folder.string() +
-                        " -DTRANSOM_INCLUDE_DIR=" TRANSOM_SOURCE_DIR "/include && cmake --build " + folder.string());
+  const test::CommandOutcome built = test::run_command(
+      "cmake -S " + test::source_folder() + "/examples/plugin -B " + folder.string() +
+      " -DTRANSOM_INCLUDE_DIR=" + test::source_folder() + "/include && cmake --build " + folder.string());
   ASSERT_EQ(built.status, 0) << built.output;
   const test::CommandOutcome outcome = test::run_command("TRANSOM_PLUGIN_PATH=" + folder.string() + " " + kProgram +
                                                          " certify --seed 1 --device example");

@@ -7,6 +7,7 @@
 
 #include "base/files/files.h"
 #include "io/checkpoint.h"
+#include "support/folders.h"
 #include "support/program.h"
 #include "support/small_model.h"
 #include "support/temporary_folder.h"
@@ -46,7 +47,7 @@ TEST(FullDisk, LeavesTheOldModelAndNoHalfCheckpoint) {
 }
 
 TEST(FullDisk, StandardOutputToo) {
-  const std::string command = std::string(TRANSOM_BINARY_DIR) + "/bin/transom devices > /dev/full 2> /dev/null";
+  const std::string command = test::build_folder() + "/bin/transom devices > /dev/full 2> /dev/null";
   EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 1);
 }
 

@@ -6,6 +6,7 @@
 #include "base/files/files.h"
 #include "base/json/json.h"
 #include "cli/program.h"
+#include "support/folders.h"
 #include "support/temporary_folder.h"
 
 namespace transom {
@@ -85,7 +86,7 @@ struct Sentence {
 
 std::vector<Sentence> sentences() {
   const std::regex form(R"(^    transom plan (.*?) +# .*: ([0-9.]+) (by speed|by price|a second)$)");
-  std::istringstream text(read_file(TRANSOM_SOURCE_DIR "/docs/plan.md"));
+  std::istringstream text(read_file(test::source_folder() + "/docs/plan.md"));
   std::vector<Sentence> found;
   for (std::string line; std::getline(text, line);)
     if (std::smatch match; std::regex_match(line, match, form))

@@ -8,12 +8,13 @@
 #include <string>
 
 #include "support/command.h"
+#include "support/folders.h"
 
 namespace transom {
 
 // `before` comes in front of the program: what feeds its standard input.
 inline test::CommandOutcome run(const std::string& arguments, const std::string& before = "") {
-  return test::run_command(before + TRANSOM_BINARY_DIR "/bin/transom " + arguments);
+  return test::run_command(before + test::build_folder() + "/bin/transom " + arguments);
 }
 
 inline void expect_one_line(const test::CommandOutcome& outcome, int status, const std::string& part) {

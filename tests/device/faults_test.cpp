@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "device/passed_trials.h"
 #include "device/probe.h"
+#include "support/folders.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "transom/device.h"
@@ -17,7 +18,7 @@
 namespace transom {
 namespace {
 
-const std::string kFolder = std::string(TRANSOM_BINARY_DIR) + "/faulty_plugins";
+const std::string kFolder = test::build_folder() + "/faulty_plugins";
 
 struct UsePlugins {
   UsePlugins() {

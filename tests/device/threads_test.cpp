@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "device/device.h"
+#include "support/folders.h"
 #include "transom/device.h"
 
 namespace transom {
@@ -41,7 +42,7 @@ TEST(DeviceThreads, AskWhatThereIs) {
 
 // A plugin that hangs while it is tried holds up nobody who wants another device.
 TEST(DeviceThreads, DoNotWaitForAnotherPlugin) {
-  setenv("TRANSOM_PLUGIN_PATH", (std::string(TRANSOM_BINARY_DIR) + "/faulty_plugins").c_str(), 1);
+  setenv("TRANSOM_PLUGIN_PATH", (test::build_folder() + "/faulty_plugins").c_str(), 1);
   setenv("TRANSOM_PLUGIN_TIMEOUT", "1", 1);
   std::atomic<bool> done{false};
   std::thread other([&] {

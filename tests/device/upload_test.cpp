@@ -8,6 +8,7 @@
 
 #include "base/json/json.h"
 #include "device/device.h"
+#include "support/folders.h"
 
 namespace transom {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 class Uploads : public testing::Test {
  protected:
   void SetUp() override {
-    setenv("TRANSOM_PLUGIN_PATH", TRANSOM_BINARY_DIR "/partial_plugins", 1);
+    setenv("TRANSOM_PLUGIN_PATH", (test::build_folder() + "/partial_plugins").c_str(), 1);
     device_ = Device::open("distant");
   }
   int64_t count(const char* name) const {

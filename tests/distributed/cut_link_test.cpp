@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "support/folders.h"
 #include "support/ranks.h"
 #include "support/temporary_folder.h"
 
@@ -21,9 +22,8 @@ TEST(CutLink, EndsBothSidesWithTheNameOfTheOther) {
   test::save_model_and_rows(folder, 22);
   const auto in_folder = [&](const char* name) { return (folder / name).string(); };
   // The names of the namespaces end in the number of the script's process.
-  std::string call = "sh -c 'echo $$ > " + in_folder("number") +
-                     "; exec \"$0\" \"$@\"' " TRANSOM_SOURCE_DIR "/scripts/two-servers -n 1 " TRANSOM_BINARY_DIR
-                     "/bin/transom";
+  std::string call = "sh -c 'echo $$ > " + in_folder("number") + "; exec \"$0\" \"$@\"' " + test::source_folder() +
+                     "/scripts/two-servers -n 1 " + test::build_folder() + "/bin/transom";
   for (const std::string& word :
        test::training_words(folder, "cpu", "out", 3,
                             {"--max_steps", "1000000", "--save_steps", "5", "--ddp_timeout", "6", "--zero_stage", "1"}))

@@ -13,6 +13,7 @@
 #include "distributed/process_group.h"
 #include "ops/movement/collectives.h"
 #include "support/command.h"
+#include "support/folders.h"
 #include "support/own_ranks.h"
 #include "transom/device.h"
 #include "transom/distributed.h"
@@ -38,7 +39,7 @@ class FlightRecorderOfRanks : public testing::Test {
     ASSERT_FALSE(report.findings.empty());
     EXPECT_EQ(report.findings[0], text);
     const test::CommandOutcome shown =
-        test::run_command(TRANSOM_BINARY_DIR "/bin/transom trace --merge " + (folder_ / "flight").string());
+        test::run_command(test::build_folder() + "/bin/transom trace --merge " + (folder_ / "flight").string());
     EXPECT_EQ(shown.status, 0);
     EXPECT_EQ(shown.output.find(text + "\n"), 0u) << shown.output;
   }

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "support/folders.h"
 #include "support/ranks.h"
 #include "support/temporary_folder.h"
 
@@ -63,7 +64,7 @@ TEST_F(SeveralProcesses, AreLaunchedByMpirun) {
   if (!has_library("transom_mpi.so") || std::system("command -v mpirun >/dev/null") != 0)
     GTEST_SKIP() << "there is no MPI";
   const Outcome one = run(words("one", 2, {"--max_steps", "4"}), 1)[0];
-  std::string call = test::mpirun() + " -n 2 " TRANSOM_BINARY_DIR "/bin/transom";
+  std::string call = test::mpirun() + " -n 2 " + test::build_folder() + "/bin/transom";
   for (const std::string& word : words("two", 1, {"--max_steps", "4", "--ddp_backend", "mpi"})) call += " " + word;
   call += " > " + (folder_ / "output").string();
   ASSERT_EQ(std::system(call.c_str()), 0);
@@ -76,7 +77,7 @@ TEST_F(SeveralProcesses, AreLaunchedByTorchrun) {
     GTEST_SKIP() << "there is no torchrun";
   const Outcome one = run(words("one", 2, {"--max_steps", "4"}), 1)[0];
   std::string call = "torchrun --nproc-per-node 2 --master-port " + std::to_string(test::free_port()) +
-                     " --no-python " TRANSOM_BINARY_DIR "/bin/transom";
+                     " --no-python " + test::build_folder() + "/bin/transom";
   for (const std::string& word : words("two", 1, {"--max_steps", "4"})) call += " " + word;
   call += " > " + (folder_ / "output").string();
   ASSERT_EQ(std::system(call.c_str()), 0);
@@ -107,7 +108,7 @@ TEST_F(SeveralProcesses, EndUnderMpirunAndLeaveAWholeCheckpoint) {
     GTEST_SKIP() << "there is no MPI";
   const auto command = [&](const char* steps, const std::string& more) {
     std::string call = test::mpirun() + " -n 3 sh -c 'echo $$ > " + folder_.string() +
-                       "/rank$OMPI_COMM_WORLD_RANK; exec \"$0\" \"$@\"' " TRANSOM_BINARY_DIR "/bin/transom";
+                       "/rank$OMPI_COMM_WORLD_RANK; exec \"$0\" \"$@\"' " + test::build_folder() + "/bin/transom";
     for (const std::string& word :
          words("killed", 2, {"--max_steps", steps, "--save_steps", "5", "--ddp_backend", "mpi"}))
       call += " " + word;

@@ -12,6 +12,7 @@
 
 #include "cpu/collectives/transport.h"
 #include "device/exchange.h"
+#include "support/folders.h"
 #include "support/ranks.h"
 #include "support/temporary_folder.h"
 
@@ -19,7 +20,8 @@ namespace transom::cpu {
 namespace {
 
 const TransportLibrary* library_of(const std::string& name) {
-  void* file = ::dlopen((TRANSOM_BINARY_DIR "/lib/transom/transom_" + name + ".so").c_str(), RTLD_NOW | RTLD_GLOBAL);
+  void* file =
+      ::dlopen((test::build_folder() + "/lib/transom/transom_" + name + ".so").c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (!file) return nullptr;
   return reinterpret_cast<const TransportLibrary* (*)()>(::dlsym(file, "transom_transport"))();
 }

@@ -6,12 +6,15 @@
 
 #include "base/files/files.h"
 #include "support/command.h"
+#include "support/folders.h"
 #include "train/tiny_model.h"
 
 namespace transom {
 namespace {
 
-test::CommandOutcome run(const std::string& command) { return test::run_command(TRANSOM_BINARY_DIR "/bin/" + command); }
+test::CommandOutcome run(const std::string& command) {
+  return test::run_command(test::build_folder() + "/bin/" + command);
+}
 
 TEST(Examples, TrainsAFunction) {
   const test::CommandOutcome outcome = run("example_train_a_function");
@@ -72,7 +75,7 @@ TEST(Examples, SayHowTheyAreCalled) {
 
 // Each block of C++ in these pages stands, word for word, in a file of examples/.
 TEST(Examples, AreWhatThePagesShow) {
-  const fs::path root(TRANSOM_SOURCE_DIR);
+  const fs::path root(test::source_folder());
   std::string sources;
   for (const auto& entry : fs::directory_iterator(root / "examples"))
     if (entry.path().extension() == ".cpp") sources += read_file(entry.path());
@@ -93,15 +96,15 @@ TEST(Examples, AreWhatThePagesShow) {
 
 // The commands of the README's second block of shell, as they stand there, on a tiny model called MODEL.
 TEST(Examples, ReadmeCommandsRun) {
-  const std::string readme = read_file(fs::path(TRANSOM_SOURCE_DIR) / "README.md");
+  const std::string readme = read_file(fs::path(test::source_folder()) / "README.md");
   const size_t begin = readme.find("```sh\ntransom train");
   ASSERT_NE(begin, readme.npos);
   const std::string block = readme.substr(begin + 6, readme.find("```", begin + 6) - begin - 6);
   const TinyModel model;
   for (const char* name : {"train.csv", "dev.csv"})
     model.write(name, "text,label\nann went to rome,trip\nthe tower is old,fact\nann went,trip\nrome is old,fact\n");
-  model.write("commands.sh", "set -e\ncd " + model.path().string() +
-                                 "\nln -s . MODEL\nPATH=" TRANSOM_BINARY_DIR "/bin:$PATH\n" + block);
+  model.write("commands.sh", "set -e\ncd " + model.path().string() + "\nln -s . MODEL\nPATH=" + test::build_folder() +
+                                 "/bin:$PATH\n" + block);
   const test::CommandOutcome outcome = test::run_command("sh " + (model.path() / "commands.sh").string());
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_NE(outcome.output.find("eval_accuracy"), std::string::npos) << outcome.output;

@@ -9,6 +9,7 @@
 
 #include "base/files/files.h"
 #include "support/command.h"
+#include "support/folders.h"
 #include "support/golden.h"
 #include "train/arguments/argument_tables.h"
 #include "train/arguments/gaudi_arguments.h"
@@ -17,7 +18,7 @@
 namespace transom {
 namespace {
 
-const fs::path kRoot = TRANSOM_SOURCE_DIR;
+const fs::path kRoot = test::source_folder();
 
 std::vector<fs::path> pages() {
   std::vector<fs::path> found{kRoot / "README.md", kRoot / "bench/README.md", kRoot / "docs/device-plugins.md"};
@@ -96,8 +97,7 @@ std::set<std::string> known_flags() {
                               "run zero-shot-classification",
                               "run feature-extraction",
                               "run token-classification"}) {
-    const std::string help =
-        test::run_command(std::string(TRANSOM_BINARY_DIR "/bin/transom ") + command + " --help").output;
+    const std::string help = test::run_command(test::build_folder() + "/bin/transom " + command + " --help").output;
     for (size_t at = 0; (at = help.find("--", at)) != help.npos;) {
       const size_t end = help.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-", at);
       flags.insert(help.substr(at, end - at));
@@ -111,7 +111,7 @@ TEST(Guide, EveryCommandIsUnderstood) {
   const test::TemporaryFolder folder;
   fs::create_directory(folder / "bin");
   // --help is obeyed when all other words have been read.
-  write_script(folder / "bin/transom", "exec " TRANSOM_BINARY_DIR "/bin/transom \"$@\" --help > /dev/null");
+  write_script(folder / "bin/transom", "exec " + test::build_folder() + "/bin/transom \"$@\" --help > /dev/null");
   for (const char* launcher : {"bin/mpirun", "bin/torchrun", "bin/srun"})
     write_script(folder / launcher, "while [ \"$1\" != transom ]; do shift; done; exec \"$@\"");
   for (const char* file : {"sentences.txt", "article.txt", "prompt.txt"}) folder.write(file, "words\n");
@@ -163,7 +163,7 @@ TEST_P(GuidePage, CommandsRun) {
   for (const char* name : {"train.csv", "dev.csv"})
     model.write(name, "text,label\nann went to rome,trip\nthe tower is old,fact\nann went,trip\nrome is old,fact\n");
   model.write("sentences.txt", "Ann went to Rome.\nThe tower is old.\n");
-  std::string script = "set -e\ncd " + model.path().string() + "\nPATH=" TRANSOM_BINARY_DIR "/bin:$PATH\n";
+  std::string script = "set -e\ncd " + model.path().string() + "\nPATH=" + test::build_folder() + "/bin:$PATH\n";
   for (const char* name : {"DIR", "bert-base-uncased"}) script += std::string("ln -s . ") + name + "\n";
   if (part.needs_head) {  // which the weights of the small model lack, and which needs none
     fs::create_directory(model.path() / "MODEL");
@@ -197,7 +197,7 @@ TEST_P(GuideOnModel, CommandsRun) {
   folder.write("prompts.jsonl", "{\"text\": [\"Once upon a time\", \"A small\"]}\n");
   for (const char* name : {"pairs.jsonl", "dev.jsonl"})
     folder.write(name, "{\"translation\": {\"en\": \"a house\", \"de\": \"ein Haus\"}}\n");
-  std::string script = "set -e\ncd " + folder.string() + "\nPATH=" TRANSOM_BINARY_DIR "/bin:$PATH\n";
+  std::string script = "set -e\ncd " + folder.string() + "\nPATH=" + test::build_folder() + "/bin:$PATH\n";
   for (const char* name : {"MODEL", "SMALL", "DIR", "t5-small"})
     script += "ln -s " + model.string() + " " + name + "\n";
   size_t count = 0;

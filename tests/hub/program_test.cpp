@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include "hub/hub_server.h"
+#include "support/folders.h"
 
 namespace transom {
 namespace {
@@ -26,7 +27,7 @@ class HubProgram : public ::testing::Test {
   // Starts `transom tokenize` of the model; what it says goes to a file.
   pid_t start(const std::string& outputs, const std::string& before = "") {
     const std::string line =
-        before + "exec " + TRANSOM_BINARY_DIR + "/bin/transom tokenize --tokenizer owner/tiny --inputs " +
+        before + "exec " + test::build_folder() + "/bin/transom tokenize --tokenizer owner/tiny --inputs " +
         (folder_.path() / "in.jsonl").string() + " --outputs " + (folder_.path() / outputs).string() + " 2> " +
         (folder_.path() / (outputs + ".said")).string();
     std::vector<std::string> environment = {"HF_HUB_CACHE=" + cache_.string(), "HF_ENDPOINT=" + server_.endpoint(),

@@ -7,6 +7,7 @@
 
 #include "base/files/files.h"
 #include "models/family.h"
+#include "support/folders.h"
 
 namespace transom {
 namespace {
@@ -28,7 +29,7 @@ TEST(Catalogue, CasesBelongToArchitectures) {
 
 // scripts/write-models-page writes it.
 TEST(Catalogue, ThePageIsUpToDate) {
-  EXPECT_EQ(read_file(fs::path(TRANSOM_SOURCE_DIR) / "docs" / "models" / "README.md"), catalogue_page());
+  EXPECT_EQ(read_file(fs::path(test::source_folder()) / "docs" / "models" / "README.md"), catalogue_page());
 }
 
 }  // namespace

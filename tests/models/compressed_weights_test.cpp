@@ -11,6 +11,7 @@
 #include "base/json/json.h"
 #include "io/checkpoint.h"
 #include "io/config.h"
+#include "support/folders.h"
 #include "support/gguf_bytes.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
@@ -24,7 +25,7 @@ namespace {
 
 std::filesystem::path cases_folder() {
   const char* folder = std::getenv("TRANSOM_GOLDEN_QUANTIZED");
-  return folder ? folder : TRANSOM_SOURCE_DIR "/../shared/golden-quantized";
+  return folder ? folder : test::source_folder() + "/../shared/golden-quantized";
 }
 
 std::vector<std::string> case_names() {

@@ -12,6 +12,7 @@
 #include "base/json/json.h"
 #include "io/foreign/foreign_writer.h"
 #include "models/save_configuration.h"
+#include "support/folders.h"
 #include "support/golden_cases.h"
 #include "support/temporary_folder.h"
 #include "train/loop/model_inputs.h"
@@ -23,7 +24,7 @@ namespace {
 
 std::filesystem::path golden_folder() {
   if (const char* folder = std::getenv("TRANSOM_GOLDEN_FORMATS")) return folder;
-  return std::filesystem::path(TRANSOM_SOURCE_DIR) / "../shared/golden-formats";
+  return std::filesystem::path(test::source_folder()) / "../shared/golden-formats";
 }
 
 std::vector<std::string> format_cases() {

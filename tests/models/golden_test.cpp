@@ -11,6 +11,7 @@
 #include "base/json/json.h"
 #include "io/safetensors.h"
 #include "models/family.h"
+#include "support/folders.h"
 #include "train/loop/model_inputs.h"
 #include "transom/gradients.h"
 #include "transom/model.h"
@@ -20,7 +21,7 @@ namespace {
 
 std::filesystem::path model_folder() {
   if (const char* folder = std::getenv("TRANSOM_GOLDEN")) return folder;
-  return std::filesystem::path(TRANSOM_SOURCE_DIR) / "../shared/golden";
+  return std::filesystem::path(test::source_folder()) / "../shared/golden";
 }
 
 std::set<std::string> known_architectures() {

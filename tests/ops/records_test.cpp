@@ -7,6 +7,7 @@
 
 #include "ops/rules.h"
 #include "support/finite_differences.h"
+#include "support/folders.h"
 #include "support/message.h"
 
 namespace transom {
@@ -193,7 +194,7 @@ TEST(OperationList, IsSortedAndWithoutRepeats) {
 }
 
 TEST(OperationList, StandsInTheDocumentation) {
-  std::ifstream file(TRANSOM_SOURCE_DIR "/docs/ops/README.md");
+  std::ifstream file(test::source_folder() + "/docs/ops/README.md");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   ASSERT_FALSE(text.empty());
   for (const Operation* operation : all_operations()) {

@@ -8,6 +8,7 @@
 #include "base/files/files.h"
 #include "random_graphs/comparison.h"
 #include "random_graphs/expectation.h"
+#include "support/folders.h"
 #include "transom/device.h"
 
 namespace transom::random_graphs {
@@ -56,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(All, SeedsThatFailed,
 TEST(FoundCases, Agree) {
   set_device("cpu");
   size_t tried = 0;
-  for (const auto& entry : fs::directory_iterator(TRANSOM_SOURCE_DIR "/tests/random_graphs/found")) {
+  for (const auto& entry : fs::directory_iterator(test::source_folder() + "/tests/random_graphs/found")) {
     SCOPED_TRACE(entry.path().filename().string());
     const GraphCase graph_case = parse_case(read_file(entry.path()));
     if (const auto failure = check_case(graph_case)) ADD_FAILURE() << text_of(*failure, graph_case);

@@ -6,6 +6,7 @@
 #include "runtime/compilation.h"
 #include "runtime/node_support.h"
 #include "runtime/program.h"
+#include "support/folders.h"
 #include "support/message.h"
 #include "transom/compile.h"
 #include "transom/device.h"
@@ -20,7 +21,9 @@ using Floats = std::vector<float>;
 
 class HostFallback : public testing::TestWithParam<std::string> {
  protected:
-  static void SetUpTestSuite() { setenv("TRANSOM_PLUGIN_PATH", TRANSOM_BINARY_DIR "/partial_plugins", 1); }
+  static void SetUpTestSuite() {
+    setenv("TRANSOM_PLUGIN_PATH", (test::build_folder() + "/partial_plugins").c_str(), 1);
+  }
   void TearDown() override {
     set_mode(Mode::kLazy);
     set_device("cpu");

@@ -10,6 +10,7 @@
 #include "bench/serve/load_run.h"
 #include "serve/http/server.h"
 #include "support/command.h"
+#include "support/folders.h"
 
 namespace transom {
 namespace {
@@ -149,7 +150,7 @@ TEST_F(LoadRun, SaysWhyRequestsFail) {
 // `transformers serve` without a network lists nothing.
 TEST_F(LoadRun, AsksServersThatDoNotListTheirModels) {
   const std::string ask = fmt::format(
-      TRANSOM_BINARY_DIR "/bin/transom bench serve --base_url http://127.0.0.1:{} --num_prompts 2 --json - ",
+      test::build_folder() + "/bin/transom bench serve --base_url http://127.0.0.1:{} --num_prompts 2 --json - ",
       server_.port());
   const test::CommandOutcome named = test::run_command(ask + "--model m");
   EXPECT_EQ(named.status, 0) << named.output;

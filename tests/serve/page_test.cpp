@@ -4,6 +4,7 @@
 
 #include "serve/golden_server.h"
 #include "support/command.h"
+#include "support/folders.h"
 
 namespace transom {
 namespace {
@@ -46,7 +47,7 @@ TEST(Page, WorksInABrowser) {
       test::start_server({.models = {golden_model("llama-lm", "chat"), golden_model("mpnet-model", "embed"),
                                      golden_model("bert-sequence-classification", "classify")}});
   const test::CommandOutcome outcome =
-      test::run_command(std::string(TRANSOM_SOURCE_DIR "/tests/serve/page_browser.py ") + browser +
+      test::run_command(test::source_folder() + "/tests/serve/page_browser.py " + browser +
                         " http://127.0.0.1:" + std::to_string(server->port()) + "/");
   if (outcome.status == 77) GTEST_SKIP() << outcome.output;
   EXPECT_EQ(outcome.status, 0) << outcome.output;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 
+#include "support/folders.h"
 #include "support/program.h"
 
 namespace transom::test {
@@ -14,7 +15,7 @@ class EmulatedCards {
  public:
   // `folder`: takes what programs write; its name is that of the server.
   explicit EmulatedCards(const std::filesystem::path& folder) {
-    const std::string library = TRANSOM_BINARY_DIR "/emulators/libSynapse.so";
+    const std::string library = test::build_folder() + "/emulators/libSynapse.so";
     if (!std::filesystem::exists(library)) return;
     ::setenv("TRANSOM_SYNAPSE_LIBRARY", library.c_str(), 1);
     ::setenv("TRANSOM_SYNAPSE_DEVICES", "8", 1);

@@ -5,14 +5,15 @@
 #include <string>
 
 #include "support/command.h"
+#include "support/folders.h"
 
 namespace transom {
 namespace {
 
 #ifdef NDEBUG  // without optimisation more of the headers' inline functions are symbols
 TEST(Abi, TheSymbolsOfThePublicHeadersAreThoseOfTheList) {
-  const test::CommandOutcome outcome =
-      test::run_command(TRANSOM_SOURCE_DIR "/scripts/check-abi --library " TRANSOM_BINARY_DIR "/lib/libtransom.so");
+  const test::CommandOutcome outcome = test::run_command(test::source_folder() + "/scripts/check-abi --library " +
+                                                         test::build_folder() + "/lib/libtransom.so");
   if (outcome.output.find("without clang++") != std::string::npos && outcome.status == 0)
     GTEST_SKIP() << outcome.output;
   EXPECT_EQ(outcome.status, 0) << outcome.output;
@@ -21,7 +22,7 @@ TEST(Abi, TheSymbolsOfThePublicHeadersAreThoseOfTheList) {
 
 TEST(Abi, NothingButTransomIsExported) {
   const test::CommandOutcome outcome =
-      test::run_command("nm -DC --defined-only " TRANSOM_BINARY_DIR
+      test::run_command("nm -DC --defined-only " + test::build_folder() +
                         "/lib/libtransom.so | grep -v ' A TRANSOM' | grep -v 'transom::' || true");
   EXPECT_EQ(outcome.output, "");
 }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "support/command.h"
+#include "support/folders.h"
 #include "support/temporary_folder.h"
 
 namespace {
@@ -14,7 +15,7 @@ namespace {
 constexpr const char* kLicence = "// SPDX-License-Identifier: Apache-2.0\n";
 
 transom::test::CommandOutcome check(const std::filesystem::path& root) {
-  return transom::test::run_command(TRANSOM_SOURCE_DIR "/scripts/check-layers '" + root.string() + "'");
+  return transom::test::run_command(transom::test::source_folder() + "/scripts/check-layers '" + root.string() + "'");
 }
 
 class CheckLayers : public testing::Test {
@@ -36,7 +37,7 @@ class CheckLayers : public testing::Test {
 };
 
 TEST(Tree, KeepsItsRules) {
-  const auto outcome = check(TRANSOM_SOURCE_DIR);
+  const auto outcome = check(transom::test::source_folder());
   EXPECT_EQ(outcome.status, 0) << outcome.output;
 }
 
@@ -77,7 +78,7 @@ TEST_F(CheckLayers, KeepsDevicesToThePluginHeader) {
 }
 
 TEST_F(CheckLayers, RefusesLayersOfItsTableThatTheTreeHasNot) {
-  const std::filesystem::path source(TRANSOM_SOURCE_DIR);
+  const std::filesystem::path source(transom::test::source_folder());
   for (const auto& folder : std::filesystem::directory_iterator(source / "src"))
     if (folder.is_directory()) std::filesystem::create_directories(root_ / "src" / folder.path().filename());
   std::filesystem::create_directories(root_ / "scripts");

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "support/command.h"
+#include "support/folders.h"
 #include "support/temporary_folder.h"
 
 namespace {
@@ -13,11 +14,11 @@ namespace {
 namespace fs = std::filesystem;
 
 transom::test::CommandOutcome check_names(const std::string& root) {
-  return transom::test::run_command(TRANSOM_SOURCE_DIR "/scripts/check-names '" + root + "'");
+  return transom::test::run_command(transom::test::source_folder() + "/scripts/check-names '" + root + "'");
 }
 
 TEST(CheckNames, PrivateFunctionsOfThisTreeDiffer) {
-  const auto outcome = check_names(TRANSOM_SOURCE_DIR);
+  const auto outcome = check_names(transom::test::source_folder());
   EXPECT_EQ(outcome.status, 0) << outcome.output;
 }
 

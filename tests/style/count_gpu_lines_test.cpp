@@ -7,6 +7,7 @@
 #include <string>
 
 #include "support/command.h"
+#include "support/folders.h"
 #include "support/temporary_folder.h"
 
 namespace {
@@ -14,11 +15,11 @@ namespace {
 namespace fs = std::filesystem;
 
 transom::test::CommandOutcome count_lines(const std::string& root) {
-  return transom::test::run_command(TRANSOM_SOURCE_DIR "/scripts/count-gpu-lines '" + root + "'");
+  return transom::test::run_command(transom::test::source_folder() + "/scripts/count-gpu-lines '" + root + "'");
 }
 
 TEST(CountGpuLines, EachVendorOfThisTreeCostsFewerThanAllowed) {
-  const auto outcome = count_lines(TRANSOM_SOURCE_DIR);
+  const auto outcome = count_lines(transom::test::source_folder());
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   for (const char* vendor : {"cuda: ", "rocm: ", "opencl: "})
     EXPECT_NE(outcome.output.find(vendor), std::string::npos) << outcome.output;
@@ -29,7 +30,7 @@ TEST(CountGpuLines, WhatIsOverOrInNoRowIsNamed) {
   const fs::path gpu = folder.path() / "backends/gpu";
   fs::create_directories(gpu);
   for (const char* room : {"api", "collectives", "source"})
-    fs::copy(fs::path(TRANSOM_SOURCE_DIR) / "backends/gpu" / room, gpu / room);
+    fs::copy(fs::path(transom::test::source_folder()) / "backends/gpu" / room, gpu / room);
   const std::string root = folder.path().string(), as_they_are = count_lines(root).output;
   {
     std::ofstream file(gpu / "api/api_rocm.cpp", std::ios::app);

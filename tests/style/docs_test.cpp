@@ -5,16 +5,17 @@
 #include <fstream>
 
 #include "support/command.h"
+#include "support/folders.h"
 #include "support/temporary_folder.h"
 
 namespace {
 
 transom::test::CommandOutcome check_docs(const std::string& root) {
-  return transom::test::run_command(TRANSOM_SOURCE_DIR "/scripts/docs --check '" + root + "'");
+  return transom::test::run_command(transom::test::source_folder() + "/scripts/docs --check '" + root + "'");
 }
 
 TEST(Docs, LinksOfThisTreeLeadSomewhere) {
-  const auto outcome = check_docs(TRANSOM_SOURCE_DIR);
+  const auto outcome = check_docs(transom::test::source_folder());
   EXPECT_EQ(outcome.status, 0) << outcome.output;
 }
 

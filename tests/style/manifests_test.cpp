@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "support/command.h"
+#include "support/folders.h"
 #include "support/temporary_folder.h"
 
 namespace transom {
@@ -14,11 +15,11 @@ namespace {
 namespace fs = std::filesystem;
 
 test::CommandOutcome check_manifest(const std::string& arguments) {
-  return test::run_command(TRANSOM_SOURCE_DIR "/scripts/check-manifests " + arguments);
+  return test::run_command(test::source_folder() + "/scripts/check-manifests " + arguments);
 }
 
 TEST(Manifests, HoldTogether) {
-  const std::string program = TRANSOM_BINARY_DIR "/bin/transom";
+  const std::string program = test::build_folder() + "/bin/transom";
   const auto outcome = check_manifest(fs::exists(program) ? "--program " + program : "");
   if (outcome.output.find("skipped") != std::string::npos) GTEST_SKIP() << outcome.output;
   EXPECT_EQ(outcome.status, 0) << outcome.output;
@@ -30,7 +31,7 @@ TEST(Manifests, FaultsAreNamed) {
   const auto with = [&](const std::string& file, const std::string& from, const std::string& other) {
     fs::remove_all(to);
     fs::create_directories(to);
-    fs::copy(TRANSOM_SOURCE_DIR "/deploy/kubernetes", to);
+    fs::copy(test::source_folder() + "/deploy/kubernetes", to);
     std::ifstream in(to / file);
     std::string text{std::istreambuf_iterator<char>(in), {}};
     const size_t at = text.find(from);

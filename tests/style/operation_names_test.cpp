@@ -9,6 +9,7 @@
 #include <string>
 
 #include "ir/operation.h"
+#include "support/folders.h"
 
 namespace transom {
 namespace {
@@ -30,7 +31,7 @@ std::string names_in(const std::string& source) {
 }
 
 TEST(Passes, CompareNoNamesOfOperations) {
-  for (const auto& file : std::filesystem::directory_iterator(TRANSOM_SOURCE_DIR "/src/passes")) {
+  for (const auto& file : std::filesystem::directory_iterator(test::source_folder() + "/src/passes")) {
     std::ifstream stream(file.path());
     const std::string source{std::istreambuf_iterator<char>(stream), {}};
     EXPECT_FALSE(source.empty()) << file.path();

@@ -6,11 +6,13 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "support/folders.h"
+
 namespace transom::test {
 
 inline std::filesystem::path golden_folder() {
   if (const char* folder = std::getenv("TRANSOM_GOLDEN")) return folder;
-  return std::filesystem::path(TRANSOM_SOURCE_DIR) / "../shared/golden";
+  return std::filesystem::path(source_folder()) / "../shared/golden";
 }
 
 }  // namespace transom::test

@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "support/folders.h"
+
 namespace transom::test {
 
 struct Outcome {
@@ -29,7 +31,7 @@ class Program {
   Program(const std::vector<std::string>& words, std::filesystem::path folder,
           std::optional<rlim_t> file_limit = std::nullopt)
       : folder_(std::move(folder)) {
-    std::vector<std::string> all{TRANSOM_BINARY_DIR "/bin/transom"};
+    std::vector<std::string> all{build_folder() + "/bin/transom"};
     all.insert(all.end(), words.begin(), words.end());
     std::vector<char*> pointers;
     for (std::string& word : all) pointers.push_back(word.data());

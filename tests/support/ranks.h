@@ -15,6 +15,7 @@
 #include "base/files/files.h"
 #include "base/json/json.h"
 #include "distributed/sockets.h"
+#include "support/folders.h"
 #include "support/mpirun.h"
 #include "support/program.h"
 #include "support/small_model.h"
@@ -23,7 +24,7 @@
 namespace transom::test {
 
 inline bool has_library(const char* library) {
-  return fs::exists(fs::path(TRANSOM_BINARY_DIR) / "lib" / "transom" / library);
+  return fs::exists(fs::path(build_folder()) / "lib" / "transom" / library);
 }
 
 inline uint16_t free_port() {
@@ -72,7 +73,7 @@ inline std::vector<Outcome> run_ranks_over(const std::string& backend, std::vect
   if (ranks > 1) words.insert(words.end(), {"--ddp_backend", backend});
   if (ranks == 1 || backend != "mpi") return run_ranks(words, folder, ranks);
   std::string call = "TRANSOM_NUM_THREADS=1 " + mpirun() + " --mca mpi_yield_when_idle 1 -n " + std::to_string(ranks) +
-                     " " TRANSOM_BINARY_DIR "/bin/transom";
+                     " " + build_folder() + "/bin/transom";
   for (const std::string& word : words) call += " '" + word + "'";
   const fs::path output = folder / "output_of_all", error = folder / "error_of_all";
   const int state = std::system((call + " > " + output.string() + " 2> " + error.string()).c_str());

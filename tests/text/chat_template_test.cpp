@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chat templates. The expected texts are what Jinja gives for them in Transformers.
 #include "text/chat_template.h"
+#include "support/folders.h"
 
 #include <gtest/gtest.h>
 
@@ -200,7 +201,7 @@ TEST(ChatTemplate, ErrorsNameTheLine) {
 }
 
 TEST(ChatTemplate, RunsThoseOfModels) {
-  const std::filesystem::path folder = std::filesystem::path(TRANSOM_SOURCE_DIR) / "tests/fuzz/corpus/chat_template";
+  const std::filesystem::path folder = std::filesystem::path(test::source_folder()) / "tests/fuzz/corpus/chat_template";
   const auto source = [&](const char* name) {
     std::ifstream file(folder / name);
     return std::string(std::istreambuf_iterator<char>(file), {});

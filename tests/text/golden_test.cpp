@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/json/json.h"
+#include "support/folders.h"
 #include "text/tokenize_lines.h"
 #include "transom/error.h"
 
@@ -15,7 +16,7 @@ namespace {
 
 std::filesystem::path golden(const std::string& family) {
   const char* folder = std::getenv("TRANSOM_GOLDEN");
-  const std::filesystem::path root = folder != nullptr ? folder : TRANSOM_SOURCE_DIR "/../shared/golden";
+  const std::filesystem::path root = folder != nullptr ? folder : test::source_folder() + "/../shared/golden";
   return root / "tokenizers" / family;
 }
 

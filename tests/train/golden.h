@@ -8,11 +8,13 @@
 #include <filesystem>
 #include <vector>
 
+#include "support/folders.h"
+
 namespace transom {
 
 inline std::filesystem::path golden_folder() {
   if (const char* folder = std::getenv("TRANSOM_GOLDEN")) return folder;
-  return std::filesystem::path(TRANSOM_SOURCE_DIR) / "../shared/golden";
+  return std::filesystem::path(test::source_folder()) / "../shared/golden";
 }
 
 // The folders of trainer/ that have a file of this name; empty where there are no golden cases.

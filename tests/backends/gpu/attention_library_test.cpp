@@ -7,6 +7,7 @@
 
 #include "attention_in_loops.h"
 #include "gpu_device.h"
+#include "support/folders.h"
 
 namespace transom::backend_test {
 namespace {
@@ -16,7 +17,8 @@ std::vector<std::string> warnings;
 // The plugin tells its warnings here until it is opened again.
 void watch_warnings() {
   warnings.clear();
-  void* const library = dlopen(TRANSOM_BINARY_DIR "/lib/transom/libtransom_cuda.so", RTLD_NOW | RTLD_LOCAL);
+  void* const library =
+      dlopen((test::build_folder() + "/lib/transom/libtransom_cuda.so").c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library, nullptr) << dlerror();
   const auto open = reinterpret_cast<transom_plugin_open_function>(dlsym(library, "transom_plugin_open"));
   static transom_host host{};
@@ -34,7 +36,7 @@ class GpuAttentionLibrary : public testing::Test {
  protected:
   void SetUp() override {
     use_emulated_drivers();
-    ::setenv("TRANSOM_CUDNN_LIBRARY", TRANSOM_BINARY_DIR "/emulators/libcuda.so.1", 1);
+    ::setenv("TRANSOM_CUDNN_LIBRARY", (test::build_folder() + "/emulators/libcuda.so.1").c_str(), 1);
     try {
       library_ = std::make_unique<Plugin>("cuda");
       ::setenv("TRANSOM_GPU_PRODUCTS", "own", 1);

@@ -2,6 +2,7 @@
 // Convolutions of many channels and their gradients, as products over matrix units, against float64 loops: strides,
 // padding, dilations, groups, a depth of several parts; and by the vendors' libraries.
 #include "gpu_device.h"
+#include "support/folders.h"
 
 namespace transom::backend_test {
 namespace {
@@ -20,7 +21,7 @@ class GpuConvolutionTiles : public OnEachMatrixUnit {};
 class GpuConvolutionLibrary : public OnEachMatrixUnit {
  protected:
   void SetUp() override {
-    const std::string folder = TRANSOM_BINARY_DIR "/emulators/";
+    const std::string folder = test::build_folder() + "/emulators/";
     ::setenv("TRANSOM_CUDNN_LIBRARY", (folder + "libcuda.so.1").c_str(), 1);
     ::setenv("TRANSOM_MIOPEN_LIBRARY", (folder + "libamdhip64.so").c_str(), 1);
     OnEachMatrixUnit::SetUp();

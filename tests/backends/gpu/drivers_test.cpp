@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "gpu_device.h"
+#include "support/folders.h"
 
 namespace transom::backend_test {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 // Tests skip a device that is not there, so that a plugin which does not even load would pass them.
 TEST(GpuPlugins, Load) {
   for (const std::string name : {"cuda", "rocm", "opencl"}) {
-    void* const library = dlopen((TRANSOM_BINARY_DIR "/lib/transom/libtransom_" + name + ".so").c_str(), RTLD_NOW);
+    void* const library = dlopen((test::build_folder() + "/lib/transom/libtransom_" + name + ".so").c_str(), RTLD_NOW);
     EXPECT_NE(library, nullptr) << dlerror();
     if (library) dlclose(library);
   }

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/json/json.h"
 #include "gpu_device.h"
+#include "support/folders.h"
 #include "support/golden_on_device.h"
 #include "train/loop/model_inputs.h"
 #include "transom/compile.h"
@@ -23,7 +24,7 @@ namespace {
 
 std::filesystem::path compressed_folder() {
   const char* folder = std::getenv("TRANSOM_GOLDEN_QUANTIZED");
-  return folder ? folder : TRANSOM_SOURCE_DIR "/../shared/golden-quantized";
+  return folder ? folder : test::source_folder() + "/../shared/golden-quantized";
 }
 
 std::vector<std::string> compressed_cases() {

@@ -12,13 +12,14 @@
 #include <string>
 
 #include "backends/harness.h"
+#include "support/folders.h"
 
 namespace transom::backend_test {
 
 // From here on the plugins open the emulated drivers of the build tree; with `unless_named`, but for those that the
 // environment names, so that the golden cases run on a device that is there. OpenCL's is always left if it is named.
 inline void use_emulated_drivers(bool unless_named = false) {
-  const std::string folder = TRANSOM_BINARY_DIR "/emulators/";
+  const std::string folder = test::build_folder() + "/emulators/";
   ::setenv("TRANSOM_OPENCL_LIBRARY", (folder + "libOpenCL.so.1").c_str(), 0);
   for (const char* name : {"TRANSOM_CUDA_LIBRARY", "TRANSOM_NVRTC_LIBRARY", "TRANSOM_NCCL_LIBRARY"})
     ::setenv(name, (folder + "libcuda.so.1").c_str(), !unless_named);

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "gpu_device.h"
+#include "support/folders.h"
 
 namespace transom::backend_test {
 namespace {
@@ -12,9 +13,9 @@ namespace {
 class GpuProductsLibrary : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    ::setenv("TRANSOM_OPENCL_LIBRARY", TRANSOM_BINARY_DIR "/emulators/libOpenCL.so.1", 0);
-    const std::string cuda = TRANSOM_BINARY_DIR "/emulators/libcuda.so.1",
-                      hip = TRANSOM_BINARY_DIR "/emulators/libamdhip64.so";
+    ::setenv("TRANSOM_OPENCL_LIBRARY", (test::build_folder() + "/emulators/libOpenCL.so.1").c_str(), 0);
+    const std::string cuda = test::build_folder() + "/emulators/libcuda.so.1",
+                      hip = test::build_folder() + "/emulators/libamdhip64.so";
     for (const char* name : {"TRANSOM_CUDA_LIBRARY", "TRANSOM_NVRTC_LIBRARY", "TRANSOM_CUBLASLT_LIBRARY"})
       ::setenv(name, cuda.c_str(), 1);
     for (const char* name : {"TRANSOM_HIP_LIBRARY", "TRANSOM_HIPRTC_LIBRARY", "TRANSOM_HIPBLASLT_LIBRARY"})

@@ -2,6 +2,7 @@
 // Golden cases on the card: outputs, gradients and twenty steps of training, in f32 within the tolerances of the case,
 // in bf16 within what bf16 costs PyTorch itself on the same case (bf16_of_pytorch.json), and in every mode the same
 // bits. The generation is the emulator's, or the card's. A few cases are quick; TRANSOM_GOLDEN_WHOLE=1 tries them all.
+#include "support/folders.h"
 #include "support/golden_on_device.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +40,8 @@ class HpuGolden : public test::GoldenOnDevice {
     test::require_hpu();
     if (IsSkipped()) return;
     read_case();
-    const Json all = read_json(std::filesystem::path(TRANSOM_SOURCE_DIR) / "tests/backends/hpu/bf16_of_pytorch.json");
+    const Json all =
+        read_json(std::filesystem::path(test::source_folder()) / "tests/backends/hpu/bf16_of_pytorch.json");
     if (all.contains(GetParam())) pytorch_ = all[GetParam()];
   }
 

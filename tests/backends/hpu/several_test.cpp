@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "support/folders.h"
 #include "support/ranks.h"
 #include "support/temporary_folder.h"
 
@@ -50,7 +51,7 @@ TEST_F(SeveralCards, LearnAsOneWithEightTimesTheBatch) {
 TEST_F(SeveralCards, LearnAsOneOnTwoServers) {
   const Outcome one = test::run_ranks(words("one", kCards, {"--max_steps", "5"}), folder_, 1)[0];
   ASSERT_EQ(one.status, 0) << one.error;
-  std::string call = TRANSOM_SOURCE_DIR "/scripts/two-servers -n 4 " TRANSOM_BINARY_DIR "/bin/transom";
+  std::string call = test::source_folder() + "/scripts/two-servers -n 4 " + test::build_folder() + "/bin/transom";
   for (const std::string& word : words("two", 1, five_)) call += " " + word;
   call += " > " + (folder_ / "output").string() + " 2> " + (folder_ / "error").string();
   const int state = std::system(call.c_str());

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "support/command.h"
+#include "support/folders.h"
 #include "support/launchers.h"
 #include "support/ranks.h"
 #include "support/temporary_folder.h"
@@ -16,7 +17,7 @@
 namespace transom {
 namespace {
 
-const std::string kSpawn = TRANSOM_BINARY_DIR "/bin/transom spawn ";
+const std::string kSpawn = test::build_folder() + "/bin/transom spawn ";
 
 std::multiset<std::string> lines_of(const std::string& text) {
   std::multiset<std::string> lines;
@@ -85,7 +86,7 @@ TEST(Spawn, StartsAllAgainSoOften) {
 TEST(Spawn, ShowsTheHelpOfTheCommandOnce) {
   const auto help = test::run_command(kSpawn + "--nproc 4 train --help");
   EXPECT_EQ(help.status, 0);
-  EXPECT_EQ(help.output, test::run_command(TRANSOM_BINARY_DIR "/bin/transom train --help").output);
+  EXPECT_EQ(help.output, test::run_command(test::build_folder() + "/bin/transom train --help").output);
   EXPECT_NE(test::run_command(kSpawn + "--help").output.find("--max_restarts"), std::string::npos);
 }
 

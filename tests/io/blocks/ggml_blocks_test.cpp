@@ -11,6 +11,7 @@
 #include "base/numbers/half.h"
 #include "base/numbers/half_bits.h"
 #include "io/safetensors.h"
+#include "support/folders.h"
 #include "support/message.h"
 
 namespace transom {
@@ -95,7 +96,7 @@ TEST(GgmlBlocks, SizesAreChecked) {
 // Blocks as ggml wrote them, and their values as ggml reads them: the same bits.
 TEST(GgmlBlocks, HaveTheValuesOfGgml) {
   const char* folder = std::getenv("TRANSOM_GOLDEN_QUANTIZED");
-  const std::filesystem::path root = folder ? folder : TRANSOM_SOURCE_DIR "/../shared/golden-quantized";
+  const std::filesystem::path root = folder ? folder : test::source_folder() + "/../shared/golden-quantized";
   if (!std::filesystem::exists(root / "blocks.safetensors")) GTEST_SKIP() << "no " << root;
   const SafetensorsFile file = SafetensorsFile::open(root / "blocks.safetensors");
   int types = 0;

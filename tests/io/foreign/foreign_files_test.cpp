@@ -11,6 +11,7 @@
 #include "io/foreign/hdf5_file.h"
 #include "io/foreign/msgpack.h"
 #include "io/foreign/tensor_bundle.h"
+#include "support/folders.h"
 #include "support/hostile_bytes.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
@@ -19,7 +20,7 @@ namespace transom {
 namespace {
 
 std::string seed(const std::string& name) {
-  return read_file(fs::path(TRANSOM_SOURCE_DIR) / "tests/fuzz/corpus" / name);
+  return read_file(fs::path(test::source_folder()) / "tests/fuzz/corpus" / name);
 }
 
 std::span<const std::byte> bytes_of(const std::string& text) {

@@ -8,6 +8,7 @@
 
 #include "base/json/json.h"
 #include "device/device.h"
+#include "support/folders.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "tensor/mode_scope.h"
@@ -27,7 +28,7 @@ constexpr const char* kGpt2 = R"({"model_type": "gpt2", "architectures": ["GPT2L
 
 class BackgroundDevice : public testing::Test {
  protected:
-  void SetUp() override { setenv("TRANSOM_PLUGIN_PATH", TRANSOM_BINARY_DIR "/partial_plugins", 1); }
+  void SetUp() override { setenv("TRANSOM_PLUGIN_PATH", (test::build_folder() + "/partial_plugins").c_str(), 1); }
   void TearDown() override { set_device("cpu"); }
 
   // How often the host has waited for the device.

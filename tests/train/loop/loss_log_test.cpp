@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Losses of updates on the host's device, and on one that works in the background.
 #include "train/loop/loss_log.h"
+#include "support/folders.h"
 
 #include <gtest/gtest.h>
 
@@ -19,7 +20,7 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 class LossLogs : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    setenv("TRANSOM_PLUGIN_PATH", TRANSOM_BINARY_DIR "/partial_plugins", 1);
+    setenv("TRANSOM_PLUGIN_PATH", (test::build_folder() + "/partial_plugins").c_str(), 1);
     set_device(GetParam());
     log_.begin(10, [this](const StepReport& step) { not_finite_.push_back(step.step); }, {});
   }
