@@ -2,8 +2,6 @@
 // Every run of generate() among the golden cases: the ids that Transformers gives, on any device.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "base/json/json.h"
 #include "models/generative.h"
 #include "support/golden.h"
@@ -13,15 +11,6 @@
 
 namespace transom {
 namespace {
-
-std::vector<std::string> cases() {
-  std::vector<std::string> names;
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(test::golden_folder(), none))
-    if (std::filesystem::exists(entry.path() / "generate.json")) names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 Tensor tensor_of(const Json& value) {
   Shape shape;
@@ -50,7 +39,7 @@ Tensor rows_in_file(const std::filesystem::path& folder, const std::string& plac
 class GoldenGeneration : public testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenGeneration, GivesTheSameIds) {
-  const std::filesystem::path folder = test::golden_folder() / GetParam();
+  const std::filesystem::path folder = test::folder_of_case(GetParam());
   const std::unique_ptr<Model> model = Model::from_pretrained((folder / "model").string());
   const Json golden = read_json(folder / "generate.json");
   int compared = 0;
@@ -73,12 +62,8 @@ TEST_P(GoldenGeneration, GivesTheSameIds) {
   EXPECT_GT(compared, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, GoldenGeneration, testing::ValuesIn(cases()), [](const auto& info) {
-  std::string name = info.param;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-});
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenGeneration);
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenGeneration, testing::ValuesIn(test::golden_cases("generate.json")),
+                         test::NameOfCase());
 
 }  // namespace
 }  // namespace transom

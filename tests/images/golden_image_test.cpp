@@ -2,7 +2,6 @@
 // Every golden case of an image processor against Transformers' PIL version.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "base/json/json.h"
@@ -13,19 +12,10 @@
 namespace transom {
 namespace {
 
-std::vector<std::string> cases() {
-  std::vector<std::string> names;
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(test::golden_folder() / "image", none))
-    if (std::filesystem::exists(entry.path() / "case.json")) names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 class GoldenImage : public testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenImage, EqualsTransformers) {
-  const auto folder = test::golden_folder() / "image" / GetParam();
+  const auto folder = test::folder_of_case(GetParam(), test::GoldenSet::kLibraries, "image");
   const ImageProcessor processor = ImageProcessor::from_pretrained(folder);
   for (const auto& [name, expected] : SafetensorsFile::open(folder / "expected.safetensors").tensors()) {
     const std::string file = name.substr(0, name.find('/'));
@@ -39,8 +29,9 @@ TEST_P(GoldenImage, EqualsTransformers) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, GoldenImage, testing::ValuesIn(cases()), [](const auto& info) { return info.param; });
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenImage);
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenImage,
+                         testing::ValuesIn(test::golden_cases("case.json", test::GoldenSet::kLibraries, "image")),
+                         test::NameOfCase());
 
 }  // namespace
 }  // namespace transom

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models from compressed checkpoints: every case of golden-quantized, and files written here.
+// Models from compressed checkpoints: every golden case of theirs, and files written here.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 #include "base/json/json.h"
 #include "io/checkpoint.h"
 #include "io/config.h"
-#include "support/folders.h"
 #include "support/gguf_bytes.h"
+#include "support/golden.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "train/loop/model_inputs.h"
@@ -22,20 +22,6 @@
 
 namespace transom {
 namespace {
-
-std::filesystem::path cases_folder() {
-  const char* folder = std::getenv("TRANSOM_GOLDEN_QUANTIZED");
-  return folder ? folder : test::source_folder() + "/../shared/golden-quantized";
-}
-
-std::vector<std::string> case_names() {
-  std::vector<std::string> names;
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(cases_folder(), none))
-    if (std::filesystem::exists(entry.path() / "case.json")) names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 std::string model_of(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "model.gguf";
@@ -64,7 +50,7 @@ double relative_rms(const std::vector<double>& found, const std::vector<double>&
 
 class CompressedModel : public testing::TestWithParam<std::string> {
  protected:
-  std::filesystem::path folder = cases_folder() / GetParam();
+  std::filesystem::path folder = test::folder_of_case(GetParam(), test::GoldenSet::kQuantized);
   Json golden = read_json(folder / "case.json");
   NamedTensors inputs = load_inputs(folder / "inputs.safetensors"),
                expected = load_inputs(folder / "expected.safetensors");
@@ -112,7 +98,7 @@ TEST_P(CompressedModel, WithInputsOf8Bits) {
 // The deviation that rounding to fp8 by rows is known to have; other formats are refused.
 TEST_P(CompressedModel, WithInputsOfFloat8) {
   const LoadOptions options{.activations = "float8"};
-  if (GetParam() == "gguf-llama-f16") GTEST_SKIP() << "it holds no codes";
+  if (test::bare_name(GetParam()) == "gguf-llama-f16") GTEST_SKIP() << "it holds no codes";
   if (golden["format"] != "fp8") {
     EXPECT_THROW(Model::from_pretrained(model_of(folder), options), Error);
     return;
@@ -147,12 +133,9 @@ TEST_P(CompressedModel, TokenizerOfTheFile) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, CompressedModel, testing::ValuesIn(case_names()), [](const auto& info) {
-  std::string name = info.param;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-});
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CompressedModel);
+INSTANTIATE_TEST_SUITE_P(Golden, CompressedModel,
+                         testing::ValuesIn(test::golden_cases("case.json", test::GoldenSet::kQuantized)),
+                         test::NameOfCase());
 
 // A model of one layer without a vocabulary of texts.
 test::GgufBytes tiny_llama() {

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints that TensorFlow and Flax wrote, where they are present: the outputs of the classes that wrote them. And
+// Checkpoints that TensorFlow and Flax wrote: the outputs of the classes that wrote them. And
 // golden models written for these classes and read again: the same weights.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 
 #include "base/error.h"
 #include "base/json/json.h"
 #include "io/foreign/foreign_writer.h"
 #include "models/save_configuration.h"
-#include "support/folders.h"
 #include "support/golden_cases.h"
 #include "support/temporary_folder.h"
 #include "train/loop/model_inputs.h"
@@ -22,24 +20,10 @@
 namespace transom {
 namespace {
 
-std::filesystem::path golden_folder() {
-  if (const char* folder = std::getenv("TRANSOM_GOLDEN_FORMATS")) return folder;
-  return std::filesystem::path(test::source_folder()) / "../shared/golden-formats";
-}
-
-std::vector<std::string> format_cases() {
-  std::vector<std::string> names;
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(golden_folder(), none))
-    if (std::filesystem::exists(entry.path() / "case.json")) names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 class GoldenFormat : public testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenFormat, GivesTheOutputsOfItsLibrary) {
-  const std::filesystem::path folder = golden_folder() / GetParam();
+  const std::filesystem::path folder = test::folder_of_case(GetParam(), test::GoldenSet::kFormats);
   const Json tolerance = read_json(folder / "case.json")["tolerance"];
   LoadReport report;
   const auto model = Model::from_pretrained((folder / "model").string(), {}, &report);
@@ -64,12 +48,9 @@ TEST_P(GoldenFormat, GivesTheOutputsOfItsLibrary) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, GoldenFormat, testing::ValuesIn(format_cases()), [](const auto& info) {
-  std::string name = info.param;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-});
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenFormat);
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenFormat,
+                         testing::ValuesIn(test::golden_cases("case.json", test::GoldenSet::kFormats)),
+                         test::NameOfCase());
 
 class GoldenConversion : public testing::TestWithParam<std::string> {
  protected:
@@ -103,18 +84,13 @@ class GoldenConversion : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(GoldenConversion, TensorFlowAndFlaxHaveTheSameWeights) {
-  const auto model = Model::from_pretrained((test::golden_folder() / GetParam() / "model").string());
+  const auto model = Model::from_pretrained((test::folder_of_case(GetParam()) / "model").string());
   expect_same_again(*model, ForeignFormat::kKeras);
   expect_same_again(*model, ForeignFormat::kFlax);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenConversion, testing::ValuesIn(test::golden_cases_with("expected.safetensors")),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenConversion);
+                         test::NameOfCase());
 
 }  // namespace
 }  // namespace transom

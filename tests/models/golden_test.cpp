@@ -2,50 +2,17 @@
 // Every golden case whose architecture is known: outputs, and the gradient of every parameter, against Transformers.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
-#include <set>
 
 #include "base/json/json.h"
-#include "io/safetensors.h"
-#include "models/family.h"
-#include "support/folders.h"
+#include "support/golden_cases.h"
 #include "train/loop/model_inputs.h"
 #include "transom/gradients.h"
 #include "transom/model.h"
 
 namespace transom {
 namespace {
-
-std::filesystem::path model_folder() {
-  if (const char* folder = std::getenv("TRANSOM_GOLDEN")) return folder;
-  return std::filesystem::path(test::source_folder()) / "../shared/golden";
-}
-
-std::set<std::string> known_architectures() {
-  std::set<std::string> names;
-  for (const Family& family : families())
-    for (const Architecture& architecture : family.architectures) names.insert(architecture.name);
-  return names;
-}
-
-// The names of the model_cases that this library's models cover.
-std::vector<std::string> model_cases() {
-  const std::set<std::string> known = known_architectures();
-  std::vector<std::string> names;
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(model_folder(), none)) {
-    const std::filesystem::path file = entry.path() / "case.json";
-    if (!std::filesystem::exists(file)) continue;
-    const Json json = read_json(file);
-    if (json.contains("class") && known.contains(json["class"].get<std::string>()))
-      names.push_back(entry.path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 // |got - expected| <= atol + rtol |expected|; rows of (batch, position) whose mask is 0 are left out.
 void expect_golden(const std::string& name, const Tensor& got, const Tensor& expected, const Json& tolerance,
@@ -65,7 +32,7 @@ void expect_golden(const std::string& name, const Tensor& got, const Tensor& exp
 class GoldenModel : public testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenModel, OutputsAndGradients) {
-  const std::filesystem::path folder = model_folder() / GetParam();
+  const std::filesystem::path folder = test::folder_of_case(GetParam());
   const Json golden = read_json(folder / "case.json");
   const Json& tolerance = golden["tolerance"];
   LoadReport report;
@@ -96,7 +63,7 @@ TEST_P(GoldenModel, OutputsAndGradients) {
 
 // In 16 bits every architecture gives what it gives in f32, but for rounding.
 TEST_P(GoldenModel, OutputsOf16Bits) {
-  const std::filesystem::path folder = model_folder() / GetParam();
+  const std::filesystem::path folder = test::folder_of_case(GetParam());
   const NamedTensors inputs = load_inputs(folder / "inputs.safetensors");
   const Json golden = read_json(folder / "case.json");
   const ForwardContext context{.return_loss = golden["forward_kwargs"].value("return_loss", false)};
@@ -114,12 +81,8 @@ TEST_P(GoldenModel, OutputsOf16Bits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, GoldenModel, testing::ValuesIn(model_cases()), [](const auto& info) {
-  std::string name = info.param;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-});
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenModel);
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenModel, testing::ValuesIn(test::golden_cases_with("expected.safetensors")),
+                         test::NameOfCase());
 
 }  // namespace
 }  // namespace transom

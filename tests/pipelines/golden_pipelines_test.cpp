@@ -2,6 +2,7 @@
 // Every pipeline that this library has, against the results of Transformers' pipeline().
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/json/json.h"
@@ -29,19 +30,36 @@ bool near(const Json& got, const Json& expected) {
   return got == expected;
 }
 
-struct Case {
-  const char *file, *task;
-};
+// The files of both sets, "shared/" before the names of the larger one.
+std::vector<std::string> cases() {
+  std::vector<std::string> names;
+  for (const char* set : {"", test::kSharedCase}) {
+    std::vector<std::string> found;
+    std::error_code none;
+    for (const auto& entry : std::filesystem::directory_iterator(test::root_of_case(set) / "pipelines", none))
+      found.push_back(set + entry.path().stem().string());
+    std::sort(found.begin(), found.end());
+    names.insert(names.end(), found.begin(), found.end());
+  }
+  return names;
+}
 
-class GoldenPipeline : public testing::TestWithParam<Case> {};
+// "fill-mask" of "fill-mask-bpe".
+std::string task_of(const std::string& name) {
+  std::string longest;
+  for (const std::string& task : pipeline_tasks())
+    if (name.starts_with(task) && task.size() > longest.size()) longest = task;
+  return longest;
+}
+
+class GoldenPipeline : public testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenPipeline, EqualsTransformers) {
-  const auto folder = test::golden_folder() / "pipelines";
-  const auto file = folder / (std::string(GetParam().file) + ".json");
-  if (!std::filesystem::exists(file)) GTEST_SKIP() << "no golden case at " << file;
-  const Json golden = read_json(file);
+  const std::string name = test::bare_name(GetParam());
+  const auto folder = test::root_of_case(GetParam()) / "pipelines";
+  const Json golden = read_json(folder / (name + ".json"));
   const auto pipeline =
-      make_pipeline(GetParam().task, (folder / golden["model"].get<std::string>()).lexically_normal().string());
+      make_pipeline(task_of(name), (folder / golden["model"].get<std::string>()).lexically_normal().string());
   for (const Json& run : golden["runs"]) {
     Json inputs = run["inputs"];
     if ((pipeline->takes_images() || pipeline->takes_audio()) && inputs.is_string())  // files beside the case
@@ -59,33 +77,7 @@ TEST_P(GoldenPipeline, EqualsTransformers) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Tasks, GoldenPipeline,
-                         testing::Values(Case{"text-classification", "text-classification"},
-                                         Case{"text-classification-multilabel", "text-classification"},
-                                         Case{"token-classification", "token-classification"},
-                                         Case{"token-classification-unigram", "token-classification"},
-                                         Case{"question-answering", "question-answering"},
-                                         Case{"fill-mask", "fill-mask"}, Case{"fill-mask-bpe", "fill-mask"},
-                                         Case{"fill-mask-unigram", "fill-mask"},
-                                         Case{"feature-extraction", "feature-extraction"},
-                                         Case{"zero-shot-classification", "zero-shot-classification"},
-                                         Case{"image-classification", "image-classification"},
-                                         Case{"image-classification-conv", "image-classification"},
-                                         Case{"image-feature-extraction", "image-feature-extraction"},
-                                         Case{"zero-shot-image-classification", "zero-shot-image-classification"},
-                                         Case{"audio-classification", "audio-classification"},
-                                         Case{"automatic-speech-recognition", "automatic-speech-recognition"},
-                                         Case{"automatic-speech-recognition-whisper", "automatic-speech-recognition"},
-                                         Case{"text-generation", "text-generation"},
-                                         Case{"text-generation-llama", "text-generation"},
-                                         Case{"text2text-generation", "text2text-generation"},
-                                         Case{"summarization", "summarization"}, Case{"translation", "translation"}),
-                         [](const auto& info) {
-                           std::string name = info.param.file;
-                           for (char& c : name)
-                             if (c == '-') c = '_';
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Tasks, GoldenPipeline, testing::ValuesIn(cases()), test::NameOfCase());
 
 TEST(Pipelines, UnknownTasksAreRefusedByName) {
   try {

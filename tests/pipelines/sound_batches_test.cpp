@@ -47,10 +47,7 @@ void expect_same_alone(const Pipeline& task, Json parameters) {
   }
 }
 
-std::string golden(const char* model) {
-  const auto folder = test::golden_folder() / model;
-  return std::filesystem::exists(folder / "config.json") ? folder.string() : "";
-}
+std::string golden(const char* model) { return (test::golden_folder() / model).string(); }
 
 TEST(SoundBatches, ClassesAreThoseOfSoundsAlone) {
   const test::TemporaryFolder folder;
@@ -69,7 +66,6 @@ TEST(SoundBatches, ClassesAreThoseOfSoundsAlone) {
 
 TEST(SoundBatches, SpeechIsThatOfSoundsAlone) {
   const std::string directory = golden("wav2vec2-ctc/model");
-  if (directory.empty()) GTEST_SKIP() << "no golden case";
   const auto task = make_pipeline("automatic-speech-recognition", directory);
   expect_same_alone(*task, {{"return_timestamps", "char"}});
   expect_same_alone(*task, {{"chunk_length_s", 0.1}});
@@ -77,7 +73,6 @@ TEST(SoundBatches, SpeechIsThatOfSoundsAlone) {
 
 TEST(SoundBatches, WhisperWritesWhatItWritesOfSoundsAlone) {
   const std::string directory = golden("whisper/model");
-  if (directory.empty()) GTEST_SKIP() << "no golden case";
   const auto task = make_pipeline("automatic-speech-recognition", directory);
   for (const int64_t beams : {1, 3}) expect_same_alone(*task, {{"max_new_tokens", 8}, {"num_beams", beams}});
   expect_same_alone(*task, {{"max_new_tokens", 8}, {"chunk_length_s", 0.1}});

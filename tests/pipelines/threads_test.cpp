@@ -31,7 +31,6 @@ class PipelineThreads : public testing::TestWithParam<Mode> {
 };
 
 TEST_P(PipelineThreads, GetWhatOneThreadGets) {
-  if (!std::filesystem::exists(test::golden_folder() / "pipelines")) GTEST_SKIP() << "no golden cases";
   const ModeScope scope(GetParam());
   constexpr int kLengths = 12;
   const std::string tasks[] = {"text-classification", "fill-mask"};
@@ -68,7 +67,6 @@ TEST_P(PipelineThreads, GetWhatOneThreadGets) {
 
 // Each call has an engine with a cache of its own, over a model that all share.
 TEST_P(PipelineThreads, WriteInBatchesWhatOneThreadWrites) {
-  if (!std::filesystem::exists(test::golden_folder() / "pipelines")) GTEST_SKIP() << "no golden cases";
   const ModeScope scope(GetParam());
   const auto options = [](int64_t together) {
     return Json{{"max_new_tokens", 6}, {"do_sample", false}, {"batch_size", together}};

@@ -1,18 +1,90 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the cases made with Transformers are, if they are there: TRANSOM_GOLDEN, else ../shared/golden beside the
-// sources.
+// Where the cases made with the real libraries are. Those of the tree (tests/golden) are always there. A larger set may
+// lie outside of it: TRANSOM_GOLDEN, TRANSOM_GOLDEN_FORMATS and TRANSOM_GOLDEN_QUANTIZED, else ../shared/golden,
+// golden-formats and golden-quantized beside the sources; its cases run besides.
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "support/folders.h"
 
 namespace transom::test {
 
-inline std::filesystem::path golden_folder() {
-  if (const char* folder = std::getenv("TRANSOM_GOLDEN")) return folder;
-  return std::filesystem::path(source_folder()) / "../shared/golden";
+enum class GoldenSet { kLibraries, kFormats, kQuantized };
+
+// The larger set; a folder that may not be there.
+inline std::filesystem::path shared_golden_folder(GoldenSet set = GoldenSet::kLibraries) {
+  const std::string suffix = set == GoldenSet::kFormats ? "formats" : set == GoldenSet::kQuantized ? "quantized" : "";
+  std::string variable = "TRANSOM_GOLDEN" + std::string(suffix.empty() ? "" : "_") + suffix;
+  std::transform(variable.begin(), variable.end(), variable.begin(), [](unsigned char c) { return std::toupper(c); });
+  if (const char* folder = std::getenv(variable.c_str())) return folder;
+  return std::filesystem::path(source_folder()) / ("../shared/golden" + (suffix.empty() ? "" : "-" + suffix));
 }
+
+// The set of the tree.
+inline std::filesystem::path golden_folder(GoldenSet set = GoldenSet::kLibraries) {
+  const std::filesystem::path tree = std::filesystem::path(source_folder()) / "tests/golden";
+  if (!std::filesystem::exists(tree)) return shared_golden_folder(set);
+  return set == GoldenSet::kFormats ? tree / "formats" : set == GoldenSet::kQuantized ? tree / "quantized" : tree;
+}
+
+inline constexpr const char* kSharedCase = "shared/";  // begins the names of cases of the larger set
+
+// The folders below `below` of both sets that hold a file of this name, each by its name, in order: first those of the
+// tree. A suite without them has no tests, which gtest calls a failure.
+inline std::vector<std::string> golden_cases(const std::string& file, GoldenSet set = GoldenSet::kLibraries,
+                                             const std::string& below = "") {
+  std::vector<std::string> all;
+  for (const bool shared : {false, true}) {
+    std::vector<std::string> names;
+    std::error_code none;
+    const std::filesystem::path root = shared ? shared_golden_folder(set) : golden_folder(set);
+    if (shared && root == golden_folder(set)) continue;
+    for (const auto& entry : std::filesystem::directory_iterator(root / below, none))
+      if (std::filesystem::exists(entry.path() / file))
+        names.push_back((shared ? kSharedCase : "") + entry.path().filename().string());
+    std::sort(names.begin(), names.end());
+    all.insert(all.end(), names.begin(), names.end());
+  }
+  return all;
+}
+
+inline bool is_shared_case(const std::string& name) { return name.starts_with(kSharedCase); }
+
+// The set that a case of this name is of.
+inline std::filesystem::path root_of_case(const std::string& name, GoldenSet set = GoldenSet::kLibraries) {
+  return is_shared_case(name) ? shared_golden_folder(set) : golden_folder(set);
+}
+
+// The name of a case as its files have it.
+inline std::string bare_name(const std::string& name) {
+  return is_shared_case(name) ? name.substr(std::string(kSharedCase).size()) : name;
+}
+
+inline std::filesystem::path folder_of_case(const std::string& name, GoldenSet set = GoldenSet::kLibraries,
+                                            const std::string& below = "") {
+  return (root_of_case(name, set) / below / bare_name(name)).lexically_normal();
+}
+
+// Of a parameterised test: "shared/llama-lm" is called shared_llama_lm.
+inline std::string with_underscores(std::string name) {
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
+  return name;
+}
+
+struct NameOfCase {
+  template <typename Info>
+  std::string operator()(const Info& info) const {
+    return with_underscores(info.param);
+  }
+};
 
 }  // namespace transom::test

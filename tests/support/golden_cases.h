@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names of golden cases of architectures that are there.
+// The golden cases of models, of architectures that are there.
 #pragma once
 
-#include <algorithm>
-#include <filesystem>
 #include <set>
 #include <string>
 #include <vector>
@@ -14,18 +12,16 @@
 
 namespace transom::test {
 
-// Those that hold a file of this name, in the order of their names; none where there are no golden cases.
+// Those that hold a file of this name, as golden_cases() gives them.
 inline std::vector<std::string> golden_cases_with(const char* file) {
   std::set<std::string> known;
   for (const Family& family : families())
     for (const Architecture& architecture : family.architectures) known.insert(architecture.name);
   std::vector<std::string> names;
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(golden_folder(), none))
-    if (std::filesystem::exists(entry.path() / file) &&
-        known.contains(read_json(entry.path() / "case.json").value("class", "")))
-      names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
+  for (const std::string& name : golden_cases(file)) {
+    const std::filesystem::path about = folder_of_case(name) / "case.json";
+    if (std::filesystem::exists(about) && known.contains(read_json(about).value("class", ""))) names.push_back(name);
+  }
   return names;
 }
 

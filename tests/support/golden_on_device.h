@@ -26,18 +26,13 @@
 
 namespace transom::test {
 
-// Of the cases with outputs, those of these names that are there.
+// Of the tree's cases with outputs, those of these names.
 inline std::vector<std::string> golden_cases_named(std::initializer_list<const char*> names) {
   const std::vector<std::string> all = golden_cases_with("expected.safetensors");
   std::vector<std::string> found;
   for (const char* name : names)
     if (std::count(all.begin(), all.end(), name)) found.emplace_back(name);
   return found;
-}
-
-inline std::string with_underscores(std::string name) {
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
 }
 
 struct ModeName {
@@ -57,7 +52,7 @@ class GoldenOnDevice : public testing::TestWithParam<std::string> {
   }
   // After the device is chosen.
   void read_case() {
-    folder_ = golden_folder() / GetParam();
+    folder_ = folder_of_case(GetParam());
     golden_ = read_json(folder_ / "case.json");
     inputs_ = load_inputs(folder_ / "inputs.safetensors");
   }

@@ -2,32 +2,20 @@
 // The golden tokenizers: what transformers gives for the same files and texts.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "base/json/json.h"
-#include "support/folders.h"
+#include "support/golden.h"
 #include "text/tokenize_lines.h"
 #include "transom/error.h"
 
 namespace transom {
 namespace {
 
-std::filesystem::path golden(const std::string& family) {
-  const char* folder = std::getenv("TRANSOM_GOLDEN");
-  const std::filesystem::path root = folder != nullptr ? folder : test::source_folder() + "/../shared/golden";
-  return root / "tokenizers" / family;
-}
-
-class GoldenTokenizer : public testing::TestWithParam<const char*> {
+class GoldenTokenizer : public testing::TestWithParam<std::string> {
  protected:
-  void SetUp() override {
-    folder_ = golden(GetParam());
-    if (!std::filesystem::exists(folder_)) GTEST_SKIP() << "no golden data";
-  }
-
-  std::filesystem::path folder_;
+  std::filesystem::path folder_ = test::folder_of_case(GetParam(), test::GoldenSet::kLibraries, "tokenizers");
 };
 
 TEST_P(GoldenTokenizer, Vectors) {
@@ -35,7 +23,7 @@ TEST_P(GoldenTokenizer, Vectors) {
   std::ifstream file(folder_ / "vectors.jsonl");
   int number = 0, wrong = 0;
   for (std::string line; std::getline(file, line) && wrong < 5;) {
-    const std::string where = std::string(GetParam()) + " line " + std::to_string(++number);
+    const std::string where = GetParam() + " line " + std::to_string(++number);
     const Json expected = parse_json(line, where);
     const Json found = parse_json(tokenize_line(tokenizer, line, where), where);
     for (const char* key :
@@ -74,7 +62,7 @@ TEST_P(GoldenTokenizer, Batches) {
   for (std::string line; std::getline(file, line);) {
     const Json expected = parse_json(line, "batch.jsonl");
     EncodeOptions options = options_of(expected["kwargs"]);
-    const std::string where = std::string(GetParam()) + " " + dump_json(expected["kwargs"]);
+    const std::string where = GetParam() + " " + dump_json(expected["kwargs"]);
     const auto texts = expected["texts"].get<std::vector<std::string>>();
     std::vector<std::string> pairs;
     if (expected["text_pairs"].is_array()) pairs = expected["text_pairs"].get<std::vector<std::string>>();
@@ -106,11 +94,9 @@ TEST_P(GoldenTokenizer, Batches) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, GoldenTokenizer,
-                         testing::Values("bert", "bert_cased", "mpnet", "roberta", "gpt2", "camembert", "xlmr",
-                                         "albert", "bloom", "clip", "deberta_v2", "gemma", "gpt_neox", "llama",
-                                         "llama3", "llama_metaspace", "modernbert", "opt", "qwen2", "starcoder", "t5",
-                                         "t5_charsmap", "xlmr_charsmap", "whisper", "marian", "wav2vec2"),
-                         [](const auto& info) { return std::string(info.param); });
+                         testing::ValuesIn(test::golden_cases("vectors.jsonl", test::GoldenSet::kLibraries,
+                                                              "tokenizers")),
+                         test::NameOfCase());
 
 }  // namespace
 }  // namespace transom

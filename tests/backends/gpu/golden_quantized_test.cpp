@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models in 8-bit integers on a GPU's plugin: compressed checkpoints of golden-quantized with inputs as they are and
+// Models in 8-bit integers on a GPU's plugin: compressed checkpoints of their golden cases with inputs as they are and
 // rounded to bytes, within the tolerances of the case, and float checkpoints by `quantization` int8. The same bits in
 // every mode. Two cases are quick; TRANSOM_GOLDEN_WHOLE=1 tries them all. The device is chosen as in golden_test.cpp.
 #include <gtest/gtest.h>
@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "base/json/json.h"
 #include "gpu_device.h"
-#include "support/folders.h"
 #include "support/golden_on_device.h"
 #include "train/loop/model_inputs.h"
 #include "transom/compile.h"
@@ -21,20 +20,6 @@
 
 namespace transom {
 namespace {
-
-std::filesystem::path compressed_folder() {
-  const char* folder = std::getenv("TRANSOM_GOLDEN_QUANTIZED");
-  return folder ? folder : test::source_folder() + "/../shared/golden-quantized";
-}
-
-std::vector<std::string> compressed_cases() {
-  std::vector<std::string> names;
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(compressed_folder(), none))
-    if (std::filesystem::exists(entry.path() / "case.json")) names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 bool is_quick(const std::string& name) { return name == "gguf-llama-q4_k_m" || name == "ct-llama-w8a8"; }
 
@@ -81,7 +66,8 @@ TEST_P(GpuCompressed, InputsAsTheyAreAndAsBytes) {
   if (!is_quick(GetParam()) && !std::getenv("TRANSOM_GOLDEN_WHOLE"))
     GTEST_SKIP() << "TRANSOM_GOLDEN_WHOLE=1 tries every golden case";
   if (!chooses_golden_device()) GTEST_SKIP() << "no such device";
-  const std::filesystem::path folder = compressed_folder() / GetParam(), file = folder / "model.gguf";
+  const std::filesystem::path folder = test::folder_of_case(GetParam(), test::GoldenSet::kQuantized),
+                              file = folder / "model.gguf";
   const std::string path = (std::filesystem::exists(file) ? file : folder / "model").string();
   const Json golden = read_json(folder / "case.json");
   const NamedTensors inputs = load_inputs(folder / "inputs.safetensors"),
@@ -113,9 +99,9 @@ TEST_P(GpuCompressed, InputsAsTheyAreAndAsBytes) {
   }
 }
 
-const auto kCaseName = [](const auto& info) { return test::with_underscores(info.param); };
-INSTANTIATE_TEST_SUITE_P(Golden, GpuCompressed, testing::ValuesIn(compressed_cases()), kCaseName);
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GpuCompressed);
+INSTANTIATE_TEST_SUITE_P(Golden, GpuCompressed,
+                         testing::ValuesIn(test::golden_cases("case.json", test::GoldenSet::kQuantized)),
+                         test::NameOfCase());
 
 // The cpu device rounds the same numbers but for their last bits, of which few lie between two steps.
 TEST(GpuInt8, IsThatOfTheCpu) {
@@ -123,7 +109,6 @@ TEST(GpuInt8, IsThatOfTheCpu) {
                                      {"llama-lm", "logits"},
                                      {"resnet-image-classification", "logits"}}) {
     const std::filesystem::path folder = test::golden_folder() / name;
-    if (!std::filesystem::exists(folder / "case.json")) GTEST_SKIP() << "no golden cases";
     const std::string path = (folder / "model").string();
     std::vector<double> expected, exact;
     {

@@ -37,13 +37,12 @@ TEST_P(GpuGolden, OutputsAndGradients) {
   expect_same_bits_in_every_mode(lazy);
 }
 
-const auto kName = [](const auto& info) { return test::with_underscores(info.param); };
+const test::NameOfCase kName;
 INSTANTIATE_TEST_SUITE_P(Quick, GpuGolden,
                          testing::ValuesIn(test::golden_cases_named({"bert-sequence-classification", "llama-lm", "t5",
                                                                      "vit-image-classification", "dlrm"})),
                          kName);
 INSTANTIATE_TEST_SUITE_P(Whole, GpuGolden, testing::ValuesIn(test::golden_cases_with("expected.safetensors")), kName);
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GpuGolden);
 
 }  // namespace
 }  // namespace transom

@@ -28,7 +28,7 @@ struct Curve {
 
 class CurveOnGpu {
  public:
-  explicit CurveOnGpu(const std::string& name) : folder_(test::golden_folder() / name) {}
+  explicit CurveOnGpu(const std::string& name) : folder_(test::folder_of_case(name)) {}
 
   Curve in(Mode mode) const {
     set_mode(mode);
@@ -98,7 +98,6 @@ std::vector<std::pair<std::string, std::string>> quick_cases() {
 INSTANTIATE_TEST_SUITE_P(Quick, GpuTraining, testing::ValuesIn(quick_cases()), [](const auto& info) {
   return test::with_underscores(info.param.first + "_" + info.param.second);
 });
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GpuTraining);
 
 class GpuTrainingWhole : public testing::TestWithParam<std::string> {};
 
@@ -116,8 +115,7 @@ TEST_P(GpuTrainingWhole, FollowsPyTorchInEveryMode) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Whole, GpuTrainingWhole, testing::ValuesIn(test::golden_cases_with("train.json")),
-                         [](const auto& info) { return test::with_underscores(info.param); });
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GpuTrainingWhole);
+                         test::NameOfCase());
 
 }  // namespace
 }  // namespace transom

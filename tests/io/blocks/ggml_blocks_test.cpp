@@ -4,14 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
 #include "base/numbers/half.h"
 #include "base/numbers/half_bits.h"
 #include "io/safetensors.h"
-#include "support/folders.h"
+#include "support/golden.h"
 #include "support/message.h"
 
 namespace transom {
@@ -95,9 +94,7 @@ TEST(GgmlBlocks, SizesAreChecked) {
 
 // Blocks as ggml wrote them, and their values as ggml reads them: the same bits.
 TEST(GgmlBlocks, HaveTheValuesOfGgml) {
-  const char* folder = std::getenv("TRANSOM_GOLDEN_QUANTIZED");
-  const std::filesystem::path root = folder ? folder : test::source_folder() + "/../shared/golden-quantized";
-  if (!std::filesystem::exists(root / "blocks.safetensors")) GTEST_SKIP() << "no " << root;
+  const std::filesystem::path root = test::golden_folder(test::GoldenSet::kQuantized);
   const SafetensorsFile file = SafetensorsFile::open(root / "blocks.safetensors");
   int types = 0;
   for (const auto& [name, view] : file.tensors()) {

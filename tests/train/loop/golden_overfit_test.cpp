@@ -19,7 +19,7 @@ namespace {
 class GoldenOverfit : public testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenOverfit, FollowsPyTorch) {
-  const auto folder = test::golden_folder() / GetParam();
+  const auto folder = test::folder_of_case(GetParam());
   const Json golden = read_json(folder / "train.json"), tolerance = read_json(folder / "case.json")["tolerance"];
   const TrainingArguments arguments = test::training_arguments(folder);
   const std::unique_ptr<Model> model = Model::from_pretrained((folder / "model").string());
@@ -58,12 +58,7 @@ TEST_P(GoldenOverfit, FollowsPyTorch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenOverfit, testing::ValuesIn(test::golden_cases_with("train.json")),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenOverfit);
+                         test::NameOfCase());
 
 }  // namespace
 }  // namespace transom

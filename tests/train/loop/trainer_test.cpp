@@ -444,13 +444,13 @@ TEST_F(TrainerRun, ResumingTellsWhatContradictsTheCheckpoint) {
   EXPECT_NE(said[0].find("checkpoint-4: step 4 was at epoch"), std::string::npos) << said[0];
 }
 
-class GoldenTrainer : public testing::TestWithParam<const char*> {};
+class GoldenTrainer : public testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenTrainer, LogsWhatTrainerLogged) {
-  const fs::path golden = test::golden_folder() / "trainer", folder = golden / GetParam();
-  if (!fs::exists(folder)) GTEST_SKIP() << "no golden case at " << folder;
+  const fs::path folder = test::folder_of_case(GetParam(), test::GoldenSet::kLibraries, "trainer");
+  const fs::path golden = folder.parent_path();
   const test::TemporaryFolder output;
-  const std::string data = std::string(GetParam()).starts_with("gpt2") ? "data-gpt2" : "data-bert";
+  const std::string data = folder.filename().string().starts_with("gpt2") ? "data-gpt2" : "data-bert";
   Json json = read_json(folder / "training_args.json");
   json["model_name_or_path"] = (golden / data / "model").string();
   json["train_file"] = (golden / data / "train.jsonl").string();
@@ -477,10 +477,9 @@ TEST_P(GoldenTrainer, LogsWhatTrainerLogged) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenTrainer,
-                         testing::Values("bert-accum4-cosine", "bert-adafactor", "bert-eval-best",
-                                         "bert-label-smoothing", "bert-plateau", "bert-resume",
-                                         "bert-seed42-linear-warmup", "bert-sequential-linear", "bert-sgd-polynomial",
-                                         "gpt2-accum4-sequential", "gpt2-seed42-linear"));
+                         testing::ValuesIn(test::golden_cases("training_args.json", test::GoldenSet::kLibraries,
+                                                              "trainer")),
+                         test::NameOfCase());
 
 }  // namespace
 }  // namespace transom
