@@ -39,7 +39,8 @@ class ParameterSet : public ParameterSource {
   // Of ParameterSource, for modules: a name that was given before is an error.
   std::shared_ptr<Parameter> parameter(const std::string& name, const Shape& shape, const Initial& initial) override;
   std::shared_ptr<Parameter> buffer(const std::string& name, const Type& type, const Initial& initial) override;
-  void tied(const std::string& name) override;
+  void tied(const std::string& name, const std::shared_ptr<Parameter>& parameter, Tie tie) override;
+  void derived(const std::string& name) override;
   bool holds(const std::string& name) const override;
 
  private:

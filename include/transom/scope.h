@@ -33,6 +33,12 @@ struct Initial {
   static Initial normal(double deviation, int64_t zero_row = -1) { return {Kind::kNormal, deviation, zero_row, {}}; }
 };
 
+// What another name of a tensor stands for, where a checkpoint holds different values under the two.
+enum class Tie {
+  kShared,  // a tensor that is read in two places: they are two tensors there
+  kAlone,   // only this name is read: its value counts
+};
+
 // Gives parameters their values: from a checkpoint, or new ones. For one thread at a time.
 class ParameterSource {
  public:
@@ -41,8 +47,10 @@ class ParameterSource {
   virtual std::shared_ptr<Parameter> parameter(const std::string& name, const Shape& shape, const Initial& initial) = 0;
   // A tensor of the checkpoint that is no parameter: it is not trained, and has an element type of its own.
   virtual std::shared_ptr<Parameter> buffer(const std::string& name, const Type& type, const Initial& initial) = 0;
-  // Older checkpoints hold a tied tensor once more under this name; it is no surprise there, and not read.
-  virtual void tied(const std::string& name) = 0;
+  // Another name of a parameter that was made before. A checkpoint may hold the tensor under either name, or both.
+  virtual void tied(const std::string& name, const std::shared_ptr<Parameter>& parameter, Tie tie) = 0;
+  // A tensor that older checkpoints hold and that follows from the configuration: no surprise there, and not read.
+  virtual void derived(const std::string& name) = 0;
   // Whether a checkpoint is read and has this tensor.
   virtual bool holds(const std::string& name) const = 0;
 };
@@ -59,7 +67,10 @@ class Scope {
   std::shared_ptr<Parameter> buffer(const std::string& name, const Type& type, const Initial& initial) const {
     return source_->buffer(path_.empty() ? name : path_ + "." + name, type, initial);
   }
-  void tied(const std::string& name) const { source_->tied(path_.empty() ? name : path_ + "." + name); }
+  void tied(const std::string& name, const std::shared_ptr<Parameter>& parameter, Tie tie = Tie::kShared) const {
+    source_->tied(path_.empty() ? name : path_ + "." + name, parameter, tie);
+  }
+  void derived(const std::string& name) const { source_->derived(path_.empty() ? name : path_ + "." + name); }
   bool holds(const std::string& name) const { return source_->holds(path_.empty() ? name : path_ + "." + name); }
   const std::string& path() const { return path_; }
 

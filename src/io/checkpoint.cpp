@@ -24,8 +24,16 @@ constexpr std::string_view kIndex = ".index.json";
 constexpr std::string_view kKept = "old-";  // before the name of a shard that is being replaced
 constexpr uint64_t kMaximumIndex = uint64_t{1} << 28;
 
-NamedViews read_weights(const fs::path& path) {
-  return path.extension() == ".safetensors" ? SafetensorsFile::open(path).tensors() : read_torch_state_dict(path);
+// Other names of tensors that a file holds.
+using Aliases = std::map<std::string, std::string>;
+
+// safetensors.torch.save_model keeps one name of tensors that share their memory; the metadata has the others.
+NamedViews read_weights(const fs::path& path, Aliases& aliases) {
+  if (path.extension() != ".safetensors") return read_torch_state_dict(path);
+  SafetensorsFile file = SafetensorsFile::open(path);
+  for (const auto& [alias, kept] : file.metadata())
+    if (file.find(kept)) aliases.emplace(alias, kept);
+  return std::move(file).tensors();
 }
 
 ShardIndex read_index(const fs::path& path) { return parse_shard_index(read_file(path, kMaximumIndex), path.string()); }
@@ -112,12 +120,14 @@ Checkpoint with_codes(Checkpoint checkpoint, const fs::path& directory) {
 Checkpoint Checkpoint::open(const fs::path& directory) {
   if (is_container(directory)) return gguf_checkpoint(GgufFile::open(directory));
   Checkpoint result;
+  Aliases aliases;
   for (const std::string_view name : {kSafetensors, kTorch}) {
     const fs::path file = directory / name;
     const fs::path index = index_of(directory, name);
     if (path_exists(file)) {
       result.where_ = file.string();
-      result.add(read_weights(file));
+      result.add(read_weights(file, aliases));
+      result.add_aliases(aliases);
       return with_codes(std::move(result), directory);
     }
     if (path_exists(index)) {
@@ -128,8 +138,9 @@ Checkpoint Checkpoint::open(const fs::path& directory) {
       for (const std::string& shard : files) {
         if (!path_exists(directory / shard))
           fail("{}: names the file {}, which is not there", result.where_, quoted(shard));
-        result.add(read_weights(directory / shard));
+        result.add(read_weights(directory / shard, aliases));
       }
+      result.add_aliases(aliases);
       for (const auto& [tensor, shard] : shards.files)
         if (!result.find(tensor))
           fail("{}: tensor {} should be in {}, but is in no file", result.where_, quoted(tensor), quoted(shard));
@@ -164,6 +175,11 @@ bool Checkpoint::exists(const fs::path& directory) {
 
 void Checkpoint::add(NamedViews tensors) {
   for (auto& [name, view] : tensors) add(name, std::move(view));
+}
+
+void Checkpoint::add_aliases(const std::map<std::string, std::string>& aliases) {
+  for (const auto& [alias, kept] : aliases)
+    if (!find(alias)) add(alias, TensorView(*find(kept)));
 }
 
 void Checkpoint::add(std::string name, TensorView tensor) {

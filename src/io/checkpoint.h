@@ -49,6 +49,7 @@ class Checkpoint {
  private:
   Checkpoint() = default;
   void add(NamedViews tensors);
+  void add_aliases(const std::map<std::string, std::string>& aliases);  // by the other name, the one that is there
   NamedViews tensors_;
   std::map<std::string, size_t, std::less<>> places_;
   std::map<std::string, CompressedWeight, std::less<>> compressed_;

@@ -80,7 +80,8 @@ std::shared_ptr<Parameter> ParameterSet::buffer(const std::string& name, const T
   return buffers_.back();
 }
 
-void ParameterSet::tied(const std::string&) {}  // of checkpoints alone
+void ParameterSet::tied(const std::string&, const std::shared_ptr<Parameter>&, Tie) {}  // of checkpoints alone
+void ParameterSet::derived(const std::string&) {}
 bool ParameterSet::holds(const std::string&) const { return false; }
 
 void ParameterSet::save(const std::filesystem::path& file) const {

@@ -71,8 +71,10 @@ TiedDecoder::TiedDecoder(const Scope& scope, const std::string& bias, const std:
                          const Embedding& embedding, bool tied, int64_t width, int64_t vocabulary, double deviation)
     : weight_(tied ? embedding.weight() : scope.parameter(weight, {vocabulary, width}, Initial::normal(deviation))),
       bias_(scope.parameter(bias, {vocabulary}, Initial::zeros())) {
-  if (tied) scope.tied(weight);
-  if (bias == "bias") scope.tied("decoder.bias");
+  if (tied) scope.tied(weight, weight_);
+  // Where the decoder's own bias is another one, that is what it adds.
+  if (bias == "bias" && weight == "decoder.weight") scope.tied("decoder.bias", bias_, Tie::kAlone);
+  if (bias == "decoder.bias" && !scope.holds(bias)) scope.tied("bias", bias_);
 }
 
 Tensor TiedDecoder::operator()(const Tensor& hidden) const { return linear(hidden, *weight_, bias_->value); }

@@ -20,7 +20,8 @@ class Shapes : public ParameterSource {
   std::shared_ptr<Parameter> buffer(const std::string& name, const Type& type, const Initial& initial) override {
     return parameter(name, type.shape, initial);
   }
-  void tied(const std::string&) override {}
+  void tied(const std::string&, const std::shared_ptr<Parameter>&, Tie) override {}
+  void derived(const std::string&) override {}
   bool holds(const std::string&) const override { return false; }
 
  private:

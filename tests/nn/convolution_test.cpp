@@ -28,7 +28,8 @@ class Source : public ParameterSource {
     tensors.push_back(std::make_shared<Parameter>(Parameter{name, tensor}));
     return tensors.back();
   }
-  void tied(const std::string&) override {}
+  void tied(const std::string&, const std::shared_ptr<Parameter>&, Tie) override {}
+  void derived(const std::string&) override {}
   bool holds(const std::string&) const override { return false; }
   std::shared_ptr<Parameter> find(const std::string& name) const {
     for (const auto& tensor : tensors)

@@ -44,7 +44,7 @@ class DecoderForCausalLM : public DecoderModel {
     const std::string name = traits_.head + ".weight";
     if (traits_.tie_word_embeddings) {
       weight_ = body_->word_embeddings().weight();
-      scope.tied(name);
+      scope.tied(name, weight_);
     } else {
       weight_ = scope.parameter(name, {traits_.vocab_size, traits_.width}, Initial::normal(traits_.initializer_range));
     }

@@ -74,19 +74,22 @@ Tensor at_last(const Tensor& hidden, const Tensor& ids, int64_t id) {
   return reduce_sum(hidden * unsqueeze(cast(chosen, hidden.dtype()), -1), {1});
 }
 
-Embedding shared_embedding(const Scope& scope, int64_t vocabulary, int64_t width, double deviation, int64_t padding) {
+Embedding shared_embedding(const Scope& scope, int64_t vocabulary, int64_t width, double deviation, int64_t padding,
+                           bool tied) {
   const std::vector<std::string> places = {"shared", "encoder.embed_tokens", "decoder.embed_tokens"};
   std::string chosen = places[0];
   for (auto place = places.rbegin(); place != places.rend(); ++place)
     if (scope.holds(*place + ".weight")) chosen = *place;
-  for (const std::string& place : places) scope.tied(place + ".weight");
-  return {scope / chosen, vocabulary, width, deviation, padding};
+  Embedding embedding(scope / chosen, vocabulary, width, deviation, padding);
+  for (const std::string& place : places)
+    if (tied && place != chosen) scope.tied(place + ".weight", embedding.weight());
+  return embedding;
 }
 
 VocabularyHead::VocabularyHead(const Scope& scope, const std::string& weight, const Embedding& embedding, bool tied,
                                int64_t width, int64_t vocabulary, double deviation)
     : weight_(tied ? embedding.weight() : scope.parameter(weight, {vocabulary, width}, Initial::normal(deviation))) {
-  if (tied) scope.tied(weight);
+  if (tied) scope.tied(weight, weight_);
 }
 
 Tensor attention_to_source(const Tensor& q, const KeysAndValues& seen, const Tensor& mask, double scale,

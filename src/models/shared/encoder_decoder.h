@@ -66,8 +66,9 @@ Tensor shifted_right(const Tensor& ids, int64_t start, int64_t padding);
 Tensor at_last(const Tensor& hidden, const Tensor& ids, int64_t id);
 
 // The word embedding of both stacks: "shared" under the scope, or where a checkpoint that holds it once has put it.
+// Where it is not `tied`, stacks may have words of their own beside it.
 Embedding shared_embedding(const Scope& scope, int64_t vocabulary, int64_t width, double deviation,
-                           int64_t padding = -1);
+                           int64_t padding = -1, bool tied = true);
 
 // The layer over the vocabulary, without a bias: the word embedding's weight, or one of its own, named `weight`.
 class VocabularyHead {

@@ -33,7 +33,7 @@ class BartEmbeddings {
 class Bart : public EncoderDecoder {
  public:
   Bart(const Scope& scope, const BartConfig& c)
-      : shared(shared_embedding(scope, c.vocab_size, c.d_model, c.init_std, c.pad_token_id)),
+      : shared(shared_embedding(scope, c.vocab_size, c.d_model, c.init_std, c.pad_token_id, c.tie_word_embeddings)),
         max_position_embeddings_(c.max_position_embeddings),
         encoder_embeddings_(scope / "encoder", c, words_of(scope / "encoder", c)),
         decoder_embeddings_(scope / "decoder", c, words_of(scope / "decoder", c)) {

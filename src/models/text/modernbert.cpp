@@ -240,7 +240,7 @@ class ModernBertForMaskedLM : public EncoderModel<ModernBertBody> {
                     : scope.parameter("decoder.weight", {config_.vocab_size, config_.hidden_size},
                                       Initial::normal(config_.outer(false).deviation))) {
     refuse_unless(config, "sparse_prediction", "false");  // logits of the masked places alone
-    if (config_.tie_word_embeddings) scope.tied("decoder.weight");
+    if (config_.tie_word_embeddings) scope.tied("decoder.weight", weight_);
     if (config_.decoder_bias) bias_ = scope.parameter("decoder.bias", {config_.vocab_size}, Initial::zeros());
   }
 

@@ -86,7 +86,7 @@ class SwinAttention {
                                                      {(2 * window_ - 1) * (2 * window_ - 1), heads}, Initial::zeros())),
         output_(scope / "output" / "dense", width, width, c.new_weights()),
         dropout_(c.attention_probs_dropout_prob) {
-    (scope / "self").tied("relative_position_index");  // older checkpoints hold what follows from the window
+    (scope / "self").derived("relative_position_index");  // older checkpoints hold what follows from the window
   }
 
   // windows [B W, M M, C], mask [B W, 1, M M, M M] or empty

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/loading/family_names.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "base/error.h"
+
+namespace transom {
+namespace {
+
+// Notes what modules ask for and gives parameters without values: constructors read none.
+class NameCollector : public ParameterSource {
+ public:
+  explicit NameCollector(const ParameterSource* holds) : holds_(holds) {}
+  std::shared_ptr<Parameter> parameter(const std::string& name, const Shape&, const Initial&) override {
+    parameters.insert(name);
+    return std::make_shared<Parameter>(Parameter{name, {}});
+  }
+  std::shared_ptr<Parameter> buffer(const std::string& name, const Type& type, const Initial& initial) override {
+    return parameter(name, type.shape, initial);
+  }
+  void tied(const std::string& name, const std::shared_ptr<Parameter>& parameter, Tie) override {
+    ties.emplace_back(parameter->name, name);
+  }
+  void derived(const std::string&) override {}
+  bool holds(const std::string& name) const override { return holds_ && holds_->holds(name); }
+
+  std::set<std::string> parameters;
+  std::vector<std::pair<std::string, std::string>> ties;
+
+ private:
+  const ParameterSource* holds_;
+};
+
+bool is_bare(const Architecture& architecture) {
+  constexpr std::string_view kBare = "feature-extraction";  // image-feature-extraction too
+  return std::any_of(architecture.tasks.begin(), architecture.tasks.end(),
+                     [&](const std::string& task) { return task.ends_with(kBare); });
+}
+
+// A class may refuse a configuration that another one takes: then it says nothing.
+std::optional<NameCollector> names_of(const Architecture& architecture, const Config& config,
+                                      const ParameterSource* holds) {
+  NameCollector names(holds);
+  try {
+    architecture.make(config, Scope(names));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  return names;
+}
+
+const Family* family_of(const std::string& architecture) {
+  for (const Family& family : families())
+    for (const Architecture& each : family.architectures)
+      if (each.name == architecture) return &family;
+  return nullptr;
+}
+
+// The names under which older checkpoints hold a parameter.
+std::vector<std::string> older_names(const std::string& name) {
+  std::vector<std::string> result{name};
+  const auto with_end = [&](std::string_view now, std::string_view then) {
+    if (name.ends_with(now)) result.push_back(name.substr(0, name.size() - now.size()) + std::string(then));
+  };
+  with_end("LayerNorm.weight", "LayerNorm.gamma");
+  with_end("LayerNorm.bias", "LayerNorm.beta");
+  with_end("parametrizations.weight.original0", "weight_g");
+  with_end("parametrizations.weight.original1", "weight_v");
+  return result;
+}
+
+}  // namespace
+
+std::vector<std::string> names_in_checkpoints(const std::string& parameter, const Family& family) {
+  const std::string body = family.base_prefix + ".";
+  std::vector<std::string> names{parameter, body + parameter}, result;
+  if (parameter.starts_with(body)) names.push_back(parameter.substr(body.size()));
+  // LlamaForQuestionAnswering and its like have another name for the body, which a checkpoint of a language model
+  // does not know.
+  constexpr std::string_view kOther = "transformer.";
+  if (parameter.starts_with(kOther) && family.base_prefix == "model") {
+    names.push_back(parameter.substr(kOther.size()));
+    names.push_back(body + names.back());
+  }
+  for (const std::string& name : names)
+    for (const std::string& older : older_names(name)) result.push_back(older);
+  return result;
+}
+
+std::vector<std::pair<std::string, std::string>> tied_names(const Family& family, const Config& config,
+                                                            const ParameterSource& checkpoint) {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const Architecture& architecture : family.architectures)
+    if (const std::optional<NameCollector> names = names_of(architecture, config, &checkpoint))
+      all.insert(all.end(), names->ties.begin(), names->ties.end());
+  return all;
+}
+
+std::vector<std::string> parameters_of_body(const Model& model, const std::vector<std::string>& parameters) {
+  const Family* family = family_of(model.architecture());
+  if (!family || parameters.empty()) return {};
+  std::set<std::string> body;
+  for (const Architecture& architecture : family->architectures)
+    if (is_bare(architecture) && body.empty())
+      if (const std::optional<NameCollector> names = names_of(architecture, model.config(), nullptr))
+        body = names->parameters;
+  std::vector<std::string> result;
+  for (const std::string& parameter : parameters) {
+    if (parameter.find("pooler.") != parameter.npos) continue;
+    const std::vector<std::string> names = names_in_checkpoints(parameter, *family);
+    if (std::any_of(names.begin(), names.end(), [&](const std::string& name) { return body.contains(name); }))
+      result.push_back(parameter);
+  }
+  return result;
+}
+
+}  // namespace transom
