@@ -58,6 +58,8 @@ struct BufferUpdate {
   Tensor value;
 };
 
+class LossDivisors;  // see nn/loss_divisors.h
+
 // How a forward pass is carried out.
 struct ForwardContext {
   bool training = false;  // dropout is on
@@ -71,6 +73,8 @@ struct ForwardContext {
   bool interpolate_pos_encoding = false;  // images of another size than the position embeddings are made for
   // Receives the new values of buffers (running statistics of batch norms); null: they are dropped.
   std::vector<BufferUpdate>* buffer_updates = nullptr;
+  // What the means of a loss divide by, where the batch is a part of a larger one; null: by their own counts.
+  LossDivisors* loss_divisors = nullptr;
   int64_t dropouts = 0;            // number of draws of this pass so far
   KeyValueCache* cache = nullptr;  // of incremental decoding: keys and values of earlier tokens; this pass adds its own
   int64_t logits_to_keep = 0;      // of language models: logits of the last positions alone; 0: of all

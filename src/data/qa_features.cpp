@@ -151,7 +151,7 @@ Question Questions::operator[](int64_t row) const {
   const Starts starts = starts_of(values[*answer_start_]);
   require(starts.size() == question.answers.size(), "{}: {} for each, found {} texts and {} starts", where(row), kShape,
           question.answers.size(), starts.size());
-  if (!starts.empty()) question.first = Range{starts[0], starts[0] + count_characters(question.answers[0])};
+  if (!starts.empty()) question.first = TextRange{starts[0], starts[0] + count_characters(question.answers[0])};
   return question;
 }
 

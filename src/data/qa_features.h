@@ -14,7 +14,7 @@ namespace transom {
 struct Question {
   std::string id, question, context;
   std::vector<std::string> answers;  // texts; none where the question has no answer
-  std::optional<Range> first;        // where the first answer stands, in characters of the context
+  std::optional<TextRange> first;    // where the first answer stands, in characters of the context
 };
 
 class Questions {

@@ -9,18 +9,18 @@
 
 namespace transom {
 
-std::vector<Range> stride_windows(int64_t length, int64_t room, int64_t stride) {
+std::vector<TextRange> stride_windows(int64_t length, int64_t room, int64_t stride) {
   require(room > stride && stride >= 0,
           "doc_stride: expected an overlap below the {} tokens that a window leaves for the context, found {}", room,
           stride);
-  std::vector<Range> windows;
+  std::vector<TextRange> windows;
   for (int64_t begin = 0;; begin += room - stride) {
     windows.push_back({begin, std::min(begin + room, length)});
     if (begin + room >= length) return windows;
   }
 }
 
-TokenSpan answer_tokens(const AnswerWindow& window, std::optional<Range> answer) {
+TokenSpan answer_tokens(const AnswerWindow& window, std::optional<TextRange> answer) {
   const TokenSpan none{window.cls, window.cls};
   if (!answer) return none;
   int64_t first = -1, last = -1;  // the tokens of the context
@@ -50,7 +50,7 @@ size_t byte_of(std::string_view text, int64_t count) {
 }
 
 struct Candidate {
-  Range where;
+  TextRange where;
   float start = 0, end = 0;
   double score() const { return start + end; }
 };
@@ -69,7 +69,7 @@ std::vector<size_t> largest(std::span<const float> scores, int64_t count) {
 
 }  // namespace
 
-std::string_view characters(std::string_view text, Range range) {
+std::string_view characters(std::string_view text, TextRange range) {
   const size_t begin = byte_of(text, range.begin);
   return text.substr(begin, byte_of(text.substr(begin), std::max<int64_t>(range.end - range.begin, 0)));
 }
@@ -105,7 +105,7 @@ BestAnswers best_answers(std::string_view context, std::span<const WindowScores>
   if (static_cast<int64_t>(candidates.size()) > options.n_best) {
     candidates.resize(static_cast<size_t>(options.n_best));
     const bool has_null =
-        std::any_of(candidates.begin(), candidates.end(), [](const auto& c) { return c.where == Range{}; });
+        std::any_of(candidates.begin(), candidates.end(), [](const auto& c) { return c.where == TextRange{}; });
     if (options.may_be_empty && !has_null) candidates.push_back(*no_answer);
   }
 

@@ -13,18 +13,18 @@
 namespace transom {
 
 // A range of tokens or characters, the end not in it.
-struct Range {
+struct TextRange {
   int64_t begin = 0, end = 0;
-  bool operator==(const Range&) const = default;
+  bool operator==(const TextRange&) const = default;
 };
 
 // The windows of at most `room` tokens over a context of `length`, each overlapping the one before by `stride`.
-std::vector<Range> stride_windows(int64_t length, int64_t room, int64_t stride);
+std::vector<TextRange> stride_windows(int64_t length, int64_t room, int64_t stride);
 
 // One window as a tokenizer gives it: offsets in Unicode characters of the context; `in_context` is false for the
 // question, special tokens and padding.
 struct AnswerWindow {
-  std::vector<Range> offsets;
+  std::vector<TextRange> offsets;
   std::vector<bool> in_context;
   int64_t cls = 0;  // the token that stands for no answer
 };
@@ -35,10 +35,10 @@ struct TokenSpan {
   int64_t start = 0, end = 0;
   bool operator==(const TokenSpan&) const = default;
 };
-TokenSpan answer_tokens(const AnswerWindow& window, std::optional<Range> answer);
+TokenSpan answer_tokens(const AnswerWindow& window, std::optional<TextRange> answer);
 
 // The characters `range` of UTF-8 text.
-std::string_view characters(std::string_view text, Range range);
+std::string_view characters(std::string_view text, TextRange range);
 int64_t count_characters(std::string_view text);
 
 struct AnswerOptions {
@@ -49,7 +49,7 @@ struct AnswerOptions {
 
 struct Answer {
   std::string text;
-  Range where;  // characters of the context
+  TextRange where;  // characters of the context
   double score = 0, probability = 0;
   float start_score = 0, end_score = 0;  // whose sum is the score
 };

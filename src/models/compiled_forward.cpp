@@ -14,7 +14,7 @@ namespace transom {
 
 bool CompiledForward::applies(const NamedTensors& inputs, const ForwardContext& context) {
   if ((mode() != Mode::kCompile && mode() != Mode::kGraph) || context.training || context.cache ||
-      context.buffer_updates || gradients_enabled())
+      context.buffer_updates || context.loss_divisors || gradients_enabled())
     return false;  // a cache decides by itself what is traced anew
   return std::none_of(inputs.items().begin(), inputs.items().end(), [](const auto& input) {
     const Tensor& tensor = input.second;
@@ -32,11 +32,11 @@ struct ContextParts {
 };
 ContextParts parts_of(const ForwardContext& context) {
   const auto& [training, num_items_in_batch, dropout_key, gradient_checkpointing, output_hidden_states, return_loss,
-               interpolate_pos_encoding, buffer_updates, dropouts, cache, logits_to_keep] = context;
+               interpolate_pos_encoding, buffer_updates, loss_divisors, dropouts, cache, logits_to_keep] = context;
   ContextParts parts;
   for (const bool flag :
        {training, num_items_in_batch.defined(), dropout_key.defined(), gradient_checkpointing, output_hidden_states,
-        return_loss, interpolate_pos_encoding, buffer_updates != nullptr, cache != nullptr})
+        return_loss, interpolate_pos_encoding, buffer_updates != nullptr, loss_divisors != nullptr, cache != nullptr})
     parts.key += flag ? '1' : '0';
   parts.key += fmt::format(" {} {}", dropouts, logits_to_keep);
   for (Tensor ForwardContext::*tensor : {&ForwardContext::num_items_in_batch, &ForwardContext::dropout_key})
@@ -70,7 +70,7 @@ std::shared_ptr<CompiledForward::Pass> CompiledForward::find(const Model& model,
 NamedTensors CompiledForward::operator()(const Model& model, const NamedTensors& inputs,
                                          const ForwardContext& context) {
   const ContextParts parts = parts_of(context);
-  std::string key = fmt::format("{} {}{} {}", static_cast<int>(Autocast::current()),
+  std::string key = fmt::format("{} {}{}{} {}", static_cast<int>(Autocast::current()), AllowTf32::active() ? "t" : "",
                                 QuantizedLinear::active() ? "q" : "", BatchInvariance::active() ? "i" : "", parts.key);
   std::vector<std::string> names;
   std::vector<Tensor> arguments;

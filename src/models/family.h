@@ -25,7 +25,6 @@ struct Family {
   std::string model_type;   // of config.json: "bert"
   std::string base_prefix;  // of the parameters of the body inside a model with a head: "bert"
   std::vector<Architecture> architectures;
-  bool loss_takes_items = true;  // see head_traits.h
 };
 
 const std::vector<Family>& families();

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/head_traits.h"
 
-#include <string>
-
-#include "models/family.h"
-
 namespace transom {
 
 HeadTraits head_traits(std::string_view architecture) {
@@ -17,13 +13,6 @@ HeadTraits head_traits(std::string_view architecture) {
           .classifies = architecture.ends_with("Classification"),
           .answers_questions = architecture.ends_with("QuestionAnswering"),
           .aligns_without_labels = architecture.ends_with("ForCTC")};
-}
-
-bool loss_takes_items(const Model& model) {
-  const std::string type = model.config().get_string("model_type", "");
-  for (const Family& family : families())
-    if (family.model_type == type) return family.loss_takes_items;
-  return true;
 }
 
 }  // namespace transom

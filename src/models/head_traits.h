@@ -4,8 +4,6 @@
 
 #include <string_view>
 
-#include "transom/model.h"
-
 namespace transom {
 
 // By the class that `architectures` of config.json names; Transformers' names of classes say it.
@@ -21,9 +19,5 @@ struct HeadTraits {
   bool aligns_without_labels = false;  // ForCTC: connectionist temporal classification
 };
 HeadTraits head_traits(std::string_view architecture);
-
-// Whether the loss of the class can be divided by a number of labels that the caller gives (num_items_in_batch), as in
-// most of Transformers. By the record of the family.
-bool loss_takes_items(const Model& model);
 
 }  // namespace transom

@@ -2,11 +2,13 @@
 #include "nn/ctc.h"
 
 #include "base/error.h"
+#include "nn/loss_divisors.h"
 #include "ops/rows/ctc.h"
 
 namespace transom {
 
-Tensor ctc_loss_of_logits(const Tensor& logits, const Tensor& labels, const Tensor& frames, const CtcOptions& options) {
+Tensor ctc_loss_of_logits(const Tensor& logits, const Tensor& labels, const Tensor& frames, const CtcOptions& options,
+                          const ForwardContext& context) {
   if (labels.rank() != 2 || labels.dim(0) != logits.dim(0))
     fail("labels of {} do not fit logits of {}: expected [batch, label length]", to_string(labels.shape()),
          to_string(logits.shape()));
@@ -29,9 +31,9 @@ Tensor ctc_loss_of_logits(const Tensor& logits, const Tensor& labels, const Tens
   const Tensor log_probabilities = log_softmax(cast(logits, DType::kFloat32));
   Tensor losses = ctc_loss(log_probabilities, targets, frames, lengths, options.blank);
   if (options.zero_infinity) losses = select(is_finite(losses), losses, full(losses.shape(), 0));
-  if (options.reduction == "sum") return sum(losses);
+  if (options.reduction == "sum") return sum_of(sum(losses), context);
   const Tensor divisors = maximum(cast(lengths, DType::kFloat32), full({B}, 1));
-  return mean(losses / divisors, {0});
+  return mean_of_all(losses / divisors, context);
 }
 
 }  // namespace transom

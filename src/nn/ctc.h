@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "transom/tensor.h"
+#include "transom/model.h"
 
 namespace transom {
 
@@ -15,6 +15,7 @@ struct CtcOptions {
 
 // The CTC loss of Transformers' speech models, f32 []: logits [B, T, V], labels [B, L] in which -100 and the blank are
 // padding, frames [B] that count.
-Tensor ctc_loss_of_logits(const Tensor& logits, const Tensor& labels, const Tensor& frames, const CtcOptions& options);
+Tensor ctc_loss_of_logits(const Tensor& logits, const Tensor& labels, const Tensor& frames, const CtcOptions& options,
+                          const ForwardContext& context = {});
 
 }  // namespace transom

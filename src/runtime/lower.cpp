@@ -35,7 +35,7 @@ Graph with_rounded_weights(const Graph& graph, const Supports& supports) {
 
 }  // namespace
 
-DeviceModel device_model(std::vector<std::string> composites) {
+CompileTarget compile_target(std::vector<std::string> composites) {
   return {.supports =
               [names = std::move(composites)](const Node& node) {
                 return std::find(names.begin(), names.end(), node.operation->name) != names.end();
@@ -43,7 +43,7 @@ DeviceModel device_model(std::vector<std::string> composites) {
           .runs = nullptr};
 }
 
-LoweredGraph lower(const Graph& traced, const DeviceModel& device, const ProgramOptions& options,
+LoweredGraph lower(const Graph& traced, const CompileTarget& device, const ProgramOptions& options,
                    const std::function<void(std::string_view, const Graph&)>& observe) {
   const CompilerScope compiler;
   LoweredGraph lowered;

@@ -23,7 +23,7 @@ struct ProgramOptions {
 
 // What the compiler asks of a device; runtime/node_support.h describes an opened one. The functions may be asked from
 // any thread.
-struct DeviceModel {
+struct CompileTarget {
   // Whether it runs a composite whole, or a fusion (of the record alone, without inputs). Must be set.
   Supports supports;
   // Whether it runs a node of the lowered graph; null: each.
@@ -31,7 +31,7 @@ struct DeviceModel {
 };
 
 // A device that runs the composites of these names ("softmax", "fusion") whole, and every primitive.
-DeviceModel device_model(std::vector<std::string> composites);
+CompileTarget compile_target(std::vector<std::string> composites);
 
 struct LoweredGraph {
   // Its outputs are distinct, and none is an input. Behind the inputs of the trace stand those that `folded` gives.
@@ -49,7 +49,7 @@ struct LoweredGraph {
 
 // Folds constants, runs the passes and plans memory. `observe` is called with the graph before the first pass ("trace")
 // and after each.
-LoweredGraph lower(const Graph& traced, const DeviceModel& device, const ProgramOptions& options,
+LoweredGraph lower(const Graph& traced, const CompileTarget& device, const ProgramOptions& options,
                    const std::function<void(std::string_view pass, const Graph&)>& observe = {});
 
 }  // namespace transom

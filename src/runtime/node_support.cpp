@@ -168,11 +168,11 @@ bool NodeSupport::find_refused(const std::shared_ptr<Device>& device, const Grap
   return found;
 }
 
-DeviceModel model_of(const std::shared_ptr<Device>& device, bool host_fallback) {
+CompileTarget model_of(const std::shared_ptr<Device>& device, bool host_fallback) {
   NodeSupport& support = NodeSupport::of(*device);
   Device* opened = device.get();
-  DeviceModel model{.supports = [&support, opened](const Node& node) { return support.supports(*opened, node); },
-                    .runs = nullptr};
+  CompileTarget model{.supports = [&support, opened](const Node& node) { return support.supports(*opened, node); },
+                      .runs = nullptr};
   // Where nothing is known to be missing, no node is asked.
   if (host_fallback && (device->table().supports || support.refused() > 0))
     model.runs = [&support, opened](const Node& node) { return support.runs(*opened, node); };

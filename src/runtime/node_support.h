@@ -44,6 +44,6 @@ class NodeSupport {
 
 // The model of an opened device, which must outlive it. With `host_fallback`, nodes that it does not run are placed on
 // the host.
-DeviceModel model_of(const std::shared_ptr<Device>& device, bool host_fallback);
+CompileTarget model_of(const std::shared_ptr<Device>& device, bool host_fallback);
 
 }  // namespace transom

@@ -39,7 +39,7 @@ TEST(Questions, AreTheSameInEveryShape) {
     EXPECT_EQ(first.question, "Where?") << name;
     EXPECT_EQ(first.context, "Ännchen is in Rome.") << name;
     EXPECT_EQ(first.answers, (std::vector<std::string>{"Rome", "in Rome"})) << name;
-    EXPECT_EQ(first.first, (Range{14, 18})) << name;
+    EXPECT_EQ(first.first, (TextRange{14, 18})) << name;
     EXPECT_EQ(second.id, "q2") << name;
     EXPECT_TRUE(second.answers.empty()) << name;
     EXPECT_FALSE(second.first.has_value()) << name;

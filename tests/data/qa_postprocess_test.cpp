@@ -16,17 +16,17 @@ const AnswerWindow kWindow = {
 constexpr std::string_view kContext = "the old tower";
 
 TEST(Answers, WindowsOverlap) {
-  EXPECT_EQ(stride_windows(10, 4, 2), (std::vector<Range>{{0, 4}, {2, 6}, {4, 8}, {6, 10}}));
-  EXPECT_EQ(stride_windows(3, 4, 2), (std::vector<Range>{{0, 3}}));
-  EXPECT_EQ(stride_windows(0, 4, 0), (std::vector<Range>{{0, 0}}));
+  EXPECT_EQ(stride_windows(10, 4, 2), (std::vector<TextRange>{{0, 4}, {2, 6}, {4, 8}, {6, 10}}));
+  EXPECT_EQ(stride_windows(3, 4, 2), (std::vector<TextRange>{{0, 3}}));
+  EXPECT_EQ(stride_windows(0, 4, 0), (std::vector<TextRange>{{0, 0}}));
   EXPECT_THROW(stride_windows(10, 4, 4), Error);
 }
 
 TEST(Answers, TokensOfAnAnswer) {
-  EXPECT_EQ(answer_tokens(kWindow, Range{4, 13}), (TokenSpan{4, 5}));
-  EXPECT_EQ(answer_tokens(kWindow, Range{5, 6}), (TokenSpan{4, 4}));
-  EXPECT_EQ(answer_tokens(kWindow, Range{0, 13}), (TokenSpan{3, 5}));
-  EXPECT_EQ(answer_tokens(kWindow, Range{8, 14}), (TokenSpan{0, 0}));  // ends behind the window
+  EXPECT_EQ(answer_tokens(kWindow, TextRange{4, 13}), (TokenSpan{4, 5}));
+  EXPECT_EQ(answer_tokens(kWindow, TextRange{5, 6}), (TokenSpan{4, 4}));
+  EXPECT_EQ(answer_tokens(kWindow, TextRange{0, 13}), (TokenSpan{3, 5}));
+  EXPECT_EQ(answer_tokens(kWindow, TextRange{8, 14}), (TokenSpan{0, 0}));  // ends behind the window
   EXPECT_EQ(answer_tokens(kWindow, std::nullopt), (TokenSpan{0, 0}));
 }
 
@@ -42,7 +42,7 @@ TEST(Answers, BestOfTheScores) {
   const WindowScores scores[] = {{&kWindow, start, end}};
   std::vector<Answer> answers = best_answers(kContext, scores, {}).answers;
   EXPECT_EQ(answers[0].text, "old tower");
-  EXPECT_EQ(answers[0].where, (Range{4, 13}));
+  EXPECT_EQ(answers[0].where, (TextRange{4, 13}));
   EXPECT_EQ(answers[0].score, 7);
   EXPECT_GT(answers[0].probability, answers[1].probability);
   EXPECT_EQ(best_answers(kContext, scores, {.max_answer_length = 1}).text, "tower");

@@ -28,13 +28,5 @@ TEST(HeadTraits, AreThoseOfTransformersNames) {
   EXPECT_TRUE(head_traits("Wav2Vec2ForCTC").aligns_without_labels);
 }
 
-TEST(HeadTraits, LossesThatTakeNoItemsStandInTheFamily) {
-  const auto takes = [](const char* config) { return loss_takes_items(*Model::from_config(config)); };
-  EXPECT_FALSE(takes(R"({"model_type": "convnext", "architectures": ["ConvNextForImageClassification"],
-      "hidden_sizes": [8], "depths": [1], "num_stages": 1, "image_size": 32})"));
-  EXPECT_TRUE(takes(R"({"model_type": "resnet", "architectures": ["ResNetForImageClassification"], "embedding_size": 8,
-      "hidden_sizes": [8], "depths": [1], "layer_type": "basic"})"));
-}
-
 }  // namespace
 }  // namespace transom

@@ -25,8 +25,8 @@ Graph layer() {
 
 TEST(Lower, NeedsNoDevice) {
   const Graph traced = layer();
-  const LoweredGraph primitives = lower(traced, device_model({}), {});
-  const LoweredGraph fused = lower(traced, device_model({"linear", "softmax", "softmax_gradient", "fusion"}), {});
+  const LoweredGraph primitives = lower(traced, compile_target({}), {});
+  const LoweredGraph fused = lower(traced, compile_target({"linear", "softmax", "softmax_gradient", "fusion"}), {});
   EXPECT_LT(fused.graph.nodes.size(), primitives.graph.nodes.size());
   for (const std::shared_ptr<Node>& node : primitives.graph.nodes)
     EXPECT_EQ(node->operation->kind, OperationKind::kPrimitive) << node->operation->name;
@@ -39,8 +39,8 @@ TEST(Lower, NeedsNoDevice) {
 TEST(Lower, AgreesWithTheOpenedDevice) {
   const Graph traced = layer();
   // The null device takes every composite, the reference device none.
-  const DeviceModel takes_all{.supports = [](const Node&) { return true; }, .runs = nullptr};
-  for (const auto& [name, described] : {std::pair{"null", takes_all}, std::pair{"reference", device_model({})}}) {
+  const CompileTarget takes_all{.supports = [](const Node&) { return true; }, .runs = nullptr};
+  for (const auto& [name, described] : {std::pair{"null", takes_all}, std::pair{"reference", compile_target({})}}) {
     const LoweredGraph from_model = lower(traced, described, {}),
                        from_device = lower(traced, model_of(Device::open(name), false), {});
     EXPECT_EQ(print_graph(from_model.graph), print_graph(from_device.graph)) << name;
@@ -49,7 +49,7 @@ TEST(Lower, AgreesWithTheOpenedDevice) {
 }
 
 TEST(Lower, FoldsWhatIsFrozenAndGivesDonatedMemory) {
-  const LoweredGraph lowered = lower(layer(), device_model({"linear"}), {.donated = {true}, .frozen = {false, true}});
+  const LoweredGraph lowered = lower(layer(), compile_target({"linear"}), {.donated = {true}, .frozen = {false, true}});
   ASSERT_EQ(lowered.folded.size(), 1u);
   EXPECT_EQ(lowered.folded[0].inputs, (std::vector<size_t>{1}));
   ASSERT_EQ(lowered.graph.inputs.size(), 4u);
@@ -62,7 +62,7 @@ TEST(Lower, FoldsWhatIsFrozenAndGivesDonatedMemory) {
 TEST(Lower, RoundsFrozenWeightsOnce) {
   const Tensor x = make_input({DType::kFloat32, {8, 16}}), weight = make_input({DType::kFloat32, {4, 16}});
   const Graph traced = make_graph({quantized_linear(x, weight, {})}, {x, weight});
-  const DeviceModel device = device_model({"integer_linear"});
+  const CompileTarget device = compile_target({"integer_linear"});
   const LoweredGraph lowered = lower(traced, device, {.frozen = {false, true}});
   ASSERT_EQ(lowered.folded.size(), 2u);  // codes and scales
   const Tensor& codes = lowered.folded[0].graph.outputs[0].dtype() == DType::kInt8 ? lowered.folded[0].graph.outputs[0]
@@ -70,7 +70,7 @@ TEST(Lower, RoundsFrozenWeightsOnce) {
   EXPECT_EQ(codes.type(), (Type{DType::kInt8, {4, 16}}));
   EXPECT_NE(print_graph(lowered.graph).find("integer_linear"), std::string::npos);
   EXPECT_TRUE(lower(traced, device, {}).folded.empty());
-  const LoweredGraph whole = lower(traced, device_model({"quantized_linear"}), {.frozen = {false, true}});
+  const LoweredGraph whole = lower(traced, compile_target({"quantized_linear"}), {.frozen = {false, true}});
   EXPECT_TRUE(whole.folded.empty());
   EXPECT_EQ(whole.graph.nodes.size(), 1u);
 }
@@ -78,7 +78,7 @@ TEST(Lower, RoundsFrozenWeightsOnce) {
 TEST(Lower, TellsOutputsFromInputs) {
   const Tensor x = make_input({DType::kFloat32, {2}});
   const Tensor y = exp(x);
-  const LoweredGraph lowered = lower(make_graph({y, x, y}, {x}), device_model({}), {.donated = {true}});
+  const LoweredGraph lowered = lower(make_graph({y, x, y}, {x}), compile_target({}), {.donated = {true}});
   ASSERT_EQ(lowered.outputs.size(), 3u);
   EXPECT_TRUE(lowered.outputs[1].is_input);
   EXPECT_EQ(lowered.outputs[0].index, lowered.outputs[2].index);
@@ -89,7 +89,7 @@ TEST(Lower, TellsOutputsFromInputs) {
 // Nodes that a described device lacks stand apart before anything is fused.
 TEST(Lower, PlacesOnTheHostWhatTheDeviceLacks) {
   const Tensor x = make_input({DType::kFloat32, {4}});
-  DeviceModel device = device_model({"fusion"});
+  CompileTarget device = compile_target({"fusion"});
   device.runs = [](const Node& node) { return node.operation->name != "erf"; };
   const LoweredGraph lowered = lower(make_graph({exp(erf(exp(x) * 2.0)) + 1.0}, {x}), device, {});
   std::vector<std::string> names;

@@ -41,4 +41,23 @@ TEST(CheckNames, TwoOfOneNameAreNamed) {
             "src/a/one.cpp:3\n");
 }
 
+TEST(CheckNames, ATypeThatANamespaceHasTwiceIsNamed) {
+  const transom::test::TemporaryFolder folder;
+  for (const char* room : {"src/a", "src/b", "include"}) fs::create_directories(folder.path() / room);
+  const auto write = [&](const char* file, const std::string& text) { std::ofstream(folder.path() / file) << text; };
+  const auto in = [](const std::string& space, const std::string& text) {
+    return "namespace " + space + "{\n\n" + text + "\n\n}  // namespace " + space + "\n";
+  };
+  write("src/a/one.h", in("transom ", "struct Range {\n  int begin;\n};"));
+  write("src/b/declared.h", in("transom ", "struct Range;"));
+  write("src/b/elsewhere.h", in("transom::b ", "struct Range {\n  int begin;\n};"));
+  write("src/b/own.cpp", in("transom ", in("", "struct Range {};")));
+  write("src/b/inner.h", in("transom ", "struct Outer {\n  struct Range {\n    int begin;\n  };\n};"));
+  EXPECT_EQ(check_names(folder.path().string()).output, "");
+  write("include/two.h", in("transom ", "class Range : public Base {\n};"));
+  const auto outcome = check_names(folder.path().string());
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.output, "include/two.h:3: the type 'transom::Range' is defined again: src/a/one.h:3\n");
+}
+
 }  // namespace

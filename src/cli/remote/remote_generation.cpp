@@ -199,7 +199,7 @@ void remote_generate(const RemoteOptions& remote, const std::string& model, cons
   const client::HttpUrl server = client::parse_http_url(*remote.server, "--server");
   const RequestHeaders headers = key_headers(remote.api_key);
   const bool chat = !messages.empty();
-  const RemoteModel served = remote_model(server, headers, model);
+  const ServedModel served = remote_model(server, headers, model);
   const Asked asked = asked_for(served.generation_config, fields);
   Json body = body_of(asked);
   body["model"] = served.name;

@@ -41,7 +41,7 @@ void RemoteOptions::refuse_local(const ModelOptions& source, const DeviceOptions
     if (given) fail(ErrorKind::kUsage, "{}: not with --server, which has loaded its models already", flag);
 }
 
-RemoteModel remote_model(const client::HttpUrl& server, const RequestHeaders& headers, const std::string& name) {
+ServedModel remote_model(const client::HttpUrl& server, const RequestHeaders& headers, const std::string& name) {
   const std::string where = server.text() + "/v1/models";
   const client::ClientReply reply = client::fetch(server, {.path = "/v1/models", .headers = headers});
   if (reply.status != 200) fail("{}: status {}: {}", where, reply.status, quoted(reply.body, 200));
@@ -51,7 +51,7 @@ RemoteModel remote_model(const client::HttpUrl& server, const RequestHeaders& he
   for (const Json& model : models["data"]) {
     if (!model.is_object() || !model.contains("id") || !model["id"].is_string()) continue;
     if (!name.empty() && model["id"] != name) continue;
-    RemoteModel found{.name = model["id"].get<std::string>(), .generation_config = ""};
+    ServedModel found{.name = model["id"].get<std::string>(), .generation_config = ""};
     if (model.contains("generation_config") && model["generation_config"].is_object())
       found.generation_config = dump_json(model["generation_config"]);
     return found;

@@ -41,12 +41,12 @@ std::string served_model(const client::HttpUrl& server, const client::ClientOpti
                          const RequestHeaders& headers, double patience, const std::string& name);
 
 // What a server says of a model in /v1/models.
-struct RemoteModel {
+struct ServedModel {
   std::string name;
   std::string generation_config;  // JSON; empty: the server does not say
 };
 // The model of that name; without one the first. Where the server does not list the name, there is nothing but that.
-RemoteModel remote_model(const client::HttpUrl& server, const RequestHeaders& headers, const std::string& name);
+ServedModel remote_model(const client::HttpUrl& server, const RequestHeaders& headers, const std::string& name);
 
 // The pipeline of a task on a server of `transom serve`, by Hugging Face's inference form; an empty `model` is the
 // first that the server has.

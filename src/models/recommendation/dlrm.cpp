@@ -133,7 +133,8 @@ class DLRM_Net : public Model {  // as facebookresearch/dlrm has it
           minimum(maximum(probabilities, full(probabilities.shape(), c_.loss_threshold, probabilities.dtype())),
                   full(probabilities.shape(), 1 - c_.loss_threshold, probabilities.dtype()));
     const Tensor labels = inputs.find("labels");
-    return with_loss(labels.defined() ? loss(probabilities, labels) : Tensor(), {{"probabilities", probabilities}});
+    return with_loss(labels.defined() ? loss(probabilities, labels, context) : Tensor(),
+                     {{"probabilities", probabilities}});
   }
 
  private:
@@ -186,12 +187,12 @@ class DLRM_Net : public Model {  // as facebookresearch/dlrm has it
     return concatenate({dense, gather(reshape(products, {B, F * F}), chosen, 1)}, 1);
   }
 
-  Tensor loss(const Tensor& probabilities, const Tensor& labels) const {
+  Tensor loss(const Tensor& probabilities, const Tensor& labels, const ForwardContext& context) const {
     if (labels.size() != probabilities.size())
       fail("labels of {} do not fit probabilities of {}", to_string(labels.shape()), to_string(probabilities.shape()));
     const Tensor p = cast(reshape(probabilities, {-1}), DType::kFloat32);
     const Tensor target = cast(reshape(labels, {-1}), DType::kFloat32);
-    if (c_.loss_function == "mse") return mean((p - target) * (p - target), {0});
+    if (c_.loss_function == "mse") return mean_of_all((p - target) * (p - target), context);
     // As PyTorch's BCELoss: a logarithm is never less than -100.
     const Tensor least = full(p.shape(), -100);
     const Tensor click = maximum(log(p), least), none = maximum(log1p(-p), least);
@@ -199,9 +200,9 @@ class DLRM_Net : public Model {  // as facebookresearch/dlrm has it
     // Its slope is bounded too, where the probability is all but 0 or 1.
     const Tensor slopes = (p - target) / maximum(p * (1.0 - p), full(p.shape(), 1e-12));
     const Tensor losses = values.detach() + slopes.detach() * (p - p.detach());
-    if (c_.loss_function == "bce") return mean(losses, {0});
+    if (c_.loss_function == "bce") return mean_of_all(losses, context);
     const auto [without, with] = c_.loss_weights;
-    return mean(losses * (target * (with - without) + without), {0});
+    return mean_of_all(losses * (target * (with - without) + without), context);
   }
 
   DlrmConfig c_;

@@ -62,8 +62,8 @@ class DecoderForCausalLM : public DecoderModel {
     if (traits_.logit_soft_cap > 0) logits = tanh(logits * (1 / traits_.logit_soft_cap)) * traits_.logit_soft_cap;
     const Tensor labels = inputs.find("labels"), auxiliary = body_->auxiliary_loss(decoded, inputs);
     Tensor loss;
-    if (labels.defined()) loss = mean_cross_entropy(logits, next_labels(labels), context.num_items_in_batch);
-    if (loss.defined() && auxiliary.defined()) loss = loss + auxiliary * traits_.auxiliary_weight;
+    if (labels.defined()) loss = mean_cross_entropy(logits, next_labels(labels), context);
+    if (loss.defined() && auxiliary.defined()) loss = loss + mean_of_all(auxiliary, context) * traits_.auxiliary_weight;
     NamedTensors outputs = with_loss(loss, {{"logits", logits}});
     if (auxiliary.defined()) outputs.set("aux_loss", auxiliary);
     add_hidden_states(outputs, decoded.hidden_states);
@@ -88,8 +88,8 @@ class DecoderForSequenceClassification : public DecoderModel {
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const DecoderOutput decoded = (*body_)(inputs, context);
     const Tensor& hidden = decoded.last_hidden_state;
-    NamedTensors outputs =
-        sequence_classification_outputs(score_(last_tokens(hidden, inputs.find("input_ids"))), inputs, problem_type_);
+    NamedTensors outputs = sequence_classification_outputs(score_(last_tokens(hidden, inputs.find("input_ids"))),
+                                                           inputs, problem_type_, context);
     add_hidden_states(outputs, decoded.hidden_states);
     return outputs;
   }
@@ -123,7 +123,7 @@ class DecoderForTokenClassification : public DecoderModel {
   std::vector<std::string> input_names() const override { return with_labels(); }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const DecoderOutput decoded = (*body_)(inputs, context);
-    NamedTensors outputs = token_outputs(classifier_(dropout_(decoded.last_hidden_state, context)), inputs);
+    NamedTensors outputs = token_outputs(classifier_(dropout_(decoded.last_hidden_state, context)), inputs, context);
     add_hidden_states(outputs, decoded.hidden_states);
     return outputs;
   }
@@ -148,7 +148,7 @@ class DecoderForQuestionAnswering : public DecoderModel {
   }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const DecoderOutput decoded = (*body_)(inputs, context);
-    NamedTensors outputs = span_outputs(qa_outputs_(decoded.last_hidden_state), inputs);
+    NamedTensors outputs = span_outputs(qa_outputs_(decoded.last_hidden_state), inputs, context);
     add_hidden_states(outputs, decoded.hidden_states);
     return outputs;
   }

@@ -28,7 +28,7 @@ class EncoderForCausalLM : public GenerativeModel {
       hidden = slice(hidden, 1, hidden.dim(1) - context.logits_to_keep, hidden.dim(1));
     const Tensor logits = head_(hidden), labels = inputs.find("labels");
     Tensor loss;
-    if (labels.defined()) loss = mean_cross_entropy(logits, next_labels(labels), context.num_items_in_batch);
+    if (labels.defined()) loss = mean_cross_entropy(logits, next_labels(labels), context);
     NamedTensors outputs = with_loss(loss, {{"logits", logits}});
     add_hidden_states(outputs, encoded.hidden_states);
     return outputs;

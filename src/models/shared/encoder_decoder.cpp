@@ -136,7 +136,7 @@ NamedTensors ConditionalGenerationModel::run(const NamedTensors& inputs, Forward
   Tensor hidden = output.decoder.last_hidden_state;
   if (context.logits_to_keep > 0 && context.logits_to_keep < hidden.dim(1))
     hidden = slice(hidden, 1, hidden.dim(1) - context.logits_to_keep, hidden.dim(1));
-  return with_body_outputs(token_outputs(logits(hidden), inputs), output);
+  return with_body_outputs(token_outputs(logits(hidden), inputs, context), output);
 }
 
 std::vector<std::string> ConditionalGenerationModel::input_names() const { return encoder_decoder_input_names(); }

@@ -13,27 +13,28 @@ NamedTensors with_loss(const Tensor& loss, NamedTensors outputs) {
 }
 
 NamedTensors sequence_classification_outputs(const Tensor& logits, const NamedTensors& inputs,
-                                             const std::string& problem_type, const Tensor& items) {
+                                             const std::string& problem_type, const ForwardContext& context) {
   const Tensor labels = inputs.find("labels");
-  return with_loss(labels.defined() ? classification_loss(logits, labels, problem_type, items) : Tensor(),
+  return with_loss(labels.defined() ? classification_loss(logits, labels, problem_type, context) : Tensor(),
                    {{"logits", logits}});
 }
 
-NamedTensors token_outputs(const Tensor& logits, const NamedTensors& inputs, const Tensor& items) {
+NamedTensors token_outputs(const Tensor& logits, const NamedTensors& inputs, const ForwardContext& context) {
   const Tensor labels = inputs.find("labels");
-  return with_loss(labels.defined() ? mean_cross_entropy(logits, labels, items) : Tensor(), {{"logits", logits}});
+  return with_loss(labels.defined() ? mean_cross_entropy(logits, labels, context) : Tensor(), {{"logits", logits}});
 }
 
-NamedTensors span_outputs(const Tensor& logits, const NamedTensors& inputs) {
+NamedTensors span_outputs(const Tensor& logits, const NamedTensors& inputs, const ForwardContext& context) {
   const Tensor start = squeeze(slice(logits, -1, 0, 1), -1), end = squeeze(slice(logits, -1, 1, 2), -1);
   const Tensor starts = inputs.find("start_positions"), ends = inputs.find("end_positions");
-  return with_loss(starts.defined() && ends.defined() ? span_loss(start, end, starts, ends) : Tensor(),
+  return with_loss(starts.defined() && ends.defined() ? span_loss(start, end, starts, ends, context) : Tensor(),
                    {{"start_logits", start}, {"end_logits", end}});
 }
 
-NamedTensors choice_outputs(const Tensor& scores, int64_t choices, const NamedTensors& inputs) {
+NamedTensors choice_outputs(const Tensor& scores, int64_t choices, const NamedTensors& inputs,
+                            const ForwardContext& context) {
   const Tensor logits = reshape(scores, {-1, choices}), labels = inputs.find("labels");
-  return with_loss(labels.defined() ? mean_cross_entropy(logits, labels) : Tensor(), {{"logits", logits}});
+  return with_loss(labels.defined() ? mean_cross_entropy(logits, labels, context) : Tensor(), {{"logits", logits}});
 }
 
 int64_t choices_of(const NamedTensors& inputs) {

@@ -13,26 +13,28 @@ namespace transom {
 // Puts the loss first, as Transformers orders its outputs.
 NamedTensors with_loss(const Tensor& loss, NamedTensors outputs);
 
-// One label a row: logits [B, C]. `items` is num_items_in_batch, of the models whose loss takes it.
+// One label a row: logits [B, C].
 NamedTensors sequence_classification_outputs(const Tensor& logits, const NamedTensors& inputs,
-                                             const std::string& problem_type, const Tensor& items = {});
+                                             const std::string& problem_type, const ForwardContext& context);
 // One label a token: logits [B, T, C]; also masked language modelling.
-NamedTensors token_outputs(const Tensor& logits, const NamedTensors& inputs, const Tensor& items = {});
+NamedTensors token_outputs(const Tensor& logits, const NamedTensors& inputs, const ForwardContext& context);
 // Of masked language modelling: hidden [B, T, D] through `head` to logits [B, T, V], and the loss of the labelled ones.
 // In training under MaxPredictions the logits are those of the labelled positions alone.
 template <typename PredictionHead>
 NamedTensors masked_outputs(const PredictionHead& head, const Tensor& hidden, const NamedTensors& inputs,
                             const ForwardContext& context) {
   const Tensor labels = inputs.find("labels");
-  if (!context.training || !labels.defined() || max_predictions() == 0) return token_outputs(head(hidden), inputs);
+  if (!context.training || !labels.defined() || max_predictions() == 0)
+    return token_outputs(head(hidden), inputs, context);
   const LabelledRows rows = labelled_rows(hidden, labels, max_predictions());
   const Tensor logits = head(rows.hidden);
-  return with_loss(mean_cross_entropy(logits, rows.labels), {{"logits", logits}});
+  return with_loss(mean_cross_entropy(logits, rows.labels, context), {{"logits", logits}});
 }
 // hidden [B, T, 2] -> start and end logits [B, T].
-NamedTensors span_outputs(const Tensor& logits, const NamedTensors& inputs);
+NamedTensors span_outputs(const Tensor& logits, const NamedTensors& inputs, const ForwardContext& context);
 // scores [B choices, 1] -> logits [B, choices].
-NamedTensors choice_outputs(const Tensor& scores, int64_t choices, const NamedTensors& inputs);
+NamedTensors choice_outputs(const Tensor& scores, int64_t choices, const NamedTensors& inputs,
+                            const ForwardContext& context);
 // The number of choices in the inputs of multiple choice, [B, choices, T].
 int64_t choices_of(const NamedTensors& inputs);
 // The inputs of multiple choice, [B, choices, T], as [B choices, T].

@@ -43,7 +43,7 @@ class EncoderForTokenClassification : public EncoderModel<Body> {
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return this->with_head(inputs, context, [&](const Tensor& hidden) {
-      return token_outputs(classifier_(dropout_(hidden, context)), inputs);
+      return token_outputs(classifier_(dropout_(hidden, context)), inputs, context);
     });
   }
 
@@ -68,7 +68,7 @@ class EncoderForQuestionAnswering : public EncoderModel<Body> {
   }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return this->with_head(inputs, context,
-                           [&](const Tensor& hidden) { return span_outputs(qa_outputs_(hidden), inputs); });
+                           [&](const Tensor& hidden) { return span_outputs(qa_outputs_(hidden), inputs, context); });
   }
 
  private:

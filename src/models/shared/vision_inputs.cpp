@@ -76,8 +76,8 @@ Tensor PixelDecoder::operator()(const Tensor& patches) const {
   return reshape(permute(split, {0, 1, 4, 2, 5, 3}), {B, channels_, side * stride_, side * stride_});
 }
 
-NamedTensors masked_image_outputs(const Tensor& reconstruction, const NamedTensors& inputs, int64_t patch,
-                                  int64_t channels) {
+NamedTensors masked_image_outputs(const Tensor& reconstruction, const NamedTensors& inputs,
+                                  const ForwardContext& context, int64_t patch, int64_t channels) {
   const Tensor masked = inputs.find("bool_masked_pos"), image = inputs.at("pixel_values");
   Tensor loss;
   if (masked.defined()) {
@@ -89,8 +89,8 @@ NamedTensors masked_image_outputs(const Tensor& reconstruction, const NamedTenso
     const Tensor by_patch = reshape(cast(masked, DType::kFloat32), {B, 1, rows, 1, columns, 1});
     const Tensor mask =
         reshape(broadcast_to(by_patch, {B, 1, rows, patch, columns, patch}), {B, 1, rows * patch, columns * patch});
-    loss = sum(abs(cast(image, DType::kFloat32) - cast(reconstruction, DType::kFloat32)) * mask) / (sum(mask) + 1e-5) /
-           static_cast<double>(channels);
+    const Tensor distances = abs(cast(image, DType::kFloat32) - cast(reconstruction, DType::kFloat32)) * mask;
+    loss = mean_of(sum(distances), sum(mask) + 1e-5, context) / static_cast<double>(channels);
   }
   return with_loss(loss, {{"reconstruction", reconstruction}});
 }

@@ -56,7 +56,7 @@ class PixelDecoder {
   Convolution projection_;
 };
 // loss (where bool_masked_pos is given: the mean distance of the masked pixels) and reconstruction.
-NamedTensors masked_image_outputs(const Tensor& reconstruction, const NamedTensors& inputs, int64_t patch,
-                                  int64_t channels);
+NamedTensors masked_image_outputs(const Tensor& reconstruction, const NamedTensors& inputs,
+                                  const ForwardContext& context, int64_t patch, int64_t channels);
 
 }  // namespace transom

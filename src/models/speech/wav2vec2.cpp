@@ -75,7 +75,7 @@ class Wav2Vec2ForCTC : public Wav2Vec2WithHead<hubert> {
       const Tensor mask = inputs.find("attention_mask"), &wave = inputs.at("input_values");
       const Tensor samples = mask.defined() ? reduce_sum(cast(mask, DType::kInt64), {1})
                                             : full({wave.dim(0)}, static_cast<double>(wave.dim(1)), DType::kInt64);
-      return with_loss(ctc_loss_of_logits(logits, labels, this->body_.frames_of(samples, true), this->c_.ctc),
+      return with_loss(ctc_loss_of_logits(logits, labels, this->body_.frames_of(samples, true), this->c_.ctc, context),
                        {{"logits", logits}});
     });
   }
@@ -102,7 +102,7 @@ class Wav2Vec2ForSequenceClassification : public Wav2Vec2WithHead<hubert> {
     return this->with_head(inputs, context, layer_weights_, [&](const Tensor& hidden) {
       const Tensor logits = classifier_(pooled(projector_(hidden), inputs.find("attention_mask")));
       const Tensor labels = inputs.find("labels");
-      return with_loss(labels.defined() ? mean_cross_entropy(logits, labels) : Tensor(), {{"logits", logits}});
+      return with_loss(labels.defined() ? mean_cross_entropy(logits, labels, context) : Tensor(), {{"logits", logits}});
     });
   }
 
@@ -132,7 +132,7 @@ class Wav2Vec2ForAudioFrameClassification : public Wav2Vec2WithHead<false> {
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, layer_weights_, [&](const Tensor& hidden) {
       const Tensor logits = classifier_(hidden), labels = inputs.find("labels");
-      return with_loss(labels.defined() ? mean_cross_entropy(logits, arg_max(labels, -1)) : Tensor(),
+      return with_loss(labels.defined() ? mean_cross_entropy(logits, arg_max(labels, -1), context) : Tensor(),
                        {{"logits", logits}});
     });
   }
@@ -179,7 +179,7 @@ class Wav2Vec2ForXVector : public Wav2Vec2WithHead<false> {
       for (size_t i = 0; i < tdnn_.size(); ++i) x = relu(tdnn_[i](side_by_side(x, kernels_[i], dilations_[i])));
       const Tensor embeddings = (*feature_extractor_)(statistics(x, inputs.find("attention_mask")));
       const Tensor logits = (*classifier_)(embeddings), labels = inputs.find("labels");
-      return with_loss(labels.defined() ? margin_loss(logits, labels) : Tensor(),
+      return with_loss(labels.defined() ? margin_loss(logits, labels, context) : Tensor(),
                        {{"logits", logits}, {"embeddings", embeddings}});
     });
   }
@@ -213,7 +213,7 @@ class Wav2Vec2ForXVector : public Wav2Vec2WithHead<false> {
     const Tensor variance = maximum(reduce_sum(distance * distance, {1}) / (n - 1.0), constant(1e-30));
     return concatenate({average, sqrt(variance)}, 1);
   }
-  Tensor margin_loss(const Tensor& logits, const Tensor& labels) const {
+  Tensor margin_loss(const Tensor& logits, const Tensor& labels, const ForwardContext& context) const {
     constexpr double kScale = 30, kMargin = 0.4;
     const auto unit = [](const Tensor& x, int64_t axis) {
       return x / maximum(sqrt(reduce_sum(x * x, {axis}, true)), constant(1e-12));
@@ -221,7 +221,8 @@ class Wav2Vec2ForXVector : public Wav2Vec2WithHead<false> {
     const Tensor cosines =
         dot_general(unit(cast(logits, DType::kFloat32), 1), unit(speakers_->value, 0), {{}, {}, {1}, {0}});
     const Tensor own = equal(iota(cosines.shape(), 1), broadcast_to(reshape(labels, {-1, 1}), cosines.shape()));
-    return mean_cross_entropy((cosines - cast(own, DType::kFloat32) * kMargin) * kScale, reshape(labels, {-1}));
+    return mean_cross_entropy((cosines - cast(own, DType::kFloat32) * kMargin) * kScale, reshape(labels, {-1}),
+                              context);
   }
 
   std::vector<int64_t> dims_, kernels_, dilations_;

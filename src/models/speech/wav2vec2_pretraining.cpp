@@ -119,7 +119,7 @@ class Wav2Vec2ForPreTraining : public Model {
       if (!masked.defined()) fail("sampled_negative_indices are given without mask_time_indices");
       contrastive = contrastive_loss(predicted, targets, distractors, masked);
       diversity = (quantizer_.codes() - codes.perplexity) / quantizer_.codes() * cast(sum(masked), DType::kFloat32);
-      outputs.set("loss", contrastive + diversity * diversity_weight_);
+      outputs.set("loss", sum_of(contrastive + diversity * diversity_weight_, context));
     }
     outputs.set("projected_states", predicted);
     outputs.set("projected_quantized_states", targets);

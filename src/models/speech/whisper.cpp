@@ -223,7 +223,7 @@ class WhisperForAudioClassification : public Model {
         layer_weights_ ? weighted_sum(output.hidden_states, layer_weights_->value) : output.last_hidden_state;
     const Tensor logits = classifier_(mean(projector_(hidden), {1})), labels = inputs.find("labels");
     NamedTensors outputs =
-        with_loss(labels.defined() ? mean_cross_entropy(logits, labels) : Tensor(), {{"logits", logits}});
+        with_loss(labels.defined() ? mean_cross_entropy(logits, labels, context) : Tensor(), {{"logits", logits}});
     if (wanted) add_hidden_states(outputs, output.hidden_states);
     return outputs;
   }

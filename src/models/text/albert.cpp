@@ -137,7 +137,7 @@ class AlbertForSequenceClassification : public AlbertWithPooler {
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
       return sequence_classification_outputs(classifier_(dropout_(pooled(hidden), context)), inputs,
-                                             config_.problem_type);
+                                             config_.problem_type, context);
     });
   }
 
@@ -157,7 +157,7 @@ class AlbertForMultipleChoice : public AlbertWithPooler {
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const int64_t choices = choices_of(inputs);
     return with_head(flattened_choices(inputs), context, [&](const Tensor& hidden) {
-      return choice_outputs(classifier_(dropout_(pooled(hidden), context)), choices, inputs);
+      return choice_outputs(classifier_(dropout_(pooled(hidden), context)), choices, inputs, context);
     });
   }
 
@@ -208,7 +208,7 @@ class AlbertForPreTraining : public AlbertWithPooler {
       const Tensor labels = inputs.find("labels"), order_label = inputs.find("sentence_order_label");
       Tensor loss;
       if (labels.defined() && order_label.defined())
-        loss = mean_cross_entropy(words, labels) + mean_cross_entropy(order, order_label);
+        loss = mean_cross_entropy(words, labels, context) + mean_cross_entropy(order, order_label, context);
       return with_loss(loss, {{"prediction_logits", words}, {"sop_logits", order}});
     });
   }

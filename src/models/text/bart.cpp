@@ -133,7 +133,7 @@ class BartForSequenceClassification : public BartWithHead {
     const EncoderDecoderOutput output = through(inputs, context);
     const Tensor state = at_last(output.decoder.last_hidden_state, inputs.at("input_ids"), c_.eos_token_id);
     const Tensor logits = classification_head_(state, context);
-    return with_body_outputs(sequence_classification_outputs(logits, inputs, c_.problem_type), output);
+    return with_body_outputs(sequence_classification_outputs(logits, inputs, c_.problem_type, context), output);
   }
 
  private:
@@ -154,7 +154,7 @@ class BartForQuestionAnswering : public BartWithHead {
   }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const EncoderDecoderOutput output = through(inputs, context);
-    return with_body_outputs(span_outputs(qa_outputs_(output.decoder.last_hidden_state), inputs), output);
+    return with_body_outputs(span_outputs(qa_outputs_(output.decoder.last_hidden_state), inputs, context), output);
   }
 
  private:

@@ -46,7 +46,7 @@ class BertForSequenceClassification : public BertWithPooler {
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
       return sequence_classification_outputs(classifier_(dropout_(pooler_(hidden), context)), inputs,
-                                             config_.problem_type);
+                                             config_.problem_type, context);
     });
   }
 
@@ -94,7 +94,7 @@ class BertForPreTraining : public BertWithPooler {
       const Tensor words = predictions_(rows.hidden), order = seq_relationship_(pooler_(hidden));
       Tensor loss;
       if (labels.defined() && next.defined())
-        loss = mean_cross_entropy(words, rows.labels) + mean_cross_entropy(order, next);
+        loss = mean_cross_entropy(words, rows.labels, context) + mean_cross_entropy(order, next, context);
       return with_loss(loss, {{"prediction_logits", words}, {"seq_relationship_logits", order}});
     });
   }
@@ -112,8 +112,9 @@ class BertForNextSentencePrediction : public BertWithPooler {
 
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    return with_head(inputs, context,
-                     [&](const Tensor& hidden) { return token_outputs(seq_relationship_(pooler_(hidden)), inputs); });
+    return with_head(inputs, context, [&](const Tensor& hidden) {
+      return token_outputs(seq_relationship_(pooler_(hidden)), inputs, context);
+    });
   }
 
  private:
@@ -131,7 +132,7 @@ class BertForMultipleChoice : public BertWithPooler {
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const int64_t choices = choices_of(inputs);
     return with_head(flattened_choices(inputs), context, [&](const Tensor& hidden) {
-      return choice_outputs(classifier_(dropout_(pooler_(hidden), context)), choices, inputs);
+      return choice_outputs(classifier_(dropout_(pooler_(hidden), context)), choices, inputs, context);
     });
   }
 

@@ -361,22 +361,22 @@ class DebertaV2ForSequenceClassification : public DebertaV2WithHead {
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
       const Tensor logits = classifier_(dropout_(pooler_(hidden, context), context)), labels = inputs.find("labels");
-      return with_loss(labels.defined() ? loss(logits, labels) : Tensor(), {{"logits", logits}});
+      return with_loss(labels.defined() ? loss(logits, labels, context) : Tensor(), {{"logits", logits}});
     });
   }
 
  private:
   // Without a problem type: negative labels do not count, and labels for each class are a distribution.
-  Tensor loss(const Tensor& logits, const Tensor& labels) const {
+  Tensor loss(const Tensor& logits, const Tensor& labels, const ForwardContext& context) const {
     const bool one_a_row = labels.rank() == 1 || labels.dim(-1) == 1;
     if (!config_.problem_type.empty() || config_.num_labels == 1)
-      return classification_loss(logits, labels, config_.problem_type);
+      return classification_loss(logits, labels, config_.problem_type, context);
     if (one_a_row) {
       const Tensor ids = cast(labels, DType::kInt64), none = full(ids.shape(), -100, DType::kInt64);
-      return mean_cross_entropy(logits, select(less(ids, full(ids.shape(), 0, DType::kInt64)), none, ids));
+      return mean_cross_entropy(logits, select(less(ids, full(ids.shape(), 0, DType::kInt64)), none, ids), context);
     }
     const Tensor target = cast(labels, DType::kFloat32);
-    return -mean(reduce_sum(log_softmax(cast(logits, DType::kFloat32)) * target, {1}), {0});
+    return -mean_of_all(reduce_sum(log_softmax(cast(logits, DType::kFloat32)) * target, {1}), context);
   }
 
   ContextPooler pooler_;
@@ -396,7 +396,7 @@ class DebertaV2ForMultipleChoice : public DebertaV2WithHead {
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const int64_t choices = choices_of(inputs);
     return with_head(flattened_choices(inputs), context, [&](const Tensor& hidden) {
-      return choice_outputs(classifier_(dropout_(pooler_(hidden, context), context)), choices, inputs);
+      return choice_outputs(classifier_(dropout_(pooler_(hidden, context), context)), choices, inputs, context);
     });
   }
 
@@ -426,7 +426,7 @@ class DebertaV2ForMaskedLM : public DebertaV2WithHead {
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
-      return token_outputs(decoder_(layer_norm_(activation(config_.hidden_act, dense_(hidden)))), inputs);
+      return token_outputs(decoder_(layer_norm_(activation(config_.hidden_act, dense_(hidden)))), inputs, context);
     });
   }
 

@@ -159,7 +159,7 @@ class DistilBertForSequenceClassification : public DistilBertModelWithHead {
   }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
-      return sequence_classification_outputs(scores(hidden, context), inputs, config_.problem_type);
+      return sequence_classification_outputs(scores(hidden, context), inputs, config_.problem_type, context);
     });
   }
 
@@ -176,8 +176,9 @@ class DistilBertForMultipleChoice : public DistilBertForSequenceClassification {
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const int64_t choices = choices_of(inputs);
-    return with_head(flattened_choices(inputs), context,
-                     [&](const Tensor& hidden) { return choice_outputs(scores(hidden, context), choices, inputs); });
+    return with_head(flattened_choices(inputs), context, [&](const Tensor& hidden) {
+      return choice_outputs(scores(hidden, context), choices, inputs, context);
+    });
   }
 };
 
@@ -191,7 +192,7 @@ class DistilBertForTokenClassification : public DistilBertModelWithHead {
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
-      return token_outputs(classifier_(dropout_(hidden, context)), inputs);
+      return token_outputs(classifier_(dropout_(hidden, context)), inputs, context);
     });
   }
 
@@ -213,7 +214,7 @@ class DistilBertForQuestionAnswering : public DistilBertModelWithHead {
   }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
-      return span_outputs(qa_outputs_(dropout_(hidden, context)), inputs);
+      return span_outputs(qa_outputs_(dropout_(hidden, context)), inputs, context);
     });
   }
 
@@ -235,7 +236,8 @@ class DistilBertForMaskedLM : public DistilBertModelWithHead {
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
       return token_outputs(
-          vocab_projector_(vocab_layer_norm_(activation(config_.activation, vocab_transform_(hidden)))), inputs);
+          vocab_projector_(vocab_layer_norm_(activation(config_.activation, vocab_transform_(hidden)))), inputs,
+          context);
     });
   }
 

@@ -84,7 +84,7 @@ class ElectraForSequenceClassification : public ElectraWithHead {
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
       const Tensor x = gelu(dense_(dropout_(first_token(hidden), context)));
-      return sequence_classification_outputs(out_proj_(dropout_(x, context)), inputs, config_.problem_type);
+      return sequence_classification_outputs(out_proj_(dropout_(x, context)), inputs, config_.problem_type, context);
     });
   }
 
@@ -109,7 +109,7 @@ class ElectraForPreTraining : public ElectraWithHead {
       const Tensor logits = squeeze(dense_prediction_(activation(config_.hidden_act, dense_(hidden))), -1);  // [B, T]
       const Tensor labels = inputs.find("labels");
       return with_loss(
-          labels.defined() ? binary_cross_entropy(logits, labels, inputs.find("attention_mask")) : Tensor(),
+          labels.defined() ? binary_cross_entropy(logits, labels, inputs.find("attention_mask"), context) : Tensor(),
           {{"logits", logits}});
     });
   }
@@ -159,7 +159,7 @@ class ElectraForMultipleChoice : public ElectraWithHead {
         x = squeeze(slice(hidden, 1, hidden.dim(1) - 1, hidden.dim(1)), 1);
       if (summary_) x = (*summary_)(x);
       if (!config_.summary_activation.empty()) x = activation(config_.summary_activation, x);
-      return choice_outputs(classifier_(last_dropout_(x, context)), choices, inputs);
+      return choice_outputs(classifier_(last_dropout_(x, context)), choices, inputs, context);
     });
   }
 

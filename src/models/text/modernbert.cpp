@@ -247,8 +247,7 @@ class ModernBertForMaskedLM : public EncoderModel<ModernBertBody> {
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
-      return token_outputs(linear(head_(hidden), *weight_, bias_ ? bias_->value : Tensor()), inputs,
-                           context.num_items_in_batch);
+      return token_outputs(linear(head_(hidden), *weight_, bias_ ? bias_->value : Tensor()), inputs, context);
     });
   }
 
@@ -289,7 +288,7 @@ class ModernBertForSequenceClassification : public ModernBertClassifier {
     return with_head(inputs, context, [&](const Tensor& hidden) {
       const Tensor pooled = config_.classifier_pooling == "cls" ? first_token(hidden)
                                                                 : mean_pooled(hidden, inputs.find("attention_mask"));
-      return sequence_classification_outputs(classified(pooled, context), inputs, config_.problem_type);
+      return sequence_classification_outputs(classified(pooled, context), inputs, config_.problem_type, context);
     });
   }
 };
@@ -301,7 +300,7 @@ class ModernBertForTokenClassification : public ModernBertClassifier {
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context,
-                     [&](const Tensor& hidden) { return token_outputs(classified(hidden, context), inputs); });
+                     [&](const Tensor& hidden) { return token_outputs(classified(hidden, context), inputs, context); });
   }
 };
 
@@ -315,7 +314,7 @@ class ModernBertForQuestionAnswering : public ModernBertClassifier {
   }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context,
-                     [&](const Tensor& hidden) { return span_outputs(classified(hidden, context), inputs); });
+                     [&](const Tensor& hidden) { return span_outputs(classified(hidden, context), inputs, context); });
   }
 };
 
@@ -331,7 +330,7 @@ class ModernBertForMultipleChoice : public ModernBertClassifier {
       const Tensor mask = flat.find("attention_mask");
       const Tensor pooled =
           config_.classifier_pooling == "cls" ? first_counted(hidden, mask) : mean_pooled(hidden, mask);
-      return choice_outputs(classified(pooled, context), choices, inputs);
+      return choice_outputs(classified(pooled, context), choices, inputs, context);
     });
   }
 

@@ -38,7 +38,8 @@ class RobertaSequenceClassifier : public EncoderModel<Body> {
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return this->with_head(inputs, context, [&](const Tensor& hidden) {
       const Tensor x = tanh(dense_(dropout_(first_token(hidden), context)));  // [B, D]
-      return sequence_classification_outputs(out_proj_(dropout_(x, context)), inputs, this->config_.problem_type);
+      return sequence_classification_outputs(out_proj_(dropout_(x, context)), inputs, this->config_.problem_type,
+                                             context);
     });
   }
 
@@ -61,7 +62,7 @@ class RobertaMultipleChoice : public EncoderModel<Body> {
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const int64_t choices = choices_of(inputs);
     return this->with_head(flattened_choices(inputs), context, [&](const Tensor& hidden) {
-      return choice_outputs(classifier_(dropout_(pooler_(hidden), context)), choices, inputs);
+      return choice_outputs(classifier_(dropout_(pooler_(hidden), context)), choices, inputs, context);
     });
   }
 

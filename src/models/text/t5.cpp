@@ -341,7 +341,7 @@ class T5ForTokenClassification : public Model {
   }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const EncoderOutput output = transformer_(inputs, context);
-    NamedTensors outputs = token_outputs(classifier_(dropout_(output.last_hidden_state, context)), inputs);
+    NamedTensors outputs = token_outputs(classifier_(dropout_(output.last_hidden_state, context)), inputs, context);
     add_hidden_states(outputs, output.hidden_states);
     return outputs;
   }
@@ -365,7 +365,7 @@ class T5ForSequenceClassification : public T5WithHead {
     const EncoderDecoderOutput output = with_shifted_ids(inputs, context);
     const Tensor state = at_last(output.decoder.last_hidden_state, inputs.at("input_ids"), c_.eos_token_id);
     const Tensor logits = classification_head_(state, context);
-    return with_body_outputs(sequence_classification_outputs(logits, inputs, c_.problem_type), output);
+    return with_body_outputs(sequence_classification_outputs(logits, inputs, c_.problem_type, context), output);
   }
 
  private:
@@ -387,7 +387,7 @@ class T5ForQuestionAnswering : public T5WithHead {
   }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const EncoderDecoderOutput output = with_shifted_ids(inputs, context);
-    return with_body_outputs(span_outputs(qa_outputs_(output.decoder.last_hidden_state), inputs), output);
+    return with_body_outputs(span_outputs(qa_outputs_(output.decoder.last_hidden_state), inputs, context), output);
   }
 
  private:

@@ -215,8 +215,8 @@ const std::vector<std::string> kTextInputs = {"input_ids", "attention_mask", "po
 Tensor to_unit_length(const Tensor& x) { return x / sqrt(reduce_sum(x * x, {-1}, true)); }
 
 // Each text should be most like its own image, and each image like its own text: logits [texts, images].
-Tensor contrastive_loss(const Tensor& logits) {
-  const auto one_way = [](const Tensor& rows) { return mean_cross_entropy(rows, iota({rows.dim(0)}, 0)); };
+Tensor contrastive_loss(const Tensor& logits, const ForwardContext& context) {
+  const auto one_way = [&](const Tensor& rows) { return mean_cross_entropy(rows, iota({rows.dim(0)}, 0), context); };
   return (one_way(logits) + one_way(permute(logits, {1, 0}))) * 0.5;
 }
 
@@ -248,7 +248,7 @@ class CLIPModel : public Model {
     const Tensor text_embeds = to_unit_length(text_projection_(text_model_(text_inputs, context).pooler_output));
     const Tensor logits_per_text =
         dot_general(text_embeds, image_embeds, {{}, {}, {1}, {1}}) * exp(logit_scale_->value);
-    return with_loss(context.return_loss ? contrastive_loss(logits_per_text) : Tensor(),
+    return with_loss(context.return_loss ? contrastive_loss(logits_per_text, context) : Tensor(),
                      {{"logits_per_image", permute(logits_per_text, {1, 0})},
                       {"logits_per_text", logits_per_text},
                       {"text_embeds", text_embeds},
@@ -339,7 +339,7 @@ class CLIPForImageClassification : public Model {
     const TowerOutput output = vision_model_(inputs, context);
     const Tensor& hidden = output.last_hidden_state;
     const Tensor logits = classifier_(mean(slice(hidden, 1, 1, hidden.dim(1)), {1}));
-    NamedTensors outputs = sequence_classification_outputs(logits, inputs, problem_type_);
+    NamedTensors outputs = sequence_classification_outputs(logits, inputs, problem_type_, context);
     add_hidden_states(outputs, output.hidden_states);
     return outputs;
   }

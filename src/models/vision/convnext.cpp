@@ -153,7 +153,8 @@ class ConvNextForImageClassification : public Model {
   std::vector<std::string> input_names() const override { return {"pixel_values", "labels"}; }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const FeatureMaps maps = convnext_(image_input(inputs, convnext_.num_channels()), context);
-    return with_states(sequence_classification_outputs(classifier_(maps.pooled), inputs, problem_type_), maps, context);
+    return with_states(sequence_classification_outputs(classifier_(maps.pooled), inputs, problem_type_, context), maps,
+                       context);
   }
 
  private:
@@ -168,8 +169,7 @@ Family convnext_family() {
   return {"convnext",
           "convnext",
           {{"ConvNextModel", {"image-feature-extraction"}, make_model<ImageFeatureModel<ConvNextBody, false>>},
-           {"ConvNextForImageClassification", {"image-classification"}, make_model<ConvNextForImageClassification>}},
-          /*loss_takes_items=*/false};
+           {"ConvNextForImageClassification", {"image-classification"}, make_model<ConvNextForImageClassification>}}};
 }
 
 }  // namespace transom

@@ -218,8 +218,8 @@ class Dinov2ForImageClassification : public Model {
     const Tensor& hidden = encoded.last_hidden_state;
     const Tensor first = squeeze(slice(hidden, 1, 0, 1), 1), patches = slice(hidden, 1, 1, hidden.dim(1));
     const Tensor features = concatenate({first, mean(patches, {1})}, 1);
-    NamedTensors outputs = sequence_classification_outputs(classifier_(features), inputs, config_.problem_type,
-                                                           context.num_items_in_batch);
+    NamedTensors outputs =
+        sequence_classification_outputs(classifier_(features), inputs, config_.problem_type, context);
     add_hidden_states(outputs, encoded.hidden_states);
     return outputs;
   }

@@ -202,7 +202,7 @@ class EfficientNetForImageClassification : public Model {
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const FeatureMaps maps = efficientnet_(image_input(inputs, efficientnet_.num_channels()), context);
     const Tensor logits = classifier_(dropout_(maps.pooled, context));
-    return with_states(sequence_classification_outputs(logits, inputs, problem_type_), maps, context);
+    return with_states(sequence_classification_outputs(logits, inputs, problem_type_, context), maps, context);
   }
 
  private:

@@ -139,7 +139,8 @@ class ResNetForImageClassification : public Model {
   std::vector<std::string> input_names() const override { return {"pixel_values", "labels"}; }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const FeatureMaps maps = resnet_(image_input(inputs, resnet_.num_channels()), context);
-    return with_states(sequence_classification_outputs(classifier_(maps.pooled), inputs, problem_type_), maps, context);
+    return with_states(sequence_classification_outputs(classifier_(maps.pooled), inputs, problem_type_, context), maps,
+                       context);
   }
 
  private:

@@ -325,9 +325,7 @@ class SwinForImageClassification : public Model {
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const SwinOutput output = swin_(inputs, context);
     const Tensor logits = classifier_(mean(output.last_hidden_state, {1}));
-    return with_states(
-        sequence_classification_outputs(logits, inputs, config_.problem_type, context.num_items_in_batch), output,
-        context);
+    return with_states(sequence_classification_outputs(logits, inputs, config_.problem_type, context), output, context);
   }
 
  private:
@@ -348,8 +346,9 @@ class SwinForMaskedImageModeling : public Model {
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const SwinOutput output = swin_(inputs, context);
     const Tensor reconstruction = decoder_(output.last_hidden_state);
-    return with_states(masked_image_outputs(reconstruction, inputs, config_.patch_size[0], config_.num_channels),
-                       output, context);
+    return with_states(
+        masked_image_outputs(reconstruction, inputs, context, config_.patch_size[0], config_.num_channels), output,
+        context);
   }
 
  private:

@@ -328,7 +328,8 @@ class TimmWrapperForImageClassification : public Model {
   std::vector<std::string> input_names() const override { return {"pixel_values", "labels"}; }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const FeatureMaps maps = timm_model_(image_input(inputs, timm_model_.num_channels()), context);
-    return with_states(sequence_classification_outputs(fc_(maps.pooled), inputs, problem_type_), maps, context);
+    return with_states(sequence_classification_outputs(fc_(maps.pooled), inputs, problem_type_, context), maps,
+                       context);
   }
 
  private:
@@ -344,8 +345,7 @@ Family timm_wrapper_family() {
       "timm_wrapper",
       "timm_model",
       {{"TimmWrapperForImageClassification", {"image-classification"}, make_model<TimmWrapperForImageClassification>},
-       {"TimmWrapperModel", {"image-feature-extraction"}, make_model<ImageFeatureModel<TimmResNet, false>>}},
-      /*loss_takes_items=*/false};
+       {"TimmWrapperModel", {"image-feature-extraction"}, make_model<ImageFeatureModel<TimmResNet, false>>}}};
 }
 
 }  // namespace transom

@@ -184,8 +184,7 @@ class ViTForImageClassification : public Model {
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const EncoderOutput encoded = vit_(inputs, context);
     const Tensor first = squeeze(slice(encoded.last_hidden_state, 1, 0, 1), 1);
-    NamedTensors outputs =
-        sequence_classification_outputs(classifier_(first), inputs, config_.problem_type, context.num_items_in_batch);
+    NamedTensors outputs = sequence_classification_outputs(classifier_(first), inputs, config_.problem_type, context);
     add_hidden_states(outputs, encoded.hidden_states);
     return outputs;
   }
@@ -208,7 +207,8 @@ class ViTForMaskedImageModeling : public Model {
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const EncoderOutput encoded = vit_(inputs, context);
     const Tensor patches = slice(encoded.last_hidden_state, 1, 1, encoded.last_hidden_state.dim(1));
-    NamedTensors outputs = masked_image_outputs(decoder_(patches), inputs, config_.patch_size[0], config_.num_channels);
+    NamedTensors outputs =
+        masked_image_outputs(decoder_(patches), inputs, context, config_.patch_size[0], config_.num_channels);
     add_hidden_states(outputs, encoded.hidden_states);
     return outputs;
   }

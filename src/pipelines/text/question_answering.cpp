@@ -13,7 +13,7 @@ namespace {
 
 struct Candidate {
   double score;
-  Range where;  // characters of the context
+  TextRange where;  // characters of the context
 };
 
 class QuestionAnswering : public Pipeline {
@@ -86,7 +86,7 @@ class QuestionAnswering : public Pipeline {
     }
   }
 
-  static Range where(const Encoding& e, size_t first, size_t last, bool words) {
+  static TextRange where(const Encoding& e, size_t first, size_t last, bool words) {
     if (words) {
       const auto same = [&](size_t a, size_t b) { return e.sequence_ids[a] == 1 && e.word_ids[a] == e.word_ids[b]; };
       while (first > 0 && same(first - 1, first)) --first;

@@ -9,13 +9,13 @@
 #include "models/family.h"
 #include "models/head_traits.h"
 #include "models/loading/input_names.h"
+#include "nn/loss_divisors.h"
 #include "transom/ops.h"
 
 namespace transom {
 namespace {
 
 Tensor wide(const Tensor& x) { return cast(x, DType::kFloat32); }
-Tensor mean_of_all(const Tensor& x) { return sum(x) * (1.0 / static_cast<double>(x.size())); }
 
 bool classifies(const Model& model) { return head_traits(model.architecture()).classifies; }
 
@@ -82,7 +82,7 @@ Tensor Distillation::divergence_of_rows(const Tensor& student, const Tensor& tea
 }
 
 Tensor Distillation::divergence(const NamedTensors& inputs, const NamedTensors& outputs, const NamedTensors& taught,
-                                bool causal, const Tensor& items) const {
+                                bool causal, const ForwardContext& context) const {
   const auto pair = [&](const char* name) {
     const Tensor student = outputs.find(name), teacher = taught.find(name);
     if (!student.defined()) return std::pair<Tensor, Tensor>();
@@ -96,8 +96,8 @@ Tensor Distillation::divergence(const NamedTensors& inputs, const NamedTensors& 
   };
   if (const auto [starts, taught_starts] = pair("start_logits"); starts.defined()) {
     const auto [ends, taught_ends] = pair("end_logits");
-    return (mean_of_all(divergence_of_rows(starts, taught_starts)) +
-            mean_of_all(divergence_of_rows(ends, taught_ends))) *
+    return (mean_of_all(divergence_of_rows(starts, taught_starts), context) +
+            mean_of_all(divergence_of_rows(ends, taught_ends), context)) *
            0.5;
   }
   auto [student, teacher] = pair("logits");
@@ -113,14 +113,14 @@ Tensor Distillation::divergence(const NamedTensors& inputs, const NamedTensors& 
            to_string(labels.shape()), to_string(student.shape()));
     if (student.dim(-1) == 1) {
       const Tensor error = wide(student) - wide(teacher);
-      return mean_of_all(error * error);
+      return mean_of_all(error * error, context);
     }
     // The class and its absence are two classes, with logits x and 0.
     const auto with_absence = [](const Tensor& x) {
       const Tensor each = unsqueeze(wide(x), -1);
       return concatenate({each, full(each.shape(), 0, DType::kFloat32)}, x.rank());
     };
-    return mean_of_all(divergence_of_rows(with_absence(student), with_absence(teacher)));
+    return mean_of_all(divergence_of_rows(with_absence(student), with_absence(teacher)), context);
   }
   if (Shape rows(student.shape().begin(), student.shape().end() - 1); rows != labels.shape())
     fail(ErrorKind::kUsage, "a teacher cannot teach a task with labels of {} and logits of {}",
@@ -132,11 +132,13 @@ Tensor Distillation::divergence(const NamedTensors& inputs, const NamedTensors& 
     labels = slice(labels, 1, 1, length);
   }
   const Tensor counted = counted_tokens(labels);
-  return sum(divergence_of_rows(student, teacher) * counted) / (items.defined() ? items : sum(counted));
+  const Tensor total = sum(divergence_of_rows(student, teacher) * counted);
+  const Tensor& items = context.num_items_in_batch;
+  return items.defined() ? total / items : mean_of(total, sum(counted), context);
 }
 
 Tensor Distillation::loss(const Tensor& loss, const NamedTensors& inputs, const NamedTensors& outputs, bool causal,
-                          const Tensor& items) const {
+                          const ForwardContext& context) const {
   NamedTensors given;
   const NamedTensors offered = inputs_of_ ? inputs_of_(inputs) : inputs;
   // Decoders of encoder-decoder models make their inputs of the labels.
@@ -149,7 +151,7 @@ Tensor Distillation::loss(const Tensor& loss, const NamedTensors& inputs, const 
     const NoGradient fixed;
     return teacher_->forward(given);
   }();
-  return cast(loss, DType::kFloat32) * (1 - weight_) + divergence(inputs, outputs, taught, causal, items) * weight_;
+  return cast(loss, DType::kFloat32) * (1 - weight_) + divergence(inputs, outputs, taught, causal, context) * weight_;
 }
 
 }  // namespace transom

@@ -21,15 +21,15 @@ class Distillation {
   // weight T^2 KL(softmax(teacher / T) || softmax(student / T)) + (1 - weight) loss, f32 []. The divergence is the mean
   // over rows, or over the tokens whose labels count; of spans the mean of starts and ends. Of several classes at once
   // it is that of each class, yes or no, and the mean over all; of regression it is the mean squared error. `inputs`
-  // and `outputs` are the student's; with `causal` a label belongs to the logits of the token before. `items`: what to
-  // divide a sum over rows or tokens by, in place of their number.
+  // and `outputs` are the student's; with `causal` a label belongs to the logits of the token before. Means divide by
+  // what `context` says, as those of the student's own loss.
   Tensor loss(const Tensor& loss, const NamedTensors& inputs, const NamedTensors& outputs, bool causal,
-              const Tensor& items) const;
+              const ForwardContext& context) const;
 
  private:
   Tensor divergence_of_rows(const Tensor& student, const Tensor& teacher) const;
   Tensor divergence(const NamedTensors& inputs, const NamedTensors& outputs, const NamedTensors& taught, bool causal,
-                    const Tensor& items) const;
+                    const ForwardContext& context) const;
 
   std::shared_ptr<const Model> teacher_;
   std::vector<std::string> taken_;    // inputs of the teacher

@@ -22,21 +22,20 @@ TrainStep::Result TrainStep::pipelined_step(const std::vector<NamedTensors>& mic
   sharding.initialise(*optimizer_, mine);
 
   // All micro-batches as graphs; nothing is computed yet.
-  const Items items = items_of(micro_batches, micro_batches.size() > 1);
-  const bool averages = micro_batches.size() > 1 && !items.number.defined();
+  const WholeBatch whole = whole_batch(micro_batches);
   std::vector<Tensor> values;
   for (const auto& parameter : trained_) values.push_back(parameter->value);
   std::vector<PipelinedBatch> batches;
   std::vector<size_t> places, places_of_first;  // of the parameters that have gradients
   std::vector<Placement> placements;
   for (size_t i = 0; i < micro_batches.size(); ++i) {
-    ForwardContext context{.training = true,
-                           .num_items_in_batch = items.number,
-                           .gradient_checkpointing = arguments_.activation_checkpointing};
+    ForwardContext context{.training = true, .gradient_checkpointing = arguments_.activation_checkpointing};
     const int64_t draw = step * 4096 + static_cast<int64_t>(i);
     context.dropout_key = Tensor::from(std::vector<int64_t>{arguments_.seed, draw << 20}, {2});
+    LossDivisors divisors;
+    whole.prepare(context, divisors);
     Tensor part = loss_of(micro_batches[i], context);
-    if (averages) part = part * (1.0 / static_cast<double>(micro_batches.size()));
+    if (whole.scale != 1) part = part * whole.scale;
     ShardedRequest request{.phases = {.backward_from = make_input({}).node()->sequence}};
     const std::vector<Tensor> found = gradients(part, values);
     request.outputs.push_back({part.detach(), std::nullopt});

@@ -116,84 +116,57 @@ std::vector<OptimizedParameter> TrainStep::parameters() const {
 
 namespace {
 
-// Trainer's LabelSmoother: a part of the loss is the mean over all classes. `items`: what to divide by, or empty.
-Tensor smoothed_loss(const Tensor& logits, const Tensor& labels, double smoothing, const Tensor& items) {
+// Trainer's LabelSmoother: a part of the loss is the mean over all classes.
+Tensor smoothed_loss(const Tensor& logits, const Tensor& labels, double smoothing, const ForwardContext& context) {
   const int64_t classes = logits.dim(-1);
   const Tensor rows = cast(reshape(logits, {-1, classes}), DType::kFloat32), flat = reshape(labels, {-1});
   const Tensor counted = cast(not_equal(flat, full(flat.shape(), -100, DType::kInt64)), DType::kFloat32);
   const Tensor uniform = -(mean(log_softmax(rows), {-1}) * counted);
-  return (sum(cross_entropy(rows, flat)) * (1 - smoothing) + sum(uniform) * smoothing) /
-         (items.defined() ? items : sum(counted));
+  const Tensor total = sum(cross_entropy(rows, flat)) * (1 - smoothing) + sum(uniform) * smoothing;
+  const Tensor& items = context.num_items_in_batch;
+  return items.defined() ? total / items : mean_of(total, sum(counted), context);
 }
 
 HeadTraits traits_of(const Model& model) { return head_traits(model.architecture()); }
 
-Tensor as_tensor(int64_t items) { return Tensor::from(std::vector<float>{static_cast<float>(items)}, {}); }
-
-// What Trainer divides the losses of all micro-batches of an update by: the number of their labels, f32 []. Empty where
-// there are none, or where the class takes no such number: then each loss counts as much as any other. The device
-// counts, since who reads labels waits for all that is computed before; each micro-batch by itself, so that its shape
-// alone makes the program.
-Tensor count_items(const Model& model, const std::vector<NamedTensors>& micro_batches) {
-  if (!loss_takes_items(model)) return {};
+// What Trainer divides the loss of a next-token class by whose name does not end in ForCausalLM (GPT2LMHeadModel): its
+// labels, the first of each row too, which nothing predicts; f32 []. Empty for all others, and without labels: their
+// losses divide by what they are sums of. The device counts, since who reads labels waits for all that is computed
+// before.
+Tensor count_items(const Model& model, const NamedTensors& inputs) {
+  const HeadTraits traits = traits_of(model);
+  if (!traits.predicts_next_token || !traits.counts_first_label) return {};
+  const Tensor labels = inputs.find("labels");
+  if (!labels.defined() || !is_integer(labels.dtype())) return {};
   const NoGradient only_numbers;
-  Tensor items;
-  for (const NamedTensors& inputs : micro_batches) {
-    Tensor labels = inputs.find("labels");
-    if (!labels.defined()) return {};
-    const int64_t first = !traits_of(model).counts_first_label && is_integer(labels.dtype()) ? 1 : 0;
-    const bool any = labels.size() > 0 && labels.dim(-1) > first;
-    Tensor count = as_tensor(any ? labels.size() : 0);
-    if (is_integer(labels.dtype()) && any) {
-      labels = cast(labels, DType::kInt64);
-      if (first > 0) labels = slice(labels, labels.rank() - 1, first, labels.dim(-1));
-      count = sum(cast(not_equal(labels, full(labels.shape(), kIgnoredLabel, DType::kInt64)), DType::kFloat32));
-      eval({count});
-    }
-    items = items.defined() ? items + count : count;
-  }
-  eval({items});
-  return items;
+  const Tensor ids = cast(labels, DType::kInt64);
+  return sum(cast(not_equal(ids, full(ids.shape(), kIgnoredLabel, DType::kInt64)), DType::kFloat32));
 }
 
 }  // namespace
 
-// Whether the loss divides by the number of items where it is given: then it is part of the loss's graph.
-bool TrainStep::takes_items(const NamedTensors& inputs) {
-  if (!takes_items_) {
-    const ModeScope only_trace(Mode::kLazy);
-    const NoGradient only_looking;
-    const Tensor items = as_tensor(1);
-    const long before = items.node().use_count();
-    const Tensor loss = loss_of(inputs, {.num_items_in_batch = items});
-    takes_items_ = items.node().use_count() > before;
-  }
-  return *takes_items_;
-}
-
-// Trainer tells the model how many labels the update has over all processes, and each process computes its part of the
-// sum. The mean over processes that follows is taken back here. A model that does not look at the number gives the mean
-// of its rows, and the mean of these over the processes is right as it is; Trainer multiplies it, too, by the number of
-// processes, unless it is told --average_tokens_across_devices false.
-TrainStep::Items TrainStep::items_of(const std::vector<NamedTensors>& micro_batches, bool always) {
-  ProcessGroup* group = sharding_ ? nullptr : process_group();
-  if (distillation_) takes_items(micro_batches[0]);
-  const bool over_processes = group && arguments_.average_tokens_across_devices && counts_labels_;
-  if (!over_processes && !always) return {};
-  Tensor items = count_items(model_, micro_batches);
-  if (!items.defined()) return {};
-  if (!over_processes || !takes_items(micro_batches[0])) return {std::move(items), 1};
-  // The device adds, too: the host waits for no update.
-  const NoGradient only_numbers;
-  items = all_reduce(items, 0);
-  eval({items});
-  return {std::move(items), static_cast<double>(group->size())};
+WholeBatch TrainStep::whole_batch(const std::vector<NamedTensors>& micro_batches) {
+  const bool over_processes = !sharding_ && arguments_.average_tokens_across_devices && counts_labels_;
+  const auto trace = [&](const NamedTensors& inputs, LossDivisors& divisors) {
+    ForwardContext context{.training = true, .loss_divisors = &divisors};
+    context.dropout_key = Tensor::from(std::vector<int64_t>{0, 0}, {2});
+    loss_of(inputs, context);
+  };
+  return whole_batch_of(
+      {.micro_batches = micro_batches,
+       .group = over_processes ? process_group() : nullptr,
+       .count_items =
+           [&](const NamedTensors& inputs) { return counts_labels_ ? count_items(model_, inputs) : Tensor(); },
+       .trace = trace});
 }
 
 Tensor TrainStep::evaluation_loss(const NamedTensors& inputs, NamedTensors* outputs) {
-  const Items items = items_of({inputs}, false);
-  const Tensor loss = loss_of(inputs, {.num_items_in_batch = items.number}, outputs);
-  return items.scale == 1 ? loss : loss * items.scale;
+  const WholeBatch whole = whole_batch({inputs});
+  ForwardContext context;
+  LossDivisors divisors;
+  whole.prepare(context, divisors);
+  const Tensor loss = loss_of(inputs, context, outputs);
+  return whole.scale == 1 ? loss : loss * whole.scale;
 }
 
 Tensor TrainStep::loss_of(const NamedTensors& inputs, ForwardContext context, NamedTensors* outputs) const {
@@ -203,9 +176,6 @@ Tensor TrainStep::loss_of(const NamedTensors& inputs, ForwardContext context, Na
   std::optional<MaxPredictions> predictions;
   if (context.training && arguments_.max_predictions_per_seq > 0)
     predictions.emplace(arguments_.max_predictions_per_seq);
-  if (counts_labels_ && traits_of(model_).predicts_next_token && traits_of(model_).counts_first_label &&
-      !context.num_items_in_batch.defined())
-    context.num_items_in_batch = count_items(model_, {inputs});
   const NamedTensors result = model_.forward(inputs, context);
   Tensor loss = result.find("loss");
   if (!loss.defined())
@@ -218,12 +188,9 @@ Tensor TrainStep::loss_of(const NamedTensors& inputs, ForwardContext context, Na
   const bool causal = traits_of(model_).predicts_next_token;
   if (arguments_.label_smoothing_factor > 0 && labels.defined() && logits.defined() && is_integer(labels.dtype()))
     loss = causal ? smoothed_loss(slice(logits, 1, 0, logits.dim(1) - 1), slice(labels, 1, 1, labels.dim(1)),
-                                  arguments_.label_smoothing_factor, context.num_items_in_batch)
-                  : smoothed_loss(logits, labels, arguments_.label_smoothing_factor, context.num_items_in_batch);
-  if (distillation_ && context.training)
-    // What the model divides by, so that both parts of the loss have the same weight however a batch is cut.
-    loss = distillation_->loss(loss, inputs, result, causal,
-                               takes_items_.value_or(true) ? context.num_items_in_batch : Tensor());
+                                  arguments_.label_smoothing_factor, context)
+                  : smoothed_loss(logits, labels, arguments_.label_smoothing_factor, context);
+  if (distillation_ && context.training) loss = distillation_->loss(loss, inputs, result, causal, context);
   if (outputs) *outputs = result;
   return cast(loss, DType::kFloat32);
 }
@@ -386,11 +353,7 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
   std::vector<Tensor> statistics;
   for (const auto& buffer : model_.buffers()) statistics.push_back(buffer->value);
 
-  // Trainer tells the model how many labels the update has, and sums the micro-batches. A model that does not look at
-  // the number gives its mean all the same, and these are summed too (see Trainer's model_accepts_loss_kwargs).
-  const bool accumulates = micro_batches.size() > 1;
-  const Items items = items_of(micro_batches, accumulates);
-  const bool averages = accumulates && !items.number.defined();
+  const WholeBatch whole = whole_batch(micro_batches);
   const int64_t processes = batch_ranks(), rank = batch_rank();
   Tensor loss;
   std::vector<Tensor> total;
@@ -398,7 +361,6 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
   for (size_t i = 0; i < micro_batches.size(); ++i) {
     std::vector<BufferUpdate> buffer_updates;
     ForwardContext context{.training = true,
-                           .num_items_in_batch = items.number,
                            .gradient_checkpointing = arguments_.activation_checkpointing,
                            .buffer_updates = &buffer_updates};
     const int64_t draw = step * 4096 + static_cast<int64_t>(i);
@@ -407,9 +369,10 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
     const NoisyEmbedding noise(noisy_, arguments_.neftune_noise_alpha.value_or(0), context.dropout_key);
     // The rows that processes use differ: they exchange whole tables.
     const CollectLookups tables(optimizer_->takes_rows() && processes == 1 && !sharding_);
+    LossDivisors divisors;
+    whole.prepare(context, divisors);
     Tensor part = loss_of(micro_batches[i], context);
-    if (items.scale != 1) part = part * items.scale;
-    if (averages) part = part * (1.0 / static_cast<double>(micro_batches.size()));
+    if (whole.scale != 1) part = part * whole.scale;
     for (const BufferUpdate& update : buffer_updates) update.buffer->value = update.value.detach();
     phases_.backward_from = make_input({}).node()->sequence;
     const std::vector<Tensor> gradients = by_rows.take(part, values, before, tables.lookups());

@@ -14,6 +14,7 @@
 #include "tensor/evaluate.h"
 #include "train/loop/distillation.h"
 #include "train/loop/finite_updates.h"
+#include "train/loop/whole_batch.h"
 #include "transom/model.h"
 #include "transom/training_arguments.h"
 
@@ -78,14 +79,8 @@ class TrainStep {
   Tensor loaded_state(std::span<const std::byte> bytes, const Type& type) const;
 
  private:
-  // What to divide the sums of an update's losses by, if the model is to know, and what to multiply the losses with, so
-  // that their mean over processes is the loss.
-  struct Items {
-    Tensor number;
-    double scale = 1;
-  };
-  Items items_of(const std::vector<NamedTensors>& micro_batches, bool always);
-  bool takes_items(const NamedTensors& inputs);
+  // What makes the losses of these, and of those of other processes, the loss of one batch.
+  WholeBatch whole_batch(const std::vector<NamedTensors>& micro_batches);
   void share(const std::vector<std::shared_ptr<Parameter>>& values);
   // What a step replaces beside parameters and the optimizer's state.
   std::vector<std::shared_ptr<Parameter>> replaced_buffers() const;
@@ -115,7 +110,6 @@ class TrainStep {
   TrainingArguments arguments_;
   bool counts_labels_;
   bool offloads_state_ = false;
-  std::optional<bool> takes_items_;
   std::optional<Distillation> distillation_;
   std::unique_ptr<Optimizer> optimizer_;
   StepRunner evaluation_;
