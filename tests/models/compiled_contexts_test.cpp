@@ -4,6 +4,7 @@
 
 #include "transom/device.h"
 #include "transom/model.h"
+#include "transom/ops.h"
 
 namespace transom {
 namespace {
@@ -57,6 +58,39 @@ TEST_P(CompiledContexts, FlagsOfTheContextMakeAnotherPass) {
                                           ForwardContext{.logits_to_keep = 1}, ForwardContext{.logits_to_keep = 2}})
       expect_equal(model->forward(inputs, context), plainly(*model, inputs, context));
   EXPECT_EQ(model->forward(inputs, {.logits_to_keep = 1}).at("logits").dim(1), 1);
+}
+
+// A model that tells how often it was traced.
+class TracedModel : public Model {
+ public:
+  int traces() const { return traces_; }
+
+ protected:
+  NamedTensors run(const NamedTensors& inputs, ForwardContext&) const override {
+    ++traces_;
+    const Tensor& x = inputs.at("x");
+    return {{"y", dot_general(x, x, {{}, {}, {1}, {0}})}};
+  }
+  std::vector<std::string> input_names() const override { return {"x"}; }
+
+ private:
+  mutable int traces_ = 0;
+};
+
+// Products that were traced where TF32 is allowed carry that as an attribute.
+TEST_P(CompiledContexts, APassUnderTf32IsAnother) {
+  const TracedModel model;
+  const NoGradient no_gradient;
+  const NamedTensors inputs{{"x", Tensor::from(std::vector<float>{1, 2, 3, 4}, {2, 2})}};
+  const auto allowed = [&] {
+    const AllowTf32 scope;
+    return model.forward(inputs);
+  };
+  for (int round = 0; round < 2; ++round) {
+    model.forward(inputs);
+    allowed();
+  }
+  EXPECT_EQ(model.traces(), 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, CompiledContexts, testing::Values(Mode::kCompile, Mode::kGraph),
