@@ -56,6 +56,16 @@ struct EngineRequest {
   // another's prompts have left in the prefix cache: `cached_tokens` and the time would tell what they said.
   std::string tenant;
   std::string cache_salt;  // prefixes are shared only among requests of the same salt
+  // Of the text: what is shown of special tokens, in which stop strings are found also where it is nothing, and the
+  // first tokens, which complete no stop string that ends it (min_new_tokens is of eos_token_id alone).
+  bool skip_special_tokens = true;
+  int64_t stop_strings_after = 0;
+};
+
+// A part of a text as it is decoded: characters, or one special token.
+struct TextPiece {
+  std::string text;
+  std::optional<int64_t> special;  // the token; none: characters
 };
 
 // Log probabilities after the logits processors, before temperature and the logits warpers. Of beams: what the search
@@ -75,11 +85,13 @@ struct EngineEvent {
   TokenIds tokens;                      // generated since the last event, without the token that ended the text
   std::string text;                     // what they add: whole characters that no later token changes, never a part of
                                         // a stop string; empty without a tokenizer
+  std::vector<TextPiece> pieces;        // the same with the special tokens, shown or not
   std::vector<TokenLogprobs> logprobs;  // of `tokens`
   std::vector<TokenLogprobs> prompt;    // with the first event, if asked for
   std::optional<FinishReason> finish;   // the last event of a sequence has it
   std::optional<std::string> stop;      // the stop string that ended it
   std::optional<int64_t> end_token;     // the token of eos_token_id that ended it, which is not among `tokens`
+  std::optional<TokenLogprobs> end_logprobs;  // of end_token, if asked for
   std::string stop_text;                // what its last tokens say from there on: the stop string and the rest of its
                                         // token, or the end token where that is no special one
   std::string error;                    // of kError, one line

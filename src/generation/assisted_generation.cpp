@@ -16,7 +16,7 @@ TokenIds generate_assisted(const Model& model, const Assisted& assisted, const T
                         .prefix_caching = false,
                         .assistant = assisted.assistant,
                         .num_assistant_tokens = assisted.num_assistant_tokens});
-  engine.add({.prompt = prompt, .config = config});
+  engine.add({.prompt = prompt, .config = config, .skip_special_tokens = false});
   TokenIds text = prompt;
   if (options.streamer) options.streamer->put(prompt);
   const NoGradient inference;

@@ -46,7 +46,7 @@ std::vector<TokenIds> generate_together(const Model& model, const std::vector<To
     const auto length = static_cast<int64_t>(prompts[i].size());
     const bool fits =
         engine && length > 0 && greatest_length(config, model.config(), length) <= engine->max_model_length();
-    if (fits) places[engine->add({.prompt = prompts[i], .config = config})] = i;
+    if (fits) places[engine->add({.prompt = prompts[i], .config = config, .skip_special_tokens = false})] = i;
     else texts[i] = generate_alone(model, prompts[i], config, tokenizer);
   }
   size_t ended = 0;

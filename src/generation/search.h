@@ -14,7 +14,8 @@ namespace transom {
 // Tells which rows have come to their end: by a token that ends texts, a stop string, the length, or the clock.
 class Stopping {
  public:
-  Stopping(const GenerationConfig& config, int64_t max_length, const Tokenizer* tokenizer);
+  // A stop string that the first `strings_after` tokens complete, the prompt counted, ends nothing.
+  Stopping(const GenerationConfig& config, int64_t max_length, const Tokenizer* tokenizer, int64_t strings_after = 0);
   bool ends(const TokenIds& tokens) const;  // whether the row ends with its last token
   bool ends_of_texts() const { return !ends_.empty(); }
   size_t ends_count() const { return ends_.size(); }
@@ -24,7 +25,7 @@ class Stopping {
   TokenIds ends_;
   std::vector<std::string> strings_;
   size_t longest_ = 0;  // of the strings, in bytes
-  int64_t max_length_;
+  int64_t max_length_, strings_after_;
   const Tokenizer* tokenizer_;
   std::optional<std::chrono::steady_clock::time_point> deadline_;
 };

@@ -6,8 +6,13 @@
 
 namespace transom {
 
-Stopping::Stopping(const GenerationConfig& config, int64_t max_length, const Tokenizer* tokenizer)
-    : ends_(config.eos_token_id), strings_(config.stop_strings), max_length_(max_length), tokenizer_(tokenizer) {
+Stopping::Stopping(const GenerationConfig& config, int64_t max_length, const Tokenizer* tokenizer,
+                   int64_t strings_after)
+    : ends_(config.eos_token_id),
+      strings_(config.stop_strings),
+      max_length_(max_length),
+      strings_after_(strings_after),
+      tokenizer_(tokenizer) {
   if (!strings_.empty() && !tokenizer) fail("stop_strings: the tokenizer is needed to find them");
   for (const std::string& text : strings_) longest_ = std::max(longest_, text.size());
   if (config.max_time)
@@ -35,7 +40,8 @@ bool Stopping::ends(const TokenIds& tokens) const {
   if (static_cast<int64_t>(tokens.size()) >= max_length_) return true;
   if (std::find(ends_.begin(), ends_.end(), tokens.back()) != ends_.end()) return true;
   if (deadline_ && std::chrono::steady_clock::now() >= *deadline_) return true;
-  return !strings_.empty() && completes_stop_string(tokens);
+  if (strings_.empty() || static_cast<int64_t>(tokens.size()) <= strings_after_) return false;
+  return completes_stop_string(tokens);
 }
 
 }  // namespace transom

@@ -10,7 +10,8 @@ namespace transom {
 BeamGroup::BeamGroup(std::shared_ptr<const TakenRequest> request, const Tokenizer* tokenizer)
     : request_(std::move(request)),
       tokenizer_(tokenizer),
-      stopping_(request_->request.config, request_->length, tokenizer),
+      stopping_(request_->request.config, request_->length, tokenizer,
+                request_->prompt_length() + request_->request.stop_strings_after),
       beams_(request_->request.config, stopping_, request_->length, request_->request.prompt),
       random_(request_->request.config.seed),
       given_(static_cast<size_t>(request_->request.config.num_beams), true) {
@@ -73,10 +74,11 @@ EngineEvent BeamGroup::text_of(const Beam& beam) const {
     event.end_token = event.tokens.back();
     event.finish = FinishReason::kStop;
     event.tokens.pop_back();
+    if (event.tokens.size() < beam.logprobs.size()) event.end_logprobs = *beam.logprobs[event.tokens.size()];
   }
   for (size_t i = 0; i < event.tokens.size() && i < beam.logprobs.size(); ++i)
     event.logprobs.push_back(*beam.logprobs[i]);
-  TextDeltas text(tokenizer_, request.prompt, request.config.stop_strings);
+  TextDeltas text(tokenizer_, request.prompt, request_->text_rules());
   for (const int64_t token : event.tokens)
     if (text.add(token)) {
       event.stop = text.stop();
@@ -85,7 +87,9 @@ EngineEvent BeamGroup::text_of(const Beam& beam) const {
     }
   if (event.end_token && !event.stop) text.finish_with(*event.end_token);
   else text.finish();
-  event.text = text.take();
+  TextDeltas::Delta delta = text.take();
+  event.text = std::move(delta.text);
+  event.pieces = std::move(delta.pieces);
   event.stop_text = text.rest();
   return event;
 }

@@ -103,7 +103,7 @@ class Engine::Implementation {
                                                std::chrono::duration<double>(*request.config.max_time));
       taken->rules = std::make_shared<const SamplingRules>(request, taken->length, vocabulary_);
       taken->request = std::move(request);
-      TextDeltas(options_.tokenizer, {}, taken->request.config.stop_strings);  // refuses what cannot be found
+      TextDeltas::check(options_.tokenizer, taken->request.config.stop_strings);
       const std::lock_guard lock(mutex_);
       taken->id = ++last_id_;
       arrived_.push_back(taken);
@@ -198,6 +198,7 @@ class Engine::Implementation {
     for (const auto& [name, count] :
          {std::pair("logprobs", request.logprobs), std::pair("prompt_logprobs", request.prompt_logprobs)})
       if (count) check_counts(name, *count, 0);
+    check_counts("stop_strings_after", request.stop_strings_after, 0);
     check_counts("prompt_lookup_num_tokens", request.prompt_lookup_num_tokens, 0);
     check_counts("max_matching_ngram_size", request.max_matching_ngram_size, 1);
     const auto prompt = static_cast<int64_t>(request.prompt.size());

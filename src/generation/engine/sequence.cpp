@@ -18,7 +18,7 @@ Sequence::Sequence(std::shared_ptr<const TakenRequest> request, int64_t index, c
       index_(index),
       tokens_(request_->request.prompt),
       sampler_(request_->rules, index),
-      text_(tokenizer, tokens_, request_->request.config.stop_strings) {
+      text_(tokenizer, tokens_, request_->text_rules()) {
   if (group_) group_->join(this);
   if (!request_->only_reads()) return;
   tokens_.pop_back();
@@ -57,6 +57,7 @@ void Sequence::choose(std::span<float> scores) {
   tokens_.push_back(choice.token);
   if (std::find(config.eos_token_id.begin(), config.eos_token_id.end(), choice.token) != config.eos_token_id.end()) {
     event_.end_token = choice.token;
+    event_.end_logprobs = choice.logprobs;
     text_.finish_with(choice.token);
     event_.stop_text = text_.rest();
     finish(FinishReason::kStop);
@@ -126,7 +127,9 @@ std::optional<EngineEvent> Sequence::take() {
   event_.tokens.clear(), event_.logprobs.clear();
   event.request = request_->id;
   event.index = index_;
-  event.text = text_.take();
+  TextDeltas::Delta delta = text_.take();
+  event.text = std::move(delta.text);
+  event.pieces = std::move(delta.pieces);
   if (!told_) {
     event.prompt = prompt_;
     event.cached_tokens = cached_.value_or(0);

@@ -27,6 +27,9 @@ struct TakenRequest {
     const GenerationConfig& config = request.config;
     return config.num_beams > 1 ? config.num_beams : config.num_return_sequences;
   }
+  TextDeltas::Rules text_rules() const {
+    return {request.config.stop_strings, request.stop_strings_after, request.skip_special_tokens};
+  }
   int64_t prompt_length() const { return static_cast<int64_t>(request.prompt.size()); }
   // Nothing is written: the request asks for the log probabilities of its prompt alone.
   bool only_reads() const { return request.config.max_new_tokens == 0; }

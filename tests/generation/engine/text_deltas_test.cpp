@@ -4,8 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "base/json/json.h"
 #include "support/message.h"
+#include "support/scripted_model.h"
 #include "transom/error.h"
 
 namespace transom {
@@ -35,15 +38,15 @@ const Pieces kWords = {"a",  "b", " c",     "<0xE4>", "<0xBD>", "<0xA0>", "END",
 Pieces given(const TokenIds& tokens, const Pieces& stops, std::optional<std::string>* stop = nullptr,
              const TokenIds& prompt = {0}) {
   const Tokenizer tokenizer = tokenizer_of(kWords);
-  TextDeltas text(&tokenizer, prompt, stops);
+  TextDeltas text(&tokenizer, prompt, {stops});
   Pieces pieces;
   for (const int64_t token : tokens) {
     const bool ended = text.add(token);
-    pieces.push_back(text.take());
+    pieces.push_back(text.take().text);
     if (ended) break;
   }
   text.finish();
-  pieces.push_back(text.take());
+  pieces.push_back(text.take().text);
   if (stop) *stop = text.stop();
   return pieces;
 }
@@ -106,15 +109,15 @@ TEST(TextDeltas, TakesTheFirstOfSeveralStopStrings) {
 
 TEST(TextDeltas, TellsWhatTheLastTokensSayBehindTheText) {
   const Tokenizer tokenizer = tokenizer_of(kWords);
-  TextDeltas stopped(&tokenizer, {0}, {"N"});
+  TextDeltas stopped(&tokenizer, {0}, {{"N"}});
   EXPECT_FALSE(stopped.add(1));
   EXPECT_TRUE(stopped.add(6));
-  EXPECT_EQ(stopped.take(), "bE");
+  EXPECT_EQ(stopped.take().text, "bE");
   EXPECT_EQ(stopped.rest(), "ND");  // all of the token, not the stop string alone
-  TextDeltas ended(&tokenizer, {0}, {"END"});
+  TextDeltas ended(&tokenizer, {0}, {{"END"}});
   EXPECT_FALSE(ended.add(8));
   ended.finish_with(2);
-  EXPECT_EQ(ended.take(), "EN");
+  EXPECT_EQ(ended.take().text, "EN");
   EXPECT_EQ(ended.rest(), " c");
   TextDeltas whole(&tokenizer, {0}, {});
   EXPECT_FALSE(whole.add(1));
@@ -124,14 +127,124 @@ TEST(TextDeltas, TellsWhatTheLastTokensSayBehindTheText) {
 
 TEST(TextDeltas, RefusesWhatCannotBeFound) {
   EXPECT_THROW(given({0}, {""}), Error);
-  EXPECT_THROW(TextDeltas(nullptr, {0}, {"a"}), Error);
+  EXPECT_THROW(TextDeltas(nullptr, {0}, {{"a"}}), Error);
 }
 
 TEST(TextDeltas, WithoutATokenizerThereIsNoText) {
   TextDeltas text(nullptr, {0}, {});
   EXPECT_FALSE(text.add(1));
   text.finish();
-  EXPECT_EQ(text.take(), "");
+  EXPECT_EQ(text.take().text, "");
+}
+
+// What is shown of bytes and special tokens (256: </s>, 257: <call>), each step, and the stop string that ends it.
+std::pair<std::string, std::optional<std::string>> shown(const TokenIds& tokens, const TextDeltas::Rules& rules) {
+  static const Tokenizer tokenizer = Tokenizer::from_json(dump_json(test::byte_tokenizer({"</s>", "<call>"}, {})));
+  TextDeltas text(&tokenizer, {'x'}, rules);
+  std::string all, of_pieces;
+  const auto take = [&] {
+    const TextDeltas::Delta delta = text.take();
+    all += delta.text;
+    for (const TextPiece& piece : delta.pieces)
+      if (!piece.special || !rules.skip_special_tokens) of_pieces += piece.text;
+  };
+  for (const int64_t token : tokens) {
+    const bool ended = text.add(token);
+    take();
+    if (ended) break;
+  }
+  text.finish();
+  take();
+  EXPECT_EQ(all, of_pieces);
+  return {all, text.stop()};
+}
+
+TEST(TextDeltas, StopStringsAreFoundInSpecialTokensThatAreNotShown) {
+  using Shown = std::pair<std::string, std::optional<std::string>>;
+  const TokenIds text{'a', 257, 'b', 'c'};
+  EXPECT_EQ(shown(text, {}), Shown("abc", std::nullopt));
+  EXPECT_EQ(shown(text, {.stop_strings = {"<call>"}}), Shown("a", "<call>"));
+  EXPECT_EQ(shown(text, {.stop_strings = {"<call>b"}}), Shown("a", "<call>b"));
+  EXPECT_EQ(shown(text, {.stop_strings = {"a<call>"}}), Shown("", "a<call>"));
+  // What is shown holds no stop string either, and a part of what is not shown ends nothing.
+  EXPECT_EQ(shown(text, {.stop_strings = {"ab"}}), Shown("", "ab"));
+  EXPECT_EQ(shown(text, {.stop_strings = {"call"}}), Shown("abc", std::nullopt));
+  const auto open = [](std::vector<std::string> stops) {
+    return TextDeltas::Rules{.stop_strings = std::move(stops), .skip_special_tokens = false};
+  };
+  EXPECT_EQ(shown(text, open({})), Shown("a<call>bc", std::nullopt));
+  EXPECT_EQ(shown(text, open({"call"})), Shown("a<", "call"));
+  EXPECT_EQ(shown(text, open({"ab"})), Shown("a<call>bc", std::nullopt));
+  EXPECT_EQ(shown(text, open({"l>b"})), Shown("a<cal", "l>b"));
+}
+
+TEST(TextDeltas, TheFirstTokensEndNothing) {
+  using Shown = std::pair<std::string, std::optional<std::string>>;
+  const TokenIds text{'a', 'b', 'a', 'b', 'c', 'a', 'b'};
+  EXPECT_EQ(shown(text, {.stop_strings = {"ab"}, .stop_after = 1}), Shown("", "ab"));
+  EXPECT_EQ(shown(text, {.stop_strings = {"ab"}, .stop_after = 2}), Shown("ab", "ab"));
+  EXPECT_EQ(shown(text, {.stop_strings = {"ab"}, .stop_after = 3}), Shown("ab", "ab"));
+  EXPECT_EQ(shown(text, {.stop_strings = {"ab"}, .stop_after = 4}), Shown("ababc", "ab"));
+  EXPECT_EQ(shown(text, {.stop_strings = {"b"}, .stop_after = 9}), Shown("ababcab", std::nullopt));
+}
+
+// The text ends before the first stop string that is complete, with special tokens or in what is shown, whatever is
+// held back on the way.
+TEST(TextDeltas, RandomTextsEndAtTheirFirstStopString) {
+  std::mt19937 random(3);
+  const auto any = [&](size_t count) { return std::uniform_int_distribution<size_t>(0, count - 1)(random); };
+  const std::vector<std::string> kParts{"a", "b", "</s>", "<call>", "c", "<", "s>"};
+  size_t ended = 0;
+  for (int trial = 0; trial < 2000; ++trial) {
+    TokenIds ids;
+    for (size_t i = any(12) + 1; i > 0; --i)
+      ids.push_back(any(3) ? static_cast<int64_t>('a' + any(3)) : static_cast<int64_t>(256 + any(2)));
+    TextDeltas::Rules rules;
+    rules.skip_special_tokens = any(2);
+    rules.stop_after = static_cast<int64_t>(any(4));
+    for (size_t i = any(3); i > 0; --i) {
+      std::string stop;
+      for (size_t k = any(3) + 1; k > 0; --k) stop += kParts[any(kParts.size())];
+      rules.stop_strings.push_back(stop);
+    }
+    // Token by token, without holding anything back.
+    std::string full, seen;
+    std::vector<bool> hidden;  // each byte of the full text
+    std::vector<bool> inner;   // whether it stands within a special token, not at its beginning
+    bool found = false;
+    for (size_t i = 0; i < ids.size() && !found; ++i) {
+      const std::string piece = ids[i] == 256   ? "</s>"
+                                : ids[i] == 257 ? "<call>"
+                                                : std::string(1, static_cast<char>(ids[i]));
+      const size_t before = full.size(), seen_before = seen.size();
+      for (size_t k = 0; k < piece.size(); ++k) {
+        full += piece[k];
+        hidden.push_back(rules.skip_special_tokens && ids[i] >= 256);
+        inner.push_back(hidden.back() && k > 0);
+        if (!hidden.back()) seen += piece[k];
+      }
+      if (static_cast<int64_t>(i) < rules.stop_after) continue;
+      size_t first = std::string::npos;  // bytes that are shown before the stop string
+      for (const std::string& stop : rules.stop_strings) {
+        for (size_t at = 0; at + stop.size() <= full.size(); ++at) {
+          if (at + stop.size() <= before || full.compare(at, stop.size(), stop) != 0 || inner[at]) continue;
+          if (at + stop.size() < full.size() && inner[at + stop.size()]) continue;
+          first = std::min(first, static_cast<size_t>(
+                                      std::count(hidden.begin(), hidden.begin() + static_cast<ptrdiff_t>(at), false)));
+        }
+        for (size_t at = 0; at + stop.size() <= seen.size(); ++at)
+          if (at + stop.size() > seen_before && seen.compare(at, stop.size(), stop) == 0) first = std::min(first, at);
+      }
+      if (first == std::string::npos) continue;
+      found = true;
+      seen.resize(first);
+    }
+    ended += found;
+    const auto [text, stop] = shown(ids, rules);
+    EXPECT_EQ(text, seen);
+    EXPECT_EQ(stop.has_value(), found);
+  }
+  EXPECT_GT(ended, 100u);
 }
 
 }  // namespace
