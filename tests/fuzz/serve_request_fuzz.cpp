@@ -100,7 +100,9 @@ void read_request(char which, const std::string& text) {
     case 'c': {
       static const Json kTools = Json::parse(R"([{"type": "function", "function": {"name": "f"}}])");
       parse_tool_calls(text, kTools);
-      certain_content(text, true);
+      ToolCallParser parser(std::make_shared<const KnownTools>(kTools), true);  // as a stream, byte by byte
+      for (const char c : text) parser.add({&c, 1}, c == '|');
+      parser.finish();
       return;
     }
     default: {

@@ -5,7 +5,6 @@
 #include "serve/golden_server.h"
 #include "serve/openai/chat_of_response.h"
 #include "serve/openai/response_sink.h"
-#include "serve/tools/answer_calls.h"
 
 namespace transom {
 namespace {
@@ -75,7 +74,7 @@ TEST(ChatOfResponse, RefusesByNameWhatIsNoCall) {
     return "";
   };
   const Json call{{"type", "function_call"}, {"call_id", "a"}, {"name", "f"}, {"arguments", "{"}};
-  EXPECT_EQ(param({{"input", {call}}}), "input[0].arguments");
+  EXPECT_EQ(param({{"input", {call}}}), "");  // any text, as OpenAI takes it
   EXPECT_EQ(param({{"input", {{{"type", "function_call"}, {"name", "f"}}}}}), "input[0].call_id");
   EXPECT_EQ(param({{"input", {{{"type", "function_call_output"}, {"call_id", "a"}, {"output", "x"}}}}}),
             "input[0].call_id");
@@ -84,20 +83,6 @@ TEST(ChatOfResponse, RefusesByNameWhatIsNoCall) {
   EXPECT_EQ(param({{"input", "a"}, {"tools", {{{"type", "function"}}}}}), "tools[0].name");
   EXPECT_EQ(param({{"input", "a"}, {"tools", {{{"type", "function"}, {"name", "f"}, {"parameters", nullptr}}}}}), "");
   EXPECT_EQ(param({{"input", "a"}, {"tool_choice", {{"type", "file_search"}}}}), "tool_choice");
-}
-
-TEST(AnswerCalls, WhatIsSentIsTheBeginningOfTheWholeContent) {
-  serve::ToolChoice choice{.what = serve::ToolChoice::kAuto};
-  choice.tools = {{{"type", "function"}, {"function", {{"name", "f"}}}}};
-  for (const std::string text : {"  I look. \n<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>",
-                                 "\n\n<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>", "no call \n ",
-                                 "a <tool_call>{\"name\": \"g\", \"arguments\": {}}</tool_call> b"}) {
-    std::string sent;
-    for (size_t end = 0; end <= text.size(); ++end)
-      sent += serve::certain_text(choice, text.substr(0, end), sent.size());
-    const std::string content = serve::calls_of_answer(choice, text).content;
-    EXPECT_TRUE(content.starts_with(sent)) << text << ": " << sent;
-  }
 }
 
 class Responses : public testing::Test {

@@ -86,13 +86,113 @@ TEST(ToolCalls, TypesComeFromTheSchema) {
       {{"weather", R"({"city":"12","days":12})"}});
 }
 
+// What goes out while the text is written.
 TEST(ToolCalls, HoldsBackWhatMayBecomeACall) {
-  EXPECT_EQ(serve::certain_content("Hello <tool", true), 5u);
-  EXPECT_EQ(serve::certain_content("Hello <tool_call>{", true), 5u);
-  EXPECT_EQ(serve::certain_content("Hello <b>", true), 9u);
-  EXPECT_EQ(serve::certain_content("  {", true), 0u);
-  EXPECT_EQ(serve::certain_content("{", false), 1u);
-  EXPECT_EQ(serve::certain_content("a[TOOL_", false), 1u);
+  const auto certain = [](const std::string& text) {
+    serve::ToolCallParser parser(std::make_shared<const serve::KnownTools>(kTools), true);
+    parser.add(text, false);
+    return parser.take_content();
+  };
+  EXPECT_EQ(certain("Hello <tool"), "Hello");
+  EXPECT_EQ(certain("Hello <tool_call>{"), "Hello");
+  EXPECT_EQ(certain("Hello <tool_call>{a"), "Hello <tool_call>{a");
+  EXPECT_EQ(certain("Hello <b> "), "Hello <b>");
+  EXPECT_EQ(certain("  {"), "");
+  EXPECT_EQ(certain("{1"), "{1");
+  EXPECT_EQ(certain("[1"), "[1");
+  EXPECT_EQ(certain("a{"), "a{");
+  EXPECT_EQ(certain("a[TOOL_"), "a");
+}
+
+TEST(ToolCalls, WhatStandsBesideCallsIsContent) {
+  const std::pair<std::string, std::string> now{"now", "{}"};
+  expect_calls("<tool_call>{\"name\": \"now\"}</tool_call>\nThat was the time.", {now}, "That was the time.");
+  expect_calls("I look.\n<tool_call>{\"name\": \"now\"}</tool_call>\nDone. ", {now}, "I look.\nDone.");
+  expect_calls("I look.\n\n<tool_call>{\"name\": \"now\"}</tool_call>Done.", {now}, "I look.\n\nDone.");
+  expect_calls("[TOOL_CALLS][{\"name\": \"now\"}, {\"name\": \"other\"}]", {now}, "{\"name\": \"other\"}");
+  expect_calls("[now(), other(a=1), now(a=open('x'))]", {now}, "other(a=1)now(a=open('x'))");
+  expect_calls("{\"name\": \"now\"}; {\"name\": \"no", {now}, "; {\"name\": \"no");
+}
+
+TEST(ToolCalls, ThinkingIsContent) {
+  const std::string call = "<tool_call>{\"name\": \"now\"}</tool_call>",
+                    think = "<think>\nPerhaps " + call + ".\n</think>";
+  expect_calls(think + "\n\n" + call, {{"now", "{}"}}, think);
+  expect_calls(think, {}, think);
+  expect_calls("<think>\nI might use <tool_call> here.\n</think>\n" + call, {{"now", "{}"}},
+               "<think>\nI might use <tool_call> here.\n</think>");
+  // Who never ends thinking calls all the same.
+  expect_calls("<think>\nI call. " + call, {{"now", "{}"}}, "<think>\nI call.");
+}
+
+TEST(ToolCalls, ArgumentsHaveTheDigitsOfTheModel) {
+  const std::string numbers =
+      R"({"a":12345678901234567890123,"b":-0.12345678901234567890,"c":1e-7,"d":1E+400,"e":[18446744073709551616,1.0]})";
+  expect_calls("<tool_call>{\"name\": \"now\", \"arguments\": " + numbers + "}</tool_call>", {{"now", numbers}});
+  expect_calls("[TOOL_CALLS]now[ARGS] " + numbers, {{"now", numbers}});
+  expect_calls("[now(a=12345678901234567890123, b=-.5, c=1e-7, d=1_000, e=5.)]",
+               {{"now", R"({"a":12345678901234567890123,"b":-0.5,"c":1e-7,"d":1000,"e":5.0})"}});
+  expect_calls("<function=now><parameter=a>12345678901234567890123</parameter></function>",
+               {{"now", R"({"a":12345678901234567890123})"}});
+  expect_calls("<tool_call>now<arg_key>a</arg_key><arg_value>0.10000000000000000000001</arg_value></tool_call>",
+               {{"now", R"({"a":0.10000000000000000000001})"}});
+}
+
+TEST(ToolCalls, StringsOfPythonSayWhatPythonReads) {
+  expect_calls(
+      R"([weather(city='K\u00f6ln \U0001f600 \xe9 \'a\' \q \101'), now(a="x" 'y', b=(1, [True, None]), c={"d": 'e'})])",
+      {{"weather", R"({"city":"Köln 😀 é 'a' \\q A"})"}, {"now", R"({"a":"xy","b":[1,[true,null]],"c":{"d":"e"}})"}});
+  expect_calls("<|python_tag|>now.call(a=\"\"\"two\nlines\"\"\")<|eom_id|>", {{"now", R"({"a":"two\nlines"})"}});
+}
+
+// The text of a value may hold the tags that end it.
+TEST(ToolCalls, ValuesMayHoldTags) {
+  expect_calls("<tool_call>{\"name\": \"now\", \"arguments\": {\"a\": \"</tool_call>\"}}</tool_call>",
+               {{"now", R"({"a":"</tool_call>"})"}});
+  expect_calls("<function=now><parameter=a>x</parameter> y</parameter></function>",
+               {{"now", R"({"a":"x</parameter> y"})"}});
+  expect_calls("<tool_call>now<arg_key>a</arg_key><arg_value></arg_value>b</arg_value></tool_call>",
+               {{"now", R"({"a":"</arg_value>b"})"}});
+}
+
+TEST(ToolCalls, OfHarmonyStandInMessages) {
+  const auto parse = [](const std::vector<std::string>& pieces) {
+    serve::ToolCallParser parser(std::make_shared<const serve::KnownTools>(kTools), true);
+    for (const std::string& piece : pieces) parser.add(piece, piece.starts_with("<|"));
+    parser.finish();
+    return std::pair(parser.take_content(), parser.calls());
+  };
+  auto [content, calls] =
+      parse({"<|channel|>", "analysis", "<|message|>", "I need it.", "<|end|>", "<|start|>", "assistant", "<|channel|>",
+             "commentary to=functions.weather ", "<|constrain|>", "json", "<|message|>", "{\"city\": \"Rome\"}"});
+  EXPECT_EQ(content, "I need it.");
+  ASSERT_EQ(calls.size(), 1u);
+  EXPECT_EQ(calls[0].name, "weather");
+  EXPECT_EQ(calls[0].arguments, R"({"city":"Rome"})");
+  std::tie(content, calls) = parse({"<|channel|>", "analysis", "<|message|>", "Hm.", "<|end|>", "<|start|>",
+                                    "assistant", "<|channel|>", "final", "<|message|>", "Four."});
+  EXPECT_EQ(content, "Hm.\n\nFour.");
+  EXPECT_TRUE(calls.empty());
+  std::tie(content, calls) = parse({"<|start|>", "assistant to=functions.now", "<|channel|>", "commentary ",
+                                    "<|constrain|>", "json", "<|message|>", "{}", "<|call|>"});
+  EXPECT_EQ(content, "");
+  ASSERT_EQ(calls.size(), 1u);
+}
+
+TEST(ToolCalls, HostileTextsTakeLinearTime) {
+  for (const std::string& part :
+       {std::string("<tool_call>{"), std::string("<tool_call>{\"a\":\""),
+        std::string("<function=now><parameter=a></parameter>"),
+        std::string("<tool_call>now<arg_key>a</arg_key><arg_value>"), std::string("[TOOL_CALLS]now[ARGS]{\"a\":["),
+        std::string("<|tool_call_start|>[now(a=["), std::string("<tool_calls><function=now>"),
+        std::string("<think><tool_call>")}) {
+    std::string many;
+    while (many.size() < 400'000) many += part;
+    serve::ToolCallParser parser(std::make_shared<const serve::KnownTools>(kTools), true);
+    for (size_t at = 0; at < many.size(); at += 4) parser.add(std::string_view(many).substr(at, 4), false);
+    parser.finish();
+    EXPECT_EQ(parser.take_content(), many);
+  }
 }
 
 // Two tools say different things by one name, and one refers to itself.

@@ -181,12 +181,6 @@ TEST_F(Writing, ImpossibleFieldsAre400) {
         Case{{{"allowed_token_ids", {5}}}, "allowed_token_ids"},
         Case{{{"bad_words", {"a"}}}, "bad_words"},
         Case{{{"guided_json", "{\"type\":"}}, "guided_json"},
-        Case{{{"messages",
-               {{{"role", "assistant"},
-                 {"content", nullptr},
-                 {"tool_calls", {{{"type", "function"}, {"function", {{"name", "f"}, {"arguments", "{a"}}}}}}},
-                {{"role", "user"}, {"content", "x"}}}}},
-             "messages[0].tool_calls[0].function.arguments"},
         Case{
             {{"tools",
               {{{"type", "function"},

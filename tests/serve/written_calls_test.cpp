@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "serve/tools/answer_calls.h"
+#include "serve/tools/written_answer.h"
 
 namespace transom {
 namespace {
@@ -52,10 +52,15 @@ TEST(WrittenCalls, OfACutTextAreTheBeginning) {
     }
   }
   const auto of = [](const std::string& text) {
-    const serve::ParsedAnswer answer =
-        serve::calls_of_answer({.what = ToolChoice::kRequired, .schema = {{"a", 1}}}, text);
-    EXPECT_EQ(answer.content, "") << text;
-    return answer.calls;
+    ToolChoice choice{.what = ToolChoice::kRequired};
+    choice.schema = {{"a", 1}};
+    serve::WrittenAnswer answer(choice, {}, true);
+    EngineEvent event;
+    event.text = text;
+    answer.add(event);
+    answer.finish();
+    EXPECT_EQ(answer.take_content(), "") << text;
+    return answer.calls();
   };
   EXPECT_TRUE(of(R"([{"name": "n)").empty());
   ASSERT_EQ(of(R"([{"name": "now")").size(), 1u);

@@ -111,7 +111,7 @@ void read_sampling(RequestFields& fields, const ServedModel& model, SamplingFiel
     }
   sampling.include_stop = fields.boolean("include_stop_str_in_output").value_or(false);
   sampling.include_stop_token = fields.boolean("include_stop_token_in_output").value_or(false);
-  sampling.skip_special_tokens = fields.boolean("skip_special_tokens").value_or(true);
+  request.skip_special_tokens = fields.boolean("skip_special_tokens").value_or(true);
   fields.ignore({"spaces_between_special_tokens", "user", "metadata", "store", "service_tier", "safety_identifier",
                  "prompt_cache_key", "return_token_ids", "stream_options"});
   // Without them the answer would be another one than what is asked for.
@@ -126,7 +126,10 @@ void read_sampling(RequestFields& fields, const ServedModel& model, SamplingFiel
                  "priority: expected 0, found {}: this server was started without --scheduling_policy priority",
                  request.priority);
   sampling.min_tokens = fields.integer("min_tokens", 0, INT32_MAX);
-  if (sampling.min_tokens.value_or(0) > 0) config.min_new_tokens = *sampling.min_tokens;
+  if (sampling.min_tokens.value_or(0) > 0) {
+    config.min_new_tokens = *sampling.min_tokens;
+    request.stop_strings_after = *sampling.min_tokens;
+  }
   if (fields.boolean("ignore_eos").value_or(false)) config.eos_token_id.clear();
   if (const Json* tokens = fields.list("stop_token_ids", 1024))
     for (const Json& token : *tokens) {

@@ -26,7 +26,6 @@ struct SamplingFields {
   int64_t n = 1;
   bool by_priority = false;                               // the server orders by the field `priority`
   bool include_stop = false, include_stop_token = false;  // the stop string; all of the tokens that ended the text
-  bool skip_special_tokens = true, echo = false;
   FieldNames names;
 };
 

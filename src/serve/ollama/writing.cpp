@@ -4,8 +4,8 @@
 #include "serve/models/served_model.h"
 #include "serve/ollama/routes.h"
 #include "serve/openai/chat_prompt.h"
-#include "serve/tools/tool_calls.h"
-#include "serve/tools/tool_choice.h"
+#include "serve/openai/identifiers.h"
+#include "serve/tools/written_answer.h"
 
 namespace transom::serve {
 namespace {
@@ -15,31 +15,31 @@ struct OllamaSettings {
   bool chat = false, stream = true;
   int64_t prompt_tokens = 0;
   TokenIds context;  // of /api/generate: the prompt, to which what is written is added
-  Json tools;        // null: none
+  ToolChoice tools;
+  CallIds call_ids;
 };
 
 class OllamaSink : public GenerationSink {
  public:
   OllamaSink(std::shared_ptr<Call> call, OllamaSettings settings)
-      : call_(std::move(call)), settings_(std::move(settings)) {}
+      : call_(std::move(call)), settings_(std::move(settings)), answer_(settings_.tools, settings_.call_ids, true) {}
 
   void on_event(int64_t /*choice*/, EngineEvent& event) override {
-    text_ += event.text;
     tokens_ += static_cast<int64_t>(event.tokens.size());
     settings_.context.insert(settings_.context.end(), event.tokens.begin(), event.tokens.end());
+    answer_.add(event);
     if (event.finish) {
       reason_ = *event.finish == FinishReason::kLength ? "length" : "stop";
-      take_calls();
+      answer_.finish();
     }
-    if (!settings_.stream) return;
-    // A call of a tool is not shown as text, nor what may become one.
-    size_t end = text_.size();
-    if (!settings_.tools.is_null() && !event.finish)
-      end = given_ + certain_content(std::string_view(text_).substr(given_), given_ == 0);
-    if (end <= given_ && calls_.empty()) return;
+    const std::string text = answer_.take_content();
+    text_ += text;
+    const std::vector<ToolCall>& calls = answer_.calls();
+    if (!settings_.stream || (text.empty() && calls.size() == given_)) return;
     begin();
-    write(part(end > given_ ? text_.substr(given_, end - given_) : "", calls_));
-    given_ = std::max(given_, end);
+    const auto more = std::span(calls).subspan(given_);
+    write(part(text, more), more);
+    given_ = calls.size();
   }
 
   void on_wait() override {
@@ -49,14 +49,14 @@ class OllamaSink : public GenerationSink {
   void on_done() override {
     if (settings_.stream) {
       begin();
-      Json last = part("", Json::array());
+      Json last = part("", {});
       add_figures(last);
       write(last);
       return call_->finish_stream();
     }
-    Json answer = part(text_, calls_);
+    Json answer = part(text_, answer_.calls());
     add_figures(answer);
-    call_->reply(answer);
+    call_->respond({.status = 200, .body = text_of(answer, answer_.calls())});
   }
 
  private:
@@ -64,25 +64,31 @@ class OllamaSink : public GenerationSink {
     if (!call_->streams()) call_->begin_stream(kLinesOfJson);
   }
 
-  void write(const Json& line) { call_->write(compact(line) + "\n"); }
-
-  void take_calls() {
-    if (settings_.tools.is_null()) return;
-    ParsedAnswer parsed = parse_tool_calls(text_, settings_.tools);
-    if (parsed.calls.empty()) return;
-    text_ = std::move(parsed.content);
-    for (const ToolCall& call : parsed.calls) {
-      const Json arguments = Json::parse(call.arguments, nullptr, false);
-      calls_.push_back(
-          {{"function", {{"name", call.name}, {"arguments", arguments.is_object() ? arguments : Json::object()}}}});
+  // Arguments are objects here, whose numbers Json would round: their text takes the place of their name.
+  std::string text_of(const Json& line, std::span<const ToolCall> calls = {}) const {
+    std::string text = compact(line);
+    size_t at = 0;
+    for (size_t i = 0; i < calls.size(); ++i) {
+      const std::string place = quoted_name(i);
+      at = text.find(place, at);
+      text.replace(at, place.size(), calls[i].arguments);
+      at += calls[i].arguments.size();
     }
+    return text;
   }
 
-  Json part(const std::string& text, const Json& calls) const {
+  std::string arguments_name(size_t i) const { return fmt::format("{} {}", secret_, i); }
+  std::string quoted_name(size_t i) const { return '"' + arguments_name(i) + '"'; }
+
+  void write(const Json& line, std::span<const ToolCall> calls = {}) { call_->write(text_of(line, calls) + "\n"); }
+
+  Json part(const std::string& text, std::span<const ToolCall> calls) const {
     Json line{{"model", settings_.model}, {"created_at", ollama_time()}};
     if (settings_.chat) {
       line["message"] = {{"role", "assistant"}, {"content", text}};
-      if (!calls.empty()) line["message"]["tool_calls"] = calls;
+      for (size_t i = 0; i < calls.size(); ++i)
+        line["message"]["tool_calls"].push_back(
+            {{"id", calls[i].id}, {"function", {{"name", calls[i].name}, {"arguments", arguments_name(i)}}}});
     } else {
       line["response"] = text;
     }
@@ -108,9 +114,10 @@ class OllamaSink : public GenerationSink {
 
   std::shared_ptr<Call> call_;
   OllamaSettings settings_;
+  WrittenAnswer answer_;
+  const std::string secret_ = new_identifier("arguments ");  // which no text holds
   std::string text_, reason_ = "stop";
-  Json calls_ = Json::array();
-  size_t given_ = 0;  // bytes of the text that are sent
+  size_t given_ = 0;  // calls that are sent
   int64_t tokens_ = 0;
 };
 
@@ -169,8 +176,9 @@ void ollama_chat(const std::shared_ptr<Call>& call) {
   Json chat{{"messages", openai_messages(*messages)}};
   if (tools && !tools->empty()) chat["tools"] = *tools;
   RequestFields openai(chat);
-  settings.tools = read_tool_choice(openai).tools;
+  settings.tools = read_tool_choice(openai);
   const ChatPrompt prompt = read_chat_prompt(openai, model, call->services().options);
+  settings.call_ids = prompt.call_ids;
   start(call, model, sampling, prompt.ids, std::move(settings));
 }
 

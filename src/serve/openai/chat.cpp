@@ -8,8 +8,7 @@
 #include "serve/openai/identifiers.h"
 #include "serve/openai/routes.h"
 #include "serve/structured/structured_output.h"
-#include "serve/tools/answer_calls.h"
-#include "serve/tools/written_calls.h"
+#include "serve/tools/written_answer.h"
 
 namespace transom::serve {
 namespace {
@@ -17,8 +16,10 @@ namespace {
 struct ChatSettings {
   std::string id, model;
   int64_t created = 0, prompt_tokens = 0;
-  bool stream = false, include_usage = false, logprobs = false, include_stop = false, include_stop_token = false;
+  bool stream = false, include_usage = false, logprobs = false, include_stop = false, include_stop_token = false,
+       skip_special_tokens = true;
   ToolChoice tools;
+  CallIds call_ids;
 };
 
 Json logprob_item(const Tokenizer& tokenizer, int64_t token, float logprob) {
@@ -44,30 +45,24 @@ class ChatSink : public GenerationSink {
       : call_(std::move(call)),
         model_(model),
         settings_(std::move(settings)),
-        choices_(static_cast<size_t>(n), Choice(settings_.tools)) {}
+        choices_(static_cast<size_t>(n), Choice(settings_)) {}
 
   void on_event(int64_t number, EngineEvent& event) override {
     Choice& choice = choices_.at(static_cast<size_t>(number));
-    std::string text = std::move(event.text);
-    text += shown_end(event, settings_.include_stop, settings_.include_stop_token);
     const Json logprobs = settings_.logprobs ? logprob_list(*model_.tokenizer, event.logprobs) : Json::array();
     choice.tokens += static_cast<int64_t>(event.tokens.size());
-    choice.text += text;
-    choice.written.add(text);
-    if (event.finish) choice.finish = reason_of(*event.finish);
+    choice.answer.add(event, shown_end(event, settings_.include_stop, settings_.include_stop_token));
+    if (event.finish) finish(choice, *event.finish);
+    const std::string content = choice.answer.take_content();
     if (!settings_.stream) {
       for (const Json& item : logprobs) choice.logprobs.push_back(item);
-      if (event.finish) finish(choice);
+      choice.text += content;
       return;
     }
     begin();
-    const std::string content =
-        event.finish ? finish(choice) : certain_text(settings_.tools, choice.text, choice.given);
-    choice.given += content.size();
     if (!content.empty() || !logprobs.empty()) write(number, {{"content", content}}, logprobs, nullptr);
-    write_calls(number, choice, event.finish ? choice.calls : choice.written.calls());
-    if (!event.finish) return;
-    write(number, Json::object(), Json::array(), choice.finish);
+    write_calls(number, choice);
+    if (event.finish) write(number, Json::object(), Json::array(), choice.finish);
   }
 
   void on_wait() override {
@@ -90,11 +85,12 @@ class ChatSink : public GenerationSink {
     answer["choices"] = Json::array();
     for (size_t i = 0; i < choices_.size(); ++i) {
       const Choice& choice = choices_[i];
+      const std::vector<ToolCall>& calls = choice.answer.calls();
       Json message{{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
-      if (!choice.calls.empty()) {
+      if (!calls.empty()) {
         if (choice.text.empty()) message["content"] = nullptr;
         message["tool_calls"] = Json::array();
-        for (const ToolCall& call : choice.calls) message["tool_calls"].push_back(call_json(call));
+        for (const ToolCall& call : calls) message["tool_calls"].push_back(call_json(call));
       }
       answer["choices"].push_back(
           {{"index", i},
@@ -109,38 +105,33 @@ class ChatSink : public GenerationSink {
 
  private:
   struct Choice {
-    explicit Choice(const ToolChoice& tools) : written(tools) {}
-    WrittenCalls written;
+    explicit Choice(const ChatSettings& settings)
+        : answer(settings.tools, settings.call_ids, settings.skip_special_tokens) {}
+    WrittenAnswer answer;
     std::string text, finish = "stop";
     Json logprobs = Json::array();
-    std::vector<ToolCall> calls;
-    size_t given = 0;                    // bytes of the text that are sent
-    std::vector<size_t> given_of_calls;  // and of the arguments of each call
+    std::vector<size_t> given_of_calls;  // bytes of the arguments of each call that are sent
     int64_t tokens = 0;
   };
 
-  // The text is complete: takes the calls out of it. Returns what is content and not sent yet.
-  std::string finish(Choice& choice) const {
-    ParsedAnswer parsed = calls_of_answer(settings_.tools, choice.text);
-    if (!parsed.calls.empty() && settings_.tools.what != ToolChoice::kNamed && choice.finish == "stop")
+  void finish(Choice& choice, FinishReason reason) const {
+    choice.answer.finish();
+    choice.finish = reason_of(reason);
+    if (!choice.answer.calls().empty() && settings_.tools.what != ToolChoice::kNamed && choice.finish == "stop")
       choice.finish = "tool_calls";
-    choice.calls = std::move(parsed.calls);
-    choice.text = std::move(parsed.content);
-    return choice.text.substr(std::min(choice.given, choice.text.size()));
   }
 
   static Json call_json(const ToolCall& call) {
-    return {{"id", new_identifier("call_")},
-            {"type", "function"},
-            {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
+    return {{"id", call.id}, {"type", "function"}, {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
   }
 
   // What is new: of each call the name whole, then the arguments.
-  void write_calls(int64_t number, Choice& choice, const std::vector<ToolCall>& calls) {
+  void write_calls(int64_t number, Choice& choice) {
+    const std::vector<ToolCall>& calls = choice.answer.calls();
     std::vector<size_t>& given = choice.given_of_calls;
     for (size_t i = std::max<size_t>(given.size(), 1) - 1; i < calls.size(); ++i) {
       if (i == given.size()) {
-        Json first = call_json({calls[i].name, ""});
+        Json first = call_json({calls[i].name, "", calls[i].id});
         first["index"] = i;
         write(number, {{"tool_calls", Json::array({first})}}, Json::array(), nullptr);
         given.push_back(0);
@@ -222,6 +213,7 @@ void chat_completions(const std::shared_ptr<Call>& call) {
   }
   settings.include_stop = sampling.include_stop;
   settings.include_stop_token = sampling.include_stop_token;
+  settings.skip_special_tokens = sampling.request.skip_special_tokens;
   settings.tools = read_tool_choice(fields);
   sampling.request.constraint = read_structured_output(fields, model);
   if (!settings.tools.schema.is_null()) {
@@ -232,6 +224,7 @@ void chat_completions(const std::shared_ptr<Call>& call) {
   const ChatPrompt prompt = read_chat_prompt(fields, model, options);
   log_unknown_fields(fields.unknown(), "/v1/chat/completions");
   settings.prompt_tokens = static_cast<int64_t>(prompt.ids.size());
+  settings.call_ids = prompt.call_ids;
   std::vector<EngineRequest> requests{request_for(sampling, prompt.ids, model, 0)};
   start_generation(call, model, std::move(requests),
                    std::make_shared<ChatSink>(call, model, std::move(settings), sampling.n), sampling.names);

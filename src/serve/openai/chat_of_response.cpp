@@ -39,7 +39,6 @@ class Conversation {
   void add_call(const Json& item, int number, const std::string& where) {
     const std::string id = text_of(item, "call_id", where), name = text_of(item, "name", where),
                       arguments = text_of(item, "arguments", where);
-    if (arguments.find_first_not_of(" \t\r\n") != arguments.npos) parse_json_field(arguments, where + ".arguments");
     names_[id] = name;
     Json& messages = chat_.body["messages"];
     if (messages.empty() || messages.back()["role"] != "assistant")

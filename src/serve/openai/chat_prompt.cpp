@@ -35,6 +35,31 @@ std::string text_of_parts(const Json& content, const std::string& where) {
   return text;
 }
 
+// OpenAI takes any text.
+Json arguments_of_history(const std::string& text) {
+  if (text.find_first_not_of(" \t\r\n") == text.npos) return Json::object();
+  try {
+    return parse_request_json(text);
+  } catch (const ApiError&) {
+    return text;
+  }
+}
+
+// Templates go through the arguments by name, and many fail where there are none. Whether there were such.
+bool name_arguments(Json& messages) {
+  bool any = false;
+  for (Json& message : messages) {
+    if (!message.contains("tool_calls")) continue;
+    for (Json& call : message["tool_calls"]) {
+      Json& arguments = call["function"]["arguments"];
+      if (arguments.is_object()) continue;
+      arguments = Json{{"arguments", arguments}};
+      any = true;
+    }
+  }
+  return any;
+}
+
 Json calls_of_history(const Json& calls, const std::string& where) {
   if (!calls.is_array()) refuse_field(where, "{}: expected a list", where);
   Json result = Json::array();
@@ -45,14 +70,8 @@ Json calls_of_history(const Json& calls, const std::string& where) {
       refuse_field(where, "{}: expected calls with a function and its name, found {}", where, quoted(compact(call)));
     Json kept = call;
     Json& arguments = kept["function"]["arguments"];
-    if (arguments.is_string()) {
-      const auto text = arguments.get<std::string>();
-      arguments = text.find_first_not_of(" \t\r\n") == text.npos
-                      ? Json::object()
-                      : parse_json_field(text, fmt::format("{}[{}].function.arguments", where, i));
-    } else if (arguments.is_null()) {
-      arguments = Json::object();
-    }
+    if (arguments.is_string()) arguments = arguments_of_history(arguments.get<std::string>());
+    if (arguments.is_null()) arguments = Json::object();
     result.push_back(std::move(kept));
   }
   return result;
@@ -90,7 +109,7 @@ Json normalised_messages(const Json& messages) {
 ChatPrompt read_chat_prompt(RequestFields& fields, const ServedModel& model, const ServeOptions& options) {
   const Json* given = fields.list("messages", kMostMessages);
   if (!given) refuse_field("messages", "messages: missing; expected a list of messages");
-  const Json messages = normalised_messages(*given);
+  Json messages = normalised_messages(*given);
   ChatPrompt prompt;
   ChatOptions chat;
   chat.continue_final_message = fields.boolean("continue_final_message").value_or(false);
@@ -120,7 +139,16 @@ ChatPrompt read_chat_prompt(RequestFields& fields, const ServedModel& model, con
   } else if (!model.tokenizer->has_chat_template()) {
     chat.chat_template = kChatMl;
   }
-  prompt.text = model.tokenizer->apply_chat_template(compact(messages), chat);
+  const bool has_calls = std::any_of(messages.begin(), messages.end(), [](const Json& message) {
+    return message.contains("tool_calls") || message["role"] == "tool";
+  });
+  if (has_calls || !chat.tools.empty()) prompt.call_ids = fit_call_ids(messages, call_id_form(*model.tokenizer, chat));
+  try {
+    prompt.text = model.tokenizer->apply_chat_template(compact(messages), chat);
+  } catch (const Error&) {
+    if (!name_arguments(messages)) throw;
+    prompt.text = model.tokenizer->apply_chat_template(compact(messages), chat);
+  }
   const bool special = fields.boolean("add_special_tokens").value_or(false);
   prompt.ids = model.tokenizer->encode(prompt.text, std::nullopt, {.add_special_tokens = special}).ids;
   return prompt;

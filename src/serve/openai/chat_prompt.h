@@ -4,6 +4,7 @@
 
 #include "serve/api/request_json.h"
 #include "serve/models/served_model.h"
+#include "serve/tools/call_ids.h"
 #include "transom/generation.h"
 
 namespace transom::serve {
@@ -12,12 +13,14 @@ struct ChatPrompt {
   std::string text;
   TokenIds ids;
   Json tools;  // those of the request; null: none
+  CallIds call_ids;
 };
 
 // Reads messages, tools, documents, add_generation_prompt, continue_final_message, chat_template_kwargs. Refuses by 400
 // roles and parts that this server does not take.
 ChatPrompt read_chat_prompt(RequestFields& fields, const ServedModel& model, const ServeOptions& options);
-// Messages in the form that templates expect: text parts joined, arguments of calls as objects.
+// Messages in the form that templates expect: text parts joined, arguments of calls as the values that their texts
+// stand for. A text that is no JSON, which a limit has cut or a model got wrong, stays one.
 Json normalised_messages(const Json& messages);
 
 }  // namespace transom::serve

@@ -7,6 +7,7 @@
 #include "serve/openai/identifiers.h"
 #include "serve/openai/routes.h"
 #include "serve/structured/structured_output.h"
+#include "text/unicode/unicode.h"
 
 namespace transom::serve {
 namespace {
@@ -30,21 +31,22 @@ class LegacyLogprobs {
   LegacyLogprobs(const Tokenizer& tokenizer, int64_t& offset) : tokenizer_(tokenizer), offset_(offset) {}
 
   void add(int64_t token, std::optional<float> logprob, const std::vector<std::pair<int64_t, float>>& top) {
-    const std::string text = token_text(tokenizer_, token);
+    const std::string bytes = token_text(tokenizer_, token), text = name_of(bytes);
     tokens_.push_back(text);
     token_logprobs_.push_back(logprob ? written(*logprob) : Json());
     Json others;
     if (logprob) {
       others = Json::object();
       for (const auto& [id, value] : top) {
-        const std::string key = token_text(tokenizer_, id);
-        if (!others.contains(key)) others[key] = written(value);
+        const std::string its = token_text(tokenizer_, id), key = name_of(its);
+        others.emplace(others.contains(key) ? name_of_bytes(its) : key, written(value));  // two tokens may say the same
       }
       if (!others.contains(text)) others[text] = written(*logprob);
     }
     top_.push_back(others);
     offsets_.push_back(offset_);
-    offset_ += static_cast<int64_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+    offset_ +=
+        static_cast<int64_t>(std::count_if(bytes.begin(), bytes.end(), [](char c) { return (c & 0xc0) != 0x80; }));
   }
   bool empty() const { return tokens_.empty(); }
   Json json() const {
@@ -53,6 +55,16 @@ class LegacyLogprobs {
   }
 
  private:
+  // As OpenAI names parts of characters, which would all be U+FFFD.
+  static std::string name_of(const std::string& bytes) {
+    return text::well_formed(bytes) == bytes ? bytes : name_of_bytes(bytes);
+  }
+  static std::string name_of_bytes(const std::string& bytes) {
+    std::string name = "bytes:";
+    for (const char byte : bytes) name += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+    return name;
+  }
+
   const Tokenizer& tokenizer_;
   int64_t& offset_;
   Json tokens_ = Json::array(), token_logprobs_ = Json::array(), top_ = Json::array(), offsets_ = Json::array();

@@ -2,8 +2,7 @@
 #include "serve/openai/response_sink.h"
 
 #include "serve/openai/identifiers.h"
-#include "serve/tools/answer_calls.h"
-#include "serve/tools/written_calls.h"
+#include "serve/tools/written_answer.h"
 
 namespace transom::serve {
 namespace {
@@ -16,17 +15,22 @@ Json part_of(const std::string& text) {
 class ResponseSink : public GenerationSink {
  public:
   ResponseSink(std::shared_ptr<Call> call, ResponseSettings settings)
-      : call_(std::move(call)), settings_(std::move(settings)), written_(settings_.choice) {}
+      : call_(std::move(call)),
+        settings_(std::move(settings)),
+        answer_(settings_.choice, settings_.call_ids, settings_.skip_special_tokens) {}
 
   void on_event(int64_t /*choice*/, EngineEvent& event) override {
     tokens_ += static_cast<int64_t>(event.tokens.size());
     if (event.finish) complete_ = *event.finish != FinishReason::kLength;
-    text_ += event.text;
-    written_.add(event.text);
+    answer_.add(event, shown_end(event, settings_.include_stop, settings_.include_stop_token));
+    if (event.finish) answer_.finish();
+    const std::string text = answer_.take_content();
+    text_ += text;
     if (!settings_.stream) return;
     begin();
-    send_text(certain_text(settings_.choice, text_, given_));
-    take_calls(written_.calls());
+    send_text(text);
+    // The message is the first item: calls beside text come behind all of it.
+    if (settings_.choice.what != ToolChoice::kAuto) take_calls(answer_.calls());
   }
 
   void on_wait() override {
@@ -34,16 +38,12 @@ class ResponseSink : public GenerationSink {
   }
 
   void on_done() override {
-    ParsedAnswer answer = calls_of_answer(settings_.choice, text_);
-    text_ = std::move(answer.content);
-    if (settings_.stream) {
-      begin();
-      send_text(text_.substr(std::min(given_, text_.size())));
-    }
+    const std::vector<ToolCall>& calls = answer_.calls();
+    if (settings_.stream) begin();
     // Where nothing is called there is a message, though it is empty.
-    if (!text_.empty() || answer.calls.empty()) end_message();
-    take_calls(answer.calls);
-    if (open_) end_call(answer.calls.back(), status(true));
+    if (!text_.empty() || calls.empty()) end_message();
+    take_calls(calls);
+    if (open_) end_call(calls.back(), status(true));
     if (!settings_.stream) return call_->reply(response(true));
     send(complete_ ? "response.completed" : "response.incomplete", {{"response", response(true)}});
     call_->finish_stream();
@@ -75,7 +75,6 @@ class ResponseSink : public GenerationSink {
   }
 
   void send_text(const std::string& text) {
-    given_ += text.size();
     if (text.empty()) return;
     begin_message();
     send_of_message("response.output_text.delta", {{"delta", text}, {"logprobs", Json::array()}});
@@ -95,7 +94,7 @@ class ResponseSink : public GenerationSink {
     for (size_t i = open_ ? calls_ - 1 : calls_; i < calls.size(); ++i) {
       if (i == calls_) {
         if (open_) end_call(calls[i - 1], "completed");
-        begin_call(calls[i].name);
+        begin_call(calls[i]);
       }
       const std::string more = calls[i].arguments.substr(given_of_call_);
       given_of_call_ += more.size();
@@ -103,10 +102,9 @@ class ResponseSink : public GenerationSink {
     }
   }
 
-  void begin_call(const std::string& name) {
-    item_ = {
-        {"type", "function_call"}, {"id", new_identifier("fc_")}, {"call_id", new_identifier("call_")}, {"name", name},
-        {"arguments", ""},         {"status", status(false)}};
+  void begin_call(const ToolCall& call) {
+    item_ = {{"type", "function_call"}, {"id", new_identifier("fc_")}, {"call_id", call.id}, {"name", call.name},
+             {"arguments", ""},         {"status", status(false)}};
     ++calls_;
     open_ = true;
     given_of_call_ = 0;
@@ -173,14 +171,13 @@ class ResponseSink : public GenerationSink {
   std::shared_ptr<Call> call_;
   ResponseSettings settings_;
   std::string text_;
-  WrittenCalls written_;
+  WrittenAnswer answer_;
   Json item_;  // the call that is being written
   bool open_ = false;
   size_t calls_ = 0, given_of_call_ = 0;  // begun; bytes of the last one's arguments that are sent
   const std::string message_id_ = new_identifier("msg_");
   Json output_ = Json::array();  // items that are complete
   bool complete_ = true, begun_ = false;
-  size_t given_ = 0;  // bytes of the text that are sent
   int64_t tokens_ = 0, number_ = 0;
 };
 

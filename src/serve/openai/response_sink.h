@@ -6,6 +6,7 @@
 #include <string>
 
 #include "serve/generation/generation_request.h"
+#include "serve/tools/call_ids.h"
 #include "serve/tools/tool_choice.h"
 
 namespace transom::serve {
@@ -13,9 +14,11 @@ namespace transom::serve {
 struct ResponseSettings {
   std::string id, model;
   int64_t created = 0, prompt_tokens = 0;
-  bool stream = false, parallel_tool_calls = true;
+  bool stream = false, parallel_tool_calls = true, skip_special_tokens = true, include_stop = false,
+       include_stop_token = false;
   Json tools, tool_choice;  // as the request has them
   ToolChoice choice;
+  CallIds call_ids;
 };
 
 std::shared_ptr<GenerationSink> response_sink(std::shared_ptr<Call> call, ResponseSettings settings);

@@ -74,6 +74,10 @@ void responses(const std::shared_ptr<Call>& call) {
     sampling.request.constraint = schema_constraint(model, settings.choice.schema, "tools");
   }
   settings.stream = fields.boolean("stream").value_or(false);
+  settings.skip_special_tokens = sampling.request.skip_special_tokens;
+  settings.include_stop = sampling.include_stop;
+  settings.include_stop_token = sampling.include_stop_token;
+  settings.call_ids = prompt.call_ids;
   settings.prompt_tokens = static_cast<int64_t>(prompt.ids.size());
   fields.ignore({"reasoning", "truncation", "include"});
   log_unknown_fields(fields.unknown(), "/v1/responses");

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "generation/incremental_decoder.h"
 #include "serve/api/written_numbers.h"
 #include "serve/generation/generation_request.h"
 #include "serve/inference/routes.h"
@@ -13,7 +14,7 @@ namespace transom::serve {
 namespace {
 
 struct TgiSettings {
-  bool stream = false, details = false, as_list = false, full_text = false, prefill = false;
+  bool stream = false, details = false, as_list = false, full_text = false, prefill = false, skip_special_tokens = true;
   std::string prompt;
   TokenIds ids;
   uint64_t seed = 0;
@@ -26,33 +27,19 @@ class TgiSink : public GenerationSink {
       : call_(std::move(call)),
         model_(model),
         settings_(std::move(settings)),
-        special_(model.tokenizer->all_special_ids()) {
+        decoder_(*model.tokenizer, settings_.ids, settings_.skip_special_tokens) {
     // Nothing comes before the first token of the prompt that it could be likely after.
     if (!settings_.prefill || settings_.ids.empty()) return;
-    prefill_.push_back(token_of(settings_.ids[0], 0, false));
+    prefill_.push_back(token_of(settings_.ids[0], 0));
     prefill_[0]["logprob"] = nullptr;
   }
 
   void on_event(int64_t /*choice*/, EngineEvent& event) override {
-    for (const TokenLogprobs& each : event.prompt) prefill_.push_back(token_of(each.token, each.logprob, false));
-    text_ += event.text;
-    if (event.finish) {
-      finish_ = *event.finish == FinishReason::kLength ? "length" : event.stop ? "stop_sequence" : "eos_token";
-      if (event.stop) text_ += *event.stop;  // here the stop text is a part of the answer
-    }
-    std::string rest = event.text;
-    for (size_t i = 0; i < event.tokens.size(); ++i) {
-      const float logprob = i < event.logprobs.size() ? event.logprobs[i].logprob : 0;
-      Json token = token_of(event.tokens[i], logprob, true);
-      if (settings_.details || settings_.stream) tokens_.push_back(token);
-      if (!settings_.stream) continue;
-      const bool last = event.finish && i + 1 == event.tokens.size();
-      write(std::move(token), last);
-    }
-    // The end came without a token of its own.
-    if (settings_.stream && event.finish && event.tokens.empty())
-      write(tokens_.empty() ? Json() : tokens_.back(), true);
-    count_ += static_cast<int64_t>(event.tokens.size());
+    for (const TokenLogprobs& each : event.prompt) prefill_.push_back(token_of(each.token, each.logprob));
+    for (size_t i = 0; i < event.tokens.size(); ++i)
+      add(event.tokens[i], i < event.logprobs.size() ? event.logprobs[i].logprob : 0);
+    if (event.finish) finish(event);
+    if (settings_.stream) write_settled();
   }
 
   void on_wait() override {
@@ -72,31 +59,66 @@ class TgiSink : public GenerationSink {
  private:
   std::string whole_text() const { return settings_.full_text ? settings_.prompt + text_ : text_; }
 
-  Json token_of(int64_t id, float logprob, bool with_special) const {
-    Json token{{"id", id}, {"text", token_text(*model_.tokenizer, id)}, {"logprob", written(logprob)}};
-    if (with_special) token["special"] = std::binary_search(special_.begin(), special_.end(), id);
-    return token;
+  Json token_of(int64_t id, float logprob) const {
+    return {{"id", id}, {"text", token_text(*model_.tokenizer, id)}, {"logprob", written(logprob)}};
+  }
+
+  // A token has the text that is certain with it: nothing while a character is not whole, which a special token ends.
+  // The texts of those that are not special, one behind the other, are the generated text.
+  void add(int64_t id, float logprob) {
+    const std::vector<TextPiece> pieces = decoder_.add(id);
+    const bool special =
+        std::any_of(pieces.begin(), pieces.end(), [](const TextPiece& piece) { return piece.special; });
+    Json token = token_of(id, logprob);
+    token["text"] = "";
+    token["special"] = special && settings_.skip_special_tokens;
+    for (const TextPiece& piece : pieces) {
+      const bool of_another = special && !piece.special && !tokens_.empty();
+      add_text(of_another ? tokens_.back() : token, piece.text);
+    }
+    tokens_.push_back(std::move(token));
+  }
+
+  void add_text(Json& token, const std::string& text) {
+    token["text"] = token["text"].get<std::string>() + text;
+    if (token["special"] == false) text_ += text;
+  }
+
+  // The token that ended the text is the last of its tokens.
+  void finish(const EngineEvent& event) {
+    finish_ = *event.finish == FinishReason::kLength ? "length" : event.stop ? "stop_sequence" : "eos_token";
+    for (const TextPiece& piece : decoder_.finish()) add_text(tokens_.back(), piece.text);
+    if (!event.end_token) return;
+    Json token = token_of(*event.end_token, event.end_logprobs ? event.end_logprobs->logprob : 0);
+    token["special"] = true;
+    tokens_.push_back(std::move(token));
   }
 
   Json details() const {
     return {{"finish_reason", finish_},
-            {"generated_tokens", count_},
+            {"generated_tokens", tokens_.size()},
             {"seed", settings_.sampled ? Json(settings_.seed) : Json()},
             {"prefill", prefill_},
             {"tokens", tokens_}};
   }
 
-  void write(Json token, bool last) {
+  // Tokens whose text waits for another one go out with that.
+  void write_settled() {
     if (!call_->streams()) call_->begin_stream();
-    ++index_;
+    if (finish_.empty() && decoder_.holds_back()) return;
+    for (; written_ < tokens_.size(); ++written_)
+      write(tokens_[written_], !finish_.empty() && written_ + 1 == tokens_.size());
+  }
+
+  void write(const Json& token, bool last) {
     Json details;
     if (last)
       details = {{"finish_reason", finish_},
-                 {"generated_tokens", index_},
+                 {"generated_tokens", tokens_.size()},
                  {"seed", settings_.sampled ? Json(settings_.seed) : Json()},
                  {"input_length", settings_.ids.size()}};
-    call_->event({{"index", index_},
-                  {"token", std::move(token)},
+    call_->event({{"index", written_ + 1},
+                  {"token", token},
                   {"generated_text", last ? Json(whole_text()) : Json()},
                   {"details", details}});
   }
@@ -104,10 +126,10 @@ class TgiSink : public GenerationSink {
   std::shared_ptr<Call> call_;
   ServedModel& model_;
   TgiSettings settings_;
-  std::vector<int64_t> special_;
+  IncrementalDecoder decoder_;
   std::string text_, finish_;
   Json prefill_ = Json::array(), tokens_ = Json::array();
-  int64_t count_ = 0, index_ = 0;
+  size_t written_ = 0;  // tokens that are sent
 };
 
 // `chosen`: null for the model that the body names, else the first that writes.
@@ -147,6 +169,9 @@ void generate_with(const std::shared_ptr<Call>& call, ServedModel* chosen, bool 
     if (const auto stops = parameters.texts(name, 16, 256))
       for (const std::string& stop : *stops)
         if (!stop.empty()) config.stop_strings.push_back(stop);
+  // Not a field of text-generation-inference, whose tokens have their texts either way.
+  settings.skip_special_tokens = parameters.boolean("skip_special_tokens").value_or(true);
+  sampling.request.skip_special_tokens = settings.skip_special_tokens;
   const auto cut = parameters.integer("truncate", 1, INT32_MAX);
   settings.prefill = parameters.boolean("decoder_input_details").value_or(false);
   if (parameters.integer("best_of", 1, 16).value_or(1) > 1)

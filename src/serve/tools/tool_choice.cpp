@@ -92,7 +92,7 @@ ToolChoice read_tool_choice(RequestFields& fields) {
   ToolChoice choice;
   const Json* tools = fields.list("tools", kMostTools);
   const Json* given = fields.any("tool_choice");
-  const bool parallel = fields.boolean("parallel_tool_calls").value_or(true);
+  choice.parallel = fields.boolean("parallel_tool_calls").value_or(true);
   if (!tools || tools->empty()) {
     if (given && *given != "none" && *given != "auto")
       refuse_field("tool_choice", "tool_choice: the request has no tools");
@@ -145,7 +145,7 @@ ToolChoice read_tool_choice(RequestFields& fields) {
                        {"additionalProperties", false}});
     }
     choice.schema = {{"type", "array"}, {"minItems", 1}, {"items", {{"anyOf", std::move(calls)}}}};
-    choice.schema["maxItems"] = parallel ? 16 : 1;
+    choice.schema["maxItems"] = choice.parallel ? 16 : 1;
     if (!definitions.empty()) choice.schema["$defs"] = std::move(definitions);
   }
   return choice;

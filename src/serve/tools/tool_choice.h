@@ -10,8 +10,9 @@ namespace transom::serve {
 
 struct ToolChoice {
   enum What { kNone, kAuto, kRequired, kNamed } what = kNone;
-  std::string name;  // of kNamed
-  Json tools;        // checked; null: none
+  std::string name;      // of kNamed
+  Json tools;            // checked; null: none
+  bool parallel = true;  // several calls in an answer
   // What the answer must be: of kRequired a list of {"name", "parameters"}, of kNamed the arguments. Null: free text.
   Json schema;
 };

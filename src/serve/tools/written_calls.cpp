@@ -9,7 +9,7 @@ bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; 
 }  // namespace
 
 WrittenCalls::WrittenCalls(const ToolChoice& choice) : what_(choice.what) {
-  if (what_ == ToolChoice::kNamed) calls_.push_back({choice.name, ""});
+  if (what_ == ToolChoice::kNamed) calls_.push_back({choice.name, "", ""});
 }
 
 void WrittenCalls::add(std::string_view text) {
@@ -33,7 +33,7 @@ void WrittenCalls::take_in_head(char c) {
   } else if (quoted_) {
     quoted_ = false;
     words_.push_back(word_);
-    if (words_.size() == 2) calls_.push_back({word_, ""});
+    if (words_.size() == 2) calls_.push_back({word_, "", ""});
   } else if (c == '"') {
     quoted_ = true;
     word_.clear();
