@@ -86,7 +86,7 @@ class TextStreamer(BaseStreamer):
         text = self.tokenizer.decode(self.token_cache, **self.decode_kwargs)
         if text.endswith("\n"):
             printable = text[self.print_len:]
-            self.token_cache, self.print_len = [], 0
+            self._keep_context()
         elif text and self._is_cjk(ord(text[-1])):
             printable = text[self.print_len:]
             self.print_len += len(printable)
@@ -94,6 +94,15 @@ class TextStreamer(BaseStreamer):
             printable = text[self.print_len: text.rfind(" ") + 1]
             self.print_len += len(printable)
         self.on_finalized_text(printable)
+
+    def _keep_context(self):
+        """Of the tokens the last that says something: what follows is decoded behind it, since tokenizers of the LLaMA
+        family leave a space out at the beginning of a text."""
+        for count in range(1, len(self.token_cache) + 1):
+            text = self.tokenizer.decode(self.token_cache[-count:], **self.decode_kwargs)
+            if text:
+                self.token_cache, self.print_len = self.token_cache[-count:], len(text)
+                return
 
     def end(self):
         printable = ""

@@ -13,6 +13,17 @@ bool ends_with_chinese(const std::string& text) {
   return text::is_chinese(text::next_character(text, place));
 }
 
+// The last token that says something: what follows is decoded behind it. At the beginning of a text tokenizers of the
+// LLaMA family leave a space out, of which each line would have one too few.
+TokenIds context_of(const Tokenizer& tokenizer, const TokenIds& tokens, bool skip_special_tokens) {
+  TokenIds last;
+  for (auto token = tokens.rbegin(); token != tokens.rend(); ++token) {
+    last.insert(last.begin(), *token);
+    if (!tokenizer.decode(last, skip_special_tokens).empty()) break;
+  }
+  return last;
+}
+
 }  // namespace
 
 TextStreamer::TextStreamer(Tokenizer tokenizer, std::function<void(std::string_view)> sink, bool skip_prompt,
@@ -30,8 +41,8 @@ void TextStreamer::put(const TokenIds& ids) {
   const std::string text = tokenizer_.decode(pending_, skip_special_tokens_);
   if (text.ends_with('\n')) {
     if (text.size() > given_) sink_(std::string_view(text).substr(given_));
-    pending_.clear();
-    given_ = 0;
+    pending_ = context_of(tokenizer_, pending_, skip_special_tokens_);
+    given_ = tokenizer_.decode(pending_, skip_special_tokens_).size();
     return;
   }
   const size_t space = text.rfind(' ');

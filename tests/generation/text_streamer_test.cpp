@@ -15,7 +15,8 @@ namespace {
 using Pieces = std::vector<std::string>;
 
 // Words stand for themselves, and are put one behind the other.
-Tokenizer tokenizer_of(const test::TemporaryFolder& folder, const Pieces& words) {
+Tokenizer tokenizer_of(const test::TemporaryFolder& folder, const Pieces& words,
+                       const Json& decoder = {{"type", "Fuse"}}) {
   Json vocabulary = Json::object();
   for (size_t i = 0; i < words.size(); ++i) vocabulary[words[i]] = i;
   const Json tokenizer{{"version", "1.0"},
@@ -23,7 +24,7 @@ Tokenizer tokenizer_of(const test::TemporaryFolder& folder, const Pieces& words)
                        {"normalizer", nullptr},
                        {"pre_tokenizer", nullptr},
                        {"post_processor", nullptr},
-                       {"decoder", {{"type", "Fuse"}}},
+                       {"decoder", decoder},
                        {"model", {{"type", "WordLevel"}, {"vocab", vocabulary}, {"unk_token", words[0]}}}};
   write_file(folder / "tokenizer.json", dump_json(tokenizer));
   return Tokenizer::from_pretrained(folder.string());
@@ -49,6 +50,25 @@ TEST(TextStreamer, PrintsUpToTheLastSpace) {
 }
 
 TEST(TextStreamer, PrintsALineAtItsEnd) { EXPECT_EQ(streamed({"a\n", "b"}), (Pieces{"a\n", "", "b"})); }
+
+// Transformers loses a space of each line.
+TEST(TextStreamer, LinesKeepTheirSpaces) {
+  const Json llama{{"type", "Sequence"},
+                   {"decoders",
+                    {{{"type", "Replace"}, {"pattern", {{"String", "▁"}}}, {"content", " "}},
+                     {{"type", "ByteFallback"}},
+                     {{"type", "Fuse"}},
+                     {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}}}}};
+  const test::TemporaryFolder folder;
+  const Tokenizer tokenizer = tokenizer_of(folder, {"▁if", "▁a", ":", "<0x0A>", "▁▁▁▁return", "▁b"}, llama);
+  const TokenIds ids{0, 1, 2, 3, 4, 5, 3, 3, 4};
+  std::string text;
+  TextStreamer streamer(tokenizer, [&](std::string_view piece) { text += piece; });
+  for (const int64_t id : ids) streamer.put({id});
+  streamer.end();
+  EXPECT_EQ(text, "if a:\n    return b\n\n    return");
+  EXPECT_EQ(text, tokenizer.decode(ids));
+}
 
 TEST(TextStreamer, PrintsChineseCharactersAtOnce) {
   EXPECT_EQ(streamed({"你好", "，", "世界"}), (Pieces{"你好", "", "，世界", ""}));
