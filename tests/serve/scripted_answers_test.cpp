@@ -316,6 +316,24 @@ TEST(ScriptedHistories, TemplatesGetTextsOrNames) {
             "yes");
 }
 
+TEST(ScriptedHistories, NumbersKeepTheirDigits) {
+  const std::string arguments =
+      R"({"a": 12345678901234567890123, "b": [-98765432109876543210], "c": "12345678901234567890123 \\", "d": 18446744073709551615, "e": 1.5})";
+  const std::string chat_template =
+      "{% if messages|length == 1 %}{{ messages[0].content }}{% else %}{{ "
+      "messages[0].tool_calls[0].function.arguments|tojson }}{% endif %}";
+  const test::ScriptedModel model({"</s>"}, {}, {{"text", "yes"}}, chat_template);
+  const auto server = test::start_server({.models = {{"m", model.folder()}}});
+  const Json body{{"messages",
+                   {{{"role", "assistant"},
+                     {"content", ""},
+                     {"tool_calls",
+                      {{{"id", "a"}, {"type", "function"}, {"function", {{"name", "f"}, {"arguments", arguments}}}}}}},
+                    {{"role", "user"}, {"content", ""}}}}};
+  const Json ids = json_of(Client(server->port()).post("/tokenize", dump_json(body)))["tokens"];
+  EXPECT_EQ(json_of(Client(server->port()).post("/detokenize", dump_json(Json{{"tokens", ids}})))["prompt"], arguments);
+}
+
 // Ids of the server go back, and ids of others.
 TEST(ScriptedHistories, IdsOfCallsHaveTheFormOfMistralsTemplates) {
   const std::string chat_template =

@@ -36,10 +36,10 @@ std::string text_of_parts(const Json& content, const std::string& where) {
 }
 
 // OpenAI takes any text.
-Json arguments_of_history(const std::string& text) {
+Json arguments_of_history(const std::string& text, LongNumbers& numbers) {
   if (text.find_first_not_of(" \t\r\n") == text.npos) return Json::object();
   try {
-    return parse_request_json(text);
+    return parse_request_json(numbers.shortened(text));
   } catch (const ApiError&) {
     return text;
   }
@@ -60,7 +60,7 @@ bool name_arguments(Json& messages) {
   return any;
 }
 
-Json calls_of_history(const Json& calls, const std::string& where) {
+Json calls_of_history(const Json& calls, const std::string& where, LongNumbers& numbers) {
   if (!calls.is_array()) refuse_field(where, "{}: expected a list", where);
   Json result = Json::array();
   for (size_t i = 0; i < calls.size(); ++i) {
@@ -70,7 +70,7 @@ Json calls_of_history(const Json& calls, const std::string& where) {
       refuse_field(where, "{}: expected calls with a function and its name, found {}", where, quoted(compact(call)));
     Json kept = call;
     Json& arguments = kept["function"]["arguments"];
-    if (arguments.is_string()) arguments = arguments_of_history(arguments.get<std::string>());
+    if (arguments.is_string()) arguments = arguments_of_history(arguments.get<std::string>(), numbers);
     if (arguments.is_null()) arguments = Json::object();
     result.push_back(std::move(kept));
   }
@@ -79,7 +79,7 @@ Json calls_of_history(const Json& calls, const std::string& where) {
 
 }  // namespace
 
-Json normalised_messages(const Json& messages) {
+Json normalised_messages(const Json& messages, LongNumbers& numbers) {
   if (!messages.is_array() || messages.empty())
     refuse_field("messages", "messages: expected a list of at least one message");
   Json result = Json::array();
@@ -100,7 +100,7 @@ Json normalised_messages(const Json& messages) {
     for (const char* name : {"name", "tool_call_id", "reasoning_content"})
       if (message.contains(name) && message[name].is_string()) kept[name] = message[name];
     if (message.contains("tool_calls") && !message["tool_calls"].is_null())
-      kept["tool_calls"] = calls_of_history(message["tool_calls"], where + ".tool_calls");
+      kept["tool_calls"] = calls_of_history(message["tool_calls"], where + ".tool_calls", numbers);
     result.push_back(std::move(kept));
   }
   return result;
@@ -109,7 +109,8 @@ Json normalised_messages(const Json& messages) {
 ChatPrompt read_chat_prompt(RequestFields& fields, const ServedModel& model, const ServeOptions& options) {
   const Json* given = fields.list("messages", kMostMessages);
   if (!given) refuse_field("messages", "messages: missing; expected a list of messages");
-  Json messages = normalised_messages(*given);
+  LongNumbers numbers;
+  Json messages = normalised_messages(*given, numbers);
   ChatPrompt prompt;
   ChatOptions chat;
   chat.continue_final_message = fields.boolean("continue_final_message").value_or(false);
@@ -149,6 +150,7 @@ ChatPrompt read_chat_prompt(RequestFields& fields, const ServedModel& model, con
     if (!name_arguments(messages)) throw;
     prompt.text = model.tokenizer->apply_chat_template(compact(messages), chat);
   }
+  prompt.text = numbers.restored(std::move(prompt.text));
   const bool special = fields.boolean("add_special_tokens").value_or(false);
   prompt.ids = model.tokenizer->encode(prompt.text, std::nullopt, {.add_special_tokens = special}).ids;
   return prompt;

@@ -5,6 +5,7 @@
 #include "serve/api/request_json.h"
 #include "serve/models/served_model.h"
 #include "serve/tools/call_ids.h"
+#include "serve/tools/long_numbers.h"
 #include "transom/generation.h"
 
 namespace transom::serve {
@@ -20,7 +21,8 @@ struct ChatPrompt {
 // roles and parts that this server does not take.
 ChatPrompt read_chat_prompt(RequestFields& fields, const ServedModel& model, const ServeOptions& options);
 // Messages in the form that templates expect: text parts joined, arguments of calls as the values that their texts
-// stand for. A text that is no JSON, which a limit has cut or a model got wrong, stays one.
-Json normalised_messages(const Json& messages);
+// stand for, long numbers by their stand-ins. A text that is no JSON, which a limit has cut or a model got wrong, stays
+// one.
+Json normalised_messages(const Json& messages, LongNumbers& numbers);
 
 }  // namespace transom::serve
