@@ -149,9 +149,9 @@ TEST_F(LoadRun, SaysWhyRequestsFail) {
 
 // `transformers serve` without a network lists nothing.
 TEST_F(LoadRun, AsksServersThatDoNotListTheirModels) {
-  const std::string ask = fmt::format(
-      test::build_folder() + "/bin/transom bench serve --base_url http://127.0.0.1:{} --num_prompts 2 --json - ",
-      server_.port());
+  const std::string ask =
+      fmt::format("{}/bin/transom bench serve --base_url http://127.0.0.1:{} --num_prompts 2 --json - ",
+                  test::build_folder(), server_.port());
   const test::CommandOutcome named = test::run_command(ask + "--model m");
   EXPECT_EQ(named.status, 0) << named.output;
   EXPECT_NE(named.output.find("\"completed\": 2"), std::string::npos) << named.output;
