@@ -128,6 +128,8 @@ ParameterName name_of_keras_weight(std::string_view path, bool in_shard) {
       modules.push_back(part.substr(begin, at - begin));
     modules.push_back(part.substr(begin));
   }
+  if (modules.size() > 1 && modules[0] == "clip")
+    modules.erase(modules.begin());  // in PyTorch its parts are the model's
   if (modules.empty()) return {std::string(path), false};
   std::string& leaf = modules.back();
   const bool transposed = leaf == "kernel" || leaf == "pointwise_kernel" || leaf == "depthwise_kernel";

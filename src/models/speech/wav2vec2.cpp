@@ -197,7 +197,8 @@ class Wav2Vec2ForXVector : public Wav2Vec2WithHead<false> {
   }
   // Mean and deviation over the frames that count: [B, T, D] -> [B, 2 D]. As in Transformers, their number forgets that
   // the layers are dilated.
-  Tensor statistics(const Tensor& x, const Tensor& attention_mask) const {
+  Tensor statistics(const Tensor& frames_of_x, const Tensor& attention_mask) const {
+    const Tensor x = cast(frames_of_x, DType::kFloat32);
     const int64_t B = x.dim(0), T = x.dim(1);
     Tensor counts = full({B}, static_cast<double>(T), DType::kInt64);
     if (attention_mask.defined()) {
@@ -211,7 +212,7 @@ class Wav2Vec2ForXVector : public Wav2Vec2WithHead<false> {
     const Tensor distance = (x - unsqueeze(average, 1)) * weights;
     // Of a feature that is always the same the root has no slope, and gives no gradient.
     const Tensor variance = maximum(reduce_sum(distance * distance, {1}) / (n - 1.0), constant(1e-30));
-    return concatenate({average, sqrt(variance)}, 1);
+    return cast(concatenate({average, sqrt(variance)}, 1), frames_of_x.dtype());
   }
   Tensor margin_loss(const Tensor& logits, const Tensor& labels, const ForwardContext& context) const {
     constexpr double kScale = 30, kMargin = 0.4;

@@ -101,7 +101,8 @@ Tensor relative_positions(int64_t T, const DebertaV2Config& c) {
   return gather(Tensor::from(rows, {2 * M + 1}), place, 0);
 }
 
-constexpr double kHidden = -3.3895313892515355e38;  // the lowest bfloat16, finite in every type
+// The score of what is not seen: finite, since a place of padding sees nothing at all.
+double hidden_score(DType dtype) { return dtype == DType::kFloat16 ? -65504.0 : -3.3895313892515355e38; }
 
 // What all layers see of positions.
 struct Positions {
@@ -144,7 +145,8 @@ class DisentangledAttention {
     scores = scores * scale_;
     // Scores of padding are replaced, so that no gradient comes from there.
     if (mask.defined())
-      scores = select(broadcast_to(mask, scores.shape()), scores, full(scores.shape(), kHidden, scores.dtype()));
+      scores = select(broadcast_to(mask, scores.shape()), scores,
+                      full(scores.shape(), hidden_score(scores.dtype()), scores.dtype()));
     const Tensor weights = cast(dropout_(softmax(scores), context), values.dtype());
     const Tensor mixed = dot_general(weights, values, {{0, 1}, {0, 2}, {3}, {1}});  // [B, H, T, d]
     return reshape(permute(mixed, {0, 2, 1, 3}), {B, T, -1});
