@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "backends/harness.h"
+#include "support/test_names.h"
 
 namespace transom::backend_test {
 namespace {
@@ -252,7 +253,12 @@ INSTANTIATE_TEST_SUITE_P(Windows, FusionsBehindIntegers,
                                          Window{1, 20, 1100, 1, {9, 11}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, {1, 1}},
                                          // in several pieces, of all places and of every second one
                                          Window{1, 16, 256, 1, {21, 20}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, {1, 1}},
-                                         Window{2, 68, 320, 1, {29, 27}, {1, 1}, {2, 2}, {0, 0}, {0, 0}, {1, 1}}));
+                                         Window{2, 68, 320, 1, {29, 27}, {1, 1}, {2, 2}, {0, 0}, {0, 0}, {1, 1}}),
+                         [](const auto& info) {
+                           const Window& w = info.param;
+                           return test::words(w.channels, "to", w.results, "window", w.window[0], "stride",
+                                              w.strides[0]);
+                         });
 TEST_P(FusionsBehindIntegers, ReadAllOfTheSums) {
   const Window c = GetParam();
   const Tensor x = bytes(TRANSOM_UINT8, c.x(true), 1), w = bytes(TRANSOM_INT8, c.w(), 2),

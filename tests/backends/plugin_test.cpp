@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "backends/harness.h"
+#include "support/test_names.h"
 #include "transom/device_plugin.hpp"
 
 namespace transom::backend_test {
@@ -81,7 +82,7 @@ TEST_P(BothPlugins, RefusesAnotherNumberOfInputs) {
   EXPECT_NE(program.error, "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Plugins, BothPlugins, testing::Values("cpu", "null"));
+INSTANTIATE_TEST_SUITE_P(Plugins, BothPlugins, testing::Values("cpu", "null"), transom::test::NameOfCase());
 
 TEST(NullPlugin, AcceptsEveryGraph) {
   Plugin plugin("null");

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/harness.h"
+#include "support/test_names.h"
 
 namespace transom::backend_test {
 namespace {
@@ -118,7 +119,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, RowFusion,
                          testing::Values(Shape{2, 2}, Shape{3, 7}, Shape{21, 768}, Shape{43, 768}, Shape{40, 513},
                                          Shape{7000, 3}, Shape{5, 20000}, Shape{2, 140000}, Shape{1, 2}, Shape{1, 31},
                                          Shape{31, 1031}, Shape{257, 3072}, Shape{1024, 768}, Shape{2053, 67},
-                                         Shape{100003, 2}, Shape{70, 4099}));
+                                         Shape{100003, 2}, Shape{70, 4099}),
+                         [](const auto& info) { return test::words(info.param[0], "rows_of", info.param[1]); });
 
 TEST(RowFusionThreads, ChangeNoBits) {
   for (const Shape& shape : {Shape{1024, 96}, Shape{257, 1031}, Shape{4099, 2}}) {

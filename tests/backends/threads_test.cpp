@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/device/threads.h"
+#include "support/test_names.h"
 
 #include <gtest/gtest.h>
 
@@ -46,7 +47,7 @@ TEST_P(ParallelRanges, CarryAnException) {
                std::runtime_error);
 }
 
-INSTANTIATE_TEST_SUITE_P(Threads, ParallelRanges, testing::Values(1, 2, 3, 16));
+INSTANTIATE_TEST_SUITE_P(Threads, ParallelRanges, testing::Values(1, 2, 3, 16), test::NameOfCase());
 
 }  // namespace
 }  // namespace transom::cpu

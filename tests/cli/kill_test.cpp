@@ -11,6 +11,7 @@
 #include "support/program.h"
 #include "support/small_model.h"
 #include "support/temporary_folder.h"
+#include "support/test_names.h"
 #include "train/files/checkpoints.h"
 #include "train/files/trainer_state.h"
 
@@ -140,7 +141,7 @@ TEST_P(Kill, ResumedTrainingGivesTheSameBits) {
     EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, Kill, testing::Values(1u, 2u, 3u));
+INSTANTIATE_TEST_SUITE_P(Seeds, Kill, testing::Values(1u, 2u, 3u), test::NameOfCase());
 
 }  // namespace
 }  // namespace transom

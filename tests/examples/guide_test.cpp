@@ -11,6 +11,7 @@
 #include "support/command.h"
 #include "support/folders.h"
 #include "support/golden.h"
+#include "support/test_names.h"
 #include "train/arguments/argument_tables.h"
 #include "train/arguments/gaudi_arguments.h"
 #include "train/tiny_model.h"
@@ -216,7 +217,8 @@ INSTANTIATE_TEST_SUITE_P(
                     OnModel{"generation.md", "transom run text-generation", "gpt2-lm"},
                     OnModel{"generation.md", "transom run summarization", "bart"},
                     OnModel{"generation.md", "transom run translation", "t5"},
-                    OnModel{"sequence-to-sequence.md", "transom train", "t5"}));
+                    OnModel{"sequence-to-sequence.md", "transom train", "t5"}),
+    [](const auto& info) { return test::words(fs::path(info.param.page).stem().string(), info.param.beginning); });
 
 INSTANTIATE_TEST_SUITE_P(Pages, GuidePage,
                          testing::Values(Part{"README.md",

@@ -88,7 +88,8 @@ TEST_P(DecoderOnly, PaddingOnTheLeftChangesNothing) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, DecoderOnly, testing::Values(kGpt2Model, kLlama));
+INSTANTIATE_TEST_SUITE_P(Models, DecoderOnly, testing::Values(kGpt2Model, kLlama),
+                         [](const auto& info) { return info.index == 0 ? "gpt2" : "llama"; });
 
 TEST(Generate, EndsAtAnyEndTokenAndFillsUp) {
   const auto model = Model::from_config(kGpt2Model);

@@ -4,8 +4,10 @@
 
 #include <cmath>
 #include <filesystem>
+#include <set>
 
 #include "base/json/json.h"
+#include "models/family.h"
 #include "support/golden_cases.h"
 #include "train/loop/model_inputs.h"
 #include "transom/gradients.h"
@@ -79,6 +81,16 @@ TEST_P(GoldenModel, OutputsOf16Bits) {
       EXPECT_LE(std::sqrt(error / size), dtype == std::string("bfloat16") ? 0.05 : 0.01) << dtype << " " << name;
     }
   }
+}
+
+TEST(GoldenModels, EveryArchitectureHasACase) {
+  std::set<std::string> covered;
+  for (const std::string& name : test::golden_cases_with("expected.safetensors"))
+    if (!test::is_shared_case(name)) covered.insert(read_json(test::folder_of_case(name) / "case.json")["class"]);
+  for (const Family& family : families())
+    for (const Architecture& architecture : family.architectures)
+      EXPECT_TRUE(covered.contains(architecture.name))
+          << architecture.name << ": add it to tests/golden/make/architectures.py";
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenModel, testing::ValuesIn(test::golden_cases_with("expected.safetensors")),

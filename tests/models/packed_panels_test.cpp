@@ -11,6 +11,7 @@
 
 #include "io/blocks/rounded_matrix.h"
 #include "models/loading/packed_weights.h"
+#include "support/test_names.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -146,7 +147,11 @@ TEST_P(DeferredPanels, AreSharedByThreads) {
 
 INSTANTIATE_TEST_SUITE_P(Forms, DeferredPanels,
                          testing::Values(DeferredCase{4, true, "int8"}, DeferredCase{8, true, "int8"},
-                                         DeferredCase{4, false, "int16"}, DeferredCase{8, true, "float32"}));
+                                         DeferredCase{4, false, "int16"}, DeferredCase{8, true, "float32"}),
+                         [](const auto& info) {
+                           const DeferredCase& c = info.param;
+                           return test::words(c.bits, "bits", c.symmetric ? "symmetric" : "with_zeros", c.activations);
+                         });
 
 // Threads that read panels by themselves: each panel is packed into place once, whoever asks.
 TEST(PackedPanels, AreWrittenOnce) {

@@ -15,6 +15,7 @@
 #include "io/blocks/rounded_matrix.h"
 #include "support/resident_pages.h"
 #include "support/temporary_folder.h"
+#include "support/test_names.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -131,6 +132,12 @@ TEST_P(PackedWeights, RowsDoNotSeeEachOther) {
   }
 }
 
+std::string name_of_packed(const testing::TestParamInfo<PackedCase>& info) {
+  const PackedCase& c = info.param;
+  const char* kinds[] = {"plain", "minima", "values", "steps", "halves", "of_five_bits", "of_six_bits"};
+  return test::words(c.bits, "bits", c.rows, "by", c.depth, "groups_of", c.group, kinds[c.kind]);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Cases, PackedWeights,
     testing::Values(PackedCase{4, 16, 32, 32, PackedCase::kPlain}, PackedCase{4, 37, 96, 32, PackedCase::kPlain},
@@ -145,7 +152,8 @@ INSTANTIATE_TEST_SUITE_P(
                     PackedCase{8, 33, 160, 64, PackedCase::kOfFiveBits},
                     PackedCase{8, 48, 96, 16, PackedCase::kOfSixBits},
                     PackedCase{8, 18, 72, 16, PackedCase::kOfSixBits},
-                    PackedCase{8, 32, 96, 32, PackedCase::kOfSixBits}));
+                    PackedCase{8, 32, 96, 32, PackedCase::kOfSixBits}),
+    name_of_packed);
 
 // Inputs that 8 bits hold as they are: codes that stand for integers or halves lose nothing, and the loader takes them.
 TEST(PackedProducts, OfTablesOfIntegersAreExact) {

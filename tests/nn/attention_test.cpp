@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "support/test_names.h"
 #include "transom/error.h"
 #include "transom/gradients.h"
 
@@ -117,6 +118,12 @@ TEST_P(BlockedAttention, GivesWhatThePrimitivesGive) {
   }
 }
 
+std::string name_of_blocked(const testing::TestParamInfo<Case>& info) {
+  const Case& c = info.param;
+  const char* biases[] = {"no_bias", "padding", "left_padding", "bias_by_head"};
+  return test::words(c.T, "of", c.S, c.causal ? "causal" : "whole", biases[c.bias]);
+}
+
 INSTANTIATE_TEST_SUITE_P(Cases, BlockedAttention,
                          testing::Values(Case{1, 1, 1, 1, 1, 1, 1, false, 0, Case::kNone, 0, 0},
                                          Case{2, 7, 7, 3, 3, 5, 4, false, 0, Case::kPadding, 0, 0},
@@ -129,7 +136,8 @@ INSTANTIATE_TEST_SUITE_P(Cases, BlockedAttention,
                                          Case{1, 3, 40, 2, 1, 8, 8, true, 0, Case::kNone, 0, 0},
                                          Case{2, 1, 33, 4, 2, 8, 8, true, 0, Case::kLeftPadding, 0, 0},
                                          Case{1, 6, 4, 2, 2, 8, 8, true, 0, Case::kNone, 0, 0},
-                                         Case{1, 70, 70, 2, 2, 8, 8, true, 0, Case::kHeads, 0, 5.0}));
+                                         Case{1, 70, 70, 2, 2, 8, 8, true, 0, Case::kHeads, 0, 5.0}),
+                         name_of_blocked);
 
 }  // namespace
 }  // namespace transom

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ops/elementwise/quantization.h"
+#include "support/test_names.h"
 #include "transom/error.h"
 #include "transom/gradients.h"
 #include "transom/tensor.h"
@@ -55,7 +56,12 @@ TEST_P(QuantizedProducts, AreNearToThoseOfThePrimitivesAndToTheExact) {
 INSTANTIATE_TEST_SUITE_P(Cases, QuantizedProducts,
                          testing::Values(RoundedCase{1, 17, 5, false}, RoundedCase{3, 64, 64, true},
                                          RoundedCase{33, 384, 1536, false}, RoundedCase{300, 96, 200, true},
-                                         RoundedCase{129, 768, 65, false}));
+                                         RoundedCase{129, 768, 65, false}),
+                         [](const auto& info) {
+                           const RoundedCase& c = info.param;
+                           return test::words(c.rows, "by", c.depth, "by", c.outputs,
+                                              c.transposed ? "transposed" : "plain");
+                         });
 
 TEST(QuantizedLinear, IsForThisThreadAndScopeAlone) {
   const Tensor x = sine({4, 32}, 1), w = sine({8, 32}, 2);

@@ -9,6 +9,7 @@
 #include "random_graphs/comparison.h"
 #include "random_graphs/expectation.h"
 #include "support/folders.h"
+#include "support/test_names.h"
 #include "transom/device.h"
 
 namespace transom::random_graphs {
@@ -52,7 +53,8 @@ INSTANTIATE_TEST_SUITE_P(All, SeedsThatFailed,
                          testing::Values(1002, 1017, 1562, 2027, 2105, 3016, 3212, 3316, 3392, 31399, 709037, 882572,
                                          887481, 889865, 2001433, 2008349, 2009436, 2011530, 2013729, 3005060, 3006505,
                                          3021382, 995276, 997998, 41006656, 41011787, 41024735, 51013168, 41027005,
-                                         41003475, 41011612, 41022965, 771257, 71012501, 81025993, 91024405));
+                                         41003475, 41011612, 41022965, 771257, 71012501, 81025993, 91024405),
+                         test::NameOfCase());
 
 TEST(FoundCases, Agree) {
   set_device("cpu");

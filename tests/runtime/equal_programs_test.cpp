@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "support/message.h"
+#include "support/test_names.h"
 #include "transom/device.h"
 #include "transom/ops.h"
 
@@ -85,7 +86,7 @@ TEST_P(EqualProgramsTest, NameAPlaceThatIsTrueForAll) {
   EXPECT_NE(of_one.find("(model.layers.1.embed)"), std::string::npos) << of_one;
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, EqualProgramsTest, testing::Values("cpu", "reference"));
+INSTANTIATE_TEST_SUITE_P(Devices, EqualProgramsTest, testing::Values("cpu", "reference"), test::NameOfCase());
 
 }  // namespace
 }  // namespace transom

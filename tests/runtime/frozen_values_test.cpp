@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "runtime/compilation.h"
+#include "support/test_names.h"
 #include "transom/compile.h"
 #include "transom/device.h"
 #include "transom/ops.h"
@@ -70,7 +71,7 @@ TEST_P(FrozenValues, BelongToTheirWeights) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, FrozenValues, testing::Values("cpu", "reference"));
+INSTANTIATE_TEST_SUITE_P(Devices, FrozenValues, testing::Values("cpu", "reference"), test::NameOfCase());
 
 }  // namespace
 }  // namespace transom

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "support/folders.h"
+#include "support/test_names.h"
 
 namespace transom::test {
 
@@ -31,7 +32,6 @@ inline std::filesystem::path shared_golden_folder(GoldenSet set = GoldenSet::kLi
 // The set of the tree.
 inline std::filesystem::path golden_folder(GoldenSet set = GoldenSet::kLibraries) {
   const std::filesystem::path tree = std::filesystem::path(source_folder()) / "tests/golden";
-  if (!std::filesystem::exists(tree)) return shared_golden_folder(set);
   return set == GoldenSet::kFormats ? tree / "formats" : set == GoldenSet::kQuantized ? tree / "quantized" : tree;
 }
 
@@ -46,7 +46,6 @@ inline std::vector<std::string> golden_cases(const std::string& file, GoldenSet 
     std::vector<std::string> names;
     std::error_code none;
     const std::filesystem::path root = shared ? shared_golden_folder(set) : golden_folder(set);
-    if (shared && root == golden_folder(set)) continue;
     for (const auto& entry : std::filesystem::directory_iterator(root / below, none))
       if (std::filesystem::exists(entry.path() / file))
         names.push_back((shared ? kSharedCase : "") + entry.path().filename().string());
@@ -72,19 +71,5 @@ inline std::filesystem::path folder_of_case(const std::string& name, GoldenSet s
                                             const std::string& below = "") {
   return (root_of_case(name, set) / below / bare_name(name)).lexically_normal();
 }
-
-// Of a parameterised test: "shared/llama-lm" is called shared_llama_lm.
-inline std::string with_underscores(std::string name) {
-  std::replace_if(
-      name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
-  return name;
-}
-
-struct NameOfCase {
-  template <typename Info>
-  std::string operator()(const Info& info) const {
-    return with_underscores(info.param);
-  }
-};
 
 }  // namespace transom::test

@@ -150,8 +150,8 @@ TEST_P(GpuLearnedBias, OfBatchesAndHeadsThatShareItOrNot) {
     expect_gradients({dtype, 3, 70, 67, 4, 2, 8, 16, causal, 0, causal ? 2.0 : 0.0, true}, batches, heads);
 }
 
-INSTANTIATE_TEST_SUITE_P(Units, GpuLearnedBias, testing::ValuesIn(kMatrixUnitDevices));
-INSTANTIATE_TEST_SUITE_P(Units, GpuAttentionGradient, testing::ValuesIn(kMatrixUnitDevices));
+INSTANTIATE_TEST_SUITE_P(Units, GpuLearnedBias, testing::ValuesIn(kMatrixUnitDevices), NameOfMatrixUnit());
+INSTANTIATE_TEST_SUITE_P(Units, GpuAttentionGradient, testing::ValuesIn(kMatrixUnitDevices), NameOfMatrixUnit());
 
 }  // namespace
 }  // namespace transom::backend_test

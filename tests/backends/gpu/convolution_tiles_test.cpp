@@ -123,9 +123,10 @@ TEST_P(GpuConvolutionLibrary, TakesOneSidedPaddingOnlyWhereItIsNotRead) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Units, GpuConvolutionTiles, testing::ValuesIn(kMatrixUnitDevices));
+INSTANTIATE_TEST_SUITE_P(Units, GpuConvolutionTiles, testing::ValuesIn(kMatrixUnitDevices), NameOfMatrixUnit());
 INSTANTIATE_TEST_SUITE_P(Libraries, GpuConvolutionLibrary,
-                         testing::Values(MatrixUnitDevice{"cuda", ""}, MatrixUnitDevice{"rocm", "gfx942"}));
+                         testing::Values(MatrixUnitDevice{"cuda", ""}, MatrixUnitDevice{"rocm", "gfx942"}),
+                         NameOfMatrixUnit());
 
 }  // namespace
 }  // namespace transom::backend_test

@@ -91,6 +91,11 @@ struct MatrixUnitDevice {
   const char *plugin, *chip;
 };
 inline void PrintTo(const MatrixUnitDevice& device, std::ostream* out) { *out << device.plugin << " " << device.chip; }
+struct NameOfMatrixUnit {
+  std::string operator()(const testing::TestParamInfo<MatrixUnitDevice>& info) const {
+    return std::string(info.param.plugin) + info.param.chip;
+  }
+};
 inline constexpr MatrixUnitDevice kMatrixUnitDevices[] = {
     {"opencl", ""}, {"cuda", ""}, {"rocm", "gfx942"}, {"rocm", "gfx90a"}, {"rocm", "gfx1100"}};
 

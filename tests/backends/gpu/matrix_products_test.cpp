@@ -137,7 +137,7 @@ TEST_P(GpuMatrixProducts, WhatFollowsAProductJoinsIt) {
   EXPECT_EQ(found[0], found[1]);
 }
 
-INSTANTIATE_TEST_SUITE_P(Units, GpuMatrixProducts, testing::ValuesIn(kMatrixUnitDevices));
+INSTANTIATE_TEST_SUITE_P(Units, GpuMatrixProducts, testing::ValuesIn(kMatrixUnitDevices), NameOfMatrixUnit());
 
 }  // namespace
 }  // namespace transom::backend_test

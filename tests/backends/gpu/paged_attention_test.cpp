@@ -125,7 +125,7 @@ TEST_P(GpuPagedAttention, OfEqualPlacesTheLastRowIsWritten) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Units, GpuPagedAttention, testing::ValuesIn(kMatrixUnitDevices));
+INSTANTIATE_TEST_SUITE_P(Units, GpuPagedAttention, testing::ValuesIn(kMatrixUnitDevices), NameOfMatrixUnit());
 
 }  // namespace
 }  // namespace transom::backend_test

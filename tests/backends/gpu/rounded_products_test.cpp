@@ -211,7 +211,7 @@ TEST_P(GpuRoundedProducts, ConvolutionsOfBytesAreExact) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Units, GpuRoundedProducts, testing::ValuesIn(kMatrixUnitDevices));
+INSTANTIATE_TEST_SUITE_P(Units, GpuRoundedProducts, testing::ValuesIn(kMatrixUnitDevices), NameOfMatrixUnit());
 
 }  // namespace
 }  // namespace transom::backend_test

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What bf16 autocast costs PyTorch on each golden case, for tests/backends/hpu/golden_test.cpp.
 
-    bf16_of_pytorch.py GOLDEN > bf16_of_pytorch.json        needs torch, transformers, safetensors
+    bf16_of_pytorch.py GOLDEN [CASE ...] > bf16_of_pytorch.json        needs torch, transformers, safetensors
+
+Cases of the larger set have names that begin with shared/.
 
 Differences between bf16 and f32 by the largest value of the f32 one. Each number is the largest of SEEDS runs, the first
 from the weights of the case, the others from weights that noise moved by a millionth: one curve of twenty updates is one
@@ -84,7 +86,7 @@ def measure(folder, case):
     losses = curve(load(folder, case), inputs, False, given) if given else []
     for seed in range(SEEDS):
         got = forward(load(folder, case, seed).eval(), inputs, True)
-        for name in case["outputs"]:
+        for name in load_file(f"{folder}/expected.safetensors"):
             if isinstance(exact.get(name), torch.Tensor):
                 keep(result["outputs"], name, deviation(got[name], exact[name], mask))
         if grads:

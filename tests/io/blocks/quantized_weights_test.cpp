@@ -13,6 +13,7 @@
 #include "io/blocks/quantized_writer.h"
 #include "io/blocks/rounded_matrix.h"
 #include "support/message.h"
+#include "support/test_names.h"
 
 namespace transom {
 namespace {
@@ -66,7 +67,11 @@ TEST_P(QuantizedFormats, AreReadAsTheyAreWritten) {
 INSTANTIATE_TEST_SUITE_P(Cases, QuantizedFormats,
                          testing::Values(Case{"gptq", 4, 24, 64, 32}, Case{"gptq", 8, 8, 96, 96},
                                          Case{"awq", 4, 40, 64, 16}, Case{"compressed-tensors", 4, 7, 96, 32},
-                                         Case{"compressed-tensors", 8, 5, 40, 40}));
+                                         Case{"compressed-tensors", 8, 5, 40, 40}),
+                         [](const auto& info) {
+                           const Case& c = info.param;
+                           return test::words(c.format, c.bits, "bits", c.rows, "by", c.depth, "groups_of", c.group);
+                         });
 
 TEST(QuantizedWeights, ScalesOfTheLeastError) {
   const std::vector<float> exact = wave(64 * 64);

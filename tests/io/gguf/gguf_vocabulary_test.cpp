@@ -126,7 +126,8 @@ TEST_P(GgufWordPieces, AreCutAsBefore) {
   const Json pooling = read_json(fs::path(path) / "1_Pooling" / "config.json");
   EXPECT_EQ(pooling["pooling_mode"], "cls");
 }
-INSTANTIATE_TEST_SUITE_P(Cases, GgufWordPieces, testing::Bool());
+INSTANTIATE_TEST_SUITE_P(Cases, GgufWordPieces, testing::Bool(),
+                         [](const auto& info) { return info.param ? "lower_case" : "as_they_are"; });
 
 }  // namespace
 }  // namespace transom

@@ -9,6 +9,7 @@
 
 #include "onnx/quantization/edited_graph.h"
 #include "support/message.h"
+#include "support/test_names.h"
 
 namespace transom::onnx {
 namespace {
@@ -86,7 +87,7 @@ TEST_P(QuantizedGraph, StaysNearTheFloatGraph) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Schemes, QuantizedGraph, testing::Values("xint8", "a8w8", "a16w8"));
+INSTANTIATE_TEST_SUITE_P(Schemes, QuantizedGraph, testing::Values("xint8", "a8w8", "a16w8"), test::NameOfCase());
 
 TEST(QuantizeGraph, OfXint8HasNothingInFloatAndPowersOfTwo) {
   QuantizationReport report;

@@ -77,7 +77,7 @@ LossAndGradients computed(const Model& model, const std::vector<NamedTensors>& p
 class WholeBatchOfGoldenCase : public testing::TestWithParam<std::string> {};
 
 TEST_P(WholeBatchOfGoldenCase, HasTheLossAndTheGradientsOfItsParts) {
-  const std::filesystem::path folder = test::golden_folder() / GetParam();
+  const std::filesystem::path folder = test::folder_of_case(GetParam());
   const auto model = Model::from_pretrained((folder / "model").string());
   const NamedTensors inputs = load_inputs(folder / "inputs.safetensors");
   const Tensor first = inputs.items().front().second;
@@ -98,23 +98,21 @@ TEST_P(WholeBatchOfGoldenCase, HasTheLossAndTheGradientsOfItsParts) {
           << model->parameters()[k]->name << " at " << i;
 }
 
-// Cases whose loss is a sum over rows, not contrasts between the rows of a batch, and whose inputs have a row for each:
-// not DLRM's bags, of which tests/train/tasks/click_prediction_test.cpp has its own.
+// Main cases (which say what is special about them) whose loss is a sum over rows, not contrasts between the rows of a
+// batch, and whose inputs have a row for each: not DLRM's bags, of which tests/train/tasks/click_prediction_test.cpp
+// has its own.
 std::vector<std::string> cases_of_rows() {
   std::vector<std::string> names;
-  for (const std::string& name : test::golden_cases_with("grads.safetensors"))
-    if (!read_json(test::golden_folder() / name / "case.json")["forward_kwargs"].value("return_loss", false) &&
-        name != "dlrm")
+  for (const std::string& name : test::golden_cases_with("grads.safetensors")) {
+    const Json about = read_json(test::folder_of_case(name) / "case.json");
+    if (!about["special"].get<std::string>().empty() && !about["forward_kwargs"].value("return_loss", false) &&
+        test::bare_name(name) != "dlrm")
       names.push_back(name);
+  }
   return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, WholeBatchOfGoldenCase, testing::ValuesIn(cases_of_rows()), [](const auto& info) {
-  std::string name = info.param;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-});
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(WholeBatchOfGoldenCase);
+INSTANTIATE_TEST_SUITE_P(Cases, WholeBatchOfGoldenCase, testing::ValuesIn(cases_of_rows()), test::NameOfCase());
 
 TEST(LossDivisors, ALossOfOtherTermsThanTheWholeIsRefused) {
   LossDivisors divisors({Tensor::from(std::vector<float>{4}, {})});

@@ -1,0 +1,451 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every architecture that `transom models` lists: its small configuration and the classes that it is made for.
+
+A family is its configuration (`model_type` and fields), the tokenizer that lies beside it, and its classes. `main`
+names the cases of a full vocabulary, with two layers, a tokenizer and the files of the task; every other class has a
+case of one layer, 60 words and no tokenizer, called after family and head.
+"""
+
+import dataclasses
+
+
+@dataclasses.dataclass
+class Family:
+    config: dict  # fields of the configuration, besides the sizes that `sizes` gives
+    classes: list  # all classes of the family
+    main: dict = dataclasses.field(default_factory=dict)  # name of the case -> (class, what is special)
+    tokenizer: str | None = None
+    sizes: str = "encoder"  # how the fields for widths and depths are called
+    heads: dict = dataclasses.field(default_factory=dict)  # fields that only some classes have
+
+
+def names(prefix, *heads):
+    return [prefix + head for head in heads]
+
+
+SEQUENCE, TOKENS, ANSWERS, CHOICE = (
+    "ForSequenceClassification",
+    "ForTokenClassification",
+    "ForQuestionAnswering",
+    "ForMultipleChoice",
+)
+MASKED, CAUSAL = "ForMaskedLM", "ForCausalLM"
+EMOTIONS, ENTITIES = ["sadness", "joy", "anger", "fear"], ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
+
+ROPE = dict(rope_parameters={"rope_theta": 10000.0, "rope_type": "default"})
+SOUND = dict(
+    do_stable_layer_norm=False, apply_spec_augment=False, mask_time_prob=0.0, pad_token_id=0, classifier_proj_size=16
+)
+
+FAMILIES = {
+    "albert": Family(
+        dict(embedding_size=8, num_hidden_layers=3),
+        names("Albert", "Model", SEQUENCE, TOKENS, ANSWERS, MASKED, "ForPreTraining", CHOICE),
+        {"albert-masked-lm": ("AlbertForMaskedLM", "parameters shared over layers; factorised embedding")},
+        "albert",
+    ),
+    "bart": Family(
+        {},
+        names("Bart", "Model", "ForConditionalGeneration", SEQUENCE, ANSWERS),
+        {"bart": ("BartForConditionalGeneration", "learned positions offset by 2")},
+        "bart",
+        "bart",
+    ),
+    "bert": Family(
+        {},
+        names(
+            "Bert",
+            "Model",
+            SEQUENCE,
+            TOKENS,
+            ANSWERS,
+            MASKED,
+            "LMHeadModel",
+            "ForPreTraining",
+            "ForNextSentencePrediction",
+            CHOICE,
+        ),
+        {
+            "bert-sequence-classification": ("BertForSequenceClassification", "cross entropy over four labels"),
+            "bert-token-classification": ("BertForTokenClassification", "labels -100 at special tokens and padding"),
+            "bert-question-answering": ("BertForQuestionAnswering", "pairs of texts; token types matter"),
+            "bert-masked-lm": ("BertForMaskedLM", "tied decoder; a sharded checkpoint with its index"),
+            "bert-pretraining": ("BertForPreTraining", "the losses of masked words and next sentence are added"),
+        },
+        "bert",
+        heads={"BertLMHeadModel": dict(is_decoder=True)},
+    ),
+    "bloom": Family(
+        {},
+        names("Bloom", "Model", CAUSAL, SEQUENCE, TOKENS, ANSWERS),
+        {"bloom-lm": ("BloomForCausalLM", "alibi; fused qkv by head")},
+        "bloom",
+        "bloom",
+    ),
+    "camembert": Family(
+        {},
+        names("Camembert", "Model", SEQUENCE, TOKENS, ANSWERS, MASKED, CAUSAL, CHOICE),
+        {"camembert-masked-lm": ("CamembertForMaskedLM", "only pytorch_model.bin: a zip of torch")},
+        "camembert",
+        heads={"CamembertForCausalLM": dict(is_decoder=True)},
+    ),
+    "clip": Family(
+        dict(projection_dim=12),
+        names("CLIP", "Model", "ForImageClassification"),
+        {"clip": ("CLIPModel", "contrastive loss; quick_gelu; pooled at the end-of-text token")},
+        "clip",
+        "none",
+    ),
+    "clip_text_model": Family(dict(projection_dim=12), names("CLIPTextModel", "", "WithProjection")),
+    "clip_vision_model": Family(
+        dict(projection_dim=12), names("CLIPVisionModel", "", "WithProjection"), sizes="vision"
+    ),
+    "convnext": Family(
+        dict(depths=[1, 2, 1], hidden_sizes=[8, 12, 16], num_stages=3, image_size=48, layer_scale_init_value=1e-6),
+        names("ConvNext", "Model", "ForImageClassification"),
+        {"convnext-image-classification": ("ConvNextForImageClassification", "layer scale; depthwise 7x7")},
+        sizes="none",
+    ),
+    "deberta-v2": Family(
+        dict(
+            relative_attention=True,
+            pos_att_type=["p2c", "c2p"],
+            position_buckets=8,
+            share_att_key=True,
+            norm_rel_ebd="layer_norm",
+            position_biased_input=False,
+            type_vocab_size=0,
+        ),
+        names("DebertaV2", "Model", SEQUENCE, TOKENS, ANSWERS, MASKED, CHOICE),
+        {
+            "deberta-v2-sequence-classification": (
+                "DebertaV2ForSequenceClassification",
+                "disentangled attention both ways, log buckets, shared keys",
+            )
+        },
+        "deberta_v2",
+        heads={"DebertaV2ForSequenceClassification": dict(pooler_hidden_size=16)},
+    ),
+    "dinov2": Family(
+        dict(image_size=28, patch_size=7, mlp_ratio=2),
+        names("Dinov2", "Model", "ForImageClassification"),
+        {"dinov2-image-classification": ("Dinov2ForImageClassification", "layer scale; head on class token and mean")},
+        sizes="vision",
+    ),
+    "distilbert": Family(
+        {},
+        names("DistilBert", "Model", SEQUENCE, TOKENS, ANSWERS, MASKED, CHOICE),
+        {
+            "distilbert-sequence-classification": (
+                "DistilBertForSequenceClassification",
+                "no token types; ReLU before the classifier",
+            )
+        },
+        "bert",
+        "distilbert",
+    ),
+    "efficientnet": Family(
+        dict(
+            image_size=40,
+            width_coefficient=0.125,
+            depth_coefficient=1.0,
+            depth_divisor=4,
+            hidden_dim=160,
+            in_channels=[32, 16, 24],
+            out_channels=[16, 24, 40],
+            kernel_sizes=[3, 3, 5],
+            strides=[1, 2, 2],
+            num_block_repeats=[1, 2, 1],
+            expand_ratios=[1, 4, 4],
+            depthwise_padding=[],
+            drop_connect_rate=0.0,
+        ),
+        names("EfficientNet", "Model", "ForImageClassification"),
+        {
+            "efficientnet-image-classification": (
+                "EfficientNetForImageClassification",
+                "squeeze and excite; asymmetric padding; rounded widths",
+            )
+        },
+        sizes="none",
+    ),
+    "electra": Family(
+        dict(embedding_size=8),
+        names("Electra", "Model", SEQUENCE, TOKENS, ANSWERS, MASKED, CAUSAL, "ForPreTraining", CHOICE),
+        {
+            "electra-sequence-classification": (
+                "ElectraForSequenceClassification",
+                "projected embeddings; labels of an entailment model",
+            )
+        },
+        "bert",
+        heads={"ElectraForCausalLM": dict(is_decoder=True)},
+    ),
+    "gemma": Family(
+        dict(head_dim=4, hidden_activation="gelu_pytorch_tanh", **ROPE),
+        names("Gemma", "Model", CAUSAL, SEQUENCE, TOKENS),
+        {"gemma-lm": ("GemmaForCausalLM", "norms of 1 + w; embeddings times the root of the width")},
+        "gemma",
+        "grouped",
+    ),
+    "gemma2": Family(
+        dict(
+            head_dim=4,
+            query_pre_attn_scalar=6,
+            attn_logit_softcapping=20.0,
+            final_logit_softcapping=10.0,
+            sliding_window=6,
+            **ROPE
+        ),
+        names("Gemma2", "Model", CAUSAL, SEQUENCE, TOKENS),
+        {"gemma2-lm": ("Gemma2ForCausalLM", "capped logits; norms before and after; windows of 6 on even layers")},
+        "gemma",
+        "grouped",
+    ),
+    "gemma3_text": Family(
+        dict(
+            head_dim=4, query_pre_attn_scalar=6, sliding_window=6, layer_types=["sliding_attention", "full_attention"]
+        ),
+        ["Gemma3TextModel", "Gemma3ForCausalLM", "Gemma3TextForSequenceClassification"],
+        {"gemma3-lm": ("Gemma3ForCausalLM", "norms of q and k; two kinds of positions")},
+        "gemma",
+        "grouped",
+    ),
+    "gpt2": Family(
+        {},
+        names("GPT2", "Model", "LMHeadModel", SEQUENCE, TOKENS, ANSWERS),
+        {"gpt2-lm": ("GPT2LMHeadModel", "weights of Conv1D lie (in, out); tied head")},
+        "gpt2",
+        "gpt2",
+    ),
+    "gpt_bigcode": Family(
+        dict(multi_query=True),
+        names("GPTBigCode", "Model", CAUSAL, SEQUENCE, TOKENS),
+        {"gpt-bigcode-lm": ("GPTBigCodeForCausalLM", "one key and value head; stored in bfloat16")},
+        "starcoder",
+        "gpt2",
+    ),
+    "gpt_neox": Family(
+        dict(
+            use_parallel_residual=True,
+            rope_parameters={"rope_theta": 10000.0, "rope_type": "default", "partial_rotary_factor": 0.5},
+        ),
+        names("GPTNeoX", "Model", CAUSAL, SEQUENCE, TOKENS, ANSWERS),
+        {"gpt-neox-lm": ("GPTNeoXForCausalLM", "parallel residual; positions turn half of each head")},
+        "gpt_neox",
+        "decoder",
+    ),
+    "hubert": Family(
+        dict(SOUND, feat_extract_norm="layer", conv_bias=True, ctc_loss_reduction="sum"),
+        names("Hubert", "Model", "ForCTC", SEQUENCE),
+        {"hubert-ctc": ("HubertForCTC", "layer norms in the features; the sum of CTC losses")},
+        "wav2vec2",
+        "speech",
+    ),
+    "llama": Family(
+        ROPE,
+        names("Llama", "Model", CAUSAL, SEQUENCE, TOKENS, ANSWERS),
+        {"llama-lm": ("LlamaForCausalLM", "two key heads for four; RMS norm, SwiGLU, rope")},
+        "llama",
+        "grouped",
+    ),
+    "marian": Family(
+        dict(static_position_embeddings=True, scale_embedding=True, activation_function="swish"),
+        ["MarianModel", "MarianMTModel"],
+        {"marian": ("MarianMTModel", "sinusoids; a bias of the logits; starts with the pad token")},
+        "marian",
+        "bart",
+    ),
+    "mistral": Family(
+        dict(head_dim=4, sliding_window=6, **ROPE),
+        names("Mistral", "Model", CAUSAL, SEQUENCE, TOKENS, ANSWERS),
+        {"mistral-lm": ("MistralForCausalLM", "a window of 6, shorter than the texts")},
+        "llama_metaspace",
+        "grouped",
+    ),
+    "mixtral": Family(
+        dict(num_local_experts=4, num_experts_per_tok=2, intermediate_size=16, **ROPE),
+        names("Mixtral", "Model", CAUSAL, SEQUENCE, TOKENS, ANSWERS),
+        {"mixtral-lm": ("MixtralForCausalLM", "two of four experts; one tensor an expert in the file")},
+        "llama",
+        "grouped",
+    ),
+    "modernbert": Family(
+        dict(num_hidden_layers=3, global_attn_every_n_layers=3, local_attention=8),
+        names("ModernBert", "Model", MASKED, SEQUENCE, TOKENS, ANSWERS, CHOICE),
+        {"modernbert-masked-lm": ("ModernBertForMaskedLM", "rope; GeGLU; global and local attention take turns")},
+        "modernbert",
+    ),
+    "mpnet": Family(
+        {},
+        names("MPNet", "Model", SEQUENCE, TOKENS, ANSWERS, MASKED, CHOICE),
+        {"mpnet-model": ("MPNetModel", "a bias by relative distance; no loss")},
+        "mpnet",
+    ),
+    "opt": Family(
+        {},
+        names("OPT", "Model", CAUSAL, SEQUENCE, ANSWERS),
+        {"opt-lm": ("OPTForCausalLM", "positions counted from the mask, offset by 2; ReLU")},
+        "opt",
+        "opt",
+    ),
+    "phi3": Family(
+        ROPE,
+        names("Phi3", "Model", CAUSAL, SEQUENCE, TOKENS),
+        {"phi3-lm": ("Phi3ForCausalLM", "qkv and gate-up in one tensor each")},
+        "llama",
+        "grouped",
+    ),
+    "qwen2": Family(
+        ROPE,
+        names("Qwen2", "Model", CAUSAL, SEQUENCE, TOKENS, ANSWERS),
+        {"qwen2-lm": ("Qwen2ForCausalLM", "biases of q, k and v alone")},
+        "qwen2",
+        "grouped",
+    ),
+    "qwen3": Family(
+        dict(head_dim=6, tie_word_embeddings=True, **ROPE),
+        names("Qwen3", "Model", CAUSAL, SEQUENCE, TOKENS, ANSWERS),
+        {"qwen3-lm": ("Qwen3ForCausalLM", "norms of q and k; heads wider than hidden / heads; tied")},
+        "qwen2",
+        "grouped",
+    ),
+    "resnet": Family(
+        dict(depths=[1, 2, 1, 1], hidden_sizes=[8, 12, 16, 20], embedding_size=8, layer_type="bottleneck"),
+        names("ResNet", "Model", "ForImageClassification"),
+        {"resnet-image-classification": ("ResNetForImageClassification", "bottlenecks; running statistics")},
+        sizes="none",
+    ),
+    "roberta": Family(
+        {},
+        names("Roberta", "Model", SEQUENCE, TOKENS, ANSWERS, MASKED, CAUSAL, CHOICE),
+        {"roberta-masked-lm": ("RobertaForMaskedLM", "positions start behind the padding's id and skip padding")},
+        "roberta",
+        heads={"RobertaForCausalLM": dict(is_decoder=True)},
+    ),
+    "starcoder2": Family(
+        dict(sliding_window=8, tie_word_embeddings=True, **ROPE),
+        names("Starcoder2", "Model", CAUSAL, SEQUENCE, TOKENS),
+        {"starcoder2-lm": ("Starcoder2ForCausalLM", "biases, layer norms; a window of 8")},
+        "starcoder",
+        "grouped",
+    ),
+    "swin": Family(
+        dict(
+            image_size=32,
+            patch_size=2,
+            embed_dim=8,
+            depths=[2, 2],
+            num_heads=[2, 4],
+            window_size=4,
+            encoder_stride=4,
+            drop_path_rate=0.0,
+        ),
+        names("Swin", "Model", "ForImageClassification", "ForMaskedImageModeling"),
+        {"swin-image-classification": ("SwinForImageClassification", "shifted windows; patches are merged")},
+        sizes="none",
+    ),
+    "t5": Family(
+        dict(
+            relative_attention_num_buckets=8,
+            relative_attention_max_distance=20,
+            feed_forward_proj="relu",
+            decoder_start_token_id=0,
+            eos_token_id=1,
+            pad_token_id=0,
+        ),
+        names("T5", "Model", "EncoderModel", "ForConditionalGeneration", SEQUENCE, TOKENS, ANSWERS),
+        {"t5": ("T5ForConditionalGeneration", "ReLU; a tied head times d_model^-0.5; a bias by distance")},
+        "t5",
+        "t5",
+    ),
+    "timm_wrapper": Family(
+        dict(
+            architecture="resnext50_32x4d",
+            model_args=dict(base_width=16, cardinality=4, channels=[8, 8, 12, 16], layers=[1, 1, 1, 1], stem_width=8),
+        ),
+        ["TimmWrapperForImageClassification", "TimmWrapperModel"],
+        {
+            "resnext-timm-image-classification": (
+                "TimmWrapperForImageClassification",
+                "grouped convolutions; names of timm",
+            )
+        },
+        sizes="none",
+    ),
+    "vit": Family(
+        dict(encoder_stride=8),
+        names("ViT", "Model", "ForImageClassification", "ForMaskedImageModeling"),
+        {"vit-image-classification": ("ViTForImageClassification", "a head on the class token")},
+        sizes="vision",
+    ),
+    "wav2vec2": Family(
+        dict(
+            SOUND,
+            feat_extract_norm="group",
+            conv_bias=False,
+            num_codevectors_per_group=8,
+            codevector_dim=8,
+            proj_codevector_dim=8,
+            num_negatives=4,
+            tdnn_dim=[8, 8, 8, 8, 12],
+            xvector_output_dim=8,
+            tdnn_kernel=[5, 3, 3, 1, 1],
+            tdnn_dilation=[1, 2, 3, 1, 1],
+        ),
+        names("Wav2Vec2", "Model", "ForCTC", SEQUENCE, "ForAudioFrameClassification", "ForPreTraining", "ForXVector"),
+        {
+            "wav2vec2-ctc": ("Wav2Vec2ForCTC", "group norm; the mean of CTC losses"),
+            "wav2vec2-sequence-classification": (
+                "Wav2Vec2ForSequenceClassification",
+                "a weighted sum of layers; the mean over valid frames",
+            ),
+        },
+        "wav2vec2",
+        "speech",
+        {
+            "Wav2Vec2ForCTC": dict(ctc_loss_reduction="mean"),
+            "Wav2Vec2ForSequenceClassification": dict(use_weighted_layer_sum=True),
+        },
+    ),
+    "whisper": Family(
+        dict(
+            num_mel_bins=80,
+            max_source_positions=50,
+            max_target_positions=48,
+            suppress_tokens=None,
+            begin_suppress_tokens=None,
+            classifier_proj_size=16,
+        ),
+        names("Whisper", "Model", "ForConditionalGeneration", "ForAudioClassification"),
+        {
+            "whisper": (
+                "WhisperForConditionalGeneration",
+                "log-mel input; generate() of the mixin, without rules of times",
+            )
+        },
+        "whisper",
+        "bart",
+    ),
+    "xlm-roberta": Family(
+        {},
+        names("XLMRoberta", "Model", SEQUENCE, TOKENS, ANSWERS, MASKED, CAUSAL, CHOICE),
+        {"xlm-roberta-token-classification": ("XLMRobertaForTokenClassification", "a Unigram vocabulary")},
+        "xlmr",
+        heads={"XLMRobertaForCausalLM": dict(is_decoder=True)},
+    ),
+}
+LABELS = {
+    "bert-sequence-classification": EMOTIONS,
+    "bert-token-classification": ENTITIES,
+    "xlm-roberta-token-classification": ENTITIES,
+    "distilbert-sequence-classification": ["NEGATIVE", "POSITIVE"],
+    "electra-sequence-classification": ["contradiction", "neutral", "entailment"],
+    "vit-image-classification": ["cat", "dog", "boat", "tree", "car"],
+    "wav2vec2-sequence-classification": ["yes", "no", "up", "down"],
+}
+TOKENIZERS = {
+    "bart": "roberta",
+    "bert-token-classification": "bert_cased",
+}  # where the family's word is not the tokenizer's
+STORED = {"bert-masked-lm": "sharded", "camembert-masked-lm": "bin", "gpt-bigcode-lm": "bf16"}

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs of generate() whose ids do not hang on the last bits: greedy, beams, penalties, ends."""
+
+import copy
+
+import torch
+
+from common import generator, rounded, write_json
+
+PROMPTS = ["The licence", "You may copy and modify"]
+NEW = 16
+
+
+def inputs_of(model, tokenizer, rows):
+    if model.main_input_name == "input_features":
+        return {"input_features": f"inputs.safetensors:input_features[{rows.start}:{rows.stop}]"}
+    tokenizer.padding_side = "right" if model.config.is_encoder_decoder else "left"
+    made = tokenizer(PROMPTS[rows], padding=True, return_tensors="pt")
+    return {"input_ids": made["input_ids"].tolist(), "attention_mask": made["attention_mask"].tolist()}
+
+
+def tensors_of(inputs, folder, dtype):
+    from safetensors.torch import load_file
+
+    made = {}
+    for key, value in inputs.items():
+        if isinstance(value, str):
+            begin, end = value[value.index("[") + 1 : -1].split(":")
+            made[key] = load_file(folder / "inputs.safetensors")[key][int(begin) : int(end)].to(dtype)
+        else:
+            made[key] = torch.tensor(value)
+    return made
+
+
+def noisy(model, name):
+    """The model with weights that differ by two millionths."""
+    other, random = copy.deepcopy(model), generator("noise of " + name)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.mul_(1 + 2e-6 * torch.empty(parameter.shape).normal_(generator=random))
+    return other
+
+
+def run(model, inputs, folder, kwargs):
+    dtype = next(model.parameters()).dtype
+    whole = {"num_return_sequences": 1, **kwargs}
+    generate = type(model).generate
+    if model.main_input_name == "input_features":  # without Whisper's own rules
+        from transformers import GenerationMixin
+
+        generate = GenerationMixin.generate
+    with torch.no_grad():
+        return generate(
+            model, **tensors_of(inputs, folder, dtype), return_dict_in_generate=True, output_scores=True, **whole
+        )
+
+
+def make_runs(model, tokenizer, name, folder):
+    model = model.eval()
+    both, first, second = slice(0, 2), slice(0, 1), slice(1, 2)
+    greedy = dict(do_sample=False, max_new_tokens=NEW)
+    probe = run(model, inputs_of(model, tokenizer, both), folder, greedy).sequences[0]
+    start = 1 if model.config.is_encoder_decoder else probe.shape[0] - NEW
+    end = int(probe[min(start + 6, len(probe) - 1)])  # a token that comes
+    plans = [
+        ("greedy_a", first, {}),
+        ("greedy_b", second, {}),
+        ("greedy_batch", both, {}),
+        ("beam4", both, dict(num_beams=4, length_penalty=1.0, early_stopping=False)),
+        ("beam4_early", both, dict(num_beams=4, length_penalty=2.0, early_stopping=True, num_return_sequences=2)),
+        ("beam4_short_eos", both, dict(num_beams=4, length_penalty=0.5, early_stopping=True, eos_token_id=end)),
+        ("repetition_penalty", both, dict(repetition_penalty=1.3)),
+        ("no_repeat_ngram", both, dict(no_repeat_ngram_size=2)),
+        ("beam3_no_repeat", both, dict(num_beams=3, no_repeat_ngram_size=2, repetition_penalty=1.1)),
+        ("greedy_eos", both, dict(eos_token_id=end)),
+        ("greedy_min_length", both, dict(min_new_tokens=10, eos_token_id=end)),
+    ]
+    others, runs = [noisy(model, name), noisy(model, name + " again")], []
+    exact = copy.deepcopy(model).double()  # with rows that begin with padding it gives NaN
+    for title, rows, kwargs in plans:
+        inputs, kwargs = inputs_of(model, tokenizer, rows), greedy | kwargs
+        made = run(model, inputs, folder, kwargs)
+        record = {"name": title, "inputs": inputs, "kwargs": kwargs, "sequences": made.sequences.tolist()}
+        if getattr(made, "sequences_scores", None) is not None:
+            record["sequences_scores"] = rounded(made.sequences_scores.tolist())
+        padded = not model.config.is_encoder_decoder and any(0 in row for row in inputs["attention_mask"])
+        if any(
+            run(other, inputs, folder, kwargs).sequences.tolist() != record["sequences"]
+            for other in [*others, *([] if padded else [exact])]
+        ):
+            record["unstable"] = True
+        runs.append(record)
+    write_json(folder / "generate.json", {"runs": runs})

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the cases of tests/golden with the libraries of requirements.txt.
+
+    make_golden.py [--out FOLDER] [PART ...]      all parts, or some of them
+    make_golden.py --check [PART ...]             makes them beside, and compares with what is there
+
+Parts: tokenizers, models, media, pipelines, trainer, formats, quantized; `models NAME ...` makes some cases alone.
+`vocabularies` trains the tokenizers anew, of which all else follows; it is not among "all".
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+import tempfile
+
+import common
+
+PARTS = ("tokenizers", "models", "media", "pipelines", "trainer", "formats", "quantized")
+
+
+def make(part, out, only):
+    if part == "vocabularies":
+        import vocabularies
+
+        vocabularies.train_all(out)
+    elif part == "tokenizers":
+        import vocabularies
+
+        vocabularies.make(out)
+    elif part == "models":
+        import models
+
+        models.make(out, only)
+    elif part == "media":
+        import media
+
+        media.make(out)
+    elif part == "pipelines":
+        import pipelines
+
+        pipelines.make(out)
+    elif part == "trainer":
+        import trainer
+
+        trainer.make(out)
+    elif part == "formats":
+        import formats
+
+        formats.make(out)
+    else:
+        import quantized
+
+        quantized.make(out)
+
+
+def near(made, kept, tolerance=1e-5):
+    """Numbers of JSON that differ by no more than other processors make them."""
+    if isinstance(made, (int, float)) and isinstance(kept, (int, float)):
+        return abs(made - kept) <= tolerance + 1e-3 * abs(kept)
+    if type(made) is not type(kept) or hasattr(made, "__len__") and len(made) != len(kept):
+        return False
+    if isinstance(made, dict):
+        return made.keys() == kept.keys() and all(near(made[key], kept[key]) for key in made)
+    if isinstance(made, list):
+        return all(near(a, b) for a, b in zip(made, kept))
+    return made == kept
+
+
+def differs(made, kept):
+    """Why a file made again is not the one that is there, or None."""
+    if not kept.exists():
+        return "is not there"
+    if made.read_bytes() == kept.read_bytes():
+        return None
+    if made.suffix == ".json":
+        return None if near(json.loads(made.read_text()), json.loads(kept.read_text())) else "has other values"
+    if made.suffix == ".safetensors":
+        from safetensors.torch import load_file
+
+        a, b = load_file(made), load_file(kept)
+        if a.keys() != b.keys():
+            return "has other tensors"
+        for key, value in a.items():
+            if value.shape != b[key].shape or value.dtype != b[key].dtype:
+                return f"{key}: another shape or type"
+            distance = (value.double() - b[key].double()).abs()
+            if distance.numel() and bool((distance > 1e-4 + 1e-3 * b[key].double().abs()).any()):
+                return f"{key}: differs by {float(distance.max()):.2g}"
+        return None
+    return "has other bytes"
+
+
+def check(parts, only):
+    wrong = 0
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder)
+        for part in parts:
+            make(part, out, only)
+        for made in sorted(path for path in out.rglob("*") if path.is_file()):
+            why = differs(made, common.GOLDEN / made.relative_to(out))
+            if why:
+                print(f"{made.relative_to(out)} {why}")
+                wrong += 1
+    print(f"{wrong} files differ" if wrong else "the cases made again are those that are there")
+    return 1 if wrong else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART")
+    parser.add_argument("--out", type=pathlib.Path, default=common.GOLDEN)
+    parser.add_argument("--check", action="store_true")
+    given = parser.parse_args()
+    parts = [part for part in given.parts if part in (*PARTS, "vocabularies")] or list(PARTS)
+    only = [part for part in given.parts if part not in (*PARTS, "vocabularies")]
+    if only and parts != ["models"]:
+        parser.error(f"expected parts of {', '.join(PARTS)}, found {only[0]}")
+    if given.check:
+        sys.exit(check(parts, only))
+    for part in parts:
+        make(part, given.out, only)
+
+
+if __name__ == "__main__":
+    main()

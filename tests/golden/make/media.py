@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures and sounds that are drawn here, and what the processors of Transformers make of them."""
+
+import math
+import wave
+
+import numpy
+import torch
+import transformers
+from PIL import Image, ImageDraw
+from safetensors.torch import save_file
+
+from common import write_json
+
+PICTURES = ("alpha.png", "gradient.png", "gray.png", "shapes.jpg")
+RGB = dict(do_normalize=True, do_rescale=True, do_resize=True, rescale_factor=1 / 255)
+HALF = dict(image_mean=[0.5] * 3, image_std=[0.5] * 3)
+CLIP = dict(image_mean=[0.48145466, 0.4578275, 0.40821073], image_std=[0.26862954, 0.26130258, 0.27577711])
+PROCESSORS = {  # class without its ending, and the fields of preprocessor_config.json
+    "vit": ("ViTImageProcessor", RGB | HALF | dict(resample=2, size=dict(height=32, width=32))),
+    "vit_48": ("ViTImageProcessor", RGB | HALF | dict(resample=2, size=dict(height=48, width=48))),
+    "clip": (
+        "CLIPImageProcessor",
+        RGB
+        | CLIP
+        | dict(
+            resample=3,
+            size=dict(shortest_edge=32),
+            do_center_crop=True,
+            crop_size=dict(height=32, width=32),
+            do_convert_rgb=True,
+        ),
+    ),
+    "convnext_crop": (
+        "ConvNextImageProcessor",
+        RGB | HALF | dict(resample=3, size=dict(shortest_edge=40), crop_pct=0.875),
+    ),
+    "efficientnet": (
+        "EfficientNetImageProcessor",
+        RGB | HALF | dict(resample=3, size=dict(height=38, width=38), rescale_offset=False, include_top=True),
+    ),
+}
+
+
+def draw(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    x, y = numpy.meshgrid(numpy.arange(57), numpy.arange(43))
+    ramp = numpy.stack([x * 255 // 56, y * 255 // 42, (x + y) * 255 // 98], -1).astype(numpy.uint8)
+    Image.fromarray(ramp).save(folder / "gradient.png")
+    noise = numpy.random.Generator(numpy.random.PCG64(7)).integers(0, 256, (38, 90, 4), dtype=numpy.uint8)
+    Image.fromarray(noise).save(folder / "alpha.png")
+    Image.fromarray(noise[:31, :31, 0].copy()).save(folder / "gray.png")
+    shapes = Image.new("RGB", (40, 64), (230, 220, 200))
+    pen = ImageDraw.Draw(shapes)
+    pen.ellipse((5, 5, 30, 30), fill=(200, 30, 30))
+    pen.rectangle((10, 36, 36, 58), fill=(20, 60, 200))
+    pen.line((0, 63, 39, 0), fill=(0, 120, 0), width=2)
+    shapes.save(folder / "shapes.jpg", quality=90)
+
+
+def make_images(folder):
+    draw(folder)
+    for name, (kind, fields) in PROCESSORS.items():
+        here = folder / name
+        here.mkdir(exist_ok=True)
+        write_json(here / "preprocessor_config.json", {"image_processor_type": kind} | fields)
+        processor = getattr(transformers, kind + "Pil").from_pretrained(here)
+        made = {
+            f"{file}/pixel_values": processor(Image.open(folder / file).convert("RGB"), return_tensors="pt")[
+                "pixel_values"
+            ]
+            for file in PICTURES
+        }
+        save_file(made, here / "expected.safetensors")
+        write_json(
+            here / "case.json",
+            {
+                "processor": kind + "Pil",
+                "inputs": list(PICTURES),
+                "convert": "to RGB first (PIL: transparency is dropped, gray is repeated)",
+            },
+        )
+
+
+# ---- sounds
+
+
+def write_sound(path, samples, rate):
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(samples.shape[1])
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes((numpy.clip(samples, -1, 1) * 32767).astype("<i2").tobytes())
+
+
+def read_sound(path):
+    with wave.open(str(path), "rb") as file:
+        data = numpy.frombuffer(file.readframes(file.getnframes()), "<i2").reshape(-1, file.getnchannels())
+        return (data.astype(numpy.float32) / 32768).mean(1), file.getframerate()
+
+
+def resampled(samples, rate, wanted):
+    """torchaudio.functional.resample: sinc_interp_hann, lowpass_filter_width 6, rolloff 0.99."""
+    divisor = math.gcd(rate, wanted)
+    rate, wanted = rate // divisor, wanted // divisor
+    width_of_filter, base = 6, min(rate, wanted) * 0.99
+    width = math.ceil(width_of_filter * rate / base)
+    index = torch.arange(-width, width + rate, dtype=torch.float64)[None, None] / rate
+    t = torch.arange(0, -wanted, -1, dtype=torch.float64)[:, None, None] / wanted + index
+    t = (t * base).clamp(-width_of_filter, width_of_filter)
+    window = torch.cos(t * math.pi / width_of_filter / 2) ** 2
+    t = t * math.pi
+    kernels = torch.where(t == 0, 1.0, t.sin() / t) * window * (base / rate)
+    padded = torch.nn.functional.pad(torch.from_numpy(samples).double()[None, None], (width, width + rate))
+    made = torch.nn.functional.conv1d(padded, kernels, stride=rate).transpose(1, 2).reshape(-1)
+    return made[: math.ceil(wanted * len(samples) / rate)].float().numpy()
+
+
+def make_sounds(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    random = numpy.random.Generator(numpy.random.PCG64(11))
+    t = numpy.arange(8000) / 16000
+    mono = 0.4 * numpy.sin(2 * numpy.pi * 220 * t) + 0.2 * numpy.sin(2 * numpy.pi * (500 + 900 * t) * t)
+    mono += 0.05 * random.standard_normal(len(t))
+    write_sound(folder / "mono_16k.wav", mono[:, None], 16000)
+    t = numpy.arange(8820) / 44100
+    left = 0.5 * numpy.sin(2 * numpy.pi * 440 * t) + 0.05 * random.standard_normal(len(t))
+    right = 0.3 * numpy.sign(numpy.sin(2 * numpy.pi * 97 * t)) + 0.05 * random.standard_normal(len(t))
+    write_sound(folder / "stereo_44k.wav", numpy.stack([left, right], 1), 44100)
+    sounds = {}
+    for name in ("mono_16k.wav", "stereo_44k.wav"):
+        samples, rate = read_sound(folder / name)
+        sounds[name] = samples if rate == 16000 else resampled(samples, rate, 16000)
+    wave2vec = transformers.Wav2Vec2FeatureExtractor(do_normalize=True, return_attention_mask=True)
+    whisper = transformers.WhisperFeatureExtractor(feature_size=80, chunk_length=1)
+    wave2vec.save_pretrained(folder / "wav2vec2")
+    whisper.save_pretrained(folder / "whisper")
+    made = {"resampled/stereo_44k.wav": torch.from_numpy(sounds["stereo_44k.wav"])}
+    for name, samples in [*sounds.items(), ("batch", list(sounds.values()))]:
+        both = wave2vec(samples, sampling_rate=16000, padding=True, return_tensors="pt")
+        place = f"wav2vec2/{name}"
+        made[f"{place}/input_values"], made[f"{place}/attention_mask"] = both["input_values"], both["attention_mask"]
+        if name != "batch":
+            made[f"whisper/{name}/input_features"] = whisper(samples, sampling_rate=16000, return_tensors="pt")[
+                "input_features"
+            ]
+    save_file({key: value.contiguous() for key, value in made.items()}, folder / "expected.safetensors")
+    write_json(
+        folder / "case.json",
+        {
+            "reading": "16-bit samples divided by 32768; channels averaged",
+            "resampling": "torchaudio's windowed sinc, written out in media.py",
+            "tolerance": {"resampled": 1e-5, "wav2vec2": 1e-4, "whisper": 1e-3},
+        },
+    )
+
+
+def make(out):
+    make_images(out / "image")
+    make_sounds(out / "audio")

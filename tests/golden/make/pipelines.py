@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What transformers.pipeline() gives for the models of the other parts, one file a task."""
+
+import torch
+import transformers
+from PIL import Image
+
+from common import GOLDEN, rounded, write_json
+from media import PICTURES, read_sound, resampled
+from vocabularies import BATCH
+
+TWO = BATCH[:2]
+LAW = {"candidate_labels": ["law", "software", "music"]}
+SEEN = {"candidate_labels": ["a cat", "a red square", "noise"], "hypothesis_template": "This is a photo of {}."}
+CLASSES = [
+    (BATCH[:4], {}),
+    (BATCH[:4], {"top_k": None}),
+    (BATCH[0], {"top_k": 2}),
+    (TWO, {"function_to_apply": "sigmoid", "top_k": None}),
+    ({"text": BATCH[0], "text_pair": BATCH[1]}, {"top_k": None}),
+]
+ENTITIES = [(TWO, {"aggregation_strategy": strategy}) for strategy in ("none", "simple", "first", "average", "max")]
+WRITES = [
+    (BATCH[1], {"max_new_tokens": 12, "do_sample": False}),
+    (BATCH[1], {"max_new_tokens": 12, "do_sample": False, "return_full_text": False}),
+    ([BATCH[1], BATCH[3]], {"max_new_tokens": 8, "do_sample": False, "num_beams": 3}),
+]
+PHRASES = ["she reads a book every day", "we are going to the beach", "the house is old and beautiful"]
+SOUNDS = ("mono_16k.wav", "stereo_44k.wav")
+
+TASKS = {  # file: (case of the model, runs)
+    "text-classification": ("bert-sequence-classification", CLASSES),
+    "text-classification-multilabel": ("distilbert-sequence-classification", CLASSES),
+    "token-classification": ("bert-token-classification", ENTITIES),
+    "token-classification-unigram": ("xlm-roberta-token-classification", ENTITIES[:2]),
+    "fill-mask": (
+        "bert-masked-lm",
+        [
+            (["The [MASK] of the program.", "You may [MASK] the work."], {}),
+            ("The [MASK] of the program.", {"top_k": 3}),
+            ("The [MASK] of the [MASK].", {"top_k": 2}),
+            ("The [MASK] of the program.", {"targets": ["the", "of"]}),
+        ],
+    ),
+    "fill-mask-bpe": ("roberta-masked-lm", [(["The <mask> of the program.", "You may <mask> the work."], {})]),
+    "fill-mask-unigram": ("camembert-masked-lm", [(["The <mask> of the program.", "You may <mask> the work."], {})]),
+    "feature-extraction": ("mpnet-model", [(BATCH[1], {}), (TWO, {})]),
+    "zero-shot-classification": (
+        "electra-sequence-classification",
+        [(TWO, LAW), (BATCH[0], LAW | {"multi_label": True, "hypothesis_template": "This text is about {}."})],
+    ),
+    "image-classification": ("vit-image-classification", [(f"../image/{file}", {"top_k": 3}) for file in PICTURES]),
+    "image-classification-conv": (
+        "resnet-image-classification",
+        [(f"../image/{file}", {"top_k": 3}) for file in PICTURES],
+    ),
+    "image-feature-extraction": ("vit-image-classification", [(f"../image/{file}", {}) for file in PICTURES[:2]]),
+    "zero-shot-image-classification": ("clip", [(f"../image/{file}", SEEN) for file in PICTURES]),
+    "audio-classification": (
+        "wav2vec2-sequence-classification",
+        [(f"../audio/{file}", {"top_k": 4}) for file in SOUNDS],
+    ),
+    "automatic-speech-recognition": (
+        "wav2vec2-ctc",
+        [
+            (f"../audio/{file}", kwargs)
+            for file in SOUNDS
+            for kwargs in ({}, {"return_timestamps": "char"}, {"return_timestamps": "word"})
+        ],
+    ),
+    "automatic-speech-recognition-whisper": (
+        "whisper",
+        [(f"../audio/{file}", {"generate_kwargs": {"max_new_tokens": 12, "num_beams": 1}}) for file in SOUNDS],
+    ),
+    "text-generation": ("gpt2-lm", WRITES),
+    "text-generation-llama": ("llama-lm", WRITES),
+}
+# Tasks that this version of pipeline() has not: tokenizer, generate() and decode().
+TEXTS_OF_TEXTS = {
+    "text2text-generation": ("t5", "generated_text", TWO),
+    "summarization": ("bart", "summary_text", TWO),
+    "translation": ("marian", "translation_text", PHRASES),
+}
+
+
+def pipe_of(task, folder):
+    kwargs = {}
+    if (folder / "preprocessor_config.json").exists() and "image" in task:
+        kwargs["image_processor"] = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
+    return transformers.pipeline(
+        task, model=str(folder), device="cpu", model_kwargs={"attn_implementation": "eager"}, **kwargs
+    )
+
+
+def given(inputs, out):
+    """Sounds as samples at 16 kHz, pictures open, texts as they are."""
+    if not isinstance(inputs, str) or not inputs.startswith("../"):
+        return inputs
+    path = out / "pipelines" / inputs
+    if path.suffix == ".wav":
+        samples, rate = read_sound(path)
+        return samples if rate == 16000 else resampled(samples, rate, 16000)
+    return Image.open(path).convert("RGB")
+
+
+def plain(value):
+    if isinstance(value, torch.Tensor):
+        return value.tolist()
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def answers(folder, question, context, top_k, longest):
+    """The best spans: start and end chances over the tokens of the context, their product, start <= end."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForQuestionAnswering.from_pretrained(folder).eval()
+    made = tokenizer(question, context, return_offsets_mapping=True, return_tensors="pt")
+    offsets, parts = made.pop("offset_mapping")[0].tolist(), made.sequence_ids(0)
+    with torch.no_grad():
+        logits = model(**made)
+    inside = torch.tensor([part == 1 for part in parts])
+    start, end = [
+        torch.where(inside, scores[0], -10000.0).softmax(0) for scores in (logits.start_logits, logits.end_logits)
+    ]
+    spans = [
+        (float(start[i] * end[j]), offsets[i][0], offsets[j][1])
+        for i in range(len(parts))
+        for j in range(i, min(i + longest, len(parts)))
+        if inside[i] and inside[j]
+    ]
+    best = sorted(spans, key=lambda span: -span[0])[:top_k]
+    return [{"score": score, "start": a, "end": b, "answer": context[a:b]} for score, a, b in best]
+
+
+def make(out):
+    folder = out / "pipelines"
+    for name, (case, runs) in TASKS.items():
+        task = next(
+            task
+            for task in sorted(transformers.pipelines.get_supported_tasks(), key=len, reverse=True)
+            if name.startswith(task)
+        )
+        model = GOLDEN / case / "model"
+        pipe = pipe_of(task, model)
+        made = []
+        for inputs, kwargs in runs:
+            shown = out if (out / "image").exists() else GOLDEN
+            result = pipe(given(inputs, shown), **kwargs)
+            made.append({"inputs": inputs, "kwargs": kwargs, "result": rounded(plain(result), 7)})
+        write_json(
+            folder / f"{name}.json",
+            {"task": task, "model": f"../{case}/model", "made_by": "transformers.pipeline()", "runs": made},
+        )
+    for name, (case, key, texts) in TEXTS_OF_TEXTS.items():
+        model = GOLDEN / case / "model"
+        tokenizer = transformers.AutoTokenizer.from_pretrained(model)
+        writer = transformers.AutoModelForSeq2SeqLM.from_pretrained(model).eval()
+        made = []
+        for beams in (1, 4):
+            kwargs = {"max_new_tokens": 12, "num_beams": beams, "do_sample": False}
+            result = []
+            for text in texts:
+                with torch.no_grad():
+                    ids = writer.generate(**tokenizer(text, return_tensors="pt"), **kwargs)[0]
+                result.append({key: tokenizer.decode(ids, skip_special_tokens=True), "token_ids": ids.tolist()})
+            made.append({"inputs": texts, "kwargs": kwargs, "result": result})
+        write_json(
+            folder / f"{name}.json",
+            {
+                "task": name,
+                "model": f"../{case}/model",
+                "made_by": "tokenizer, generate() and decode(skip_special_tokens=True)",
+                "runs": made,
+            },
+        )
+    runs = []
+    for question, context in ((BATCH[1], BATCH[0]), ("What is free ?", BATCH[2])):
+        result = answers(GOLDEN / "bert-question-answering" / "model", question, context, 3, 15)
+        runs.append(
+            {
+                "inputs": {"question": question, "context": context},
+                "kwargs": {"top_k": 3, "max_answer_len": 15, "align_to_words": False},
+                "result": rounded(result, 7),
+            }
+        )
+    write_json(
+        folder / "question-answering.json",
+        {
+            "task": "question-answering",
+            "model": "../bert-question-answering/model",
+            "made_by": "answers() of pipelines.py: this version has no such pipeline",
+            "runs": runs,
+        },
+    )
