@@ -15,6 +15,7 @@
 #include "models/generative.h"
 #include "models/loading/load_changed.h"
 #include "models/loading/lora.h"
+#include "ops/products/packed_matrix.h"
 #include "transom/config.h"
 #include "transom/hub.h"
 
@@ -146,7 +147,8 @@ void bind_models(nb::module_& module) {
              int64_t trained = 0, all = 0;
              for (const auto& parameter : model.parameters()) trained += parameter->value.size();
              for (const auto& parameter : model.frozen())
-               if (parameter->value.defined()) all += parameter->value.size();
+               all += parameter->value.defined() ? parameter->value.size()
+                                                 : parameter->packed->rows * parameter->packed->depth;
              return nb::make_tuple(trained, trained + all);
            })
       .def("has_adapters", [](const Model& model) { return model.adaptation() != nullptr; })

@@ -10,8 +10,10 @@
 #include "base/json/json.h"
 #include "bench/generation_workload.h"
 #include "device/device.h"
+#include "hub/resolve.h"
 #include "io/checkpoint.h"
 #include "io/config.h"
+#include "models/loading/lora.h"
 #include "models/precision.h"
 #include "nn/labelled_positions.h"
 #include "onnx/import/run/imported_graph.h"
@@ -57,8 +59,8 @@ std::unique_ptr<Model> load_model(const BenchOptions& options) {
   const fs::path directory(options.model);
   if (!directory_exists(directory) && !is_container(directory))
     fail("{}: expected a directory with config.json", options.model);
-  if (options.no_weights || !Checkpoint::exists(directory))
-    return Model::from_config(read_file(directory / "config.json"), load);
+  if (options.no_weights || !(Checkpoint::exists(directory) || holds_adapters(directory)))
+    return Model::from_config(read_file(directory_of_model(directory) / "config.json"), load);
   return Model::from_pretrained(options.model, load);
 }
 
@@ -182,7 +184,7 @@ class PipelineWorkload : public Workload {
         pipeline_(make_pipeline(options.task, options.model, {}, precision_of(options))) {
     if (options.task == "feature-extraction") parameters_["pooling"] = "auto";
     else if (options.batch_size > 1) parameters_["batch_size"] = options.batch_size;
-    const Config config = Config::read(fs::path(options.model) / "config.json");
+    const Config config = Config::read(directory_of_model(options.model) / "config.json");
     model_type_ = config.get_string("model_type", "");
   }
 

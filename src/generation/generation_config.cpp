@@ -8,6 +8,7 @@
 #include "base/files/files.h"
 #include "base/json/json.h"
 #include "generation/generation_fields.h"
+#include "hub/resolve.h"
 #include "io/config.h"
 
 namespace transom {
@@ -264,12 +265,18 @@ void set_generation_field(GenerationConfig& config, const std::string& name, con
     fail(ErrorKind::kUsage, "unknown generation option {}", quoted(name));
 }
 
+fs::path generation_file(const fs::path& directory) {
+  const fs::path folder = directory_of_model(directory);
+  for (const fs::path& each : {directory, folder})
+    if (path_exists(each / "generation_config.json")) return each / "generation_config.json";
+  return folder / "config.json";
+}
+
 GenerationConfig GenerationConfig::from_pretrained(const std::string& directory) {
   GenerationConfig config;
-  const fs::path folder(directory), own = folder / "generation_config.json";
   // What is there besides these fields belongs to the model's own ways of generating (Whisper's timestamps), or, in
   // config.json, to the model.
-  const Config file = Config::read(path_exists(own) ? own : folder / "config.json");
+  const Config file = Config::read(generation_file(directory));
   for (const auto& [name, value] : json_of(file).items()) {
     if (value.is_null()) continue;
     try {

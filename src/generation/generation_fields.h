@@ -2,6 +2,7 @@
 // The fields of GenerationConfig by their names, for who reads them from words: command lines, requests.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,10 @@ struct GenerationField {
 };
 
 std::vector<GenerationField> generation_fields();
+
+// The file that says how a model generates: generation_config.json, else config.json. Adapters may have one of their
+// own beside that of their base.
+std::filesystem::path generation_file(const std::filesystem::path& directory);
 
 // What a word on a command line stands for in that field: "4", "true", "None", "never", "[1, 2]", "1,2".
 Json generation_value(const std::string& name, const std::string& word);

@@ -18,7 +18,8 @@ fs::path base_of_adapters(const fs::path& directory) {
     fail("{}: expected base_model_name_or_path, the model that the adapters belong to, found none", config.where());
   if (fs::path(base).is_relative() && !fs::is_directory(base, none) && fs::is_directory(directory / base, none))
     return directory / base;
-  const fs::path found = resolve_model(base);
+  const std::string revision = config.get_string("revision", "");  // of the base, as PEFT has it
+  const fs::path found = resolve_model(base, revision.empty() ? HubOptions{} : HubOptions{.revision = revision});
   if (fs::exists(found / kAdapterConfig, none))
     fail("{}: base_model_name_or_path {} holds adapters itself; merge them first", config.where(), quoted(base));
   return found;

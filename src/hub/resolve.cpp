@@ -68,7 +68,10 @@ fs::path resolve_model(const std::string& name_or_path, const HubOptions& option
   return resolve_from_hub(name_or_path, HubSettings::of(options), true);
 }
 
-fs::path directory_of_model(const fs::path& path) {
+namespace {
+
+// The directory itself, or that of a file that is a model.
+fs::path folder_of(const fs::path& path) {
   if (!is_model_file(path)) return path;
   const fs::path directory = path.has_parent_path() ? path.parent_path() : fs::path(".");
   std::error_code none;
@@ -76,8 +79,16 @@ fs::path directory_of_model(const fs::path& path) {
   return below ? directory / ".." : directory;
 }
 
+}  // namespace
+
+fs::path directory_of_model(const fs::path& path) {
+  const fs::path folder = folder_of(path);
+  return path_exists(folder / kAdapterConfig) && !path_exists(folder / "config.json") ? base_of_adapters(folder)
+                                                                                      : folder;
+}
+
 fs::path resolve_tokenizer(const std::string& name_or_path, const HubOptions& options) {
-  const fs::path found = is_local(name_or_path) ? with_gguf(directory_of_model(name_or_path))
+  const fs::path found = is_local(name_or_path) ? with_gguf(folder_of(name_or_path))
                                                 : resolve_from_hub(name_or_path, HubSettings::of(options), false);
   // Adapters may have been saved without the tokenizer of their model.
   const bool has_tokenizer = path_exists(found / "tokenizer.json") || path_exists(found / "vocab.txt") ||

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/files/container_files.h"
 #include "base/files/directories.h"
+#include "base/terminal/log.h"
 #include "io/blocks/quantization_config.h"
 #include "io/foreign/foreign_checkpoint.h"
 #include "io/gguf/gguf_model.h"
@@ -115,6 +116,18 @@ Checkpoint with_codes(Checkpoint checkpoint, const fs::path& directory) {
   return checkpoint;
 }
 
+// Who needs one of them says so; others are of parts that the model does not have.
+void warn_of_absent(const ShardIndex& index, const Checkpoint& checkpoint) {
+  std::vector<std::string> absent;
+  for (const auto& [tensor, shard] : index.files)
+    if (!checkpoint.find(tensor)) absent.push_back(tensor);
+  if (absent.empty()) return;
+  log(LogLevel::kWarning,
+      fmt::format("{}: names {} that {} in no file: {}{}", checkpoint.where(),
+                  absent.size() == 1 ? "a tensor" : fmt::format("{} tensors", absent.size()),
+                  absent.size() == 1 ? "is" : "are", quoted(absent[0]), absent.size() > 1 ? " ..." : ""));
+}
+
 }  // namespace
 
 Checkpoint Checkpoint::open(const fs::path& directory) {
@@ -138,12 +151,10 @@ Checkpoint Checkpoint::open(const fs::path& directory) {
       for (const std::string& shard : files) {
         if (!path_exists(directory / shard))
           fail("{}: names the file {}, which is not there", result.where_, quoted(shard));
-        result.add(read_weights(directory / shard, aliases));
+        result.add_shard(read_weights(directory / shard, aliases), shard, shards.files);
       }
       result.add_aliases(aliases);
-      for (const auto& [tensor, shard] : shards.files)
-        if (!result.find(tensor))
-          fail("{}: tensor {} should be in {}, but is in no file", result.where_, quoted(tensor), quoted(shard));
+      warn_of_absent(shards, result);
       return with_codes(std::move(result), directory);
     }
   }
@@ -175,6 +186,25 @@ bool Checkpoint::exists(const fs::path& directory) {
 
 void Checkpoint::add(NamedViews tensors) {
   for (auto& [name, view] : tensors) add(name, std::move(view));
+}
+
+void Checkpoint::add_shard(NamedViews tensors, const std::string& shard,
+                           const std::map<std::string, std::string>& places) {
+  for (auto& [name, view] : tensors) {
+    const auto known = places_.find(name);
+    if (known == places_.end()) {
+      add(name, std::move(view));
+      continue;
+    }
+    TensorView& first = tensors_[known->second].second;
+    const bool same = first.dtype == view.dtype && first.shape == view.shape &&
+                      std::equal(first.bytes.begin(), first.bytes.end(), view.bytes.begin(), view.bytes.end());
+    const auto place = places.find(name);
+    if (!same && place == places.end())
+      fail("{}: tensor {} is in several files with different values, and the index does not say which counts", where_,
+           quoted(name));
+    if (place != places.end() && place->second == shard) first = std::move(view);
+  }
 }
 
 void Checkpoint::add_aliases(const std::map<std::string, std::string>& aliases) {

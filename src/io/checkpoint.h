@@ -49,6 +49,8 @@ class Checkpoint {
  private:
   Checkpoint() = default;
   void add(NamedViews tensors);
+  // The tensors of one file of several. Of one that others hold as well, the file that the index names counts.
+  void add_shard(NamedViews tensors, const std::string& shard, const std::map<std::string, std::string>& places);
   void add_aliases(const std::map<std::string, std::string>& aliases);  // by the other name, the one that is there
   NamedViews tensors_;
   std::map<std::string, size_t, std::less<>> places_;

@@ -15,8 +15,9 @@ namespace {
 constexpr std::string_view kStorages[] = {"FloatStorage",  "HalfStorage", "BFloat16Storage",
                                           "DoubleStorage", "LongStorage", "IntStorage",
                                           "CharStorage",   "ByteStorage", "BoolStorage"};
+// _rebuild_tensor: of torch before 0.4.
 constexpr std::string_view kFunctions[] = {"collections OrderedDict", "torch._utils _rebuild_tensor_v2",
-                                           "torch._utils _rebuild_parameter"};
+                                           "torch._utils _rebuild_tensor", "torch._utils _rebuild_parameter"};
 constexpr size_t kMaximumStack = 1 << 22, kMaximumName = 1 << 12, kMostDimensions = 64;
 
 bool is_known(const std::string& name) {
@@ -41,6 +42,7 @@ class Machine {
       if (stack_.size() > kMaximumStack) error("holds too many values");
     }
   }
+  size_t taken() const { return at_; }
 
  private:
   void step(unsigned char code) {
@@ -81,6 +83,12 @@ class Machine {
       case 0x8c:
         push_text(number<uint8_t>());
         break;  // SHORT_BINUNICODE
+      case 'T':
+        push_text(number<uint32_t>());
+        break;  // BINSTRING, of Python 2
+      case 'U':
+        push_text(number<uint8_t>());
+        break;  // SHORT_BINSTRING
       case 'c':
         global();
         break;  // GLOBAL
@@ -194,7 +202,7 @@ class Machine {
     push({&result_.globals.emplace_back(PickleGlobal{name})});
   }
 
-  // ('storage', <storage type>, key, device, size)
+  // ('storage', <storage type>, key, device, size), before version 1.6 with a view of another storage or None behind
   void persistent() {
     const PickleList& parts = as_list(pop());
     if (parts.size() < 3) error("has a storage without a key");
@@ -202,6 +210,8 @@ class Machine {
     const auto* key = std::get_if<const std::string*>(&parts[2].value);
     if (!type || !key || !(*type)->name.starts_with("torch ")) error("has a storage without type or key");
     if ((*key)->size() > kMaximumName) error("has a storage with a key that is too long");
+    if (parts.size() > 5 && !std::holds_alternative<std::monostate>(parts[5].value))
+      error("has a storage that is a view of another one");
     push({&result_.tensors.emplace_back(PickleTensor{(*type)->name.substr(6), **key, 0, {}, {}})});
   }
 
@@ -220,8 +230,8 @@ class Machine {
       push(arguments[0]);
       return;
     }
-    if (name != "torch._utils _rebuild_tensor_v2" || arguments.size() < 4)
-      error("calls a function in a way that is not known");
+    const bool makes_tensor = name == "torch._utils _rebuild_tensor_v2" || name == "torch._utils _rebuild_tensor";
+    if (!makes_tensor || arguments.size() < 4) error("calls a function in a way that is not known");
     const auto* storage = std::get_if<const PickleTensor*>(&arguments[0].value);
     const auto* offset = std::get_if<int64_t>(&arguments[1].value);
     if (!storage || !offset) error("has a tensor without storage or offset");
@@ -302,6 +312,11 @@ class Machine {
 
 }  // namespace
 
-Pickle read_pickle(std::span<const std::byte> bytes, const std::string& where) { return Machine(bytes, where).run(); }
+Pickle read_pickle(std::span<const std::byte> bytes, const std::string& where, size_t* size) {
+  Machine machine(bytes, where);
+  Pickle pickle = machine.run();
+  if (size) *size = machine.taken();
+  return pickle;
+}
 
 }  // namespace transom

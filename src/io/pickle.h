@@ -46,6 +46,7 @@ struct Pickle {
   std::deque<PickleDict> dicts;
 };
 
-Pickle read_pickle(std::span<const std::byte> bytes, const std::string& where);
+// `size` receives how many bytes it took; others may follow it.
+Pickle read_pickle(std::span<const std::byte> bytes, const std::string& where, size_t* size = nullptr);
 
 }  // namespace transom

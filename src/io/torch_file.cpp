@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "io/torch_legacy.h"
 
 namespace transom {
 namespace {
@@ -12,18 +13,6 @@ namespace {
 // What a file may grow to by inflating and by tensors that repeat elements: the factor of its size, and in bytes what
 // the smallest file may.
 constexpr uint64_t kMaximumGrowth = 16, kAlwaysAllowed = uint64_t{1} << 26;
-
-DType torch_dtype(const std::string& storage) {
-  if (storage == "FloatStorage") return DType::kFloat32;
-  if (storage == "HalfStorage") return DType::kFloat16;
-  if (storage == "BFloat16Storage") return DType::kBFloat16;
-  if (storage == "DoubleStorage") return DType::kFloat64;
-  if (storage == "LongStorage") return DType::kInt64;
-  if (storage == "IntStorage") return DType::kInt32;
-  if (storage == "CharStorage") return DType::kInt8;
-  if (storage == "ByteStorage") return DType::kUInt8;
-  return DType::kBool;
-}
 
 // The tensor's elements out of its storage: a view if they lie densely in order, else a dense copy, which takes its
 // bytes out of `budget`.
@@ -71,19 +60,45 @@ TensorView view_of(const PickleTensor& tensor, const ZipArchive::Entry& storage,
   return {dtype, tensor.shape, *copy, copy};
 }
 
+// In memory of its own where it lies at an address that its elements may not have.
+ZipArchive::Entry aligned(std::span<const std::byte> bytes) {
+  if (reinterpret_cast<uintptr_t>(bytes.data()) % sizeof(int64_t) == 0) return {bytes, nullptr};
+  const auto copy = std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
+  return {*copy, copy};
+}
+
 }  // namespace
 
+DType torch_dtype(const std::string& storage) {
+  if (storage == "FloatStorage") return DType::kFloat32;
+  if (storage == "HalfStorage") return DType::kFloat16;
+  if (storage == "BFloat16Storage") return DType::kBFloat16;
+  if (storage == "DoubleStorage") return DType::kFloat64;
+  if (storage == "LongStorage") return DType::kInt64;
+  if (storage == "IntStorage") return DType::kInt32;
+  if (storage == "CharStorage") return DType::kInt8;
+  if (storage == "ByteStorage") return DType::kUInt8;
+  return DType::kBool;
+}
+
 TorchFile::TorchFile(std::span<const std::byte> bytes, const std::string& where, std::shared_ptr<const void> owner)
-    : archive_(bytes, where), owner_(std::move(owner)), budget_(kMaximumGrowth * bytes.size() + kAlwaysAllowed) {
-  const std::string name = archive_.find_ending("/data.pkl");
+    : owner_(std::move(owner)), budget_(kMaximumGrowth * bytes.size() + kAlwaysAllowed) {
+  if (is_legacy_torch_file(bytes)) {
+    LegacyTorchFile file = read_legacy_torch_file(bytes, where);
+    pickle_ = std::move(file.pickle);
+    for (const auto& [key, storage] : file.storages) storages_.emplace(key, aligned(storage));
+    return;
+  }
+  archive_.emplace(bytes, where);
+  const std::string name = archive_->find_ending("/data.pkl");
   if (name.empty()) fail("{}: is no checkpoint of torch.save: the archive has no data.pkl", where);
   prefix_ = name.substr(0, name.size() - std::string_view("data.pkl").size());
-  if (archive_.holds(prefix_ + "byteorder")) {
-    const ZipArchive::Entry entry = archive_.read(prefix_ + "byteorder");  // owns its bytes, if they were packed
+  if (archive_->holds(prefix_ + "byteorder")) {
+    const ZipArchive::Entry entry = archive_->read(prefix_ + "byteorder");  // owns its bytes, if they were packed
     if (std::string_view(reinterpret_cast<const char*>(entry.bytes.data()), entry.bytes.size()) != "little")
       fail("{}: was saved on a machine of another byte order", where);
   }
-  const ZipArchive::Entry pickled = archive_.read(name);
+  const ZipArchive::Entry pickled = archive_->read(name);
   pickle_ = read_pickle(pickled.bytes, where);
 }
 
@@ -94,9 +109,11 @@ TorchFile TorchFile::open(const fs::path& path) {
 
 TensorView TorchFile::tensor(const PickleTensor& tensor, const std::string& name) {
   auto found = storages_.find(tensor.storage_key);
+  if (found == storages_.end() && !archive_)
+    fail("{}: is of storage {}, which the file does not hold", name, quoted(tensor.storage_key));
   if (found == storages_.end())
     found =
-        storages_.emplace(tensor.storage_key, archive_.read(prefix_ + "data/" + tensor.storage_key, &budget_)).first;
+        storages_.emplace(tensor.storage_key, archive_->read(prefix_ + "data/" + tensor.storage_key, &budget_)).first;
   return view_of(tensor, found->second, owner_, budget_, name);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 
 #include "base/files/files.h"
 #include "io/pickle.h"
@@ -10,7 +11,11 @@
 
 namespace transom {
 
-// What torch.save wrote: a zip archive with a pickle and the storages of its tensors. Nothing in it is ever executed.
+// The element type of a storage by the name of its class in torch ("FloatStorage").
+DType torch_dtype(const std::string& storage);
+
+// What torch.save wrote: a zip archive with a pickle and the storages of its tensors, or before version 1.6 the same
+// one behind the other (torch_legacy.h). Nothing in it is ever executed.
 class TorchFile {
  public:
   static TorchFile open(const fs::path& path);
@@ -22,7 +27,7 @@ class TorchFile {
   TensorView tensor(const PickleTensor& tensor, const std::string& name);
 
  private:
-  ZipArchive archive_;
+  std::optional<ZipArchive> archive_;  // none: of a legacy file, whose storages are all known
   std::shared_ptr<const void> owner_;
   std::string prefix_;  // of the names of entries
   Pickle pickle_;
@@ -30,7 +35,7 @@ class TorchFile {
   uint64_t budget_;                                    // of bytes that inflating and copying may still take
 };
 
-// The tensors of a state dict that torch.save wrote (a zip archive with a pickle), by name. Only what a state dict
+// The tensors of a state dict that torch.save wrote (in either format), by name. Only what a state dict
 // needs is interpreted; nothing is ever executed.
 NamedViews read_torch_state_dict(const fs::path& path);
 // The same from memory that `owner` keeps alive.

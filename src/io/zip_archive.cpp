@@ -47,9 +47,7 @@ ZipArchive::ZipArchive(std::span<const std::byte> bytes, std::string where) : by
     end = bytes_.size() - back;
     found = reader.at<uint32_t>(end) == kEnd;
   }
-  if (!found)
-    fail("{}: is no zip archive; checkpoints of torch before version 1.6 must be saved again with a newer torch",
-         where_);
+  if (!found) fail("{}: is no zip archive, and no checkpoint of torch before version 1.6", where_);
   uint64_t count = reader.at<uint16_t>(end + 10), place = reader.at<uint32_t>(end + 16);
   if (end >= 20 && reader.at<uint32_t>(end - 20) == kLocator64) {
     const auto record = reader.at<uint64_t>(end - 12);

@@ -176,6 +176,20 @@ TEST_F(LoraKinds, OrthonormalMatricesAreTakenOutOfTheWeight) {
             std::string::npos);
 }
 
+// What PEFT may come to write: a field that nobody knows is read only where it says nothing.
+TEST_F(LoraKinds, RefusesFieldsThatAreNotKnown) {
+  for (const char* harmless :
+       {R"("new_field": null)", R"("new_field": false)", R"("new_field": [])", R"("peft_version": "0.21.2")",
+        R"("qalora_group_size": 16)", R"("eva_config": {"rho": 2})", R"("ensure_weight_tying": true)"})
+    EXPECT_EQ(test::message_of([&] { fields(harmless); }), "") << harmless;
+  for (const char* refused :
+       {R"("new_field": true)", R"("new_field": 3)", R"("use_bdlora": {"target_modules_bd_a": ["q"]})",
+        R"("ensure_weight_tying": true, "modules_to_save": ["lm_head"])"}) {
+    const std::string message = test::message_of([&] { fields(refused); });
+    EXPECT_NE(message.find("is not carried out"), std::string::npos) << refused << ": " << message;
+  }
+}
+
 TEST(PartOfQr, HasTheSignsOfLapack) {
   // numpy.linalg.qr([[1, 2, 3], [4, 5, 6], [7, 8, 10]])
   const PartOfQr part = part_of_qr({1, 2, 3, 4, 5, 6, 7, 8, 10}, 3, 3, 2);

@@ -88,10 +88,11 @@ TEST_F(FineTuning, AFinishedRunHasNothingLeftToTrain) {
 TEST_F(FineTuning, MissingWeightsAreSaidWhereTheyStayNew) {
   ASSERT_EQ(run(with({})), "");
   EXPECT_TRUE(
-      said("2 weights are missing from the checkpoint and were newly initialised: classifier.weight, classifier.bias"))
+      said("2 weights of the new head are initialised (expected: training makes the head): classifier.weight, "
+           "classifier.bias"))
       << said_;
   ASSERT_EQ(run(with({"--resume_from_checkpoint"}), 3), "");
-  EXPECT_FALSE(said("newly initialised")) << said_;
+  EXPECT_FALSE(said("new head")) << said_;
 }
 
 TEST_F(FineTuning, RefusesEvaluationsWithoutData) {

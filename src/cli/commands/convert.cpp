@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/options/companion_files.h"
 #include "io/foreign/foreign_writer.h"
+#include "models/loading/missing_weights.h"
 #include "models/save_configuration.h"
 #include "transom/config.h"
 #include "transom/model.h"
@@ -36,7 +37,7 @@ int convert(const fs::path& model, const ConvertOptions& options) {
   if (foreign == kForeignFormats.end() && options.format != kSafetensors)
     fail(ErrorKind::kUsage, "--format: expected safetensors, tf or flax, found '{}'", options.format);
   const uint64_t shard_bytes = static_cast<uint64_t>(options.shard_gigabytes * kBytesPerGigabyte);
-  const auto loaded = Model::from_pretrained(model.string(), {.dtype = options.dtype});
+  const auto loaded = load_trained(model.string(), {.dtype = options.dtype});
   if (foreign == kForeignFormats.end()) {
     loaded->save_pretrained(output.string(), shard_bytes);
   } else {

@@ -7,6 +7,7 @@
 #include "cli/options/calibration_inputs.h"
 #include "cli/options/companion_files.h"
 #include "io/config.h"
+#include "models/loading/missing_weights.h"
 #include "onnx/export/export_model.h"
 #include "transom/model.h"
 
@@ -77,7 +78,7 @@ int export_to(const ExportArguments& options) {
   if (options.format != "onnx") fail(ErrorKind::kUsage, "--format: expected onnx, found {}", quoted(options.format));
   const fs::path directory = resolve_model(options.model, options.source.hub());
   const std::unique_ptr<Model> model =
-      Model::from_pretrained(directory.string(), {.task = task_of(options.task), .dtype = options.dtype});
+      load_trained(directory.string(), {.task = task_of(options.task), .dtype = options.dtype});
   onnx::ExportOptions how{.opset = options.opset,
                           .with_past = options.with_past || options.task.ends_with(kWithPast),
                           .external_data = options.external_data,

@@ -8,6 +8,7 @@
 #include "cli/commands/forward_onnx.h"
 #include "cli/options/sharding_options.h"
 #include "io/safetensors.h"
+#include "models/loading/missing_weights.h"
 #include "onnx/import/run/imported_graph.h"
 #include "tensor/mode_scope.h"
 #include "train/loop/model_inputs.h"
@@ -107,7 +108,7 @@ int forward(const ForwardArguments& options) {
     forward_onnx(onnx, options.inputs, options.outputs);
     return 0;
   }
-  const std::unique_ptr<Model> model = Model::from_pretrained(resolve_model(options.model, options.source.hub()), load);
+  const std::unique_ptr<Model> model = load_trained(resolve_model(options.model, options.source.hub()).string(), load);
   SpreadModel spread(options.sharding, *model);
   const NamedTensors inputs = load_inputs(options.inputs);
   const ForwardContext context = context_of(options.kwargs);

@@ -5,9 +5,11 @@
 #include "base/files/directories.h"
 #include "base/files/files.h"
 #include "cli/command.h"
+#include "cli/options/companion_files.h"
 #include "hub/adapters.h"
 #include "io/checkpoint.h"
 #include "io/sharded_safetensors.h"
+#include "models/loading/missing_weights.h"
 #include "train/files/manifest.h"
 #include "transom/model.h"
 #include "transom/tokenizer.h"
@@ -53,7 +55,7 @@ int merge(const fs::path& adapters, const fs::path& output) {
     fail("{}: expected {}, which PEFT writes, or shard-*-model-*.safetensors of a sharded run, found none",
          adapters.string(), kAdapterConfig);
   const fs::path base = base_of_adapters(adapters);
-  const auto model = Model::from_pretrained(adapters.string());
+  const auto model = load_trained(adapters.string());
   if (model->adaptation())
     fail(ErrorKind::kUnsupported, "{}: lora_bias: expected layers with biases to merge into, found one without",
          (adapters / kAdapterConfig).string());
@@ -63,8 +65,7 @@ int merge(const fs::path& adapters, const fs::path& output) {
       Tokenizer::from_pretrained(folder.string()).save_pretrained(output.string());
       break;
     }
-  const char* preprocessor = "preprocessor_config.json";
-  if (path_exists(base / preprocessor)) write_file(output / preprocessor, read_file(base / preprocessor));
+  copy_companion_files(adapters, output);
   return 0;
 }
 

@@ -16,6 +16,7 @@
 #include "cli/output/log_messages.h"
 #include "cli/output/profile_table.h"
 #include "cli/output/train_dashboard.h"
+#include "models/loading/missing_weights.h"
 #include "train/arguments/ipu_arguments.h"
 #include "train/files/trainer_state.h"
 #include "train/loop/model_inputs.h"
@@ -92,8 +93,11 @@ int overfit(TrainArguments arguments, std::optional<Profile>& profile) {
   if (training.max_steps <= 0) training.max_steps = 20;
   if (arguments.script.teacher_model)
     fail(ErrorKind::kUsage, "--teacher_model: --overfit_batch learns from its labels alone; leave one of them out");
-  auto model = load_base_model(arguments, arguments.script.model_name_or_path,
-                               {.quantization = quantization_in_training(arguments.script), .keep_adapters = true});
+  LoadReport report;
+  auto model =
+      load_base_model(arguments, arguments.script.model_name_or_path,
+                      {.quantization = quantization_in_training(arguments.script), .keep_adapters = true}, &report);
+  expect_trained_body(*model, report, base);
   add_adapters(arguments, base, *model);
   const NamedTensors inputs = load_inputs(*arguments.script.overfit_batch);
   if (arguments.script.profile) profile.emplace();

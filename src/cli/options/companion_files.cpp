@@ -2,6 +2,7 @@
 #include "cli/options/companion_files.h"
 
 #include "base/files/directories.h"
+#include "hub/adapters.h"
 #include "hub/model_files.h"
 
 namespace transom {
@@ -13,10 +14,7 @@ void copy_absent(const fs::path& from, const fs::path& to) {
   if (!path_exists(to)) write_file(to, read_file(from, kMaximumFile));
 }
 
-}  // namespace
-
-void copy_companion_files(const fs::path& model, const fs::path& output) {
-  make_directories(output);
+void copy_files_of(const fs::path& model, const fs::path& output) {
   for (const std::string_view name : description_files())
     if (name != "config.json" && path_exists(model / name)) copy_absent(model / name, output / name);
   // 1_Pooling/config.json and the like, which modules.json names.
@@ -26,6 +24,14 @@ void copy_companion_files(const fs::path& model, const fs::path& output) {
     make_directories(output / module.filename());
     copy_absent(module / "config.json", output / module.filename() / "config.json");
   }
+}
+
+}  // namespace
+
+void copy_companion_files(const fs::path& model, const fs::path& output) {
+  make_directories(output);
+  copy_files_of(model, output);
+  if (const fs::path base = base_of_adapters(model); base != model) copy_files_of(base, output);
 }
 
 }  // namespace transom

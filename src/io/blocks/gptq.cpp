@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "base/terminal/log.h"
 #include "io/blocks/awq_activations.h"
 #include "io/blocks/quantization_config.h"
 #include "io/blocks/quantized_parts.h"
@@ -93,7 +94,18 @@ void expect_bits_of_gptq(int64_t bits, const std::string& where) {
   if (bits != 2 && bits != 3 && bits != 4 && bits != 8) fail("{}: 2, 3, 4 and 8 are supported, found {}", where, bits);
 }
 
-void read_gptq_module(const std::string& module, const Config& config, bool first_version, Checkpoint& checkpoint) {
+// Files that say version 1 and hold the zero points of version 2: read as said they would all be one too large, which
+// `sym` excludes.
+bool are_of_second_version(Groups& groups, int64_t bits) {
+  const auto half = static_cast<uint8_t>(1u << (bits - 1));
+  const bool all =
+      std::all_of(groups.zeros.begin(), groups.zeros.end(), [&](uint8_t zero) { return zero == half + 1; });
+  if (all) groups.zeros.assign(groups.zeros.size(), half), groups.symmetric = true;
+  return all;
+}
+
+// Whether the zero points are of another version than the configuration says.
+bool read_gptq_module(const std::string& module, const Config& config, bool first_version, Checkpoint& checkpoint) {
   int64_t bits = positive(config, "bits", 4);
   expect_bits_of_gptq(bits, config.where() + ": bits");
   const bool by_module = config.has("dynamic");  // of GPTQModel: the shapes tell the bits and the size of groups
@@ -129,6 +141,8 @@ void read_gptq_module(const std::string& module, const Config& config, bool firs
       groups.zeros[static_cast<size_t>(g * outputs + o)] = static_cast<uint8_t>(zero);
       groups.symmetric &= zero == 1u << (bits - 1);
     }
+  const bool contradicts =
+      first_version && config.get_bool("sym", false) && bits > 2 && are_of_second_version(groups, bits);
   BlockLayout layout = layout_of(outputs, inputs, bits, group, groups, scales.dtype);
   std::optional<TensorView> g_idx = checkpoint.take(module + ".g_idx");
   if (!g_idx && count > 1 && config.get_bool("desc_act", false)) g_idx = take_part(checkpoint, module + ".g_idx");
@@ -144,6 +158,7 @@ void read_gptq_module(const std::string& module, const Config& config, bool firs
                                          [words = StoredWords(packed), outputs, bits](int64_t output, int64_t input) {
                                            return BitStream<StoredWords>{words, output, outputs}(input, bits);
                                          })});
+  return contradicts;
 }
 
 // The matrix in f32, its columns divided.
@@ -169,8 +184,14 @@ void read_gptq(const Config& config, Checkpoint& checkpoint) {
   if (const std::string words = config.get_string("pack_dtype", "int32"); words != "int32")
     fail("{}: pack_dtype {} is not supported; int32 is", config.where(), quoted(words));
   expect_codes(checkpoint, {".qzeros", ".scales", ".g_idx"}, ".qweight");
+  size_t contradicting = 0;
   for (const std::string& module : modules_with(checkpoint, ".qweight"))
-    read_gptq_module(module, config, format == "gptq", checkpoint);
+    contradicting += read_gptq_module(module, config, format == "gptq", checkpoint);
+  if (contradicting > 0)
+    log(LogLevel::kWarning,
+        fmt::format("{}: sym is true, and the zero points of {} layers are those of gptq_v2, though {} says gptq: they "
+                    "are read as gptq_v2",
+                    config.where(), contradicting, field));
 }
 
 void read_awq(const Config& config, Checkpoint& checkpoint) {

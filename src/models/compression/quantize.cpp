@@ -10,6 +10,7 @@
 #include "models/compression/quantize_options.h"
 #include "models/compression/quantized_checkpoint.h"
 #include "models/compression/static_quantization.h"
+#include "models/loading/missing_weights.h"
 #include "transom/model.h"
 
 namespace transom {
@@ -25,14 +26,14 @@ CalibrationTexts read_texts(const Model& model, const std::string& source, const
 }
 
 QuantizeReport quantize_to_gguf(const std::string& source, const std::string& output, const QuantizeOptions& options) {
-  const auto model = Model::from_pretrained(source, {.dtype = "auto", .quantization = "decompressed"});
+  const auto model = load_trained(source, {.dtype = "auto", .quantization = "decompressed"});
   const std::string path = gguf_path(output);
   if (const fs::path folder = fs::path(path).parent_path(); !folder.empty()) make_directories(folder);
   const CalibrationTexts texts = read_texts(*model, source, options);
   const std::optional<double> before = judged_perplexity(*model, texts);
   QuantizeReport report = write_gguf_model(*model, source, path, gguf_type_of(options), options.on_layer);
   report.perplexity_before = before;
-  if (before) report.perplexity_after = judged_perplexity(*Model::from_pretrained(path), texts);
+  if (before) report.perplexity_after = judged_perplexity(*load_trained(path), texts);
   return report;
 }
 
@@ -47,13 +48,13 @@ QuantizeReport quantize_model(const std::string& source, const std::string& outp
   if (options.method == "static") return quantize_statically(source, output, options);
   if (options.format == "gguf") return quantize_to_gguf(source, output, options);
   const QuantizedFormat format = parse_quantized_format(options.format, "--format");
-  const auto model = Model::from_pretrained(source, {.dtype = "auto", .quantization = "decompressed"});
+  const auto model = load_trained(source, {.dtype = "auto", .quantization = "decompressed"});
   check_quantized_format(*model, format, options);
   const CalibrationTexts texts = read_texts(*model, source, options);
   const std::optional<double> before = judged_perplexity(*model, texts);
   QuantizeReport report = write_quantized_checkpoint(*model, texts, format, source, output, options);
   report.perplexity_before = before;
-  if (before) report.perplexity_after = judged_perplexity(*Model::from_pretrained(output), texts);
+  if (before) report.perplexity_after = judged_perplexity(*load_trained(output), texts);
   return report;
 }
 

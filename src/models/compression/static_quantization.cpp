@@ -13,6 +13,7 @@
 #include "models/compression/checkpoint_parts.h"
 #include "models/compression/input_range.h"
 #include "models/compression/vocabulary_heads.h"
+#include "models/loading/missing_weights.h"
 #include "models/loading/packed_weights.h"
 #include "models/unfinite_numbers.h"
 #include "nn/linear_observer.h"
@@ -164,7 +165,7 @@ int64_t rows_in(std::span<const NamedTensors> batches) {
 
 QuantizeReport quantize_statically(const std::string& source, const std::string& output,
                                    const QuantizeOptions& options) {
-  const auto model = Model::from_pretrained(source, {.dtype = "auto", .quantization = "decompressed"});
+  const auto model = load_trained(source, {.dtype = "auto", .quantization = "decompressed"});
   const NoGradient inference;
   // A quarter is kept apart to judge by, where there are enough; else all do both.
   const std::span all(options.inputs);
@@ -236,7 +237,7 @@ QuantizeReport quantize_statically(const std::string& source, const std::string&
   ignore_vocabulary_heads(*model, ignored);
   write_configurations(*model, static_config_of(ignored, convolutions), output);
   // As everybody will read it.
-  const auto made = Model::from_pretrained(output, {.dtype = "auto", .activations = "static"});
+  const auto made = load_trained(output, {.dtype = "auto", .activations = "static"});
   judge(before, outputs_on(*made, judged), report);
   return report;
 }

@@ -34,10 +34,9 @@ class NameCollector : public ParameterSource {
   const ParameterSource* holds_;
 };
 
-bool is_bare(const Architecture& architecture) {
-  constexpr std::string_view kBare = "feature-extraction";  // image-feature-extraction too
-  return std::any_of(architecture.tasks.begin(), architecture.tasks.end(),
-                     [&](const std::string& task) { return task.ends_with(kBare); });
+// By the names of Transformers' classes: those with a head are called after what they are for.
+bool is_bare(const std::string& name) {
+  return name.find("For") == name.npos && !name.ends_with("LMHeadModel") && !name.ends_with("MTModel");
 }
 
 // A class may refuse a configuration that another one takes: then it says nothing.
@@ -104,9 +103,9 @@ std::vector<std::string> parameters_of_body(const Model& model, const std::vecto
   if (!family || parameters.empty()) return {};
   std::set<std::string> body;
   for (const Architecture& architecture : family->architectures)
-    if (is_bare(architecture) && body.empty())
-      if (const std::optional<NameCollector> names = names_of(architecture, model.config(), nullptr))
-        body = names->parameters;
+    if (is_bare(architecture.name))
+      if (std::optional<NameCollector> names = names_of(architecture, model.config(), nullptr))
+        body.merge(names->parameters);
   std::vector<std::string> result;
   for (const std::string& parameter : parameters) {
     if (parameter.find("pooler.") != parameter.npos) continue;

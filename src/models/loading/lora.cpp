@@ -182,6 +182,13 @@ std::string without_prefix(const std::string& key) {
 
 }  // namespace
 
+std::string task_of_adapters(const fs::path& directory) {
+  const std::string type = Config::read(directory / kAdapterConfig).get_string("task_type", "");
+  for (const TaskType& task : kTaskTypes)
+    if (type == task.type) return task.task;
+  return "";
+}
+
 bool holds_adapters(const fs::path& directory) { return path_exists(directory / kAdapterConfig); }
 
 bool LowRankAdaptation::attach(Model& model, uint64_t seed) {

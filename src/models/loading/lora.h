@@ -54,5 +54,7 @@ class LowRankAdaptation {
 
 // Whether a directory holds adapters of PEFT.
 bool holds_adapters(const fs::path& directory);
+// The pipeline's name of the task that the adapters are for; empty where their configuration does not say.
+std::string task_of_adapters(const fs::path& directory);
 
 }  // namespace transom

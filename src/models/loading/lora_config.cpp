@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
 
 #include "base/error.h"
 #include "base/json/json.h"
@@ -20,11 +21,35 @@ constexpr const char* kDefaults = R"({
   "peft_type": "LORA", "r": 8, "rank_pattern": {}, "revision": null, "target_modules": null, "target_parameters": null,
   "task_type": null, "trainable_token_indices": null, "use_dora": false, "use_rslora": false})";
 
-// Fields that change what is computed, and that only their empty values are carried out of.
-constexpr const char* kEmptyOnly[] = {
-    "layer_replication", "target_parameters",       "use_qalora", "trainable_token_indices",
-    "megatron_config",   "alora_invocation_tokens", "use_bdlora", "arrow_config",
-    "velora_config",     "monteclora_config",       "kasa_config"};
+// The fields of adapter_config.json that are carried out, and those without effect on trained adapters: who wrote them,
+// and how PEFT initialises. All others change what is computed, or are not known: their empty values alone are taken.
+constexpr std::string_view kCarriedOut[] = {"alpha_pattern",
+                                            "base_model_name_or_path",
+                                            "bias",
+                                            "exclude_modules",
+                                            "fan_in_fan_out",
+                                            "init_lora_weights",
+                                            "layers_pattern",
+                                            "lora_alpha",
+                                            "lora_bias",
+                                            "lora_dropout",
+                                            "modules_to_save",
+                                            "layers_to_transform",
+                                            "peft_type",
+                                            "r",
+                                            "rank_pattern",
+                                            "revision",
+                                            "target_modules",
+                                            "task_type",
+                                            "use_dora",
+                                            "use_rslora"};
+constexpr std::string_view kWithoutEffect[] = {"auto_mapping",      "corda_config",   "eva_config",    "inference_mode",
+                                               "loftq_config",      "lora_ga_config", "megatron_core", "peft_version",
+                                               "qalora_group_size", "runtime_config"};
+
+bool is_among(std::span<const std::string_view> names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
 
 bool is_empty(const Json& value) {
   return value.is_null() || value == false || ((value.is_array() || value.is_object()) && value.empty());
@@ -56,10 +81,13 @@ LoraConfig::LoraConfig(Config config) : config_(std::move(config)) {
   if (type != "LORA")
     fail(ErrorKind::kUnsupported, "{}: peft_type {} is not carried out; only LORA is", config_.where(),
          transom::quoted(type));
-  for (const char* field : kEmptyOnly)
-    if (json_of(config_).contains(field) && !is_empty(json_of(config_).at(field)))
-      fail(ErrorKind::kUnsupported, "{}: {} = {} is not carried out", config_.where(), field,
-           transom::quoted(json_of(config_).at(field).dump(), 60));
+  const bool saves_none = !config_.has("modules_to_save") || is_empty(json_of(config_).at("modules_to_save"));
+  for (const auto& [field, value] : json_of(config_).items()) {
+    if (is_among(kCarriedOut, field) || is_among(kWithoutEffect, field) || is_empty(value)) continue;
+    if (field == "ensure_weight_tying" && saves_none) continue;  // is of modules to save
+    fail(ErrorKind::kUnsupported, "{}: {} = {} is not carried out", config_.where(), transom::quoted(field, 60),
+         transom::quoted(value.dump(), 60));
+  }
   if (json_of(config_).contains("init_lora_weights")) {
     const Json& initial = json_of(config_).at("init_lora_weights");
     // Others (pissa, corda ...) change the frozen weights in ways of their own.

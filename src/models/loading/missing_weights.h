@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is said of weights that a checkpoint lacks, and whether a model that has them new can be asked.
+// What a checkpoint lacks, and whether that may be: one rule for all commands. What answers, scores or writes a model
+// needs all weights that its answers depend on; what trains one needs its body, and makes heads.
 #pragma once
 
 #include <memory>
@@ -11,8 +12,14 @@ namespace transom {
 
 // One line about tensors that the checkpoint lacks, with a name in it that is near, perhaps misspelt.
 void warn_of_missing(const LoadReport& report, const std::string& where);
-// The model of a checkpoint to compute answers with. Where weights that the answers depend on are missing from it, they
-// would be random, as would the answers: this is refused. Training makes them.
-std::unique_ptr<Model> load_trained(const std::string& name_or_path, const LoadOptions& options);
+
+// Refuses a model whose answers depend on weights that were missing and are new: they would be random, as would the
+// answers. What else is missing (a pooler beside vectors of texts) is said.
+void expect_trained(const Model& model, const LoadReport& report, const std::string& where, const std::string& task);
+// The same for a model to train: its body must be there, weights of a head may be new, which is said.
+void expect_trained_body(const Model& model, const LoadReport& report, const std::string& where);
+
+// The model of a checkpoint to compute answers with or to write in another form.
+std::unique_ptr<Model> load_trained(const std::string& name_or_path, const LoadOptions& options = {});
 
 }  // namespace transom

@@ -113,6 +113,11 @@ void apply_labels(Config& config, const LoadOptions& options) {
     set_field(config, "label2id", by_name);
     if (config.has("pretrained_cfg")) {  // timm's names for the same
       set_field(config, "num_classes", labels.size());
+      Json arguments = json_of(config).value("model_args", Json::object());
+      if (arguments.is_object() && arguments.contains("num_classes")) {
+        arguments["num_classes"] = labels.size();
+        set_field(config, "model_args", arguments);
+      }
       set_field(config, "label_names", labels);
     }
   }

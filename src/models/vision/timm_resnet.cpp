@@ -14,7 +14,9 @@ namespace transom {
 namespace {
 
 struct TimmResNetConfig {
-  explicit TimmResNetConfig(const Config& config) : num_classes(config.get_int("num_classes", 1000)) {
+  // timm writes the number of classes and the pooling twice; what stands outside of model_args is what others change.
+  explicit TimmResNetConfig(const Config& config)
+      : num_classes(config.get_int("num_classes", 1000)), global_pool(config.get_string("global_pool", "avg")) {
     if (config.has("label_names") && !config.has("num_classes"))
       num_classes = static_cast<int64_t>(config.get_strings("label_names").size());
     const std::string name = config.get_string("architecture", "resnet50");
@@ -23,7 +25,9 @@ struct TimmResNetConfig {
           "{}: architecture: of timm, the ResNets and ResNeXts are known (resnet50d, resnext50_32x4d, "
           "seresnext101_32x8d, wide_resnet50_2 ...), not {}",
           config.where(), quoted(name));
-    read_arguments(config.get_object("model_args"));
+    const Config arguments = config.get_object("model_args");
+    if (!config.has("num_classes")) num_classes = arguments.get_int("num_classes", num_classes);
+    read_arguments(arguments);
     if (layers.size() != 4 || channels.size() != 4)
       fail("{}: model_args: layers and channels: expected four numbers each", config.where());
     if (basic && (cardinality != 1 || base_width != 64))
@@ -34,7 +38,7 @@ struct TimmResNetConfig {
   std::vector<int64_t> layers, channels{64, 128, 256, 512};
   int64_t num_classes, in_chans = 3, cardinality = 1, base_width = 64, stem_width = 64, reduce_first = 1,
                        down_kernel_size = 1, output_stride = 32;
-  std::string stem_type, act_layer = "relu", global_pool = "avg";
+  std::string stem_type, act_layer = "relu", global_pool;  // avg, max, avgmax (their mean), catavgmax (both)
   double drop_rate = 0, drop_path_rate = 0;
 
   int64_t expansion() const { return basic ? 1 : 4; }
@@ -129,16 +133,21 @@ struct TimmResNetConfig {
       if (!squeeze_excite || block.keys().size() != 1)
         fail("{}: only {{\"attn_layer\": \"se\"}} is carried out", block.where());
     }
-    refuse_unless(arguments, "global_pool", "avg");
+    if (global_pool.starts_with("fast")) global_pool = global_pool == "fast" ? "avg" : global_pool.substr(4);
+    static const std::vector<std::string> pools = {"avg", "max", "avgmax", "catavgmax"};
+    if (std::find(pools.begin(), pools.end(), global_pool) == pools.end())
+      fail(ErrorKind::kUnsupported, "{}: global_pool = {} is not carried out; {} are", arguments.where(),
+           quoted(global_pool), fmt::join(pools, ", "));
     if (output_stride != 8 && output_stride != 16 && output_stride != 32)
       fail("{}: output_stride: expected 8, 16 or 32, found {}", arguments.where(), output_stride);
     if (output_stride != 32 && avg_down)
       fail("{}: avg_down with an output_stride below 32 is not carried out", arguments.where());
     static const std::vector<std::string> known = {
-        "layers",           "channels",           "in_chans",      "cardinality",    "base_width",
-        "stem_width",       "block_reduce_first", "act_layer",     "stem_type",      "global_pool",
-        "avg_down",         "replace_stem_pool",  "drop_rate",     "drop_path_rate", "block_args",
-        "down_kernel_size", "output_stride",      "zero_init_last"};
+        "layers",           "channels",           "in_chans",    "cardinality",    "base_width",
+        "stem_width",       "block_reduce_first", "act_layer",   "stem_type",      "global_pool",
+        "avg_down",         "replace_stem_pool",  "drop_rate",   "drop_path_rate", "block_args",
+        "down_kernel_size", "output_stride",      "num_classes", "zero_init_last", "pretrained",
+        "scriptable",       "exportable"};  // the last four have no effect on what is read
     for (const std::string& key : arguments.keys())
       if (std::find(known.begin(), known.end(), key) == known.end() && arguments.has(key))
         fail("{}: {} is not carried out{}", arguments.where(), quoted(key), did_you_mean(key, known));
@@ -278,13 +287,21 @@ class TimmResNet {
       for (const TimmBlock& block : stage) x = block(x, context);
       states.push_back(x);
     }
-    return {x, Dropout(c_.drop_rate)(global_mean(x), context), states};
+    return {x, Dropout(c_.drop_rate)(pooled(x), context), states};
   }
   int64_t num_channels() const { return c_.in_chans; }
-  int64_t width() const { return c_.channels.back() * c_.expansion(); }
+  int64_t width() const { return c_.channels.back() * c_.expansion() * (c_.global_pool == "catavgmax" ? 2 : 1); }
   int64_t num_classes() const { return c_.num_classes; }
 
  private:
+  // [B, C, H, W] -> [B, C]
+  Tensor pooled(const Tensor& x) const {
+    if (c_.global_pool == "avg") return global_mean(x);
+    const Tensor most = reduce_max(x, {2, 3});
+    if (c_.global_pool == "max") return most;
+    const Tensor mean = global_mean(x);
+    return c_.global_pool == "avgmax" ? (mean + most) * 0.5 : concatenate({mean, most}, 1);
+  }
   void make_stages(const Scope& scope, int64_t in) {
     int64_t blocks = 0, block = 0, net_stride = 4, dilation = 1, previous_dilation = 1;
     for (const int64_t count : c_.layers) blocks += count;
@@ -319,23 +336,24 @@ class TimmResNet {
 class TimmWrapperForImageClassification : public Model {
  public:
   TimmWrapperForImageClassification(const Config& config, const Scope& scope)
-      : problem_type_(config.get_string("problem_type", "")),
-        timm_model_(config, scope),
-        fc_(scope / "fc", timm_model_.width(), timm_model_.num_classes(),
-            {.deviation = 1 / std::sqrt(3.0 * static_cast<double>(timm_model_.width()))}) {}
+      : problem_type_(config.get_string("problem_type", "")), timm_model_(config, scope) {
+    if (timm_model_.num_classes() == 0) return;  // features are the answer then
+    fc_.emplace(scope / "fc", timm_model_.width(), timm_model_.num_classes(),
+                Linear::Options{.deviation = 1 / std::sqrt(3.0 * static_cast<double>(timm_model_.width()))});
+  }
 
  protected:
   std::vector<std::string> input_names() const override { return {"pixel_values", "labels"}; }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const FeatureMaps maps = timm_model_(image_input(inputs, timm_model_.num_channels()), context);
-    return with_states(sequence_classification_outputs(fc_(maps.pooled), inputs, problem_type_, context), maps,
-                       context);
+    const Tensor logits = fc_ ? (*fc_)(maps.pooled) : maps.pooled;
+    return with_states(sequence_classification_outputs(logits, inputs, problem_type_, context), maps, context);
   }
 
  private:
   std::string problem_type_;
   TimmResNet timm_model_;
-  Linear fc_;
+  std::optional<Linear> fc_;
 };
 
 }  // namespace

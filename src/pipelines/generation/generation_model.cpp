@@ -6,7 +6,6 @@
 #include "base/files/files.h"
 #include "base/json/json.h"
 #include "generation/generation_fields.h"
-#include "hub/resolve.h"
 #include "models/generative.h"
 #include "pipelines/text/text_model.h"
 
@@ -33,12 +32,10 @@ bool is_of_sampling(const std::string& name) {
 
 GenerationModel GenerationModel::load(const std::string& model, const LoadOptions& options) {
   TextModel text = TextModel::load(model, options);
-  const std::string directory = directory_of_model(model).string();
   GenerationModel result{.model = std::move(text.model),
                          .tokenizer = std::move(text.tokenizer),
-                         .config = GenerationConfig::from_pretrained(directory)};
-  const fs::path folder(directory), own = folder / "generation_config.json";
-  const Json json = read_json(path_exists(own) ? own : folder / "config.json");
+                         .config = GenerationConfig::from_pretrained(model)};
+  const Json json = read_json(generation_file(model));
   for (const auto& [name, value] : json.items())
     if (!value.is_null() && is_generation_field(name)) result.given.insert(name);
   return result;

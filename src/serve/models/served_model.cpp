@@ -7,9 +7,11 @@
 #include "base/files/directories.h"
 #include "base/files/files.h"
 #include "base/terminal/log.h"
+#include "hub/adapters.h"
 #include "hub/resolve.h"
 #include "io/weight_files.h"
 #include "models/family.h"
+#include "models/loading/lora.h"
 #include "ops/batch_invariance.h"
 #include "pipelines/text/sparse_embedding.h"
 #include "serve/workers/generation_worker.h"
@@ -32,6 +34,8 @@ const Pipeline* TaskRunner::find(const std::string& task) const {
 
 std::string task_of_model(const std::string& directory) {
   const fs::path folder = directory_of_model(directory);
+  if (holds_adapters(directory))
+    if (std::string task = task_of_adapters(directory); !task.empty()) return task;
   if (SparsePooling::is_of(folder)) return "fill-mask";
   if (path_exists(folder / "modules.json")) return "feature-extraction";
   const Json config = read_json(folder / "config.json");
@@ -110,7 +114,12 @@ void load_runner(ServedModel& served, const std::string& directory, const ServeO
   TaskRunner& runner = *served.runner;
   const fs::path folder = directory_of_model(directory);
   runner.pipelines.emplace_back(served.task, make_pipeline(served.task, directory, options.hub, options.load));
-  const Json config = read_json(folder / "config.json");
+  Json config = read_json(folder / "config.json");
+  if (holds_adapters(directory)) {  // which bring classes of their own
+    config["id2label"] = Json::object();
+    const std::vector<std::string> names = runner.pipelines[0].second->model()->labels();
+    for (size_t i = 0; i < names.size(); ++i) config["id2label"][std::to_string(i)] = names[i];
+  }
   if (served.task == "text-classification" && knows_entailment(config))
     runner.pipelines.emplace_back("zero-shot-classification",
                                   make_pipeline("zero-shot-classification", directory, options.hub, options.load));
@@ -155,7 +164,11 @@ void load_runner(ServedModel& served, const std::string& directory, const ServeO
 
 int64_t weight_bytes_of(const ModelSource& source, const ServeOptions& options) {
   int64_t bytes = 0;
-  for (const fs::path& file : weight_files(resolve_model(source.path, options.hub))) {
+  const fs::path folder = resolve_model(source.path, options.hub), base = base_of_adapters(folder);
+  std::vector<fs::path> files = weight_files(folder);
+  if (base != folder)
+    for (const fs::path& file : weight_files(base)) files.push_back(file);
+  for (const fs::path& file : files) {
     std::error_code ignored;
     const auto size = fs::file_size(file, ignored);
     if (!ignored) bytes += static_cast<int64_t>(size);

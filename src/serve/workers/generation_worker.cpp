@@ -6,7 +6,7 @@
 #include "base/json/json.h"
 #include "base/terminal/log.h"
 #include "generation/constraint/constraint.h"
-#include "hub/resolve.h"
+#include "generation/generation_fields.h"
 #include "pipelines/generation/assistant_model.h"
 #include "serve/api/api_error.h"
 #include "serve/models/served_model.h"
@@ -183,16 +183,6 @@ void GenerationWorker::fail_all(const std::exception_ptr& error) {
   }
 }
 
-namespace {
-
-// The file that GenerationConfig::from_pretrained reads.
-Json generation_fields_of(const std::string& directory) {
-  const fs::path folder = directory_of_model(directory), own = folder / "generation_config.json";
-  return read_json(path_exists(own) ? own : folder / "config.json");
-}
-
-}  // namespace
-
 void load_generator(ServedModel& served, const std::string& directory, const ServeOptions& options) {
   LoadOptions load = options.load;
   load.task = "text-generation";
@@ -200,7 +190,7 @@ void load_generator(ServedModel& served, const std::string& directory, const Ser
   load.keep_stored_types = !options.spread;
   GenerationModel model = GenerationModel::load(directory, load);
   Json set = Json::object();
-  const Json file = generation_fields_of(directory);
+  const Json file = read_json(generation_file(directory));
   for (const auto& [name, value] : file.items())
     if (model.given.contains(name)) set[name] = value;
   served.generation_config = dump_json(set);

@@ -171,7 +171,9 @@ void prepare_speech_recognition(const TrainArguments& arguments, const TaskFiles
   // The head of a checkpoint that was made with this vocabulary stays, whatever its tokenizer adds beyond it.
   if (known && Config::read(directory / "config.json").get_int("vocab_size", 0) > vocabulary.size())
     changes.erase("vocab_size");
-  setup.model = load_changed(directory.string(), changes, options);
+  LoadReport report;
+  setup.model = load_changed(directory.string(), changes, options, &report);
+  expect_weights(arguments, *setup.model, report, directory.string(), options.task);
   if (!head_traits(setup.model->architecture()).aligns_without_labels)
     fail("{}: speech recognition is trained with CTC (Wav2Vec2ForCTC, HubertForCTC), not with {}", directory.string(),
          setup.model->architecture());

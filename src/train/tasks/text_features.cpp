@@ -9,6 +9,7 @@
 #include "hub/adapters.h"
 #include "io/config.h"
 #include "models/loading/maximum_tokens.h"
+#include "models/loading/missing_weights.h"
 #include "train/setup/adapters.h"
 #include "train/tasks/special_tokens.h"
 #include "transom/ops.h"
@@ -99,11 +100,19 @@ LoadOptions load_options(const TrainArguments& arguments, const std::string& tas
           .keep_adapters = true};
 }
 
+void expect_weights(const TrainArguments& arguments, const Model& model, const LoadReport& report,
+                    const std::string& where, const std::string& task) {
+  if (!arguments.training.do_train) return expect_trained(model, report, where, task);
+  // What is missing there comes from the checkpoint of the run.
+  if (!arguments.training.resume_from_checkpoint) expect_trained_body(model, report, where);
+}
+
 std::unique_ptr<Model> load_model(const TrainArguments& arguments, const std::string& directory,
                                   const LoadOptions& options) {
-  LoadReport unsaid;  // what is missing there comes from the checkpoint of the run
-  const bool resumes = arguments.training.do_train && arguments.training.resume_from_checkpoint;
-  return load_base_model(arguments, directory, options, resumes ? &unsaid : nullptr);
+  LoadReport report;
+  std::unique_ptr<Model> model = load_base_model(arguments, directory, options, &report);
+  expect_weights(arguments, *model, report, directory, options.task);
+  return model;
 }
 
 void warn_of_one_class(const std::vector<std::string>& classes) {

@@ -61,6 +61,9 @@ TrainingData text_rows(const Dataset& data, const TrainArguments& arguments, con
 // How a model is loaded for a task.
 LoadOptions load_options(const TrainArguments& arguments, const std::string& task);
 // The model, with a word about weights that its checkpoint lacks unless a resumed run is about to set them.
+// Refuses a model that lacks weights which training does not make, or of which evaluation has need.
+void expect_weights(const TrainArguments& arguments, const Model& model, const LoadReport& report,
+                    const std::string& where, const std::string& task);
 std::unique_ptr<Model> load_model(const TrainArguments& arguments, const std::string& directory,
                                   const LoadOptions& options);
 // Says so where the rows to train on have one class.

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// What timm 1.0.31 writes as model_args (save_for_hf): the number of classes, the channels and the pooling among them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/json/json.h"
+#include "support/message.h"
+#include "transom/config.h"
+#include "transom/gradients.h"
+#include "transom/model.h"
+#include "transom/ops.h"
+
+namespace transom {
+namespace {
+
+std::string timm_config(int64_t classes, const std::string& pool, int64_t channels = 3) {
+  return fmt::format(R"({{"architecture": "resnet10t", "num_classes": {0}, "num_features": 32, "global_pool": "{1}",
+      "model_args": {{"num_classes": {0}, "in_chans": {2}, "global_pool": "{1}", "channels": [8, 8, 16, 32]}},
+      "pretrained_cfg": {{"input_size": [{2}, 32, 32], "num_classes": {0}, "classifier": "fc"}}}})",
+                     classes, pool, channels);
+}
+
+NamedTensors outputs_of(const Model& model, int64_t channels = 3) {
+  std::vector<float> values(static_cast<size_t>(2 * channels * 64 * 64));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * 7 % 13) / 13 - 0.5f;
+  const NoGradient inference;
+  return model.forward({{"pixel_values", Tensor::from(values, {2, channels, 64, 64})}}, {.output_hidden_states = true});
+}
+
+TEST(TimmArguments, ThePoolingIsTimms) {
+  for (const char* pool : {"avg", "max", "avgmax", "catavgmax", "fast"}) {
+    const auto model = Model::from_config(timm_config(0, pool));  // without classes the features are given
+    const NamedTensors outputs = outputs_of(*model);
+    const Tensor features = outputs.at("logits"), map = outputs.items().back().second;
+    ASSERT_EQ(map.rank(), 4) << outputs.items().back().first;
+    const auto cells = map.to_vector<float>(), got = features.to_vector<float>();
+    const int64_t area = map.dim(2) * map.dim(3), width = map.dim(1);
+    const bool both = std::string(pool) == "catavgmax";
+    ASSERT_EQ(features.shape(), (Shape{2, both ? 2 * width : width}));
+    for (int64_t row = 0; row < 2; ++row)
+      for (int64_t c = 0; c < width; ++c) {
+        const float* cell = cells.data() + (row * width + c) * area;
+        float sum = 0, most = cell[0];
+        for (int64_t i = 0; i < area; ++i) sum += cell[i], most = std::max(most, cell[i]);
+        const float mean = sum / static_cast<float>(area);
+        const std::string name = pool;
+        const float expected = name == "max" ? most : name == "avgmax" ? (mean + most) / 2 : mean;
+        const int64_t at = row * features.dim(1) + c;
+        EXPECT_NEAR(got[static_cast<size_t>(at)], expected, 1e-5) << pool;
+        if (both) {
+          EXPECT_NEAR(got[static_cast<size_t>(at + width)], most, 1e-5);
+        }
+      }
+  }
+  EXPECT_NE(test::message_of([] { Model::from_config(timm_config(3, "")); }).find("global_pool = ''"),
+            std::string::npos);
+}
+
+TEST(TimmArguments, ClassesAndChannelsAreReadAndChanged) {
+  const auto model = Model::from_config(timm_config(7, "avg", 1));
+  EXPECT_EQ(outputs_of(*model, 1).at("logits").shape(), (Shape{2, 7}));
+  const auto changed = Model::from_config(timm_config(7, "avg"), {.num_labels = 4});
+  EXPECT_EQ(outputs_of(*changed).at("logits").shape(), (Shape{2, 4}));
+  const Json config = parse_json(changed->config().dump(), "config.json");
+  EXPECT_EQ(config["num_classes"], 4);
+  EXPECT_EQ(config["model_args"]["num_classes"], 4);
+}
+
+}  // namespace
+}  // namespace transom
