@@ -9,11 +9,14 @@
 #include <initializer_list>
 
 #include "base/error.h"
+#include "base/files/directories.h"
 #include "base/files/files.h"
 #include "base/json/json.h"
+#include "base/terminal/line_writer.h"
 #include "base/terminal/progress.h"
 #include "cli/command.h"
 #include "cli/options/sharding_options.h"
+#include "cli/output/log_messages.h"
 #include "distributed/process_group.h"
 #include "generation/engine/shared_commands.h"
 #include "hub/resolve.h"
@@ -50,12 +53,13 @@ std::vector<std::string> words_of(const std::vector<std::string>& given) {
   return words;
 }
 
-// A path is served under the name of its folder, an id of the Hub under itself; NAME=PATH says another one.
+// A path is served under the name of its folder, an id of the Hub under itself; NAME=PATH says another one. A name may
+// be that of an organisation too (org/model=PATH), but what is there under the whole word is a path.
 std::vector<serve::ModelSource> sources_of(const ServeArguments& o) {
   std::vector<serve::ModelSource> sources;
   for (const std::string& word : o.models) {
     const size_t equals = word.find('=');
-    if (equals != word.npos && equals > 0 && word.find('/') > equals) {
+    if (equals != word.npos && equals > 0 && !word.starts_with('/') && !word.starts_with('.') && !path_exists(word)) {
       sources.push_back({word.substr(0, equals), word.substr(equals + 1)});
       continue;
     }
@@ -117,7 +121,7 @@ void check_limits(const serve::ServeOptions& serve) {
   expect("--max_sequences", serve.max_sequences, 1);
   expect("--cache_bytes", serve.cache_bytes, 0);
   expect("--memory_budget", serve.memory_budget, 0);
-  expect("--max_waiting", serve.max_waiting, 0);
+  expect("--max_waiting", serve.max_waiting, 1);
   expect("--max_concurrent_requests", serve.max_concurrent_requests, 1);
   expect("--max_batch_tokens", serve.max_batch_tokens, 1);
   expect("--max_client_batch_size", serve.max_client_batch_size, 1);
@@ -127,27 +131,41 @@ void check_limits(const serve::ServeOptions& serve) {
 // What a second had, in one line.
 class StatusLine {
  public:
-  explicit StatusLine(bool shown) : shown_(shown) {}
+  StatusLine(LineWriter& to, bool shown) : to_(to), shown_(shown) {}
   void show(const serve::ServerStatistics& now, double seconds) {
     if (!shown_) return;
     const bool idle = now.active == 0 && now.requests == before_.requests &&
                       now.generated_tokens == before_.generated_tokens && now.prompt_tokens == before_.prompt_tokens;
     if (!idle)
-      std::fprintf(
-          stderr, "%s\n",
+      to_.write(
           fmt::format("{:>5} connections  {:>4} in work  {:>4} waiting  {:>8.1f} tokens/s read  {:>8.1f} tokens/s "
                       "written  {:>7.1f} inputs/s",
                       now.connections, now.active, now.waiting,
                       static_cast<double>(now.prompt_tokens - before_.prompt_tokens) / seconds,
                       static_cast<double>(now.generated_tokens - before_.generated_tokens) / seconds,
-                      static_cast<double>(now.requests - before_.requests) / seconds)
-              .c_str());
+                      static_cast<double>(now.requests - before_.requests) / seconds));
     before_ = now;
   }
 
  private:
+  LineWriter& to_;
   bool shown_;
   serve::ServerStatistics before_;
+};
+
+// What the server says goes through a writer: a standard error that nobody reads must hold up no request.
+class Says {
+ public:
+  Says() {
+    set_log_sink([this](LogLevel level, std::string_view text) {
+      if (is_said(level, "passive")) note(text);
+    });
+  }
+  ~Says() { print_log_messages(); }
+  Says(const Says&) = delete;
+  Says& operator=(const Says&) = delete;
+  void note(std::string_view text) { writer.write(fmt::format("transom: {}", text)); }
+  LineWriter writer{STDERR_FILENO};
 };
 
 // One model is served over all processes, of which the first one answers.
@@ -212,6 +230,7 @@ int run_serve(ServeArguments& o) {
   }
   o.device.apply();
   o.precision.apply_to(o.serve.load);
+  Says says;
   if (o.sharding.any()) {
     join_server(o);
     if (process_rank() > 0) return follow(o);
@@ -219,13 +238,10 @@ int run_serve(ServeArguments& o) {
   }
   const bool terminal = ::isatty(STDERR_FILENO) != 0;
   if (o.log == "json" || (o.log == "auto" && !terminal))
-    o.serve.log_request = [](std::string_view line) {
-      std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
-    };
+    o.serve.log_request = [&says](std::string_view line) { says.writer.write(line); };
   const bool everyone = o.host != "127.0.0.1" && o.host != "localhost" && o.host != "::1";
   if (everyone && o.serve.api_keys.empty())
-    std::fprintf(stderr, "transom: %s is open to the network and there is no --api_key: everyone may ask\n",
-                 o.host.c_str());
+    says.note(fmt::format("{} is open to the network and there is no --api_key: everyone may ask", o.host));
   serve::Server server(o.serve);
   server.start();
   const char* scheme = o.serve.http.ssl_certfile.empty() ? "http" : "https";
@@ -236,17 +252,18 @@ int run_serve(ServeArguments& o) {
     });
     progress.update(static_cast<int64_t>(o.serve.models.size()));
   }
-  std::fprintf(stderr, "transom: serving %s on %s://%s:%d\n",
-               o.serve.models.size() == 1 ? o.serve.models[0].name.c_str()
-                                          : fmt::format("{} models", o.serve.models.size()).c_str(),
-               scheme, o.host.c_str(), server.port());
-  StatusLine status(terminal && o.log != "none");
+  says.note(
+      fmt::format("serving {} on {}://{}:{}",
+                  o.serve.models.size() == 1 ? o.serve.models[0].name : fmt::format("{} models", o.serve.models.size()),
+                  scheme, o.host, server.port()));
+  StatusLine status(says.writer, terminal && o.log != "none");
   const timespec second{1, 0};
   while (::sigtimedwait(&signals, nullptr, &second) < 0) {
     status.show(server.statistics(), 1);
     if (ProcessGroup* group = process_group()) group->expect_all_there();
   }
-  std::fprintf(stderr, "transom: ending; requests in work have %g s (a second signal ends now)\n", o.shutdown_timeout);
+  says.note(
+      fmt::format("ending; running requests get {:g} s to finish (a second signal ends now)", o.shutdown_timeout));
   server.drain();
   const auto until =
       std::chrono::steady_clock::now() + std::chrono::milliseconds(static_cast<int64_t>(o.shutdown_timeout * 1000));
@@ -301,7 +318,7 @@ Command serve_command() {
       {.name = "--log_prompts", .value = &o.serve.log_prompts, .help = "bodies are in the log, too", .group = kServer},
       {.name = "--shutdown_timeout",
        .value = &o.shutdown_timeout,
-       .help = "seconds that requests in work have after SIGTERM",
+       .help = "seconds that running requests get to finish after SIGTERM",
        .group = kServer},
       {.name = "--chat_template",
        .value = &o.chat_template,
@@ -338,11 +355,11 @@ Command serve_command() {
        .group = kLimits},
       {.name = "--step_milliseconds",
        .value = &o.serve.step_milliseconds,
-       .help = "time of a step in which texts are written while prompts are read, which come by parts; 0: no limit",
+       .help = "target time of a step that mixes decoding and prefill (chunked prefill); 0: no limit",
        .group = kLimits},
       {.name = "--max_sequences",
        .value = &o.serve.max_sequences,
-       .help = "texts that are written at once",
+       .help = "maximum number of sequences generated at the same time",
        .group = kLimits},
       {.name = "--cache_bytes",
        .value = &o.serve.cache_bytes,
@@ -363,7 +380,7 @@ Command serve_command() {
        .group = kLimits},
       {.name = "--max_waiting",
        .value = &o.serve.max_waiting,
-       .help = "generation requests that wait; more: 429",
+       .help = "generation requests that wait; more: 429 (all prompts of a request are taken together)",
        .group = kLimits},
       {.name = "--max_concurrent_requests",
        .value = &o.serve.max_concurrent_requests,
