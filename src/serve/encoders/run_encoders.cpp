@@ -37,7 +37,8 @@ void submit(const std::shared_ptr<Call>& call, ServedModel& model, Queue& queue,
                         call->queue_ms = seconds * 1e3;
                         metrics->begun(seconds);
                       },
-                  .batch = [metrics](int64_t rows, int64_t tokens) { metrics->batch(rows, tokens); }});
+                  .batch = [metrics](int64_t rows, int64_t tokens) { metrics->batch(rows, tokens); }},
+                 call->tenant);
   } catch (const ApiError& error) {
     metrics->failed(error.status());
     throw;

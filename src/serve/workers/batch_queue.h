@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dynamic batching for one model: inputs of all requests wait in one queue, a thread takes the oldest and those that
+// Dynamic batching for one model: a thread takes the next input of the request whose turn it is, and all that wait and
 // may go through the model with it. Only inputs of one length and of the same options share a batch, so nothing is
 // padded and each result is, to the bit, that of the input alone.
+//
+// Turns go by tokens: first to the tenant that has had the least, then to its request that has had the least, as in
+// start-time fair queueing (Goyal, Vin and Cheng, 1996). Who comes later starts level with those that are served.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +14,7 @@
 #include <exception>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -66,7 +70,7 @@ class BatchQueue {
   // Any thread. Throws ApiError 429 if the queue has no room for all of them. The request is dropped when `cancelled`
   // becomes true before its turn.
   void submit(std::vector<Input> inputs, Done done, std::shared_ptr<std::atomic<bool>> cancelled = nullptr,
-              Watch watch = {}) {
+              Watch watch = {}, const std::string& tenant = "") {
     auto request = std::make_shared<Request>();
     request->results.resize(inputs.size());
     request->left = inputs.size();
@@ -76,22 +80,44 @@ class BatchQueue {
     if (inputs.empty()) return request->done({}, nullptr);
     {
       const std::lock_guard lock(mutex_);
-      if (static_cast<int64_t>(waiting_.size() + inputs.size()) > limits_.max_waiting)
-        throw ApiError(429, fmt::format("the queue of this model is full: {} inputs wait, at most {} may",
-                                        waiting_.size(), limits_.max_waiting));
+      if (waiting_ + static_cast<int64_t>(inputs.size()) > limits_.max_waiting)
+        throw ApiError(429, fmt::format("the queue of this model is full: {} inputs wait, at most {} may", waiting_,
+                                        limits_.max_waiting));
+      const auto [known, is_new] = tenants_.emplace(tenant, Turn{had_});
+      Turn& own = known->second;
+      request->tenant = known;
+      request->had = own.had_of_requests;
+      ++own.requests;
       size_t place = 0;
-      for (Input& input : inputs) waiting_.push_back({std::move(input), request, place++});
+      for (Input& input : inputs) request->waiting.push_back({std::move(input), request, place++});
+      waiting_ += static_cast<int64_t>(inputs.size());
+      requests_.push_back(std::move(request));
     }
     changed_.notify_one();
   }
 
   BatchStatistics statistics() const {
     const std::lock_guard lock(mutex_);
-    return {static_cast<int64_t>(waiting_.size()), batches_, rows_, tokens_};
+    return {waiting_, batches_, rows_, tokens_};
   }
 
  private:
+  struct Request;
+  struct Waiting {
+    Input input;
+    std::shared_ptr<Request> request;
+    size_t place;
+  };
+  // Of a tenant with requests in the queue: the tokens that it has had, and those of its request that was last chosen.
+  struct Turn {
+    int64_t had = 0, had_of_requests = 0;
+    size_t requests = 0;
+  };
+  using Tenants = std::map<std::string, Turn>;
   struct Request {
+    std::list<Waiting> waiting;  // which belong to the request, and hold it
+    typename Tenants::iterator tenant;
+    int64_t had = 0;  // tokens
     std::vector<Result> results;
     size_t left = 0;
     Done done;
@@ -100,34 +126,70 @@ class BatchQueue {
     const Clock::time_point submitted = Clock::now();
     bool is_cancelled() const { return cancelled && *cancelled; }
   };
-  struct Waiting {
-    Input input;
-    std::shared_ptr<Request> request;
-    size_t place;
-  };
+  using Requests = std::list<std::shared_ptr<Request>>;
 
-  // The oldest, and what shares its length and options, as far as the limits allow.
-  std::vector<Waiting> next_batch() {
-    std::vector<Waiting> batch;
-    int64_t tokens = 0;
-    for (auto each = waiting_.begin(); each != waiting_.end();) {
-      if (!each->request->done || each->request->is_cancelled()) {  // failed before, or its client left
-        each = waiting_.erase(each);
+  // Out of the queue, with what waits of it.
+  typename Requests::iterator leave(typename Requests::iterator request) {
+    Request& gone = **request;
+    waiting_ -= static_cast<int64_t>(gone.waiting.size());
+    gone.waiting.clear();
+    // Who sends one short request behind the other must not be always first.
+    Turn& turn = gone.tenant->second;
+    turn.had_of_requests = std::max(turn.had_of_requests, gone.had);
+    had_ = std::max(had_, turn.requests == 1 ? turn.had : 0);
+    if (--gone.tenant->second.requests == 0) tenants_.erase(gone.tenant);
+    return requests_.erase(request);
+  }
+
+  // Those that failed before, or whose client left, go.
+  typename Requests::iterator next_request() {
+    auto next = requests_.end();
+    const auto turn_of = [](const Request& request) { return std::pair(request.tenant->second.had, request.had); };
+    for (auto each = requests_.begin(); each != requests_.end();) {
+      if (!(*each)->done || (*each)->is_cancelled()) {
+        each = leave(each);
         continue;
       }
-      const bool fits = batch.empty() ||
-                        (each->input.tokens == batch[0].input.tokens && each->input.options == batch[0].input.options &&
-                         tokens + each->input.tokens <= limits_.max_batch_tokens);
-      if (fits) {
+      if (next == requests_.end() || turn_of(**each) < turn_of(**next)) next = each;
+      ++each;
+    }
+    return next;
+  }
+
+  // The next input of the request whose turn it is, and what shares its length and options, of that request first, as
+  // far as the limits allow.
+  std::vector<Waiting> next_batch() {
+    std::vector<Waiting> batch;
+    const auto first = next_request();
+    if (first == requests_.end()) return batch;
+    Turn& turn = (*first)->tenant->second;
+    had_ = std::max(had_, turn.had);
+    turn.had_of_requests = std::max(turn.had_of_requests, (*first)->had);
+    int64_t tokens = 0;
+    const auto take_from = [&](Request& request) {
+      for (auto each = request.waiting.begin(); each != request.waiting.end();) {
+        const bool fits = batch.empty() || (static_cast<int64_t>(batch.size()) < limits_.max_batch_rows &&
+                                            each->input.tokens == batch[0].input.tokens &&
+                                            each->input.options == batch[0].input.options &&
+                                            tokens + each->input.tokens <= limits_.max_batch_tokens);
+        if (!fits) {
+          ++each;
+          continue;
+        }
+        const int64_t cost = std::max<int64_t>(each->input.tokens, 1);
+        request.had += cost, request.tenant->second.had += cost;
         tokens += each->input.tokens;
         batch.push_back(std::move(*each));
-        each = waiting_.erase(each);
-        if (static_cast<int64_t>(batch.size()) == limits_.max_batch_rows) break;
-      } else {
-        ++each;
+        each = request.waiting.erase(each);
+        --waiting_;
       }
-    }
-    if (!batch.empty()) ++batches_, rows_ += static_cast<int64_t>(batch.size()), tokens_ += tokens_of(batch);
+    };
+    take_from(**first);
+    for (const auto& request : requests_)
+      if (request != *first) take_from(*request);
+    for (auto each = requests_.begin(); each != requests_.end();)
+      each = (*each)->waiting.empty() ? leave(each) : std::next(each);
+    ++batches_, rows_ += static_cast<int64_t>(batch.size()), tokens_ += tokens_of(batch);
     return batch;
   }
 
@@ -146,7 +208,7 @@ class BatchQueue {
   void work() {
     std::unique_lock lock(mutex_);
     while (true) {
-      changed_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
+      changed_.wait(lock, [this] { return stopping_ || !requests_.empty(); });
       if (stopping_) break;
       std::vector<Waiting> batch = next_batch();
       if (batch.empty()) continue;
@@ -156,11 +218,11 @@ class BatchQueue {
       batch.clear();
       lock.lock();
     }
-    std::list<Waiting> dropped;
-    dropped.swap(waiting_);
+    const Requests dropped = requests_;
+    while (!requests_.empty()) leave(requests_.begin());
     lock.unlock();
-    for (Waiting& each : dropped)
-      give_up(*each.request, std::make_exception_ptr(ApiError(503, "the server is ending")));
+    for (const auto& request : dropped)
+      give_up(*request, std::make_exception_ptr(ApiError(503, "the server is ending")));
   }
 
   void run(std::vector<Waiting>& batch) {
@@ -211,7 +273,10 @@ class BatchQueue {
   Compute compute_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::list<Waiting> waiting_;
+  Requests requests_;    // that have inputs which wait, in order of arrival
+  Tenants tenants_;      // of these
+  int64_t had_ = 0;      // of the tenant that was last chosen
+  int64_t waiting_ = 0;  // inputs
   bool stopping_ = false;
   int64_t batches_ = 0, rows_ = 0, tokens_ = 0;
   std::thread thread_;
