@@ -2,12 +2,11 @@
 #include "generation/constraint/grammar/grammar.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 
 namespace transom::constraint {
-
-GrammarBuilder::GrammarBuilder() = default;
 
 uint32_t GrammarBuilder::add_node() {
   if (edges_.size() >= kMostNodes) fail("the grammar is too large: more than {} states", kMostNodes);
@@ -15,7 +14,9 @@ uint32_t GrammarBuilder::add_node() {
   return static_cast<uint32_t>(edges_.size() - 1);
 }
 
-void GrammarBuilder::link(uint32_t from, uint32_t to) { edges_[from].push_back({Edge::kNothing, 0, 0, 0, to}); }
+void GrammarBuilder::link(uint32_t from, uint32_t to, bool counts) {
+  edges_[from].push_back({Edge::kNothing, 0, 0, 0, to, counts});
+}
 
 GrammarBuilder::Part GrammarBuilder::empty() {
   const uint32_t node = add_node();
@@ -61,9 +62,17 @@ GrammarBuilder::Part GrammarBuilder::star(Part part) {
 }
 
 GrammarBuilder::Part GrammarBuilder::repeat(const std::function<Part()>& make, int64_t least, int64_t most,
-                                            int64_t limit) {
-  if (least > limit || most > limit) fail("the grammar repeats a part more than {} times", limit);
+                                            bool reads) {
+  constexpr int64_t kMostWrittenOut = 64;  // few are as quick, and ways that lead to nothing are left out of them
   if (least < 0 || (most >= 0 && most < least)) fail("a repetition of {} to {} times is impossible", least, most);
+  if (!with_counters_ || std::max(least, most) <= kMostWrittenOut) return written_out(make, least, most);
+  const Part part = make();
+  if (reads || reads_something(part)) return counted(part, least, most);
+  bool first = true;
+  return written_out([&] { return std::exchange(first, false) ? part : make(); }, least, most);
+}
+
+GrammarBuilder::Part GrammarBuilder::written_out(const std::function<Part()>& make, int64_t least, int64_t most) {
   std::vector<Part> parts;
   for (int64_t i = 0; i < least; ++i) parts.push_back(make());
   if (most < 0) {
@@ -83,6 +92,33 @@ GrammarBuilder::Part GrammarBuilder::repeat(const std::function<Part()>& make, i
   }
   parts.back().end = end;
   return sequence(parts);
+}
+
+// A rule of its own: each time counts where it begins. Where there must be one, the rule does not end before it.
+GrammarBuilder::Part GrammarBuilder::counted(Part part, int64_t least, int64_t most) {
+  const uint32_t start = add_node(), between = add_node(), end = add_node(), rule = add_rule();
+  link(start, part.start, true), link(part.end, between), link(between, part.start, true), link(between, end);
+  if (least == 0) link(start, end);
+  define(rule, {start, end});
+  counted_.emplace_back(rule, Limits{least, most});
+  reads_[rule] = least > 0;
+  return call(rule);
+}
+
+// Whether no way through it reads nothing; rules that nothing is known of may read nothing.
+bool GrammarBuilder::reads_something(Part part) const {
+  std::vector<uint32_t> open{part.start}, seen{part.start};
+  while (!open.empty()) {
+    const uint32_t node = open.back();
+    open.pop_back();
+    if (node == part.end) return false;
+    for (const Edge& edge : edges_[node]) {
+      if (edge.kind == Edge::kBytes || (edge.kind == Edge::kCall && reads_[edge.rule])) continue;
+      if (std::find(seen.begin(), seen.end(), edge.target) == seen.end())
+        seen.push_back(edge.target), open.push_back(edge.target);
+    }
+  }
+  return true;
 }
 
 GrammarBuilder::Part GrammarBuilder::call(uint32_t rule) {
@@ -105,15 +141,23 @@ GrammarBuilder::Part GrammarBuilder::automaton(const std::vector<State>& states)
   for (size_t i = 0; i < states.size(); ++i) nodes.push_back(add_node());
   for (size_t i = 0; i < states.size(); ++i) {
     for (const Grammar::ByteEdge& edge : states[i].edges)
-      edges_[nodes[i]].push_back({Edge::kBytes, edge.low, edge.high, 0, nodes.at(edge.target)});
+      edges_[nodes[i]].push_back({Edge::kBytes, edge.low, edge.high, 0, nodes.at(edge.target), edge.counts});
     if (states[i].ends) link(nodes[i], end);
   }
   return {nodes.at(0), end};
 }
 
+GrammarBuilder::Part GrammarBuilder::counted_automaton(const std::vector<State>& states, int64_t least, int64_t most) {
+  const uint32_t rule = add_rule();
+  define(rule, automaton(states));
+  counted_.emplace_back(rule, Limits{least, most});
+  return call(rule);
+}
+
 uint32_t GrammarBuilder::add_rule() {
   rules_.emplace_back(0, 0);
   defined_.push_back(false);
+  reads_.push_back(false);
   return static_cast<uint32_t>(rules_.size() - 1);
 }
 
@@ -286,6 +330,7 @@ Grammar GrammarBuilder::finish(const std::string& where, const std::string& why)
   Grammar grammar;
   grammar.nodes.resize(edges_.size());
   std::vector<bool> needed(edges_.size(), false);
+  std::vector<uint32_t> seen_counting(edges_.size(), UINT32_MAX);
   std::vector<uint32_t> open;
   const auto need = [&](uint32_t node) {
     if (!needed[node]) needed[node] = true, open.push_back(node);
@@ -296,22 +341,60 @@ Grammar GrammarBuilder::finish(const std::string& where, const std::string& why)
     const uint32_t from = open.back();
     open.pop_back();
     Grammar::Node& node = grammar.nodes[from];
-    reach(
-        from,
-        [&](uint32_t each) {
-          node.ends = node.ends || ends_rule[each];
-          for (const Edge& edge : edges_[each]) {
-            if (edge.kind == Edge::kBytes) node.bytes.push_back({edge.low, edge.high, edge.target});
-            if (edge.kind == Edge::kCall) node.calls.push_back({edge.rule, edge.target});
-            if (edge.kind != Edge::kNothing && ++edges > 20 * kMostNodes) fail("{}: the grammar is too large", where);
-          }
-        },
-        nullptr);
+    // A node may be reached with and without counting, behind the last of a repetition and before its next one.
+    ++walk;
+    std::vector<std::pair<uint32_t, bool>> ways{{from, false}};
+    const auto pass = [&](uint32_t target, bool counts) {
+      std::vector<uint32_t>& passed = counts ? seen_counting : seen;
+      if (passed[target] != walk) passed[target] = walk, ways.emplace_back(target, counts);
+    };
+    seen[from] = walk;
+    while (!ways.empty()) {
+      const auto [each, counts] = ways.back();
+      ways.pop_back();
+      node.ends = node.ends || (ends_rule[each] && !counts);
+      for (const Edge& edge : edges_[each]) {
+        if (edge.kind == Edge::kNothing) {
+          pass(edge.target, counts || edge.counts);
+          continue;
+        }
+        if (edge.kind == Edge::kBytes) node.bytes.push_back({edge.low, edge.high, edge.target, counts || edge.counts});
+        else node.calls.push_back({edge.rule, edge.target, counts});
+        if (++edges > 20 * kMostNodes) fail("{}: the grammar is too large", where);
+      }
+    }
     for (const Grammar::ByteEdge& edge : node.bytes) need(edge.target);
     for (const Grammar::Call& call : node.calls) need(call.target);
   }
   for (const auto& [start, end] : rules_) grammar.rules.push_back(start);
+  add_counters(grammar);
   return grammar;
+}
+
+// Each node belongs to one rule.
+void GrammarBuilder::add_counters(Grammar& grammar) {
+  for (const auto& [rule, limits] : counted_) {
+    const auto counter = static_cast<uint32_t>(grammar.counters.size() + 1);
+    std::vector<uint32_t> nodes;
+    const auto number_of = [&](uint32_t node) {
+      Grammar::Node& each = grammar.nodes[node];
+      if (each.counter != counter) {
+        each.counter = counter, each.place_in_rule = static_cast<uint32_t>(nodes.size());
+        nodes.push_back(node);
+      }
+      return each.place_in_rule;
+    };
+    number_of(grammar.rules[rule]);
+    std::vector<Counter::Step> steps;
+    std::vector<bool> ends;
+    for (uint32_t i = 0; i < nodes.size(); ++i) {
+      const Grammar::Node& node = grammar.nodes[nodes[i]];
+      for (const Grammar::ByteEdge& edge : node.bytes) steps.push_back({i, number_of(edge.target), edge.counts});
+      for (const Grammar::Call& call : node.calls) steps.push_back({i, number_of(call.target), call.counts});
+      ends.push_back(node.ends);
+    }
+    grammar.counters.emplace_back(limits.least, limits.most, nodes.size(), steps, ends, counter_budget_);
+  }
 }
 
 }  // namespace transom::constraint

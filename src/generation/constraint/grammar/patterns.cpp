@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kMostPairs = 200'000;
 
 Grammar automaton_of(std::string_view pattern) {
-  GrammarBuilder builder;
+  GrammarBuilder builder(false);
   const uint32_t root = builder.add_rule();
   builder.define(root, regex_part(builder, pattern, {.anchored = false}));
   return builder.finish("pattern");

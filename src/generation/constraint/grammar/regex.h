@@ -14,7 +14,7 @@ struct RegexOptions {
   bool anchored = true;  // the whole text matches; otherwise ^ and $ say where it begins and ends
 };
 
-constexpr size_t kMostPatternBytes = 4096;
+constexpr size_t kMostPatternBytes = 32 * 1024;
 
 // Throws Error for what is no expression, is not supported, or is longer than kMostPatternBytes.
 GrammarBuilder::Part regex_part(GrammarBuilder& builder, std::string_view pattern, const RegexOptions& options = {});

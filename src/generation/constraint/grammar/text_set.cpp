@@ -42,7 +42,7 @@ std::vector<std::pair<Grammar::ByteEdge, Nodes>> pieces_of(const Grammar& gramma
 }  // namespace
 
 TextSet TextSet::of(const std::function<GrammarBuilder::Part(GrammarBuilder&)>& make) {
-  GrammarBuilder builder;
+  GrammarBuilder builder(false);
   const uint32_t root = builder.add_rule();
   // One more text, of a byte that no text has, keeps the grammar of an empty set alive.
   constexpr uint8_t kNoByte = 0xff;
@@ -159,6 +159,56 @@ TextSet TextSet::product(const TextSet& other, bool other_ends) const {
 
 TextSet TextSet::both(const TextSet& other) const { return product(other, true); }
 TextSet TextSet::without(const TextSet& other) const { return product(other, false); }
+
+namespace {
+
+// How far a character of a JSON string is read: 0 before and behind it, 1 to 3 bytes of UTF-8 to come, behind the \\ of
+// an escape (4), and 1 to 4 of its digits to come (5 to 8).
+constexpr uint8_t kEscape = 4;
+uint8_t phase_behind(uint8_t phase, uint8_t byte) {
+  if (phase == kEscape) return byte == 'u' ? 8 : 0;
+  if (phase > 0) return phase == kEscape + 1 ? 0 : phase - 1;
+  if (byte == '\\') return kEscape;
+  return byte >= 0xf0 ? 3 : byte >= 0xe0 ? 2 : byte >= 0xc0 ? 1 : 0;
+}
+
+}  // namespace
+
+std::optional<GrammarBuilder::Part> TextSet::part_of_length(GrammarBuilder& builder, int64_t least,
+                                                            int64_t most) const {
+  std::map<std::pair<uint32_t, uint8_t>, uint32_t> known;
+  std::vector<std::pair<uint32_t, uint8_t>> open;
+  std::vector<GrammarBuilder::State> states;
+  std::vector<Counter::Step> steps;
+  std::vector<bool> ends;
+  const auto state_of = [&](uint32_t own, uint8_t phase) {
+    const auto [found, is_new] = known.emplace(std::pair(own, phase), static_cast<uint32_t>(known.size()));
+    if (is_new) expect_states(known.size()), open.push_back(found->first);
+    return found->second;
+  };
+  state_of(0, 0);
+  for (uint32_t i = 0; i < open.size(); ++i) {
+    const auto [own, phase] = open[i];
+    GrammarBuilder::State state;
+    state.ends = states_[own].ends;
+    for (const Grammar::ByteEdge& edge : states_[own].edges) {
+      // Cut where bytes lead to other phases.
+      for (int low = edge.low; low <= edge.high;) {
+        const uint8_t next = phase_behind(phase, static_cast<uint8_t>(low));
+        int high = low;
+        while (high < edge.high && phase_behind(phase, static_cast<uint8_t>(high + 1)) == next) ++high;
+        const uint32_t target = state_of(edge.target, next);
+        state.edges.push_back({static_cast<uint8_t>(low), static_cast<uint8_t>(high), target, phase == 0});
+        steps.push_back({i, target, phase == 0});
+        low = high + 1;
+      }
+    }
+    ends.push_back(state.ends);
+    states.push_back(std::move(state));
+  }
+  if (!Counter(least, most, states.size(), steps, ends, builder.counter_budget()).allows(0, 0)) return std::nullopt;
+  return builder.counted_automaton(states, least, most);
+}
 
 bool TextSet::empty() const {
   // All states are reached.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -25,6 +26,9 @@ class TextSet {
   TextSet without(const TextSet& other) const;
   bool empty() const;
   GrammarBuilder::Part part(GrammarBuilder& builder) const { return builder.automaton(states_); }
+  // Of texts as they stand in a JSON string: those of so many characters (`most` below 0: no limit). None where there
+  // are no such texts.
+  std::optional<GrammarBuilder::Part> part_of_length(GrammarBuilder& builder, int64_t least, int64_t most) const;
 
  private:
   TextSet product(const TextSet& other, bool other_ends) const;

@@ -70,14 +70,13 @@ Part SchemaCompiler::make_long_character() {
   return builder_.either({builder_.code_points({{0x80, 0x10ffff}}), escaped_character(builder_)});
 }
 
-// Two nodes a character, so that many can be counted.
 Part SchemaCompiler::counted_characters(int64_t least, int64_t most) {
   const uint32_t longer = rule("long character", &SchemaCompiler::make_long_character);
   return builder_.repeat(
       [&] {
         return builder_.bytes_or_call({{0x20, 0x21}, {0x23, 0x5b}, {0x5d, 0x7f}}, longer);
       },
-      least, most, kMostCount);
+      least, most, true);
 }
 
 }  // namespace transom::constraint

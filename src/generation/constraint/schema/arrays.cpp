@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays: items that are counted are written out as calls of one rule, two nodes each.
+// Arrays: items that are counted are calls of one rule.
 #include <algorithm>
 #include <bit>
 
@@ -35,8 +35,8 @@ Part SchemaCompiler::array(const Json& schema, const std::string& where, int dep
   if (contained == 1) shape.least = std::max<int64_t>(shape.least, 1);
   if (shape.most >= 0 && shape.most < shape.least)
     return nothing("{}: minItems {} is above maxItems {}", where, shape.least, shape.most);
-  if (std::max({shape.least, shape.most, prefix}) > kMostCount)
-    fail("{}: more than {} items are not supported", where, kMostCount);
+  if (prefix > kMostCount)
+    fail("{}: more than {} items with schemas of their own are not supported", where, kMostCount);
   if (shape.most == 0) return builder_.literal("[]");
   const bool unique = schema.contains("uniqueItems") && schema["uniqueItems"] == true && shape.most != 1;
   if (unique) {
@@ -69,14 +69,14 @@ Part SchemaCompiler::items(const ArrayShape& shape) {
     builder_.define(next, builder_.sequence(sequence));
     const int64_t least = std::max<int64_t>(shape.least - prefix, 0), most = shape.most < 0 ? -1 : shape.most - prefix;
     if (prefix > 0) {
-      tail = builder_.repeat([&] { return builder_.call(next); }, least, most, kMostCount);
+      tail = builder_.repeat([&] { return builder_.call(next); }, least, most, true);
     } else {
       // The first without a comma.
       const uint32_t later = builder_.add_rule();
       builder_.define(later, builder_.sequence({comma(), builder_.call(next)}));
       tail = builder_.sequence(
           {builder_.call(next), builder_.repeat([&] { return builder_.call(later); }, std::max<int64_t>(least - 1, 0),
-                                                most < 0 ? -1 : most - 1, kMostCount)});
+                                                most < 0 ? -1 : most - 1, true)});
       if (least == 0) tail = builder_.optional(tail);
     }
   }

@@ -25,7 +25,7 @@ class SchemaCompiler {
 
  private:
   using Part = GrammarBuilder::Part;
-  static constexpr int64_t kMostCount = 20'000;  // of items, properties, characters
+  static constexpr int64_t kMostCount = 20'000;  // of rules for items and properties that differ
 
   // ---- pieces, any_json.cpp
 
@@ -95,7 +95,7 @@ class SchemaCompiler {
 
   Part string(const Json& schema, const std::string& where);
   // What stands between the quotes; none where it is any string.
-  std::optional<TextSet> text_set(const Json& schema, const std::string& where);
+  std::optional<TextSet> text_set(const Json& schema, const std::string& where, bool with_lengths);
   Part number(const Json& schema, const std::string& where, bool whole);
 
   const Json& root_;

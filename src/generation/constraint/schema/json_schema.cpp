@@ -251,7 +251,10 @@ int64_t SchemaCompiler::count_of(const Json& schema, const char* name, int64_t o
   const bool whole = value.is_number() && value.get<double>() == std::floor(value.get<double>()) &&
                      value.get<double>() >= 0 && value.get<double>() < 1e18;
   if (!whole) fail("{}.{}: expected a whole number from 0 on, found {}", where, name, quoted(schema_text(value)));
-  return static_cast<int64_t>(value.get<double>());
+  const auto count = static_cast<int64_t>(value.get<double>());
+  if (count > Counter::kMost && std::string_view(name).starts_with("min"))
+    fail("{}.{}: expected at most {}, found {}", where, name, Counter::kMost, count);
+  return count;
 }
 
 Grammar json_schema_grammar(const Json& schema) { return SchemaCompiler(schema).grammar(false); }

@@ -171,7 +171,7 @@ std::optional<uint32_t> SchemaCompiler::free_member(const Json& schema, const st
            name.size(), kLongestName);
   std::optional<TextSet> allowed;
   if (schema.contains("propertyNames") && schema["propertyNames"] != true)
-    allowed = text_set(schema["propertyNames"], where + ".propertyNames");
+    allowed = text_set(schema["propertyNames"], where + ".propertyNames", true);
   std::vector<Part> kinds;
   const auto add = [&](Part name, const Json& content, const std::string& place) {
     kinds.push_back(builder_.sequence({quoted_part(name), colon(), value(content, place, depth + 1)}));
@@ -222,7 +222,7 @@ Part SchemaCompiler::free_members(const ObjectShape& shape, int64_t written, con
   std::vector<Part> all;
   if (written > 0) all.push_back(comma());
   all.push_back(builder_.call(*shape.free));
-  all.push_back(builder_.repeat([&] { return builder_.call(next); }, 0, room < 0 ? -1 : room - 1, kMostCount));
+  all.push_back(builder_.repeat([&] { return builder_.call(next); }, 0, room < 0 ? -1 : room - 1, true));
   const Part some = builder_.sequence(all);
   return missing > 0 ? some : builder_.optional(some);
 }

@@ -50,11 +50,11 @@ TextSet literals(const std::vector<const Json*>& values) {
 }
 
 // Strings of so many characters, whatever they are: characters are counted by their first bytes and escapes, so that
-// what they are is left to another set.
+// what they are is left to another set. Of names, which are told from others; other texts are counted as they are read.
 TextSet lengths(int64_t least, int64_t most) {
   constexpr int64_t kMostCounted = 3000;
   constexpr uint32_t kOfOne = 9;  // states of a character: its begin, bytes to come (3), an escape, its digits (4)
-  if (std::max(least, most) > kMostCounted) fail("lengths above {} beside a pattern are not supported", kMostCounted);
+  if (std::max(least, most) > kMostCounted) fail("lengths of names above {} are not supported", kMostCounted);
   const int64_t count = most < 0 ? least : most;
   std::vector<GrammarBuilder::State> states(static_cast<size_t>(count + 1) * kOfOne);
   for (int64_t i = 0; i <= count; ++i) {
@@ -84,7 +84,8 @@ TextSet any_text() {
 
 }  // namespace
 
-std::optional<TextSet> SchemaCompiler::text_set(const Json& given, const std::string& where) {
+// Without lengths these are left to whoever asks.
+std::optional<TextSet> SchemaCompiler::text_set(const Json& given, const std::string& where, bool with_lengths) {
   const Json schema = merged_schema(given, root_, where, work_);
   if (schema.is_boolean()) return schema.get<bool>() ? std::nullopt : std::optional(literals({}));
   current_type_ = "string";
@@ -99,7 +100,7 @@ std::optional<TextSet> SchemaCompiler::text_set(const Json& given, const std::st
     narrow(TextSet::of([&](GrammarBuilder& builder) { return pattern_part(builder, pattern); }));
   const int64_t least = count_of(schema, "minLength", 0, where), most = count_of(schema, "maxLength", -1, where);
   if (most >= 0 && most < least) return literals({});
-  if (least > 0 || most >= 0) {
+  if (with_lengths && (least > 0 || most >= 0)) {
     if (!set) set = any_text();
     narrow(lengths(least, most));
   }
@@ -124,9 +125,12 @@ Part SchemaCompiler::string(const Json& schema, const std::string& where) {
   if (most >= 0 && most < least) return nothing("{}: minLength {} is above maxLength {}", where, least, most);
   if (!negated && patterns.empty()) return counted ? quoted_part(counted_characters(least, most)) : any_string();
   if (!negated && patterns.size() == 1 && !counted) return quoted_part(pattern_part(builder_, patterns[0]));
-  const std::optional<TextSet> set = text_set(schema, where);
-  if (set->empty()) return nothing("{}: no text has this pattern, length and format together", where);
-  return quoted_part(set->part(builder_));
+  const std::optional<TextSet> set = text_set(schema, where, false);
+  const std::optional<Part> part = !counted       ? std::optional(set->part(builder_))
+                                   : set->empty() ? std::nullopt
+                                                  : set->part_of_length(builder_, least, most);
+  if (!part || set->empty()) return nothing("{}: no text has this pattern, length and format together", where);
+  return quoted_part(*part);
 }
 
 Part SchemaCompiler::number(const Json& schema, const std::string& where, bool whole) {

@@ -2,16 +2,16 @@
 #include "generation/constraint/tokens/automaton.h"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_set>
 
 #include "base/error.h"
 
 namespace transom::constraint {
 
-uint32_t Stacks::push(uint32_t stack, uint32_t node) {
-  const uint64_t key = uint64_t{stack} << 32 | node;
-  const auto [found, is_new] = known_.emplace(key, static_cast<uint32_t>(entries_.size()));
-  if (is_new) entries_.push_back({node, stack, entries_[stack].depth + 1});
+uint32_t Stacks::push(uint32_t stack, uint32_t node, uint32_t count) {
+  const auto [found, is_new] = known_.emplace(Key{node, stack, count}, static_cast<uint32_t>(entries_.size()));
+  if (is_new) entries_.push_back({node, stack, entries_[stack].depth + 1, count});
   return found->second;
 }
 
@@ -26,18 +26,41 @@ class SeenPlaces {
       if (std::find(list_.begin(), list_.end(), place) != list_.end()) return false;
       list_.push_back(place);
       if (list_.size() > kMostListed)
-        for (const Place& each : list_) keys_.insert(key_of(each));
+        for (const Place& each : list_) places_.insert(each);
       return true;
     }
-    return keys_.insert(key_of(place)).second;
+    return places_.insert(place).second;
   }
-  size_t size() const { return std::max(list_.size(), keys_.size()); }
+  size_t size() const { return std::max(list_.size(), places_.size()); }
 
  private:
-  static uint64_t key_of(Place place) { return uint64_t{place.node} << 32 | place.stack; }
+  struct Hash {
+    size_t operator()(const Place& place) const {
+      constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
+      return ((uint64_t{place.node} << 32 | place.stack) * kOdd) ^ (place.count * (kOdd >> 7));
+    }
+  };
   std::vector<Place> list_;
-  std::unordered_set<uint64_t> keys_;
+  std::unordered_set<Place, Hash> places_;
 };
+
+// The count at the target of an edge; none where the rule cannot end from there any more.
+std::optional<uint32_t> count_behind(const Grammar& grammar, const Stacks& stacks, const Place& place, uint32_t target,
+                                     bool counts) {
+  const Counter* counter = grammar.counter_of(place.node);
+  if (!counter) return 0;
+  const uint32_t count = counts ? counter->next(place.count) : place.count;
+  if (!counter->allows(grammar.nodes[target].place_in_rule, count)) return std::nullopt;
+  return stacks.folds() > 0 ? counter->folded(count, stacks.folds()) : count;
+}
+
+// The same at the begin of a rule.
+std::optional<uint32_t> count_of_begin(const Grammar& grammar, const Stacks& stacks, uint32_t node) {
+  const Counter* counter = grammar.counter_of(node);
+  if (!counter) return 0;
+  if (!counter->allows(grammar.nodes[node].place_in_rule, 0)) return std::nullopt;
+  return stacks.folds() > 0 ? counter->folded(0, stacks.folds()) : 0;
+}
 
 // Follows calls and ends from `pending` on; what remains reads bytes.
 Places closure(const Grammar& grammar, Stacks& stacks, std::vector<Place> pending) {
@@ -55,23 +78,29 @@ Places closure(const Grammar& grammar, Stacks& stacks, std::vector<Place> pendin
     const Grammar::Node& node = grammar.nodes[place.node];
     if (!node.bytes.empty()) result.items.push_back(place);
     for (const Grammar::Call& call : node.calls) {
-      const Grammar::Node& after = grammar.nodes[call.target];
+      const auto count = count_behind(grammar, stacks, place, call.target, call.counts);
+      const uint32_t begin = grammar.rules[call.rule];
+      const auto count_inside = count_of_begin(grammar, stacks, begin);
+      if (!count || !count_inside) continue;
       // Behind a call that is the last of its rule there is nothing to return to.
-      const bool last = after.bytes.empty() && after.calls.empty() && after.ends;
+      const bool last = grammar.nodes[call.target].is_last();
       if (!last && stacks.depth(place.stack) >= kMostDepth) continue;
-      add({grammar.rules[call.rule], last ? place.stack : stacks.push(place.stack, call.target)});
+      add({begin, last ? place.stack : stacks.push(place.stack, call.target, *count), *count_inside});
     }
-    if (!node.ends) continue;
+    const Counter* counter = grammar.counter_of(place.node);
+    if (!node.ends || (counter && !counter->may_end(place.count))) continue;
     if (place.stack == 0) result.ended = true;
-    else add({stacks.top(place.stack), stacks.below(place.stack)});
+    else add({stacks.top(place.stack), stacks.below(place.stack), stacks.count(place.stack)});
   }
   std::sort(result.items.begin(), result.items.end());
   return result;
 }
 
-void follow(const Grammar& grammar, Place place, uint8_t byte, std::vector<Place>& next) {
+void follow(const Grammar& grammar, const Stacks& stacks, Place place, uint8_t byte, std::vector<Place>& next) {
   for (const Grammar::ByteEdge& edge : grammar.nodes[place.node].bytes)
-    if (edge.low <= byte && byte <= edge.high) next.push_back({edge.target, place.stack});
+    if (edge.low <= byte && byte <= edge.high)
+      if (const auto count = count_behind(grammar, stacks, place, edge.target, edge.counts))
+        next.push_back({edge.target, place.stack, *count});
 }
 
 // Of the places that follow each once.
@@ -87,18 +116,18 @@ Places start_of(const Grammar& grammar, Stacks& stacks) { return closure(grammar
 
 Places behind(const Grammar& grammar, Stacks& stacks, const Places& places, uint8_t byte) {
   std::vector<Place> next;
-  for (const Place& place : places.items) follow(grammar, place, byte, next);
+  for (const Place& place : places.items) follow(grammar, stacks, place, byte, next);
   return closure_of(grammar, stacks, std::move(next));
 }
 
 Places behind(const Grammar& grammar, Stacks& stacks, Place place, uint8_t byte) {
   std::vector<Place> next;
-  follow(grammar, place, byte, next);
+  follow(grammar, stacks, place, byte, next);
   return closure_of(grammar, stacks, std::move(next));
 }
 
 Places returned(const Grammar& grammar, Stacks& stacks, uint32_t stack) {
-  return closure(grammar, stacks, {{stacks.top(stack), stacks.below(stack)}});
+  return closure(grammar, stacks, {{stacks.top(stack), stacks.below(stack), stacks.count(stack)}});
 }
 
 }  // namespace transom::constraint

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A grammar read byte by byte: the set of places where the text may be, each with the places that calls return to.
+// A grammar read byte by byte: the set of places where the text may be, each with the places that calls return to, and
+// what rules that count have counted there.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +15,38 @@ namespace transom::constraint {
 // Stacks of return places, equal ones shared. Stack 0 is empty.
 class Stacks {
  public:
-  Stacks() : entries_{{0, 0, 0}} {}
-  uint32_t push(uint32_t stack, uint32_t node);
+  // `folds`: counts that no text of at most so many bytes tells apart are one; 0: all differ.
+  explicit Stacks(uint32_t folds = 0) : folds_(folds), entries_{{0, 0, 0, 0}} {}
+  uint32_t folds() const { return folds_; }
+  uint32_t push(uint32_t stack, uint32_t node, uint32_t count);
   uint32_t top(uint32_t stack) const { return entries_[stack].node; }
+  uint32_t count(uint32_t stack) const { return entries_[stack].count; }
   uint32_t below(uint32_t stack) const { return entries_[stack].below; }
   uint32_t depth(uint32_t stack) const { return entries_[stack].depth; }
   size_t size() const { return entries_.size(); }
 
  private:
   struct Entry {
-    uint32_t node, below, depth;
+    uint32_t node, below, depth, count;
   };
+  struct Key {
+    uint32_t node, below, count;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  struct Hash {
+    size_t operator()(const Key& key) const {
+      constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
+      return ((uint64_t{key.below} << 32 | key.node) * kOdd) ^ (key.count * (kOdd >> 7));
+    }
+  };
+  uint32_t folds_;
   std::vector<Entry> entries_;
-  std::unordered_map<uint64_t, uint32_t> known_;
+  std::unordered_map<Key, uint32_t, Hash> known_;
 };
 
 struct Place {
   uint32_t node, stack;
+  uint32_t count = 0;  // of the counting edges of its rule
   friend bool operator==(const Place&, const Place&) = default;
   friend auto operator<=>(const Place&, const Place&) = default;
 };

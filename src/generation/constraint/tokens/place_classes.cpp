@@ -70,7 +70,9 @@ class Partition {
     constexpr uint32_t kItself = uint32_t{1} << 31;
     for (const Grammar::Call& call : each.calls)
       calls.emplace_back(call.rule, empty_[call.rule] ? kItself | call.target : classes_[call.target]);
-    Signature signature{classes_[node], each.ends, static_cast<uint32_t>(edges.size())};
+    // What a rule that counts reads depends on the count too.
+    Signature signature{classes_[node], each.ends, static_cast<uint32_t>(edges.size()),
+                        each.counter == 0 ? UINT32_MAX : node};
     for (auto* list : {&edges, &calls}) {
       std::sort(list->begin(), list->end());
       for (const auto& [what, target] : *list) signature.push_back(what), signature.push_back(target);

@@ -13,11 +13,14 @@ namespace transom::constraint {
 // Not for several threads at once.
 class RelativeSets {
  public:
-  explicit RelativeSets(const Grammar& grammar) : grammar_(grammar), sets_(1) { known_[0][{}] = 0; }
+  // Of texts of at most so many bytes.
+  RelativeSets(const Grammar& grammar, uint32_t bytes) : grammar_(grammar), stacks_(bytes), sets_(1) {
+    known_[0][{}] = 0;
+  }
 
   // The set behind a byte that is read from a node, or from a set. Sets have numbers; 0 is the dead one.
-  int32_t behind_node(uint32_t node, uint8_t byte) {
-    return number_of(behind(grammar_, stacks_, Place{node, 0}, byte));
+  int32_t behind_node(uint32_t node, uint32_t count, uint8_t byte) {
+    return number_of(behind(grammar_, stacks_, Place{node, 0, count}, byte));
   }
   int32_t behind_set(int32_t set, uint8_t byte);
   const Places& operator[](int32_t set) const { return sets_[static_cast<size_t>(set)].places; }

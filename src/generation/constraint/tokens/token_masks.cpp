@@ -36,7 +36,7 @@ CompiledGrammar::CompiledGrammar(Grammar grammar, std::shared_ptr<const TokenTri
 void CompiledGrammar::forget() const {
   of_places_.clear();
   searches_.clear();
-  relative_ = std::make_shared<RelativeSets>(grammar_);
+  relative_ = std::make_shared<RelativeSets>(grammar_, longest_token());
   place_bytes_ = 0;
 }
 
@@ -74,7 +74,7 @@ bool CompiledGrammar::go_on(PlaceSearch& search, WorkTime& time) const {
     const size_t i = search.next;
     const TokenTrie::Node& each = trie[i];
     const size_t known = relative.size();
-    const int32_t set = each.depth == 1 ? relative.behind_node(search.place, each.byte)
+    const int32_t set = each.depth == 1 ? relative.behind_node(search.place, search.count, each.byte)
                                         : relative.behind_set(search.sets[each.depth - 1u], each.byte);
     const Places& places = relative[set];
     if (!places.dead()) allow(search.found->inside, trie.tokens_at(i));
@@ -90,32 +90,39 @@ bool CompiledGrammar::go_on(PlaceSearch& search, WorkTime& time) const {
   return false;
 }
 
+uint32_t CompiledGrammar::folded(uint32_t node, uint32_t count) const {
+  const Counter* counter = grammar_.counter_of(node);
+  return counter ? counter->folded(count, longest_token()) : 0;
+}
+
 // Null: the search is to go on.
-CompiledGrammar::FoundPlace CompiledGrammar::of_place(uint32_t node, bool with_rests,
+CompiledGrammar::FoundPlace CompiledGrammar::of_place(uint32_t node, uint32_t count, bool with_rests,
                                                       std::shared_ptr<PlaceSearch>& search, WorkTime& time) const {
+  count = folded(node, count);
   node = alike_[node];
-  if (const auto found = of_places_.find(node); found != of_places_.end() && (found->second->rests || !with_rests)) {
+  const NodeAndCount key = uint64_t{node} << 32 | count;
+  if (const auto found = of_places_.find(key); found != of_places_.end() && (found->second->rests || !with_rests)) {
     search.reset();
     return found->second;
   }
-  if (!search) search = searches_[{node, with_rests}].lock();
+  if (!search) search = searches_[{key, with_rests}].lock();
   if (!search) {
     if (place_bytes_ + relative_->bytes() > most_bytes_) forget();
     std::erase_if(searches_, [](const auto& each) { return each.second.expired(); });
     search = std::make_shared<PlaceSearch>();
     search->relative = relative_;
-    search->place = node;
+    search->place = node, search->count = count;
     search->found = std::make_shared<TokensOfPlace>();
     search->found->inside.assign(words_of(*trie_), 0);
     if (with_rests) search->found->rests.emplace();
     search->sets.assign(static_cast<size_t>(trie_->most_depth()) + 1, 0);
-    searches_[{node, with_rests}] = search;
+    searches_[{key, with_rests}] = search;
   }
   if (!go_on(*search, time)) return nullptr;
   const FoundPlace found = std::exchange(search, nullptr)->found;
   place_bytes_ += found->inside.size() * sizeof(uint32_t);
   if (with_rests) place_bytes_ += found->rests->bytes();
-  FoundPlace& kept = of_places_[node];
+  FoundPlace& kept = of_places_[key];
   if (!kept || with_rests) kept = found;
   return found;
 }
@@ -144,8 +151,9 @@ std::string CompiledGrammar::key_of(const Places& places, const Stacks& stacks) 
   std::string key;
   const auto add = [&](uint32_t value) { key.append(reinterpret_cast<const char*>(&value), sizeof value); };
   for (const Place& place : places.items) {
-    add(alike_[place.node]);
-    for (uint32_t stack = place.stack; stack != 0; stack = stacks.below(stack)) add(alike_[stacks.top(stack)]);
+    add(alike_[place.node]), add(folded(place.node, place.count));
+    for (uint32_t stack = place.stack; stack != 0; stack = stacks.below(stack))
+      add(alike_[stacks.top(stack)]), add(folded(stacks.top(stack), stacks.count(stack)));
     add(UINT32_MAX);
   }
   return key;
@@ -163,7 +171,7 @@ std::shared_ptr<const Mask> CompiledGrammar::go_on(MaskSearch& search, Stacks& s
   for (; search.next < search.places.items.size(); ++search.next) {
     const Place& place = search.places.items[search.next];
     if (!search.found) {
-      search.found = of_place(place.node, place.stack != 0, search.place_search, time);
+      search.found = of_place(place.node, place.count, place.stack != 0, search.place_search, time);
       if (!search.found) return nullptr;
       for (size_t i = 0; i < search.mask.size(); ++i) search.mask[i] |= search.found->inside[i];
       const uint32_t first = place.stack != 0 ? search.found->rests->nodes[0].child : 0;
@@ -191,26 +199,37 @@ void CompiledGrammar::prepare(double seconds) const {
   Stacks stacks;
   allowed(start_of(grammar_, stacks), stacks, seconds);
   WorkTime time(seconds);
-  // Of the whole text's own rule no rest is asked for: nothing comes behind it.
-  std::vector<std::pair<uint32_t, bool>> pending{{grammar_.rules[0], false}};
+  // Of the whole text's own rule no rest is asked for: nothing comes behind it. Of a rule that counts one count is
+  // looked at.
+  struct Next {
+    uint32_t node, count;
+    bool is_called;
+  };
+  std::vector<Next> pending{{grammar_.rules[0], 0, false}};
   std::set<uint32_t> seen{grammar_.rules[0]};
-  const auto add = [&](uint32_t node, bool is_called) {
-    if (seen.insert(node).second) pending.emplace_back(node, is_called);
+  const auto add = [&](uint32_t node, uint32_t count, bool is_called) {
+    if (seen.insert(node).second) pending.push_back({node, count, is_called});
   };
   for (size_t i = 0; i < pending.size(); ++i) {
-    const auto [place, is_called] = pending[i];
+    const auto [place, count, is_called] = pending[i];
     const Grammar::Node& node = grammar_.nodes[place];
     if (!node.bytes.empty()) {
       const std::lock_guard lock(mutex_);
       std::shared_ptr<PlaceSearch> search;
       try {
-        if (!of_place(place, is_called, search, time)) return;
+        if (!of_place(place, count, is_called, search, time)) return;
       } catch (const Error&) {  // the others may never be asked for
         return;
       }
     }
-    for (const Grammar::Call& call : node.calls) add(grammar_.rules[call.rule], true), add(call.target, is_called);
-    for (const Grammar::ByteEdge& edge : node.bytes) add(edge.target, is_called);
+    const Counter* counter = grammar_.counter_of(place);
+    const auto behind_edge = [&](const auto& edge) {
+      const uint32_t next = counter && edge.counts ? counter->next(count) : count;
+      if (!counter || counter->allows(grammar_.nodes[edge.target].place_in_rule, next))
+        add(edge.target, next, is_called);
+    };
+    for (const Grammar::Call& call : node.calls) add(grammar_.rules[call.rule], 0, true), behind_edge(call);
+    for (const Grammar::ByteEdge& edge : node.bytes) behind_edge(edge);
   }
 }
 

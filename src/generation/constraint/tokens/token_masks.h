@@ -9,6 +9,7 @@
 // In an ambiguous grammar a mask may take seconds. A search therefore stops where its time is over and goes on later.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -51,7 +52,7 @@ struct TokensOfPlace {
 struct PlaceSearch {
   std::shared_ptr<RelativeSets> relative;
   std::shared_ptr<TokensOfPlace> found;
-  uint32_t place;
+  uint32_t place, count;
   std::vector<int32_t> sets;  // by depth, of the nodes above `next`
   size_t next = 0;            // of the trie
   // The nodes of the trie that are being added to the rests: those below one of depth `rest_depth`.
@@ -94,7 +95,11 @@ class CompiledGrammar {
 
  private:
   using FoundPlace = std::shared_ptr<const TokensOfPlace>;
-  FoundPlace of_place(uint32_t node, bool with_rests, std::shared_ptr<PlaceSearch>& search, WorkTime& time) const;
+  FoundPlace of_place(uint32_t node, uint32_t count, bool with_rests, std::shared_ptr<PlaceSearch>& search,
+                      WorkTime& time) const;
+  uint32_t longest_token() const { return std::max<uint32_t>(trie_->most_depth(), 1); }
+  // The count that stands for that of a place, as far as tokens tell.
+  uint32_t folded(uint32_t node, uint32_t count) const;
   bool go_on(PlaceSearch& search, WorkTime& time) const;
   bool add_rests(PlaceSearch& search, WorkTime& time) const;
   bool read_rests(MaskSearch& search, Stacks& stacks, WorkTime& time) const;
@@ -108,8 +113,9 @@ class CompiledGrammar {
   mutable std::mutex mutex_;  // of all below, and of the searches while they go on
   // Searches that have begun keep the sets that their numbers are of.
   mutable std::shared_ptr<RelativeSets> relative_;
-  mutable std::unordered_map<uint32_t, FoundPlace> of_places_;
-  mutable std::map<std::pair<uint32_t, bool>, std::weak_ptr<PlaceSearch>> searches_;
+  using NodeAndCount = uint64_t;
+  mutable std::unordered_map<NodeAndCount, FoundPlace> of_places_;
+  mutable std::map<std::pair<NodeAndCount, bool>, std::weak_ptr<PlaceSearch>> searches_;
   mutable size_t place_bytes_ = 0, mask_bytes_ = 0;  // about
   mutable std::unordered_map<std::string, std::shared_ptr<const Mask>> masks_;
 };
