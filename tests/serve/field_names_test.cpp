@@ -125,6 +125,18 @@ TEST_F(FieldNamesOverHttp, OfTheEngineBecomeThoseOfTheInterface) {
   EXPECT_EQ(error("This model does not").param(), "");
 }
 
+// A request that could never be taken would be asked for ever (tests/wild/serve: 14-more-prompts-than-may-wait).
+TEST_F(FieldNamesOverHttp, MorePromptsThanMayWaitAreTakenTogether) {
+  serve::ServeOptions options{.models = {{"words", folder_.string()}}};
+  options.max_waiting = 2;
+  const auto server = test::start_server(options);
+  const Answer answer =
+      Client(server->port()).post("/v1/completions", R"({"prompt":["w1","w2","w3","w4","w5","w6"],"max_tokens":1})");
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(json_of(answer)["choices"].size(), 6u);
+  EXPECT_EQ(Client(server->port()).post("/v1/completions", R"({"prompt":"w1","max_tokens":1})").status, 200);
+}
+
 // Prompts that fill the context are scored; so are those with something behind them, by the same numbers.
 TEST_F(FieldNamesOverHttp, PromptsOfFullLengthAreEchoedWithLogprobs) {
   const auto echo = [&](int64_t count, int64_t more) {

@@ -141,9 +141,16 @@ TEST_F(ServerTest, RefusesForeignHostsOnLoopback) {
   Client numbered(server_->port());
   numbered.send("GET /v1/models HTTP/1.1\r\nHost: 127.evil.example\r\n\r\n");
   EXPECT_EQ(numbered.read_answer().status, 403);
-  Client own(server_->port());
-  own.send("GET /v1/models HTTP/1.1\r\nHost: 127.0.0.1:8000\r\n\r\n");
-  EXPECT_EQ(own.read_answer().status, 200);
+  for (const char* name : {"127.0.0.1:8000", "LocalHost", "host.docker.internal:8000", "host.containers.internal"}) {
+    Client own(server_->port());
+    own.send("GET /v1/models HTTP/1.1\r\nHost: " + std::string(name) + "\r\n\r\n");
+    EXPECT_EQ(own.read_answer().status, 200) << name;
+  }
+  for (const char* name : {"other.internal", "host.docker.internal.evil.example"}) {
+    Client other(server_->port());
+    other.send("GET /v1/models HTTP/1.1\r\nHost: " + std::string(name) + "\r\n\r\n");
+    EXPECT_EQ(other.read_answer().status, 403) << name;
+  }
 }
 
 TEST_F(ServerTest, WritesMetrics) {

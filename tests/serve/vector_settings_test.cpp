@@ -131,6 +131,70 @@ TEST_F(VectorSettings, DocumentsHaveALimitOfTheirOwn) {
   EXPECT_EQ(score(rank("w1 w2 w3", "w4", {{"max_tokens_per_query", 2}})), score(rank("w1 w2", "w4", Json::object())));
 }
 
+// tests/wild/serve: 17-errors-that-name-another-field.
+TEST_F(VectorSettings, ErrorsNameTheFieldThatIsWrong) {
+  for (const char* model : {"classes", "vectors"}) {
+    struct Case {
+      const char* path;
+      Json body;
+      const char* param;
+      const char* text;
+    };
+    for (const Case& each :
+         {Case{"/v1/rerank", {{"query", ""}, {"documents", {"w1"}}}, "query", "not empty"},
+          Case{"/v1/rerank", {{"documents", {"w1"}}}, "query", "missing"},
+          Case{"/v1/rerank", {{"query", "w1"}, {"documents", Json::array()}}, "documents", "found an empty list"},
+          Case{"/v1/rerank", {{"query", "w1"}}, "documents", "missing"},
+          Case{"/v1/rerank", {{"query", long_}, {"documents", {"w1"}}}, nullptr, "maximum context length"},
+          Case{"/v1/score", {{"text_1", "w1"}, {"text_2", Json::array()}}, "text_2", "found an empty list"},
+          Case{
+              "/v1/score", {{"queries", {"w1", "w2"}}, {"documents", {"w1"}}}, "documents", "as many texts as queries"},
+          Case{"/v1/score", {{"text_2", "w1"}}, "text_1", "missing"}}) {
+      const test::Answer answer = ask(each.path, with(each.body, {{"model", model}}));
+      EXPECT_EQ(answer.status, 400) << each.path << " " << dump_json(each.body);
+      const Json error = json_of(answer)["error"];
+      if (each.param) {
+        EXPECT_EQ(error["param"], each.param) << answer.body;
+      }
+      EXPECT_NE(error["message"].get<std::string>().find(each.text), std::string::npos) << answer.body;
+    }
+    // One document that says nothing leaves the others as they are.
+    const Json ranked = answer("/v1/rerank", {{"model", model}, {"query", "w1"}, {"documents", {"w1 w2", "", "w3"}}}),
+               alone = answer("/v1/rerank", {{"model", model}, {"query", "w1"}, {"documents", {"w1 w2", "w3"}}});
+    ASSERT_EQ(ranked["results"].size(), 3u);
+    const auto score_of = [](const Json& results, int index) {
+      for (const Json& each : results)
+        if (each["index"] == index) return each["relevance_score"].get<double>();
+      return -2.0;
+    };
+    EXPECT_EQ(score_of(ranked["results"], 0), score_of(alone["results"], 0));
+    EXPECT_EQ(score_of(ranked["results"], 2), score_of(alone["results"], 1));
+  }
+  const test::Answer long_query = ask("/v1/rerank", {{"model", "vectors"}, {"query", long_}, {"documents", {"w1"}}});
+  EXPECT_EQ(json_of(long_query)["error"]["param"], "query") << long_query.body;
+  const test::Answer source =
+      ask("/similarity", {{"model", "vectors"}, {"inputs", {{"source_sentence", ""}, {"sentences", {"w1"}}}}});
+  EXPECT_NE(source.body.find("inputs.source_sentence"), std::string::npos) << source.body;
+}
+
+// vLLM's use_activation.
+TEST_F(VectorSettings, ScoresAreRawWhereNoActivationIsWanted) {
+  const Json body{{"model", "classes"}, {"input", "w1 w2"}};
+  const auto scores = [&](const char* path, const Json& more, const char* field) {
+    return answer(path, with(body, more))["data"][0][field].get<std::vector<double>>();
+  };
+  for (const auto& [path, field] : {std::pair{"/classify", "probs"}, std::pair{"/pooling", "data"}}) {
+    const auto as_model = scores(path, Json::object(), field), raw = scores(path, {{"use_activation", false}}, field);
+    ASSERT_EQ(as_model.size(), raw.size());
+    EXPECT_NE(as_model, raw);
+    EXPECT_EQ(as_model, scores(path, {{"activation", true}}, field));
+    double sum = 0;
+    for (const double each : raw) sum += std::exp(each);
+    for (size_t i = 0; i < raw.size(); ++i) EXPECT_NEAR(as_model[i], std::exp(raw[i]) / sum, 1e-5) << path;
+  }
+  EXPECT_EQ(ask("/pooling", {{"model", "vectors"}, {"input", "w1"}, {"activation", false}}).status, 400);
+}
+
 TEST_F(VectorSettings, PromptsAreOfModelsThatHaveThem) {
   for (const char* model : {"classes", "vectors"}) {
     const test::Answer refused =

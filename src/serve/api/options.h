@@ -38,15 +38,16 @@ struct ServeOptions {
   std::function<void(std::string_view)> log_request;  // one JSON object a request; none: no log
   // Each step of a model that writes: its name, tokens read and written. Set by Services.
   std::function<void(const std::string&, int64_t)> on_step;
-  size_t request_threads = 2;              // that parse and tokenise
-  int64_t max_concurrent_requests = 1024;  // more: 429
-  bool by_priority = false;                // requests may say what goes before what; else 400
-  int64_t max_waiting = 256;               // generation requests of a model that have not begun; more: 429
-  int64_t max_batch_tokens = 16384;        // of a batch of an encoder
-  int64_t max_batch_requests = 64;         // rows of a batch of an encoder
-  int64_t max_client_batch_size = 2048;    // inputs of one request
-  int64_t max_model_length = 0;            // tokens; 0: what the model takes
-  double step_milliseconds = 30;           // EngineOptions::step_seconds
+  size_t request_threads = 2;                   // that parse and tokenise
+  int64_t max_concurrent_requests = 1024;       // more: 429
+  bool by_priority = false;                     // requests may say what goes before what; else 400
+  int64_t max_waiting = 256;                    // generation requests of a model that have not begun; more: 429
+  static constexpr int64_t kMostPrompts = 256;  // of one generation request, which are taken or refused together
+  int64_t max_batch_tokens = 16384;             // of a batch of an encoder
+  int64_t max_batch_requests = 64;              // rows of a batch of an encoder
+  int64_t max_client_batch_size = 2048;         // inputs of one request
+  int64_t max_model_length = 0;                 // tokens; 0: what the model takes
+  double step_milliseconds = 30;                // EngineOptions::step_seconds
   int64_t max_batched_tokens = 512, max_sequences = 256, cache_bytes = 0;  // of the generation engine
   std::string kv_cache_dtype = "auto";                                     // EngineOptions::cache_dtype
   std::string assistant_model;                                             // whose drafts the models verify; "": none

@@ -2,10 +2,8 @@
 #include "serve/api/request_json.h"
 
 #include <cmath>
-#include <mutex>
 
 #include "base/json/json_errors.h"
-#include "base/terminal/log.h"
 
 namespace transom::serve {
 
@@ -169,30 +167,11 @@ const Json* RequestFields::list(const char* name, size_t most) {
   return found;
 }
 
-void RequestFields::ignore(std::initializer_list<const char*> names) { asked_.insert(names.begin(), names.end()); }
-
-void RequestFields::unsupported(const char* name, const Json& harmless) {
-  const Json* found = find(name);
-  if (found && *found != harmless) refuse_field(name_of(name), "{}: not supported by this server", name_of(name));
-}
-
 std::vector<std::string> RequestFields::unknown() const {
   std::vector<std::string> names;
   for (const auto& [name, value] : object_.items())
     if (!asked_.contains(name)) names.push_back(name);
   return names;
-}
-
-void log_unknown_fields(const std::vector<std::string>& names, const std::string& path) {
-  static std::mutex mutex;
-  static std::set<std::string> known;
-  for (const std::string& name : names) {
-    {
-      const std::lock_guard lock(mutex);
-      if (known.size() >= 100 || !known.insert(path + " " + name).second) continue;
-    }
-    log(LogLevel::kInfo, fmt::format("{}: the field {} is not known and is ignored", path, quoted(name)));
-  }
 }
 
 }  // namespace transom::serve

@@ -30,7 +30,7 @@ Json parse_json_field(std::string_view text, const std::string& field);
 std::string compact(const Json& json);
 
 // The fields of an object. null counts as absent. Each reader refuses with 400 what has another type or is out of its
-// range, by the name of the field; a field that nobody asked for is unknown.
+// range, by the name of the field; a field that nobody asked for is unknown (known_fields.h).
 class RequestFields {
  public:
   // `path` names the object in errors: "response_format".
@@ -47,11 +47,9 @@ class RequestFields {
   const Json* any(const char* name);  // null where it is absent
   const Json* object(const char* name);
   const Json* list(const char* name, size_t most = SIZE_MAX);
-  void ignore(std::initializer_list<const char*> names);
-  // 400 unless the field is absent, or has this value.
-  void unsupported(const char* name, const Json& harmless = nullptr);
-
+  // Those that nobody has asked for, and what one of them holds.
   std::vector<std::string> unknown() const;
+  const Json& value_of(const std::string& name) const { return object_.at(name); }
   std::string name_of(const char* name) const { return path_.empty() ? name : path_ + "." + name; }
 
  private:
@@ -60,8 +58,5 @@ class RequestFields {
   std::string path_;
   std::set<std::string, std::less<>> asked_;
 };
-
-// Logs each name once in the life of the process (up to 100 names): clients gain fields that servers do not know.
-void log_unknown_fields(const std::vector<std::string>& names, const std::string& path);
 
 }  // namespace transom::serve

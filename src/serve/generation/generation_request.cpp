@@ -5,6 +5,7 @@
 #include <random>
 
 #include "generation/constraint/tokens/token_bytes.h"
+#include "serve/api/known_fields.h"
 
 namespace transom::serve {
 
@@ -69,7 +70,7 @@ void read_beams(RequestFields& fields, GenerationConfig& config) {
   const bool searches = fields.boolean("use_beam_search").value_or(false);
   if (!searches && best > n)
     refuse_field("best_of", "best_of: more than n ({}) needs use_beam_search on this server", n);
-  if (!searches) return;  // vLLM ignores the other fields then; they are logged as those that are not known
+  if (!searches) return;
   const auto penalty = fields.number("length_penalty", -10, 10);
   const Json* early = fields.any("early_stopping");
   if (early && !early->is_boolean() && *early != "never")
@@ -112,12 +113,6 @@ void read_sampling(RequestFields& fields, const ServedModel& model, SamplingFiel
   sampling.include_stop = fields.boolean("include_stop_str_in_output").value_or(false);
   sampling.include_stop_token = fields.boolean("include_stop_token_in_output").value_or(false);
   request.skip_special_tokens = fields.boolean("skip_special_tokens").value_or(true);
-  fields.ignore({"spaces_between_special_tokens", "user", "metadata", "store", "service_tier", "safety_identifier",
-                 "prompt_cache_key", "return_token_ids", "stream_options"});
-  // Without them the answer would be another one than what is asked for.
-  fields.unsupported("truncate_prompt_tokens");
-  fields.unsupported("allowed_token_ids");
-  fields.unsupported("bad_words", Json::array());
   request.cache_salt = fields.text("cache_salt", 256).value_or("");
   request.priority = static_cast<int>(fields.integer("priority", INT32_MIN, INT32_MAX).value_or(0));
   // Any client could put itself before all others.
@@ -142,7 +137,32 @@ void read_sampling(RequestFields& fields, const ServedModel& model, SamplingFiel
   if (config.num_beams > 1 && config.eos_token_id.size() > kMostEnds)
     refuse_field("stop_token_ids", "stop_token_ids: at most {} ends beside use_beam_search", kMostEnds);
   read_logit_bias(fields, model, request);
-  if (const auto best = fields.integer("prompt_logprobs", 0, 20)) request.prompt_logprobs = *best;
+  sampling.details.ids = fields.boolean("return_token_ids").value_or(false);
+  sampling.details.prompt_logprobs = request.prompt_logprobs = fields.integer("prompt_logprobs", 0, 20);
+  if (request.prompt_logprobs && fields.boolean("stream").value_or(false))
+    refuse_field("prompt_logprobs", "prompt_logprobs: not in streams");
+}
+
+StreamUsage read_stream_usage(RequestFields& fields, bool streams, const std::string& path) {
+  const Json* given = fields.object("stream_options");
+  if (!given) return {};
+  RequestFields inner(*given, "stream_options");
+  const bool at_end = inner.boolean("include_usage").value_or(false),
+             in_chunks = inner.boolean("continuous_usage_stats").value_or(false);
+  expect_known_fields(inner, path);
+  if (!streams && at_end)
+    report_once(path, "stream_options", path + ": stream_options.include_usage has no effect: stream is not true");
+  if (in_chunks && !at_end)
+    refuse_field("stream_options.continuous_usage_stats",
+                 "stream_options.continuous_usage_stats: needs include_usage to be true");
+  return {streams && at_end, streams && in_chunks};
+}
+
+void expect_one_plain_answer(const SamplingFields& sampling) {
+  const auto refuse = [](const char* name) { refuse_field(name, "{}: not supported on this path", name); };
+  if (sampling.n > 1) refuse("n");
+  if (sampling.details.ids) refuse("return_token_ids");
+  if (sampling.details.prompt_logprobs) refuse("prompt_logprobs");
 }
 
 std::string shown_end(const EngineEvent& event, bool include_stop, bool include_stop_token) {

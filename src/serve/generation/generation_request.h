@@ -9,6 +9,7 @@
 
 #include "serve/api/call.h"
 #include "serve/api/request_json.h"
+#include "serve/generation/token_details.h"
 #include "serve/models/served_model.h"
 #include "serve/workers/generation_worker.h"
 
@@ -26,6 +27,7 @@ struct SamplingFields {
   int64_t n = 1;
   bool by_priority = false;                               // the server orders by the field `priority`
   bool include_stop = false, include_stop_token = false;  // the stop string; all of the tokens that ended the text
+  TokenDetails details;
   FieldNames names;
 };
 
@@ -35,6 +37,13 @@ SamplingFields default_sampling(const ServedModel& model, const ServeOptions& op
 std::string read_adapter(const std::optional<std::string>& name, const ServedModel& model, SamplingFields& sampling);
 // Reads temperature, top_p, top_k, n, stop, seed, penalties, logit_bias, and vLLM's further ones. Refuses by 400.
 void read_sampling(RequestFields& fields, const ServedModel& model, SamplingFields& sampling);
+// `stream_options`: whether the stream ends with the usage, and whether each chunk has it so far.
+struct StreamUsage {
+  bool at_end = false, in_chunks = false;
+};
+StreamUsage read_stream_usage(RequestFields& fields, bool streams, const std::string& path);
+// 400 for fields of read_sampling that a path has no place for in its answers.
+void expect_one_plain_answer(const SamplingFields& sampling);
 // What an answer shows of the end of its text.
 std::string shown_end(const EngineEvent& event, bool include_stop, bool include_stop_token);
 // Checks lengths and sets the prompt and the number of tokens; `otherwise` is the limit without max_tokens (0: the rest

@@ -42,8 +42,8 @@ class RunningCall : public std::enable_shared_from_this<RunningCall> {
       metrics_.request_n.observe(static_cast<double>(samples_));
       requests_[i].tenant = call_->tenant;
       try {
-        const uint64_t number =
-            model_.generator->submit(std::move(requests_[i]), std::make_shared<Listener>(shared_from_this(), i));
+        const uint64_t number = model_.generator->submit(std::move(requests_[i]),
+                                                         std::make_shared<Listener>(shared_from_this(), i), i == 0);
         const std::lock_guard lock(mutex_);
         numbers_.push_back(number);
         if (ended_ || cancelled_) model_.generator->cancel(number);

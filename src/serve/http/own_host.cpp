@@ -11,7 +11,11 @@ bool is_loopback(const std::string& host) {
 bool is_own_name(std::string name, const std::string& listening) {
   if (const size_t colon = name.rfind(':'); colon != name.npos && name.find(']', colon) == name.npos)
     name.resize(colon);
-  return is_loopback(lower_case(name)) || name == listening;
+  name = lower_case(name);
+  // What containers of Docker and Podman call the machine that they run on. Nobody can have a name of .internal in the
+  // public DNS, so that no page of the Web reaches the server by it.
+  const bool of_container = name == "host.docker.internal" || name == "host.containers.internal";
+  return is_loopback(name) || of_container || name == lower_case(listening);
 }
 
 bool names_own_host(const HttpRequest& head, const std::string& listening) {

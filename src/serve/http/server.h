@@ -23,7 +23,8 @@ struct HttpOptions {
   int64_t answer_bytes = int64_t{1} << 30;  // of all answers that clients have not taken yet; more: 503
   int64_t small_bytes = 64 * 1024;          // bodies and answers up to here are taken in any case
   int64_t least_rate = 16 * 1024;           // bytes a second that clients send and take
-  std::chrono::milliseconds idle_timeout{60'000};    // between two requests
+  // Between two requests. Load balancers let go after 60 s as a rule: who closes first must not be the server.
+  std::chrono::milliseconds idle_timeout{75'000};
   std::chrono::milliseconds header_timeout{10'000};  // from the first byte of a head to its end
   std::chrono::milliseconds body_timeout{10'000};    // in which a body ends, or comes at the least rate
   std::chrono::milliseconds write_timeout{30'000};   // in which an answer is taken, or at the least rate

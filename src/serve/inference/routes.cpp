@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "serve/api/known_fields.h"
 #include "serve/inference/media.h"
 #include "serve/scoring/pair_scores.h"
 #include "serve/tgi/routes.h"
@@ -37,6 +38,9 @@ void infer_media(const std::shared_ptr<Call>& call, ServedModel& model) {
     if (!text) refuse_field("inputs", "inputs: missing; expected base64, or bytes as the body");
     bytes = media_bytes(*text, "inputs");
     if (const Json* given = fields.object("parameters")) parameters = *given;
+    fields.any("model");
+    expect_known_options(fields, "/models");
+    expect_known_fields(fields, "/models");
   }
   const auto file = std::make_shared<MemoryFile>(bytes);
   compute_task(call, model, model.task, {Json(file->path())}, parameters,
@@ -52,17 +56,12 @@ void infer_vectors(const std::shared_ptr<Call>& call, ServedModel& model, Reques
   read_vector_settings(fields, settings);
   read_vector_settings(parameters, settings);
   fields.choice("pooling", {"auto"}), parameters.choice("pooling", {"auto"});
-  parameters.ignore({"truncation"});
-  log_unknown_fields(fields.unknown(), "/models");
+  expect_known_fields(parameters, "/models");
+  expect_known_fields(fields, "/models");
   if (inputs.is_object()) {
     RequestFields both(inputs, "inputs");
-    const auto source = both.text("source_sentence");
-    const auto sentences = both.texts("sentences", static_cast<size_t>(call->services().options.max_client_batch_size));
-    if (!source || !sentences || sentences->empty())
-      refuse_field("inputs", "inputs: expected source_sentence and sentences, or texts");
-    std::vector<std::pair<std::string, std::string>> pairs;
-    for (const std::string& sentence : *sentences) pairs.emplace_back(*source, sentence);
-    return compute_scores(call, model, pairs, false, settings, "inputs",
+    const SimilarTexts texts = read_similar_texts(both, call->services().options.max_client_batch_size);
+    return compute_scores(call, model, texts.pairs, false, settings, texts.fields,
                           [call](const std::vector<double>& scores) { call->reply(scores); });
   }
   EncodedInputs encoded =
@@ -85,8 +84,8 @@ void infer_task(const std::shared_ptr<Call>& call, ServedModel& model, RequestFi
   if (task == "text-classification" && !parameters.contains("top_k")) parameters["top_k"] = nullptr;
   if (task == "automatic-speech-recognition") parameters.erase("return_timestamps");
   const bool several = inputs.is_array() && !pipeline.is_one_input(inputs);
-  if (inputs.is_null() || (several && inputs.empty()))
-    refuse_field("inputs", "inputs: missing; expected what {} reads", task);
+  if (inputs.is_null()) refuse_field("inputs", "inputs: missing; expected what {} reads", task);
+  if (several && inputs.empty()) refuse_field("inputs", "inputs: expected what {} reads, found an empty list", task);
   std::vector<Json> list;
   if (several) list.assign(inputs.begin(), inputs.end());
   else list.push_back(inputs);
@@ -120,9 +119,10 @@ void infer_with(const std::shared_ptr<Call>& call, ServedModel& model) {
   RequestFields fields(body);
   const Json* inputs = fields.any("inputs");
   if (!inputs) refuse_field("inputs", "inputs: missing; expected {{\"inputs\": ..., \"parameters\": {{...}}}}");
-  fields.ignore({"options", "parameters", "model"});
+  expect_known_options(fields, "/models");
+  for (const char* read_later : {"parameters", "model"}) fields.any(read_later);
   if (model.embedder) return infer_vectors(call, model, fields, *inputs);
-  log_unknown_fields(fields.unknown(), "/models");
+  expect_known_fields(fields, "/models");
   infer_task(call, model, fields, *inputs);
 }
 

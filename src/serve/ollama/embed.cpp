@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // POST /api/embed, and /api/embeddings, its elder, which takes one text.
+#include "serve/api/known_fields.h"
 #include "serve/api/written_numbers.h"
 #include "serve/encoders/encode_inputs.h"
 #include "serve/encoders/run_encoders.h"
@@ -16,8 +17,8 @@ void ollama_embed(const std::shared_ptr<Call>& call) {
   if (!fields.boolean("truncate").value_or(true)) settings.too_long.what = TooLong::kRefuse;
   const int64_t dimensions = fields.integer("dimensions", 1, 1 << 20).value_or(0);
   const Json* input = fields.any("input");
-  fields.ignore({"keep_alive", "options"});
-  log_unknown_fields(fields.unknown(), "/api/embed");
+  expect_known_options(fields, "/api/embed");
+  expect_known_fields(fields, "/api/embed");
   if (!input) refuse_field("input", "input: missing; expected a string or a list");
   EncodedInputs inputs =
       encode_inputs(*input, "input", model, call->services().options.max_client_batch_size, settings);
@@ -39,8 +40,8 @@ void ollama_embeddings(const std::shared_ptr<Call>& call) {
   const std::string name = ollama_model_name(fields, call->services());
   ServedModel& model = call->use_model(&name, can_embed, "embeddings");
   const auto prompt = fields.text("prompt");
-  fields.ignore({"keep_alive", "options"});
-  log_unknown_fields(fields.unknown(), "/api/embeddings");
+  expect_known_options(fields, "/api/embeddings");
+  expect_known_fields(fields, "/api/embeddings");
   if (!prompt) refuse_field("prompt", "prompt: missing; expected a string");
   EncodedInputs inputs = encode_inputs(Json(*prompt), "prompt", model, 1, inference_settings());
   compute_vectors(call, model, std::move(inputs.encodings), std::nullopt, [call](const Vectors& vectors) {

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <ctime>
 
+#include "serve/api/known_fields.h"
 #include "serve/models/model_pool.h"
 #include "serve/ollama/routes.h"
 #include "serve/structured/structured_output.h"
@@ -39,11 +40,17 @@ std::string ollama_model_name(RequestFields& fields, const Services& services) {
 }
 
 void refuse_ollama_extras(RequestFields& fields) {
-  fields.ignore({"keep_alive", "think", "logprobs", "top_logprobs", "truncate", "shift"});
-  fields.unsupported("suffix", "");
-  fields.unsupported("template", "");
+  fields.any("think");  // read with the chat
   if (const Json* images = fields.list("images"); images && !images->empty())
     refuse_field("images", "images: not supported by this model");
+}
+
+bool read_ollama_logprobs(RequestFields& fields, EngineRequest& request) {
+  const bool wanted = fields.boolean("logprobs").value_or(false);
+  const auto top = fields.integer("top_logprobs", 0, 20);
+  if (top.value_or(0) > 0 && !wanted) refuse_field("top_logprobs", "top_logprobs: needs logprobs to be true");
+  if (wanted) request.logprobs = top.value_or(0);
+  return wanted;
 }
 
 SamplingFields read_ollama_options(RequestFields& fields, const ServedModel& model, const ServeOptions& options) {
@@ -69,10 +76,7 @@ SamplingFields read_ollama_options(RequestFields& fields, const ServedModel& mod
       if (!stop.empty()) config.stop_strings.push_back(stop);
   // -1: until the model ends, -2: until the context is full; both end there.
   if (const auto value = inner.integer("num_predict", -2, INT32_MAX); value && *value > 0) sampling.max_tokens = *value;
-  inner.ignore({"num_ctx", "num_keep", "num_batch", "num_gpu", "main_gpu", "use_mmap", "num_thread", "numa",
-                "repeat_last_n", "mirostat", "mirostat_eta", "mirostat_tau", "penalize_newline", "low_vram",
-                "use_mlock", "vocab_only", "tfs_z"});
-  log_unknown_fields(inner.unknown(), "/api options");
+  expect_known_fields(inner, "/api");
   if (const Json* format = fields.any("format"); format && *format != "") {
     if (*format != "json" && !format->is_object())
       refuse_field("format", "format: expected \"json\" or a JSON schema, found {}", quoted(compact(*format)));

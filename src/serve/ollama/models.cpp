@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "serve/api/known_fields.h"
 #include "serve/models/model_pool.h"
 #include "serve/models/served_model.h"
 #include "serve/ollama/routes.h"
@@ -61,8 +62,7 @@ void show(const std::shared_ptr<Call>& call) {
   const Json body = call->body();
   RequestFields fields(body);
   const std::string name = ollama_model_name(fields, call->services());
-  fields.ignore({"verbose"});
-  log_unknown_fields(fields.unknown(), "/api/show");
+  expect_known_fields(fields, "/api/show");
   for (const ModelFacts* facts : call->services().models->facts()) {
     if (!facts->has_name(name)) continue;
     Json about{{"general.architecture", facts->model_type}, {"general.name", facts->name}};

@@ -26,8 +26,10 @@ std::string ollama_model_name(RequestFields& fields, const Services& services);
 // "2026-01-31T12:00:00.123456789Z", of now or of a time in seconds.
 std::string ollama_time();
 std::string ollama_time(int64_t seconds);
-// Refuses pictures, templates and what else is not carried out, and passes over keep_alive and think.
+// Refuses pictures.
 void refuse_ollama_extras(RequestFields& fields);
+// `logprobs` and `top_logprobs`. Returns whether there are to be any.
+bool read_ollama_logprobs(RequestFields& fields, EngineRequest& request);
 // `options` and `format` of a request.
 SamplingFields read_ollama_options(RequestFields& fields, const ServedModel& model, const ServeOptions& options);
 

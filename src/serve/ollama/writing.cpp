@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // POST /api/chat and /api/generate.
+#include "serve/api/known_fields.h"
 #include "serve/api/stream_form.h"
+#include "serve/generation/encode_prompt.h"
 #include "serve/models/served_model.h"
 #include "serve/ollama/routes.h"
 #include "serve/openai/chat_prompt.h"
@@ -17,15 +19,21 @@ struct OllamaSettings {
   TokenIds context;  // of /api/generate: the prompt, to which what is written is added
   ToolChoice tools;
   CallIds call_ids;
+  bool logprobs = false;
 };
 
 class OllamaSink : public GenerationSink {
  public:
-  OllamaSink(std::shared_ptr<Call> call, OllamaSettings settings)
-      : call_(std::move(call)), settings_(std::move(settings)), answer_(settings_.tools, settings_.call_ids, true) {}
+  OllamaSink(std::shared_ptr<Call> call, const ServedModel& model, OllamaSettings settings)
+      : call_(std::move(call)),
+        model_(model),
+        settings_(std::move(settings)),
+        answer_(settings_.tools, settings_.call_ids, true) {}
 
   void on_event(int64_t /*choice*/, EngineEvent& event) override {
     tokens_ += static_cast<int64_t>(event.tokens.size());
+    if (settings_.logprobs)
+      for (Json& each : logprob_list(*model_.tokenizer, event.logprobs)) logprobs_.push_back(std::move(each));
     settings_.context.insert(settings_.context.end(), event.tokens.begin(), event.tokens.end());
     answer_.add(event);
     if (event.finish) {
@@ -82,7 +90,7 @@ class OllamaSink : public GenerationSink {
 
   void write(const Json& line, std::span<const ToolCall> calls = {}) { call_->write(text_of(line, calls) + "\n"); }
 
-  Json part(const std::string& text, std::span<const ToolCall> calls) const {
+  Json part(const std::string& text, std::span<const ToolCall> calls) {
     Json line{{"model", settings_.model}, {"created_at", ollama_time()}};
     if (settings_.chat) {
       line["message"] = {{"role", "assistant"}, {"content", text}};
@@ -92,6 +100,7 @@ class OllamaSink : public GenerationSink {
     } else {
       line["response"] = text;
     }
+    if (settings_.logprobs && !logprobs_.empty()) line["logprobs"] = std::exchange(logprobs_, Json::array());
     line["done"] = false;
     return line;
   }
@@ -113,9 +122,11 @@ class OllamaSink : public GenerationSink {
   }
 
   std::shared_ptr<Call> call_;
+  const ServedModel& model_;
   OllamaSettings settings_;
   WrittenAnswer answer_;
   const std::string secret_ = new_identifier("arguments ");  // which no text holds
+  Json logprobs_ = Json::array();                            // that are not sent
   std::string text_, reason_ = "stop";
   size_t given_ = 0;  // calls that are sent
   int64_t tokens_ = 0;
@@ -136,7 +147,7 @@ void start(const std::shared_ptr<Call>& call, ServedModel& model, SamplingFields
   sampling.names = {.prompt = settings.chat ? "messages" : "prompt", .tokens = "options.num_predict"};
   settings.prompt_tokens = static_cast<int64_t>(ids.size());
   std::vector<EngineRequest> requests{request_for(sampling, std::move(ids), model, 0)};
-  start_generation(call, model, std::move(requests), std::make_shared<OllamaSink>(call, std::move(settings)),
+  start_generation(call, model, std::move(requests), std::make_shared<OllamaSink>(call, model, std::move(settings)),
                    sampling.names);
 }
 
@@ -168,13 +179,15 @@ void ollama_chat(const std::shared_ptr<Call>& call) {
   settings.stream = fields.boolean("stream").value_or(true);
   refuse_ollama_extras(fields);
   SamplingFields sampling = read_ollama_options(fields, model, call->services().options);
+  settings.logprobs = read_ollama_logprobs(fields, sampling.request);
   read_adapter(name, model, sampling);
   const Json* messages = fields.list("messages", 1024);
   const Json* tools = fields.list("tools", 128);
-  log_unknown_fields(fields.unknown(), "/api/chat");
+  expect_known_fields(fields, "/api/chat");
   if (!messages || messages->empty()) return answer_loaded(call, settings.model, true);
   Json chat{{"messages", openai_messages(*messages)}};
   if (tools && !tools->empty()) chat["tools"] = *tools;
+  if (const Json* think = fields.any("think")) chat["think"] = *think;
   RequestFields openai(chat);
   settings.tools = read_tool_choice(openai);
   const ChatPrompt prompt = read_chat_prompt(openai, model, call->services().options);
@@ -191,11 +204,12 @@ void ollama_generate(const std::shared_ptr<Call>& call) {
   settings.stream = fields.boolean("stream").value_or(true);
   refuse_ollama_extras(fields);
   SamplingFields sampling = read_ollama_options(fields, model, call->services().options);
+  settings.logprobs = read_ollama_logprobs(fields, sampling.request);
   read_adapter(name, model, sampling);
   const std::string prompt = fields.text("prompt").value_or(""), system = fields.text("system").value_or("");
   const bool raw = fields.boolean("raw").value_or(false);
   const Json* context = fields.list("context", 1 << 20);
-  log_unknown_fields(fields.unknown(), "/api/generate");
+  expect_known_fields(fields, "/api/generate");
   if (prompt.empty()) return answer_loaded(call, settings.model, false);
   TokenIds ids;
   if (context)
@@ -209,10 +223,14 @@ void ollama_generate(const std::shared_ptr<Call>& call) {
     Json chat{{"messages", Json::array()}};
     if (!system.empty()) chat["messages"].push_back({{"role", "system"}, {"content", system}});
     chat["messages"].push_back({{"role", "user"}, {"content", prompt}});
+    if (const Json* think = fields.any("think")) chat["think"] = *think;
     RequestFields openai(chat);
     rest = read_chat_prompt(openai, model, call->services().options).ids;
   } else {
-    rest = model.tokenizer->encode(prompt, std::nullopt, {.add_special_tokens = ids.empty()}).ids;
+    if (fields.any("think"))
+      report_once("/api/generate", "think", "/api/generate: think has no effect on prompts without a template");
+    rest = encode_prompt(prompt, {.add_special_tokens = ids.empty()}, *model.tokenizer, model.max_length.value_or(0),
+                         "prompt");
   }
   ids.insert(ids.end(), rest.begin(), rest.end());
   settings.context = ids;

@@ -2,9 +2,11 @@
 // POST /v1/chat/completions.
 #include <ctime>
 
+#include "serve/api/known_fields.h"
 #include "serve/api/written_numbers.h"
 #include "serve/generation/generation_request.h"
 #include "serve/openai/chat_prompt.h"
+#include "serve/openai/functions.h"
 #include "serve/openai/identifiers.h"
 #include "serve/openai/routes.h"
 #include "serve/structured/structured_output.h"
@@ -18,26 +20,13 @@ struct ChatSettings {
   int64_t created = 0, prompt_tokens = 0;
   bool stream = false, include_usage = false, logprobs = false, include_stop = false, include_stop_token = false,
        skip_special_tokens = true;
+  bool continuous_usage = false;
+  bool functions = false;  // calls in OpenAI's older form
+  TokenDetails details;
+  TokenIds prompt;
   ToolChoice tools;
   CallIds call_ids;
 };
-
-Json logprob_item(const Tokenizer& tokenizer, int64_t token, float logprob) {
-  Json item = token_json(tokenizer, token);
-  return {{"token", item["token"]}, {"logprob", written(std::max(logprob, -9999.0f))}, {"bytes", item["bytes"]}};
-}
-
-Json logprob_list(const Tokenizer& tokenizer, const std::vector<TokenLogprobs>& given) {
-  Json list = Json::array();
-  for (const TokenLogprobs& each : given) {
-    Json item = logprob_item(tokenizer, each.token, each.logprob);
-    item["top_logprobs"] = Json::array();
-    for (const auto& [token, logprob] : each.top)
-      item["top_logprobs"].push_back(logprob_item(tokenizer, token, logprob));
-    list.push_back(std::move(item));
-  }
-  return list;
-}
 
 class ChatSink : public GenerationSink {
  public:
@@ -49,6 +38,8 @@ class ChatSink : public GenerationSink {
 
   void on_event(int64_t number, EngineEvent& event) override {
     Choice& choice = choices_.at(static_cast<size_t>(number));
+    if (!event.prompt.empty() && prompt_logprobs_.empty()) prompt_logprobs_ = std::move(event.prompt);
+    for (const int64_t token : event.tokens) choice.ids.push_back(token);
     const Json logprobs = settings_.logprobs ? logprob_list(*model_.tokenizer, event.logprobs) : Json::array();
     choice.tokens += static_cast<int64_t>(event.tokens.size());
     choice.answer.add(event, shown_end(event, settings_.include_stop, settings_.include_stop_token));
@@ -60,7 +51,8 @@ class ChatSink : public GenerationSink {
       return;
     }
     begin();
-    if (!content.empty() || !logprobs.empty()) write(number, {{"content", content}}, logprobs, nullptr);
+    if (!content.empty() || !logprobs.empty() || has_ids(choice))
+      write(number, {{"content", content}}, logprobs, nullptr);
     write_calls(number, choice);
     if (event.finish) write(number, Json::object(), Json::array(), choice.finish);
   }
@@ -91,13 +83,19 @@ class ChatSink : public GenerationSink {
         if (choice.text.empty()) message["content"] = nullptr;
         message["tool_calls"] = Json::array();
         for (const ToolCall& call : calls) message["tool_calls"].push_back(call_json(call));
+        if (settings_.functions) {
+          message["function_call"] = message["tool_calls"][0]["function"];
+          message.erase("tool_calls");
+        }
       }
       answer["choices"].push_back(
           {{"index", i},
            {"message", std::move(message)},
            {"logprobs", settings_.logprobs ? Json{{"content", choice.logprobs}, {"refusal", nullptr}} : Json()},
            {"finish_reason", choice.finish}});
+      if (settings_.details.ids) answer["choices"].back()["token_ids"] = choice.ids;
     }
+    add_prompt_details(answer, settings_.details, *model_.tokenizer, settings_.prompt, prompt_logprobs_);
     answer["usage"] = usage();
     answer["system_fingerprint"] = nullptr;
     call_->reply(answer);
@@ -112,17 +110,24 @@ class ChatSink : public GenerationSink {
     Json logprobs = Json::array();
     std::vector<size_t> given_of_calls;  // bytes of the arguments of each call that are sent
     int64_t tokens = 0;
+    Json ids = Json::array();  // of its tokens; in a stream those that are not sent
   };
+  bool has_ids(const Choice& choice) const { return settings_.details.ids && !choice.ids.empty(); }
 
   void finish(Choice& choice, FinishReason reason) const {
     choice.answer.finish();
     choice.finish = reason_of(reason);
     if (!choice.answer.calls().empty() && settings_.tools.what != ToolChoice::kNamed && choice.finish == "stop")
-      choice.finish = "tool_calls";
+      choice.finish = settings_.functions ? "function_call" : "tool_calls";
   }
 
   static Json call_json(const ToolCall& call) {
     return {{"id", call.id}, {"type", "function"}, {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
+  }
+
+  Json delta_of(const Json& call) const {
+    if (settings_.functions) return {{"function_call", call["function"]}};
+    return {{"tool_calls", Json::array({call})}};
   }
 
   // What is new: of each call the name whole, then the arguments.
@@ -133,14 +138,14 @@ class ChatSink : public GenerationSink {
       if (i == given.size()) {
         Json first = call_json({calls[i].name, "", calls[i].id});
         first["index"] = i;
-        write(number, {{"tool_calls", Json::array({first})}}, Json::array(), nullptr);
+        write(number, delta_of(first), Json::array(), nullptr);
         given.push_back(0);
       }
       const std::string more = calls[i].arguments.substr(given[i]);
       if (more.empty()) continue;
       given[i] += more.size();
       const Json rest{{"index", i}, {"function", {{"arguments", more}}}};
-      write(number, {{"tool_calls", Json::array({rest})}}, Json::array(), nullptr);
+      write(number, delta_of(rest), Json::array(), nullptr);
     }
   }
 
@@ -175,7 +180,11 @@ class ChatSink : public GenerationSink {
                       {"delta", delta},
                       {"logprobs", logprobs.empty() ? Json() : Json{{"content", logprobs}, {"refusal", nullptr}}},
                       {"finish_reason", finish}}});
-    if (settings_.include_usage) chunk["usage"] = nullptr;
+    if (settings_.include_usage) chunk["usage"] = settings_.continuous_usage ? usage() : Json();
+    if (settings_.details.ids) {
+      chunk["choices"][0]["token_ids"] = std::exchange(choices_[static_cast<size_t>(number)].ids, Json::array());
+      if (!std::exchange(prompt_sent_, true)) chunk["prompt_token_ids"] = settings_.prompt;
+    }
     call_->event(chunk);
   }
 
@@ -183,12 +192,15 @@ class ChatSink : public GenerationSink {
   ServedModel& model_;
   ChatSettings settings_;
   std::vector<Choice> choices_;
+  std::vector<TokenLogprobs> prompt_logprobs_;
+  bool prompt_sent_ = false;
 };
 
 }  // namespace
 
 void chat_completions(const std::shared_ptr<Call>& call) {
-  const Json body = call->body();
+  Json body = call->body();
+  const bool functions = replace_functions(body);
   RequestFields fields(body);
   const auto name = fields.text("model");
   ServedModel& model = call->use_model(name ? &*name : nullptr, can_generate, "chat");
@@ -207,10 +219,10 @@ void chat_completions(const std::shared_ptr<Call>& call) {
     refuse_field("top_logprobs", "top_logprobs: needs logprobs to be true");
   if (settings.logprobs) sampling.request.logprobs = top.value_or(0);
   settings.stream = fields.boolean("stream").value_or(false);
-  if (const Json* stream = fields.object("stream_options")) {
-    RequestFields inner(*stream, "stream_options");
-    settings.include_usage = settings.stream && inner.boolean("include_usage").value_or(false);
-  }
+  const StreamUsage usage = read_stream_usage(fields, settings.stream, "/v1/chat/completions");
+  settings.include_usage = usage.at_end, settings.continuous_usage = usage.in_chunks;
+  settings.details = sampling.details;
+  settings.functions = functions;
   settings.include_stop = sampling.include_stop;
   settings.include_stop_token = sampling.include_stop_token;
   settings.skip_special_tokens = sampling.request.skip_special_tokens;
@@ -220,11 +232,11 @@ void chat_completions(const std::shared_ptr<Call>& call) {
     if (sampling.request.constraint) refuse_field("tool_choice", "tool_choice: excludes another form of the answer");
     sampling.request.constraint = schema_constraint(model, settings.tools.schema, "tools");
   }
-  fields.ignore({"reasoning_effort", "modalities", "verbosity", "prediction"});
   const ChatPrompt prompt = read_chat_prompt(fields, model, options);
-  log_unknown_fields(fields.unknown(), "/v1/chat/completions");
+  expect_known_fields(fields, "/v1/chat/completions");
   settings.prompt_tokens = static_cast<int64_t>(prompt.ids.size());
   settings.call_ids = prompt.call_ids;
+  if (settings.details.any()) settings.prompt = prompt.ids;
   std::vector<EngineRequest> requests{request_for(sampling, prompt.ids, model, 0)};
   start_generation(call, model, std::move(requests),
                    std::make_shared<ChatSink>(call, model, std::move(settings), sampling.n), sampling.names);

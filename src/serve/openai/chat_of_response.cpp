@@ -3,6 +3,8 @@
 
 #include <map>
 
+#include "serve/api/known_fields.h"
+
 namespace transom::serve {
 namespace {
 
@@ -125,6 +127,11 @@ ChatOfResponse read_chat_of_response(RequestFields& fields) {
       chat.body["tools"].push_back(tool_of_chat((*tools)[i], fmt::format("tools[{}]", i)));
   }
   if (const Json* choice = fields.any("tool_choice")) chat.body["tool_choice"] = choice_of_chat(*choice);
+  if (const Json* reasoning = fields.object("reasoning")) {
+    RequestFields inner(*reasoning, "reasoning");
+    if (const auto effort = inner.text("effort", 32)) chat.body["reasoning_effort"] = *effort;
+    expect_known_fields(inner, "/v1/responses");
+  }
   if (const auto parallel = fields.boolean("parallel_tool_calls")) chat.body["parallel_tool_calls"] = *parallel;
   return chat;
 }

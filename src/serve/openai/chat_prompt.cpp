@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "serve/api/known_fields.h"
+#include "serve/generation/encode_prompt.h"
 #include "serve/tools/tool_choice.h"
 
 namespace transom::serve {
@@ -77,6 +79,21 @@ Json calls_of_history(const Json& calls, const std::string& where, LongNumbers& 
   return result;
 }
 
+// How much the model thinks, as OpenAI's and Ollama's fields say it, in the variables that templates have for it: those
+// of Qwen 3 and of gpt-oss. Returns the field; empty: there is none.
+std::string add_thinking(RequestFields& fields, Json& variables) {
+  const auto set = [&](const char* name, const Json& value) {
+    if (!variables.contains(name)) variables[name] = value;
+  };
+  const auto effort = fields.text("reasoning_effort", 32);
+  if (effort) *effort == "none" ? set("enable_thinking", false) : set("reasoning_effort", *effort);
+  const Json* think = fields.any("think");
+  if (think && !think->is_boolean() && !think->is_string())
+    refuse_field("think", "think: expected true, false or a word, found {}", quoted(compact(*think)));
+  if (think) think->is_boolean() ? set("enable_thinking", *think) : set("reasoning_effort", *think);
+  return effort ? "reasoning_effort" : think ? "think" : "";
+}
+
 }  // namespace
 
 Json normalised_messages(const Json& messages, LongNumbers& numbers) {
@@ -122,13 +139,17 @@ ChatPrompt read_chat_prompt(RequestFields& fields, const ServedModel& model, con
   if (!prompt.tools.is_null() && !(choice && *choice == "none"))
     chat.tools = compact(allowed_tools(prompt.tools, choice));
   if (const Json* documents = fields.list("documents", 1024)) chat.documents = compact(*documents);
+  Json variables_of_template = Json::object();
   if (const Json* variables = fields.object("chat_template_kwargs")) {
     for (const char* own : {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message",
                             "chat_template", "tokenize", "bos_token", "eos_token"})
       if (variables->contains(own))
         refuse_field("chat_template_kwargs", "chat_template_kwargs: {} is set by the server", own);
-    chat.variables = compact(*variables);
+    variables_of_template = *variables;
   }
+  const std::string without_thinking = compact(variables_of_template);
+  const std::string thinking = add_thinking(fields, variables_of_template);
+  if (!variables_of_template.empty()) chat.variables = compact(variables_of_template);
   if (const auto own = fields.text("chat_template")) {
     if (!options.trust_request_chat_template)
       refuse_field("chat_template",
@@ -150,9 +171,17 @@ ChatPrompt read_chat_prompt(RequestFields& fields, const ServedModel& model, con
     if (!name_arguments(messages)) throw;
     prompt.text = model.tokenizer->apply_chat_template(compact(messages), chat);
   }
+  if (!thinking.empty() && chat.variables != without_thinking) {
+    ChatOptions other = chat;
+    other.variables = without_thinking;
+    if (model.tokenizer->apply_chat_template(compact(messages), other) == prompt.text)
+      report_once(model.name, thinking,
+                  fmt::format("{}: {} has no effect: the chat template does not read it", model.name, thinking));
+  }
   prompt.text = numbers.restored(std::move(prompt.text));
   const bool special = fields.boolean("add_special_tokens").value_or(false);
-  prompt.ids = model.tokenizer->encode(prompt.text, std::nullopt, {.add_special_tokens = special}).ids;
+  prompt.ids = encode_prompt(prompt.text, {.add_special_tokens = special}, *model.tokenizer,
+                             model.max_length.value_or(0), "messages");
   return prompt;
 }
 

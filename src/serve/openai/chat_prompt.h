@@ -17,8 +17,8 @@ struct ChatPrompt {
   CallIds call_ids;
 };
 
-// Reads messages, tools, documents, add_generation_prompt, continue_final_message, chat_template_kwargs. Refuses by 400
-// roles and parts that this server does not take.
+// Reads messages, tools, documents, add_generation_prompt, continue_final_message, chat_template_kwargs,
+// reasoning_effort, think. Refuses by 400 roles and parts that this server does not take.
 ChatPrompt read_chat_prompt(RequestFields& fields, const ServedModel& model, const ServeOptions& options);
 // Messages in the form that templates expect: text parts joined, arguments of calls as the values that their texts
 // stand for, long numbers by their stand-ins. A text that is no JSON, which a limit has cut or a model got wrong, stays

@@ -2,7 +2,9 @@
 // POST /v1/completions: prompts without a chat template, with `echo` and the log probabilities of the prompt.
 #include <ctime>
 
+#include "serve/api/known_fields.h"
 #include "serve/api/written_numbers.h"
+#include "serve/generation/encode_prompt.h"
 #include "serve/generation/generation_request.h"
 #include "serve/openai/identifiers.h"
 #include "serve/openai/routes.h"
@@ -23,6 +25,8 @@ struct CompletionSettings {
   bool stream = false, include_usage = false, echo = false, only_prompt = false;
   bool include_stop = false, include_stop_token = false;
   std::optional<int64_t> logprobs;
+  bool continuous_usage = false;
+  TokenDetails details;
 };
 
 // OpenAI's older form: parallel lists, keys are the tokens' texts.
@@ -89,7 +93,12 @@ class CompletionSink : public GenerationSink {
         text = prompt.text;
         if (settings_.logprobs) add_prompt(choice, prompt, event.prompt);
       }
+      // Of several samples the first has the prompt's.
+      if (settings_.details.any() && number % settings_.n == 0)
+        add_prompt_details(choice.of_prompt, settings_.details, *model_.tokenizer, prompt.ids, event.prompt);
     }
+    if (!settings_.only_prompt)
+      for (const int64_t token : event.tokens) choice.ids.push_back(token);
     if (!settings_.only_prompt) {
       text += event.text;
       text += shown_end(event, settings_.include_stop, settings_.include_stop_token);
@@ -106,13 +115,15 @@ class CompletionSink : public GenerationSink {
       return;
     }
     if (!call_->streams()) call_->begin_stream();
-    if (text.empty() && choice.logprobs->empty() && !event.finish) return;
+    const bool has_ids = settings_.details.ids && !choice.ids.empty();
+    if (text.empty() && choice.logprobs->empty() && !has_ids && !event.finish) return;
     Json chunk = head();
     chunk["choices"] = Json::array({{{"index", number},
                                      {"text", text},
                                      {"logprobs", settings_.logprobs ? choice.logprobs->json() : Json()},
                                      {"finish_reason", finish}}});
-    if (settings_.include_usage) chunk["usage"] = nullptr;
+    if (settings_.include_usage) chunk["usage"] = settings_.continuous_usage ? usage() : Json();
+    add_details(chunk["choices"][0], choice);
     choice.logprobs.emplace(*model_.tokenizer, choice.offset);
     call_->event(chunk);
   }
@@ -135,11 +146,13 @@ class CompletionSink : public GenerationSink {
     }
     Json answer = head();
     answer["choices"] = Json::array();
-    for (size_t i = 0; i < choices_.size(); ++i)
+    for (size_t i = 0; i < choices_.size(); ++i) {
       answer["choices"].push_back({{"index", i},
                                    {"text", choices_[i].text},
                                    {"logprobs", settings_.logprobs ? choices_[i].logprobs->json() : Json()},
                                    {"finish_reason", choices_[i].finish}});
+      add_details(answer["choices"].back(), choices_[i]);
+    }
     answer["usage"] = usage();
     call_->reply(answer);
   }
@@ -151,13 +164,25 @@ class CompletionSink : public GenerationSink {
     bool begun = false;
     int64_t tokens = 0, offset = 0;
     std::optional<LegacyLogprobs> logprobs;
+    Json ids = Json::array();         // of its tokens; in a stream those that are not sent
+    Json of_prompt = Json::object();  // what is said of the prompt's tokens, until it is sent
   };
 
+  void add_details(Json& answer, Choice& choice) const {
+    if (settings_.details.ids) answer["token_ids"] = std::exchange(choice.ids, Json::array());
+    answer.update(std::exchange(choice.of_prompt, Json::object()));
+  }
+
   // The first token of a prompt follows nothing.
-  static void add_prompt(Choice& choice, const Prompt& prompt, const std::vector<TokenLogprobs>& logprobs) {
+  void add_prompt(Choice& choice, const Prompt& prompt, const std::vector<TokenLogprobs>& logprobs) const {
     for (size_t i = 0; i < prompt.ids.size(); ++i) {
-      if (i == 0 || i > logprobs.size()) choice.logprobs->add(prompt.ids[i], std::nullopt, {});
-      else choice.logprobs->add(prompt.ids[i], logprobs[i - 1].logprob, logprobs[i - 1].top);
+      if (i == 0 || i > logprobs.size()) {
+        choice.logprobs->add(prompt.ids[i], std::nullopt, {});
+        continue;
+      }
+      auto top = logprobs[i - 1].top;  // prompt_logprobs may have asked for more
+      top.resize(std::min(top.size(), static_cast<size_t>(*settings_.logprobs)));
+      choice.logprobs->add(prompt.ids[i], logprobs[i - 1].logprob, top);
     }
   }
 
@@ -198,7 +223,8 @@ std::vector<Prompt> read_prompts(const Json* given, const ServedModel& model, bo
     Prompt& prompt = prompts.emplace_back();
     if (item.is_string()) {
       prompt.text = item.get<std::string>();
-      prompt.ids = model.tokenizer->encode(prompt.text, std::nullopt, {.add_special_tokens = special_tokens}).ids;
+      prompt.ids = encode_prompt(prompt.text, {.add_special_tokens = special_tokens}, *model.tokenizer,
+                                 model.max_length.value_or(0), "prompt");
     } else if (is_ids(item)) {
       for (const Json& id : item) {
         if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() >= model.tokenizer->vocab_size())
@@ -226,23 +252,22 @@ void completions(const std::shared_ptr<Call>& call) {
   const std::string answering = read_adapter(name, model, sampling);
   read_sampling(fields, model, sampling);
   sampling.max_tokens = fields.integer("max_tokens", 0, INT32_MAX);
-  if (const auto suffix = fields.text("suffix"); suffix && !suffix->empty())
-    refuse_field("suffix", "suffix: not supported by this server");
   CompletionSettings settings{
       .id = new_identifier("cmpl-"), .model = answering, .created = std::time(nullptr), .n = sampling.n};
   settings.logprobs = fields.integer("logprobs", 0, 20);
   settings.echo = fields.boolean("echo").value_or(false);
   settings.stream = fields.boolean("stream").value_or(false);
-  if (const Json* stream = fields.object("stream_options")) {
-    RequestFields inner(*stream, "stream_options");
-    settings.include_usage = settings.stream && inner.boolean("include_usage").value_or(false);
-  }
+  const StreamUsage usage = read_stream_usage(fields, settings.stream, "/v1/completions");
+  settings.include_usage = usage.at_end, settings.continuous_usage = usage.in_chunks;
+  settings.details = sampling.details;
   settings.include_stop = sampling.include_stop;
   settings.include_stop_token = sampling.include_stop_token;
   settings.only_prompt = sampling.max_tokens == 0;
-  if (settings.only_prompt && !settings.echo) refuse_field("max_tokens", "max_tokens: 0 needs echo to be true");
+  if (settings.only_prompt && !settings.echo && !settings.details.prompt_logprobs)
+    refuse_field("max_tokens", "max_tokens: 0 needs echo to be true, or prompt_logprobs");
   sampling.request.logprobs = settings.logprobs;
-  if (settings.echo && settings.logprobs) sampling.request.prompt_logprobs = settings.logprobs;
+  if (settings.echo && settings.logprobs)
+    sampling.request.prompt_logprobs = std::max(*settings.logprobs, settings.details.prompt_logprobs.value_or(0));
   if (settings.only_prompt) {
     if (sampling.request.config.num_beams > 1)
       refuse_field("max_tokens", "max_tokens: 0 leaves nothing for use_beam_search to search");
@@ -250,8 +275,8 @@ void completions(const std::shared_ptr<Call>& call) {
   }
   sampling.request.constraint = read_structured_output(fields, model);
   const bool special = fields.boolean("add_special_tokens").value_or(true);
-  std::vector<Prompt> prompts = read_prompts(fields.any("prompt"), model, special, 256);
-  log_unknown_fields(fields.unknown(), "/v1/completions");
+  std::vector<Prompt> prompts = read_prompts(fields.any("prompt"), model, special, ServeOptions::kMostPrompts);
+  expect_known_fields(fields, "/v1/completions");
   std::vector<EngineRequest> requests;
   for (const Prompt& prompt : prompts) requests.push_back(request_for(sampling, prompt.ids, model, 16));
   start_generation(call, model, std::move(requests),

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "serve/api/known_fields.h"
 #include "serve/api/written_numbers.h"
 #include "serve/encoders/run_encoders.h"
 #include "serve/openai/routes.h"
@@ -34,10 +35,9 @@ void embeddings(const std::shared_ptr<Call>& call) {
   const int64_t dimensions = fields.integer("dimensions", 1, 1 << 20).value_or(0);
   const VectorSettings settings = read_pooling_settings(fields);
   const bool special_tokens = fields.boolean("add_special_tokens").value_or(true);
-  fields.ignore({"user", "priority", "request_id", "embed_dtype", "additional_data"});
   const Json* input = fields.any("input");
   if (!input) refuse_field("input", "input: missing; expected a string or a list");
-  log_unknown_fields(fields.unknown(), "/v1/embeddings");
+  expect_known_fields(fields, "/v1/embeddings");
   EncodedInputs inputs =
       encode_inputs(*input, "input", model, call->services().options.max_client_batch_size, settings, special_tokens);
   const int64_t tokens = inputs.tokens;

@@ -8,19 +8,22 @@ namespace transom::serve {
 namespace {
 
 // What clients take for granted is there though it is empty.
-Json part_of(const std::string& text) {
-  return {{"type", "output_text"}, {"text", text}, {"annotations", Json::array()}, {"logprobs", Json::array()}};
+Json part_of(const std::string& text, const Json& logprobs = Json::array()) {
+  return {{"type", "output_text"}, {"text", text}, {"annotations", Json::array()}, {"logprobs", logprobs}};
 }
 
 class ResponseSink : public GenerationSink {
  public:
-  ResponseSink(std::shared_ptr<Call> call, ResponseSettings settings)
+  ResponseSink(std::shared_ptr<Call> call, const ServedModel& model, ResponseSettings settings)
       : call_(std::move(call)),
+        model_(model),
         settings_(std::move(settings)),
         answer_(settings_.choice, settings_.call_ids, settings_.skip_special_tokens) {}
 
   void on_event(int64_t /*choice*/, EngineEvent& event) override {
     tokens_ += static_cast<int64_t>(event.tokens.size());
+    if (settings_.logprobs)
+      for (Json& each : logprob_list(*model_.tokenizer, event.logprobs)) new_logprobs_.push_back(std::move(each));
     if (event.finish) complete_ = *event.finish != FinishReason::kLength;
     answer_.add(event, shown_end(event, settings_.include_stop, settings_.include_stop_token));
     if (event.finish) answer_.finish();
@@ -57,7 +60,7 @@ class ResponseSink : public GenerationSink {
             {"id", message_id_},
             {"status", status(done)},
             {"role", "assistant"},
-            {"content", done ? Json::array({part_of(text_)}) : Json::array()}};
+            {"content", done ? Json::array({part_of(text_, logprobs_)}) : Json::array()}};
   }
 
   // Of the message, which is always the first item.
@@ -77,15 +80,23 @@ class ResponseSink : public GenerationSink {
   void send_text(const std::string& text) {
     if (text.empty()) return;
     begin_message();
-    send_of_message("response.output_text.delta", {{"delta", text}, {"logprobs", Json::array()}});
+    send_of_message("response.output_text.delta", {{"delta", text}, {"logprobs", take_logprobs()}});
+  }
+
+  // Of the tokens behind the last part of the text.
+  Json take_logprobs() {
+    Json fresh = std::exchange(new_logprobs_, Json::array());
+    for (const Json& each : fresh) logprobs_.push_back(each);
+    return fresh;
   }
 
   void end_message() {
+    take_logprobs();
     output_.push_back(message(true));
     if (!settings_.stream) return;
     begin_message();
-    send_of_message("response.output_text.done", {{"text", text_}, {"logprobs", Json::array()}});
-    send_of_message("response.content_part.done", {{"part", part_of(text_)}});
+    send_of_message("response.output_text.done", {{"text", text_}, {"logprobs", logprobs_}});
+    send_of_message("response.content_part.done", {{"part", part_of(text_, logprobs_)}});
     send("response.output_item.done", {{"output_index", 0}, {"item", message(true)}});
   }
 
@@ -134,7 +145,7 @@ class ResponseSink : public GenerationSink {
               {"error", nullptr},
               {"incomplete_details", done && !complete_ ? Json{{"reason", "max_output_tokens"}} : Json()},
               {"instructions", nullptr},
-              {"metadata", Json::object()},
+              {"metadata", settings_.metadata},
               {"model", settings_.model},
               {"output", output_},
               {"parallel_tool_calls", settings_.parallel_tool_calls},
@@ -169,7 +180,9 @@ class ResponseSink : public GenerationSink {
   }
 
   std::shared_ptr<Call> call_;
+  const ServedModel& model_;
   ResponseSettings settings_;
+  Json logprobs_ = Json::array(), new_logprobs_ = Json::array();  // of the text; of tokens whose text is not sent
   std::string text_;
   WrittenAnswer answer_;
   Json item_;  // the call that is being written
@@ -183,8 +196,9 @@ class ResponseSink : public GenerationSink {
 
 }  // namespace
 
-std::shared_ptr<GenerationSink> response_sink(std::shared_ptr<Call> call, ResponseSettings settings) {
-  return std::make_shared<ResponseSink>(std::move(call), std::move(settings));
+std::shared_ptr<GenerationSink> response_sink(std::shared_ptr<Call> call, const ServedModel& model,
+                                              ResponseSettings settings) {
+  return std::make_shared<ResponseSink>(std::move(call), model, std::move(settings));
 }
 
 }  // namespace transom::serve

@@ -16,11 +16,14 @@ struct ResponseSettings {
   int64_t created = 0, prompt_tokens = 0;
   bool stream = false, parallel_tool_calls = true, skip_special_tokens = true, include_stop = false,
        include_stop_token = false;
+  std::optional<int64_t> logprobs;  // so many likeliest tokens beside each
+  Json metadata = Json::object();
   Json tools, tool_choice;  // as the request has them
   ToolChoice choice;
   CallIds call_ids;
 };
 
-std::shared_ptr<GenerationSink> response_sink(std::shared_ptr<Call> call, ResponseSettings settings);
+std::shared_ptr<GenerationSink> response_sink(std::shared_ptr<Call> call, const ServedModel& model,
+                                              ResponseSettings settings);
 
 }  // namespace transom::serve

@@ -2,6 +2,7 @@
 // POST /v1/responses without a memory: each request brings the whole conversation.
 #include <ctime>
 
+#include "serve/api/known_fields.h"
 #include "serve/generation/generation_request.h"
 #include "serve/openai/chat_of_response.h"
 #include "serve/openai/chat_prompt.h"
@@ -28,6 +29,22 @@ ConstraintPointer read_text_format(const Json& as_chat, const ServedModel& model
   }
 }
 
+// `include`: what is about tools that there are not, or thoughts, includes nothing.
+bool wants_logprobs(const Json* include) {
+  bool wants = false;
+  if (!include) return wants;
+  for (const Json& each : *include) {
+    static const std::vector<std::string> kOfOthers{
+        "reasoning.encrypted_content",    "file_search_call.results",      "web_search_call.results",
+        "web_search_call.action.sources", "message.input_image.image_url", "computer_call_output.output.image_url",
+        "code_interpreter_call.outputs"};
+    if (each == "message.output_text.logprobs") wants = true;
+    else if (std::find(kOfOthers.begin(), kOfOthers.end(), each) == kOfOthers.end())
+      refuse_field("include", "include: expected \"message.output_text.logprobs\", found {}", quoted(compact(each)));
+  }
+  return wants;
+}
+
 }  // namespace
 
 void responses(const std::shared_ptr<Call>& call) {
@@ -36,13 +53,6 @@ void responses(const std::shared_ptr<Call>& call) {
   const auto name = fields.text("model");
   ServedModel& model = call->use_model(name ? &*name : nullptr, can_generate, "responses");
   const ServeOptions& options = call->services().options;
-  if (fields.any("previous_response_id"))
-    refuse_field("previous_response_id",
-                 "previous_response_id: this server keeps no responses; send the whole conversation");
-  if (fields.any("conversation"))
-    refuse_field("conversation", "conversation: this server keeps none; send the whole conversation as input");
-  if (fields.any("prompt")) refuse_field("prompt", "prompt: this server keeps no prompts; send instructions and input");
-  fields.unsupported("background", false);
   const ChatOfResponse chat = read_chat_of_response(fields);
   ResponseSettings settings{.id = new_identifier("resp_"), .created = std::time(nullptr)};
   settings.tools = fields.any("tools") ? *fields.any("tools") : Json::array();
@@ -60,6 +70,7 @@ void responses(const std::shared_ptr<Call>& call) {
   SamplingFields sampling = default_sampling(model, options);
   settings.model = read_adapter(name, model, sampling);
   read_sampling(fields, model, sampling);
+  expect_one_plain_answer(sampling);
   sampling.max_tokens = fields.integer("max_output_tokens", 1, INT32_MAX);
   sampling.names = {.prompt = "input", .tokens = "max_output_tokens"};
   if (const Json* text = fields.object("text"); text && text->contains("format") && (*text)["format"].is_object()) {
@@ -68,6 +79,11 @@ void responses(const std::shared_ptr<Call>& call) {
     if (format.value("type", Json()) == "json_schema")
       as_chat = {{"response_format", {{"type", "json_schema"}, {"json_schema", format}}}};
     sampling.request.constraint = read_text_format(as_chat, model);
+  }
+  if (const Json* text = fields.object("text")) {
+    RequestFields inner(*text, "text");
+    inner.object("format");
+    expect_known_fields(inner, "/v1/responses");
   }
   if (!settings.choice.schema.is_null()) {
     if (sampling.request.constraint) refuse_field("tool_choice", "tool_choice: excludes another form of the answer");
@@ -78,11 +94,16 @@ void responses(const std::shared_ptr<Call>& call) {
   settings.include_stop = sampling.include_stop;
   settings.include_stop_token = sampling.include_stop_token;
   settings.call_ids = prompt.call_ids;
+  if (const Json* stream = fields.object("stream_options"))
+    expect_known_fields(RequestFields(*stream, "stream_options"), "/v1/responses");
+  if (const auto top = fields.integer("top_logprobs", 0, 20); top && *top > 0) settings.logprobs = *top;
+  if (wants_logprobs(fields.list("include"))) settings.logprobs = settings.logprobs.value_or(0);
+  sampling.request.logprobs = settings.logprobs;
+  if (const Json* metadata = fields.object("metadata")) settings.metadata = *metadata;
   settings.prompt_tokens = static_cast<int64_t>(prompt.ids.size());
-  fields.ignore({"reasoning", "truncation", "include"});
-  log_unknown_fields(fields.unknown(), "/v1/responses");
+  expect_known_fields(fields, "/v1/responses");
   std::vector<EngineRequest> requests{request_for(sampling, prompt.ids, model, 0)};
-  start_generation(call, model, std::move(requests), response_sink(call, std::move(settings)), sampling.names);
+  start_generation(call, model, std::move(requests), response_sink(call, model, std::move(settings)), sampling.names);
 }
 
 }  // namespace transom::serve

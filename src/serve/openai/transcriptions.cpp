@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "audio/sound.h"
+#include "serve/api/known_fields.h"
 #include "serve/encoders/run_encoders.h"
 #include "serve/http/multipart.h"
 #include "serve/inference/media.h"
@@ -133,6 +134,7 @@ void transcribe(const std::shared_ptr<Call>& call, const char* task) {
   std::string model_name;
   Settings settings{.task = task};
   std::optional<std::string_view> file;
+  Json others = Json::object();
   for (const FormPart& part : parse_multipart(call->request().body, type ? *type : "")) {
     const std::string value(part.content.substr(0, 4096));
     if (part.name == "file") file = part.content;
@@ -156,9 +158,10 @@ void transcribe(const std::shared_ptr<Call>& call, const char* task) {
         refuse_field("response_format", "response_format: expected json, text, srt, verbose_json or vtt, found {}",
                      quoted(value));
     } else {
-      log_unknown_fields({part.name}, "/v1/audio/transcriptions");
+      others[part.name] = value;
     }
   }
+  expect_known_fields(RequestFields(others), "/v1/audio/transcriptions");
   ServedModel& model = call->use_model(&model_name, can_transcribe, "transcriptions");
   if (!file || file->empty()) refuse_field("file", "file: missing; expected the bytes of a sound");
   // Decoded once here, so that what is no sound, or too long, is refused before the queue.

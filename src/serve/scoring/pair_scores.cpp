@@ -4,6 +4,8 @@
 #include <cmath>
 #include <map>
 
+#include "serve/api/known_fields.h"
+
 namespace transom::serve {
 namespace {
 
@@ -25,6 +27,18 @@ double score_of_classes(const Json& classes, const std::vector<std::string>& lab
 
 }  // namespace
 
+bool wants_raw_scores(RequestFields& fields) {
+  bool raw = false;
+  for (const char* name : {"use_activation", "activation", "softmax"}) raw = !fields.boolean(name).value_or(!raw);
+  return raw;
+}
+
+Json class_parameters(bool raw) {
+  Json parameters{{"top_k", nullptr}};
+  if (raw) parameters["function_to_apply"] = "none";
+  return parameters;
+}
+
 bool can_score(const ModelFacts& model) { return model.embeds || model.runs("text-classification"); }
 
 double cosine(const std::vector<float>& a, const std::vector<float>& b) {
@@ -37,27 +51,52 @@ double cosine(const std::vector<float>& a, const std::vector<float>& b) {
   return product / std::max(std::sqrt(of_a) * std::sqrt(of_b), 1e-12);
 }
 
+SimilarTexts read_similar_texts(RequestFields& inputs, int64_t most) {
+  SimilarTexts texts;
+  const auto source = inputs.text("source_sentence");
+  if (!source) refuse_field(texts.fields.first, "{}: missing; expected a string", texts.fields.first);
+  if (source->empty()) refuse_field(texts.fields.first, "{}: expected a text that is not empty", texts.fields.first);
+  const auto sentences = inputs.texts("sentences", static_cast<size_t>(most));
+  if (!sentences) refuse_field(texts.fields.second, "{}: missing; expected a list of strings", texts.fields.second);
+  if (sentences->empty())
+    refuse_field(texts.fields.second, "{}: expected at least one text, found an empty list", texts.fields.second);
+  for (const std::string& sentence : *sentences) texts.pairs.emplace_back(*source, sentence);
+  return texts;
+}
+
 void compute_scores(const std::shared_ptr<Call>& call, ServedModel& model,
                     const std::vector<std::pair<std::string, std::string>>& pairs, bool raw,
-                    const VectorSettings& settings, const char* field, std::function<void(std::vector<double>)> then) {
+                    const VectorSettings& settings, const PairFields& fields,
+                    std::function<void(std::vector<double>)> then) {
   if (model.embedder) {
+    if (raw)
+      report_once(model.name, "raw_scores",
+                  fmt::format("{}: raw_scores and use_activation have no effect: scores are cosines", model.name));
     // Each text once.
     std::map<std::string, size_t> place;
     std::vector<Encoding> encodings;
-    const auto add = [&](const std::string& text) {
+    const auto add = [&](const std::string& text, const char* field) {
       if (!place.emplace(text, encodings.size()).second) return;
+      if (text.empty() && !settings.prompt) return encodings.push_back(model.tokenizer->encode(text));
       EncodedInputs inputs = encode_inputs(Json(text), field, model, 1, settings);
       encodings.push_back(std::move(inputs.encodings[0]));
     };
     std::vector<std::pair<size_t, size_t>> places;
     for (const auto& [a, b] : pairs) {
-      add(a), add(b);
+      add(a, fields.first), add(b, fields.second);
       places.emplace_back(place[a], place[b]);
     }
-    return compute_vectors(call, model, std::move(encodings), std::nullopt,
+    // An empty text has no tokens where the tokenizer adds none ([CLS]): it goes with nothing.
+    std::vector<size_t> computed(encodings.size(), SIZE_MAX);
+    std::vector<Encoding> with_tokens;
+    for (size_t i = 0; i < encodings.size(); ++i)
+      if (encodings[i].size() > 0) computed[i] = with_tokens.size(), with_tokens.push_back(std::move(encodings[i]));
+    for (auto& [a, b] : places) a = computed[a], b = computed[b];
+    return compute_vectors(call, model, std::move(with_tokens), std::nullopt,
                            [places = std::move(places), then = std::move(then)](Vectors vectors) {
                              std::vector<double> scores;
-                             for (const auto& [a, b] : places) scores.push_back(cosine(vectors.at(a), vectors.at(b)));
+                             for (const auto& [a, b] : places)
+                               scores.push_back(std::max(a, b) == SIZE_MAX ? 0 : cosine(vectors.at(a), vectors.at(b)));
                              then(std::move(scores));
                            });
   }
@@ -71,7 +110,7 @@ void compute_scores(const std::shared_ptr<Call>& call, ServedModel& model,
         for (const Json& result : results) scores.push_back(score_of_classes(result, labels, raw));
         then(std::move(scores));
       },
-      &settings.too_long, field);
+      &settings.too_long, fields.second);
 }
 
 }  // namespace transom::serve

@@ -11,13 +11,27 @@
 
 namespace transom::serve {
 
+// vLLM's activation (use_activation, softmax): false asks for the scores as the head gives them.
+bool wants_raw_scores(RequestFields& fields);
+// Of classifiers: all classes, their scores as they are or as the model's problem type has them.
+Json class_parameters(bool raw);
 bool can_score(const ModelFacts& model);
 // `then` gets one score a pair. Of a cross-encoder with one class the sigmoid of its logit, or with `raw` the logit
-// itself; with more classes the probability of the last one. Of an embedding model the cosine. `field` is where the
-// texts stand.
+// itself; with more classes the probability of the last one. Of an embedding model the cosine. `fields` are where the
+// texts of a pair stand, for errors. Texts may be empty.
+struct PairFields {
+  const char *first, *second;
+};
 void compute_scores(const std::shared_ptr<Call>& call, ServedModel& model,
                     const std::vector<std::pair<std::string, std::string>>& pairs, bool raw,
-                    const VectorSettings& settings, const char* field, std::function<void(std::vector<double>)> then);
+                    const VectorSettings& settings, const PairFields& fields,
+                    std::function<void(std::vector<double>)> then);
+// source_sentence and sentences of Hugging Face's sentence similarity.
+struct SimilarTexts {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  PairFields fields{"inputs.source_sentence", "inputs.sentences"};
+};
+SimilarTexts read_similar_texts(RequestFields& inputs, int64_t most);
 double cosine(const std::vector<float>& a, const std::vector<float>& b);
 
 }  // namespace transom::serve

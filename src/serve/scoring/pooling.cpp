@@ -4,10 +4,12 @@
 #include <map>
 
 #include "base/error.h"
+#include "serve/api/known_fields.h"
 #include "serve/api/written_numbers.h"
 #include "serve/encoders/encode_inputs.h"
 #include "serve/encoders/run_encoders.h"
 #include "serve/openai/identifiers.h"
+#include "serve/scoring/pair_scores.h"
 #include "serve/scoring/routes.h"
 
 namespace transom::serve {
@@ -49,12 +51,17 @@ void pooling(const std::shared_ptr<Call>& call) {
   if (const auto form = fields.choice("encoding_format", {"float", "base64"}); form && *form != "float")
     refuse_field("encoding_format", "encoding_format: expected float on this path");
   const VectorSettings settings = read_pooling_settings(fields);
-  fields.ignore({"user", "priority", "request_id", "task", "activation", "softmax", "additional_data"});
+  const bool raw = wants_raw_scores(fields);
+  if (const auto task = fields.text("task");
+      task && *task != (model.embeds ? "embed" : "classify") && *task != "encode")
+    refuse_field("task", "task: expected {} for this model, found {}", model.embeds ? "embed" : "classify",
+                 quoted(*task));
   const Json* input = fields.any("input");
   if (!input) refuse_field("input", "input: missing; expected a string or a list");
   const int64_t most = call->services().options.max_client_batch_size;
   if (model.embeds) {
-    log_unknown_fields(fields.unknown(), "/pooling");
+    if (raw) refuse_field("activation", "activation: expected nothing, since this model has no classes");
+    expect_known_fields(fields, "/pooling");
     EncodedInputs inputs = encode_inputs(*input, "input", model, most, settings);
     const int64_t tokens = inputs.tokens;
     return compute_vectors(
@@ -62,10 +69,10 @@ void pooling(const std::shared_ptr<Call>& call) {
         [call, tokens, shown = model.name](Vectors vectors) { call->reply(answer_of(shown, vectors, tokens)); });
   }
   const auto texts = fields.texts("input", static_cast<size_t>(most));
-  if (!texts || texts->empty()) refuse_field("input", "input: expected a string or a list of strings");
-  log_unknown_fields(fields.unknown(), "/pooling");
+  if (!texts || texts->empty()) refuse_field("input", "input: expected at least one text, found an empty list");
+  expect_known_fields(fields, "/pooling");
   compute_task(
-      call, model, "text-classification", {texts->begin(), texts->end()}, {{"top_k", nullptr}},
+      call, model, "text-classification", {texts->begin(), texts->end()}, class_parameters(raw),
       [call, shown = model.name, labels = model.labels](const std::vector<Json>& results) {
         std::vector<std::vector<float>> rows;
         for (const Json& classes : results) rows.push_back(scores_of(classes, labels));

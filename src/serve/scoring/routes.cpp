@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "serve/api/known_fields.h"
 #include "serve/api/written_numbers.h"
 #include "serve/openai/identifiers.h"
 #include "serve/scoring/pair_scores.h"
@@ -24,7 +25,8 @@ ServedModel& model_of(const std::shared_ptr<Call>& call, RequestFields& fields, 
 }
 
 std::vector<std::string> documents_of(const Json* list, const char* field, int64_t most) {
-  if (!list || list->empty()) refuse_field(field, "{}: missing; expected a list of texts", field);
+  if (!list) refuse_field(field, "{}: missing; expected a list of texts", field);
+  if (list->empty()) refuse_field(field, "{}: expected at least one text, found an empty list", field);
   if (static_cast<int64_t>(list->size()) > most)
     refuse_field(field, "{}: expected at most {} items, found {}", field, most, list->size());
   std::vector<std::string> texts;
@@ -37,6 +39,20 @@ std::vector<std::string> documents_of(const Json* list, const char* field, int64
   return texts;
 }
 
+std::string query_of(RequestFields& fields) {
+  auto query = fields.text("query");
+  if (!query) refuse_field("query", "query: missing; expected a string");
+  if (query->empty()) refuse_field("query", "query: expected a text that is not empty");
+  return std::move(*query);
+}
+
+// A string, or a list of at least one.
+std::vector<std::string> texts_of(const std::optional<std::vector<std::string>>& given, const char* field) {
+  if (!given) refuse_field(field, "{}: missing; expected a string or a list of strings", field);
+  if (given->empty()) refuse_field(field, "{}: expected at least one text, found an empty list", field);
+  return *given;
+}
+
 Json usage_of(const Call& call) {
   return {{"prompt_tokens", call.prompt_tokens}, {"total_tokens", call.prompt_tokens}};
 }
@@ -45,17 +61,16 @@ Json usage_of(const Call& call) {
 void rerank_as_tei(const std::shared_ptr<Call>& call, RequestFields& fields) {
   call->answer_errors_as(ErrorForm::kTei);
   ServedModel& model = model_of(call, fields, "ranking");
-  const auto query = fields.text("query");
-  if (!query) refuse_field("query", "query: missing; expected a string");
+  const std::string query = query_of(fields);
   const auto texts = documents_of(fields.list("texts"), "texts", call->services().options.max_client_batch_size);
   const bool raw = fields.boolean("raw_scores").value_or(false),
              with_text = fields.boolean("return_text").value_or(false);
   VectorSettings settings = tei_settings();
   read_vector_settings(fields, settings);
-  log_unknown_fields(fields.unknown(), "/rerank");
+  expect_known_fields(fields, "/rerank");
   std::vector<std::pair<std::string, std::string>> pairs;
-  for (const std::string& text : texts) pairs.emplace_back(*query, text);
-  compute_scores(call, model, pairs, raw, settings, "texts",
+  for (const std::string& text : texts) pairs.emplace_back(query, text);
+  compute_scores(call, model, pairs, raw, settings, {"query", "texts"},
                  [call, texts, with_text](const std::vector<double>& scores) {
                    Json list = Json::array();
                    for (const size_t i : falling(scores)) {
@@ -71,8 +86,7 @@ void rerank(const std::shared_ptr<Call>& call) {
   RequestFields fields(body);
   if (body.contains("texts")) return rerank_as_tei(call, fields);
   ServedModel& model = model_of(call, fields, "ranking");
-  const auto query = fields.text("query");
-  if (!query) refuse_field("query", "query: missing; expected a string");
+  const std::string query = query_of(fields);
   const auto texts =
       documents_of(fields.list("documents"), "documents", call->services().options.max_client_batch_size);
   const auto top = fields.integer("top_n", 0, INT32_MAX);
@@ -80,16 +94,16 @@ void rerank(const std::shared_ptr<Call>& call) {
   const VectorSettings settings = read_pooling_settings(fields);
   const auto of_query = fields.integer("max_tokens_per_query", 1, INT32_MAX),
              of_document = fields.integer("max_tokens_per_doc", 1, INT32_MAX);
-  fields.ignore({"max_chunks_per_doc", "user", "priority"});
-  log_unknown_fields(fields.unknown(), "/rerank");
+  const bool raw = wants_raw_scores(fields);
+  expect_known_fields(fields, "/rerank");
   std::vector<std::pair<std::string, std::string>> pairs;
   const auto cut = [&](const std::string& text, const std::optional<int64_t>& tokens) {
     return tokens ? first_tokens(text, *tokens, *model.tokenizer) : text;
   };
-  const std::string asked = cut(*query, of_query);
+  const std::string asked = cut(query, of_query);
   for (const std::string& text : texts) pairs.emplace_back(asked, cut(text, of_document));
   compute_scores(
-      call, model, pairs, false, settings, "documents",
+      call, model, pairs, raw, settings, {"query", "documents"},
       [call, texts, top, with_text, name = model.name](const std::vector<double>& scores) {
         Json results = Json::array();
         for (const size_t i : falling(scores)) {
@@ -110,19 +124,21 @@ void score(const std::shared_ptr<Call>& call) {
   RequestFields fields(body);
   ServedModel& model = model_of(call, fields, "scores");
   const size_t most = static_cast<size_t>(call->services().options.max_client_batch_size);
-  auto first = fields.texts("text_1", most), second = fields.texts("text_2", most);
-  if (!first) first = fields.texts("queries", most);
-  if (!second) second = fields.texts("documents", most);
-  if (!first || first->empty()) refuse_field("text_1", "text_1: missing; expected a string or a list of strings");
-  if (!second || second->empty()) refuse_field("text_2", "text_2: missing; expected a string or a list of strings");
-  if (first->size() != 1 && first->size() != second->size())
-    refuse_field("text_2", "text_2: expected as many texts as text_1 ({}), found {}", first->size(), second->size());
+  PairFields names{"text_1", "text_2"};  // vLLM has both pairs of names
+  if (!fields.any("text_1") && fields.any("queries")) names.first = "queries";
+  if (!fields.any("text_2") && fields.any("documents")) names.second = "documents";
+  const auto first = texts_of(fields.texts(names.first, most), names.first),
+             second = texts_of(fields.texts(names.second, most), names.second);
+  if (first.size() != 1 && first.size() != second.size())
+    refuse_field(names.second, "{}: expected as many texts as {} ({}), found {}", names.second, names.first,
+                 first.size(), second.size());
   const VectorSettings settings = read_pooling_settings(fields);
-  fields.ignore({"encoding_format", "user", "priority"});
-  log_unknown_fields(fields.unknown(), "/score");
+  const bool raw = wants_raw_scores(fields);
+  fields.choice("encoding_format", {"float"});
+  expect_known_fields(fields, "/score");
   std::vector<std::pair<std::string, std::string>> pairs;
-  for (size_t i = 0; i < second->size(); ++i) pairs.emplace_back((*first)[first->size() == 1 ? 0 : i], (*second)[i]);
-  compute_scores(call, model, pairs, false, settings, "text_2",
+  for (size_t i = 0; i < second.size(); ++i) pairs.emplace_back(first[first.size() == 1 ? 0 : i], second[i]);
+  compute_scores(call, model, pairs, raw, settings, names,
                  [call, name = model.name](const std::vector<double>& scores) {
                    Json data = Json::array();
                    for (size_t i = 0; i < scores.size(); ++i)
@@ -143,18 +159,16 @@ void similarity(const std::shared_ptr<Call>& call) {
   const Json* given = fields.object("inputs");
   if (!given) refuse_field("inputs", "inputs: missing; expected an object");
   RequestFields inputs(*given, "inputs");
-  const auto source = inputs.text("source_sentence");
-  const auto sentences = inputs.texts("sentences", static_cast<size_t>(call->services().options.max_client_batch_size));
-  if (!source || !sentences || sentences->empty())
-    refuse_field("inputs", "inputs: expected source_sentence and sentences");
+  const SimilarTexts texts = read_similar_texts(inputs, call->services().options.max_client_batch_size);
   const Json none = Json::object();
   const Json* more = fields.object("parameters");
   RequestFields parameters(more ? *more : none, "parameters");
   VectorSettings settings = tei_settings();
   read_vector_settings(parameters, settings);
-  std::vector<std::pair<std::string, std::string>> pairs;
-  for (const std::string& sentence : *sentences) pairs.emplace_back(*source, sentence);
-  compute_scores(call, model, pairs, false, settings, "inputs", [call](const std::vector<double>& scores) {
+  expect_known_fields(inputs, "/similarity");
+  expect_known_fields(parameters, "/similarity");
+  expect_known_fields(fields, "/similarity");
+  compute_scores(call, model, texts.pairs, false, settings, texts.fields, [call](const std::vector<double>& scores) {
     call->reply(written(std::vector<float>(scores.begin(), scores.end())));
   });
 }
@@ -166,13 +180,13 @@ void classify(const std::shared_ptr<Call>& call) {
   const auto name = fields.text("model");
   const auto usable = [](const ModelFacts& facts) { return facts.runs("text-classification"); };
   ServedModel& model = call->use_model(name ? &*name : nullptr, usable, "classes");
-  const auto texts = fields.texts("input", static_cast<size_t>(call->services().options.max_client_batch_size));
-  if (!texts || texts->empty()) refuse_field("input", "input: missing; expected a string or a list of strings");
+  const auto texts =
+      texts_of(fields.texts("input", static_cast<size_t>(call->services().options.max_client_batch_size)), "input");
   const VectorSettings settings = read_pooling_settings(fields);
-  fields.ignore({"user", "priority", "activation"});
-  log_unknown_fields(fields.unknown(), "/classify");
+  const bool raw = wants_raw_scores(fields);
+  expect_known_fields(fields, "/classify");
   compute_task(
-      call, model, "text-classification", {texts->begin(), texts->end()}, {{"top_k", nullptr}},
+      call, model, "text-classification", {texts.begin(), texts.end()}, class_parameters(raw),
       [call, &model](const std::vector<Json>& results) {
         Json data = Json::array();
         for (size_t i = 0; i < results.size(); ++i) {

@@ -2,6 +2,7 @@
 #include "serve/structured/structured_output.h"
 
 #include "generation/constraint/constraint.h"
+#include "serve/api/known_fields.h"
 #include "serve/workers/generation_worker.h"
 
 namespace transom::serve {
@@ -76,11 +77,9 @@ ConstraintPointer read_structured_output(RequestFields& fields, const ServedMode
     take_all(inner, "json", "regex", "choice", "grammar");
     if (inner.boolean("json_object").value_or(false))
       take(made(model, Kind::kJsonObject, "", "structured_outputs"), "structured_outputs.json_object");
-    inner.unsupported("structural_tag");
-    log_unknown_fields(inner.unknown(), "structured_outputs");
+    expect_known_fields(inner, "structured_outputs");
   }
   take_all(fields, "guided_json", "guided_regex", "guided_choice", "guided_grammar");
-  fields.ignore({"guided_decoding_backend", "guided_whitespace_pattern"});
   return result;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // /embed, /embed_all, /embed_sparse, /predict and /info of text-embeddings-inference.
+#include "serve/api/known_fields.h"
 #include "serve/api/written_numbers.h"
 #include "serve/encoders/run_encoders.h"
 #include "serve/models/model_pool.h"
@@ -41,7 +42,7 @@ void tei_embed(const std::shared_ptr<Call>& call) {
   RequestFields fields(body);
   TeiInputs inputs = read_inputs(call, fields);
   const int64_t dimensions = fields.integer("dimensions", 1, 1 << 20).value_or(0);
-  log_unknown_fields(fields.unknown(), "/embed");
+  expect_known_fields(fields, "/embed");
   call->answer_headers.emplace_back("x-compute-tokens", std::to_string(inputs.encoded.tokens));
   compute_vectors(call, *inputs.model, std::move(inputs.encoded.encodings), inputs.settings.normalize.value_or(true),
                   [call, dimensions](Vectors vectors) {
@@ -56,7 +57,7 @@ void tei_embed_all(const std::shared_ptr<Call>& call) {
   const Json body = call->body();
   RequestFields fields(body);
   TeiInputs inputs = read_inputs(call, fields);
-  log_unknown_fields(fields.unknown(), "/embed_all");
+  expect_known_fields(fields, "/embed_all");
   // The answer has a vector a token, as text.
   constexpr int64_t kMostTokens = 16384;
   if (inputs.encoded.tokens > kMostTokens)
@@ -89,7 +90,7 @@ void tei_embed_sparse(const std::shared_ptr<Call>& call) {
   VectorSettings settings = tei_settings();
   read_vector_settings(fields, settings);
   refuse_prompt(settings);
-  log_unknown_fields(fields.unknown(), "/embed_sparse");
+  expect_known_fields(fields, "/embed_sparse");
   EncodedInputs encoded =
       encode_inputs(*given, "inputs", model, call->services().options.max_client_batch_size, settings);
   call->answer_headers.emplace_back("x-compute-tokens", std::to_string(encoded.tokens));
@@ -118,7 +119,7 @@ void tei_predict(const std::shared_ptr<Call>& call) {
   VectorSettings settings = tei_settings();
   read_vector_settings(fields, settings);
   refuse_prompt(settings);
-  log_unknown_fields(fields.unknown(), "/predict");
+  expect_known_fields(fields, "/predict");
   const bool batch = given->is_array() && !given->empty() && (*given)[0].is_array();
   const auto one = [](const Json& item) -> Json {
     if (item.is_string()) return item;

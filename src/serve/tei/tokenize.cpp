@@ -2,6 +2,7 @@
 // /tokenize tells the two interfaces apart by its fields: `inputs` is of text-embeddings-inference, `prompt` or
 // `messages` of vLLM.
 #include "generation/constraint/tokens/token_bytes.h"
+#include "serve/api/known_fields.h"
 #include "serve/encoders/encode_inputs.h"
 #include "serve/openai/chat_prompt.h"
 #include "serve/tei/routes.h"
@@ -27,6 +28,7 @@ void tokenize_as_tei(const std::shared_ptr<Call>& call, RequestFields& fields) {
   if (settings.prompt && !model.embedder) refuse_prompt(settings);
   if (settings.prompt) texts = with_prompt(*texts, "inputs", model, *settings.prompt).get<std::vector<std::string>>();
   const bool split = fields.boolean("split_special_tokens").value_or(false);
+  expect_known_fields(fields, "/tokenize");
   Json lists = Json::array();
   for (const std::string& text : *texts) {
     const Encoding encoding =
@@ -70,7 +72,6 @@ void tokenize(const std::shared_ptr<Call>& call) {
     ids = model.tokenizer->encode(*prompt, std::nullopt, {.add_special_tokens = special, .split_special_tokens = split})
               .ids;
   } else if (fields.any("messages")) {
-    fields.unsupported("split_special_tokens", false);  // the template writes them
     ids = read_chat_prompt(fields, model, call->services().options).ids;
   } else {
     refuse_field("prompt", "prompt: missing; expected prompt, messages or inputs");
@@ -83,7 +84,7 @@ void tokenize(const std::shared_ptr<Call>& call) {
     answer["token_strs"] = Json::array();
     for (const int64_t id : ids) answer["token_strs"].push_back(model.tokenizer->id_to_token(id).value_or(""));
   }
-  log_unknown_fields(fields.unknown(), "/tokenize");
+  expect_known_fields(fields, "/tokenize");
   call->reply(answer);
 }
 
@@ -96,7 +97,9 @@ void detokenize(const std::shared_ptr<Call>& call) {
   if (body.contains("ids")) {
     const bool skip = fields.boolean("skip_special_tokens").value_or(true);
     const Json* lists = fields.list("ids", static_cast<size_t>(call->services().options.max_client_batch_size));
-    if (!lists || lists->empty()) refuse_field("ids", "ids: missing; expected token ids or lists of them");
+    if (!lists || lists->empty())
+      refuse_field("ids", "ids: expected token ids or lists of them, found {}", lists ? "an empty list" : "null");
+    expect_known_fields(fields, "/decode");
     Json texts = Json::array();
     if (!(*lists)[0].is_array()) texts.push_back(model.tokenizer->decode(ids_of(lists, "ids", size), skip));
     else
@@ -104,7 +107,7 @@ void detokenize(const std::shared_ptr<Call>& call) {
     return call->reply(texts);
   }
   const TokenIds ids = ids_of(fields.list("tokens"), "tokens", size);
-  log_unknown_fields(fields.unknown(), "/detokenize");
+  expect_known_fields(fields, "/detokenize");
   call->reply({{"prompt", model.tokenizer->decode(ids)}});
 }
 

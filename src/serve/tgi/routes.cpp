@@ -4,7 +4,9 @@
 #include <algorithm>
 
 #include "generation/incremental_decoder.h"
+#include "serve/api/known_fields.h"
 #include "serve/api/written_numbers.h"
+#include "serve/generation/encode_prompt.h"
 #include "serve/generation/generation_request.h"
 #include "serve/inference/routes.h"
 #include "serve/models/model_pool.h"
@@ -148,7 +150,7 @@ void generate_with(const std::shared_ptr<Call>& call, ServedModel* chosen, bool 
   sampling.names = {.prompt = "inputs", .tokens = "parameters.max_new_tokens"};
   TgiSettings settings{.as_list = as_list, .prompt = *text};
   settings.stream = stream.value_or(fields.boolean("stream").value_or(false));
-  if (stream) fields.ignore({"stream"});
+  if (stream) fields.any("stream");  // the path says it
   settings.details = parameters.boolean("details").value_or(false);
   settings.full_text = parameters.boolean("return_full_text").value_or(false);
   sampling.max_tokens = parameters.integer("max_new_tokens", 1, INT32_MAX);
@@ -174,9 +176,8 @@ void generate_with(const std::shared_ptr<Call>& call, ServedModel* chosen, bool 
   sampling.request.skip_special_tokens = settings.skip_special_tokens;
   const auto cut = parameters.integer("truncate", 1, INT32_MAX);
   settings.prefill = parameters.boolean("decoder_input_details").value_or(false);
-  if (parameters.integer("best_of", 1, 16).value_or(1) > 1)
-    refuse_field("parameters.best_of", "parameters.best_of: more than 1 is not supported by this server");
-  parameters.unsupported("watermark", false);
+  if (settings.prefill && !settings.details)
+    refuse_field("parameters.decoder_input_details", "parameters.decoder_input_details: needs details to be true");
   sampling.request.constraint = read_tgi_grammar(parameters, model);
   read_adapter(name, model, sampling);
   if (const auto adapter = parameters.text("adapter_id"); adapter && !adapter->empty() && *adapter != model.name) {
@@ -184,12 +185,13 @@ void generate_with(const std::shared_ptr<Call>& call, ServedModel* chosen, bool 
       refuse_field("parameters.adapter_id", "parameters.adapter_id: the model {} has no adapter {}", quoted(model.name),
                    quoted(*adapter));
   }
-  parameters.ignore({"top_n_tokens", "use_cache"});
-  fields.ignore({"options", "model"});
-  log_unknown_fields(parameters.unknown(), "/generate parameters");
+  fields.any("model");  // of /models/ID the path says it
+  expect_known_options(fields, "/generate");
+  expect_known_fields(parameters, "/generate");
+  expect_known_fields(fields, "/generate");
   sampling.request.logprobs = 0;
   if (settings.prefill) sampling.request.prompt_logprobs = 0;
-  TokenIds ids = model.tokenizer->encode(*text).ids;
+  TokenIds ids = encode_prompt(*text, {}, *model.tokenizer, cut ? 0 : model.max_length.value_or(0), "inputs");
   if (cut && static_cast<int64_t>(ids.size()) > *cut) ids.erase(ids.begin(), ids.end() - static_cast<ptrdiff_t>(*cut));
   settings.ids = ids;
   std::vector<EngineRequest> requests{request_for(sampling, std::move(ids), model, 100)};

@@ -27,7 +27,9 @@ GenerationWorker::GenerationWorker(GenerationModel model, std::unique_ptr<Model>
   engine.max_batched_tokens = options.max_batched_tokens;
   engine.step_seconds = options.step_milliseconds / 1e3;
   engine.max_sequences = options.max_sequences;
-  engine.max_waiting = options.max_waiting;
+  // As many requests as there are threads for them may be adding their prompts.
+  engine.max_waiting = options.max_waiting +
+                       ServeOptions::kMostPrompts * static_cast<int64_t>(std::max<size_t>(options.request_threads, 1));
   engine.max_model_length = options.max_model_length;
   engine.adapters = options.adapters;
   engine.assistant = assistant_.get();
@@ -54,12 +56,12 @@ GenerationWorker::~GenerationWorker() {
   fail_all(std::make_exception_ptr(ApiError(503, "the server is ending")));
 }
 
-uint64_t GenerationWorker::submit(EngineRequest request, std::shared_ptr<GenerationListener> listener) {
+uint64_t GenerationWorker::submit(EngineRequest request, std::shared_ptr<GenerationListener> listener, bool is_first) {
   const int64_t sequences = std::max<int64_t>(1, request.config.num_return_sequences);
   const EngineStatistics now = engine_->statistics();
   if (!now.failure.empty()) throw ApiError(503, now.failure);
   const int64_t waiting = now.waiting;
-  if (waiting >= max_waiting_)
+  if (is_first && waiting >= max_waiting_)
     throw ApiError(
         429, fmt::format("{} requests wait for this model, at most {} may; try again later", waiting, max_waiting_));
   uint64_t number = 0;
@@ -206,8 +208,8 @@ void load_generator(ServedModel& served, const std::string& directory, const Ser
   if (!served.tokenizer->has_chat_template() && options.chat_template.empty())
     log(LogLevel::kWarning, fmt::format("{}: no chat template; chats are written as ChatML", served.name));
   if (options.generation_config != "none" && !served.generator->model().given.empty())
-    log(LogLevel::kInfo, fmt::format("{}: generation_config.json gives the defaults of requests (--generation_config "
-                                     "none turns it off)",
+    log(LogLevel::kInfo, fmt::format("{}: sampling defaults come from generation_config.json (--generation_config none "
+                                     "turns them off)",
                                      served.name));
 }
 

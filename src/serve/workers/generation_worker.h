@@ -46,8 +46,9 @@ class GenerationWorker {
   // Ends what runs with a failure.
   ~GenerationWorker();
 
-  // Any thread. Throws what Engine::add throws, and 429 if too many wait.
-  uint64_t submit(EngineRequest request, std::shared_ptr<GenerationListener> listener);
+  // Any thread. Throws what Engine::add throws, and 429 if too many wait. Of the prompts of one request only the first
+  // is turned away: a request with more of them than may wait would never be answered.
+  uint64_t submit(EngineRequest request, std::shared_ptr<GenerationListener> listener, bool is_first = true);
   void cancel(uint64_t request);
   EngineStatistics statistics() const { return engine_->statistics(); }
   int64_t max_model_length() const { return engine_->max_model_length(); }
