@@ -41,7 +41,7 @@ Tensor spread(const Tensor& x, const Shape& shape) {
 
 Shape joined(const Shape& a, const Shape& b) {
   Shape shape = a;
-  for (size_t i = 0; i < shape.size(); ++i) shape[i] = std::max(a[i], b[i]);
+  for (size_t i = 0; i < shape.size(); ++i) shape[i] = a[i] == 1 ? b[i] : a[i];
   return shape;
 }
 

@@ -57,7 +57,7 @@ std::optional<Normal> power_of(const Tensor& spread, const Numbers& numbers) {
   if (!is_op(sum, op::add)) return std::nullopt;
   for (const size_t side : {size_t{0}, size_t{1}}) {
     const std::optional<double> epsilon = numbers(input_of(sum, side));
-    if (!epsilon || *epsilon < 0) continue;
+    if (!epsilon || !(*epsilon >= 0)) continue;
     const Tensor squares = averaged(input_of(sum, 1 - side), numbers);
     if (!squares.defined()) continue;
     if (const Tensor x = squared(squares, numbers); x.defined()) return Normal{x, *epsilon};
@@ -94,10 +94,10 @@ std::optional<Normal> normal_of(const Tensor& y, const Numbers& numbers) {
   return std::nullopt;
 }
 
-// The vector that is added to, or multiplied with, each row of `shape`.
+// The vector that is added to, or multiplied with, each row of `shape`. A scalar has no rows.
 Tensor vector_of(const Tensor& x, const Shape& shape) {
+  if (!is_op(x, op::broadcast) || shape.empty() || shape.back() < 2) return {};
   const int64_t width = shape.back();
-  if (!is_op(x, op::broadcast) || width < 2) return {};
   const Tensor& source = input_of(x);
   if (source.size() != width || source.shape().back() != width) return {};
   return reshaped(source, {width});

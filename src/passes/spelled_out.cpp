@@ -18,6 +18,13 @@ bool Numbers::is(const Tensor& x, double value) const {
   return found && std::abs(*found - value) <= 1e-6 * std::abs(value);
 }
 
+namespace {
+
+// Whether factors may be joined: they and their product are far from where f32 ends, in the order of the graph too.
+bool is_moderate(double factor) { return std::abs(factor) > 1e-18 && std::abs(factor) < 1e18; }
+
+}  // namespace
+
 Scaled Numbers::scaled(const Tensor& x) const {
   Scaled result{x};
   for (;;) {
@@ -25,11 +32,11 @@ Scaled Numbers::scaled(const Tensor& x) const {
     if (is_op(value, op::mul)) {
       const std::optional<double> right = (*this)(input_of(value, 1));
       const std::optional<double> number = right ? right : (*this)(input_of(value, 0));
-      if (!number) return result;
+      if (!number || !is_moderate(*number) || !is_moderate(result.factor * *number)) return result;
       result = {input_of(value, right ? 0 : 1), result.factor * *number};
     } else if (is_op(value, op::div)) {
       const std::optional<double> below = (*this)(input_of(value, 1));
-      if (!below || *below == 0) return result;
+      if (!below || !is_moderate(*below) || !is_moderate(result.factor / *below)) return result;
       result = {input_of(value, 0), result.factor / *below};
     } else {
       return result;

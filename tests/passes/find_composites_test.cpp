@@ -261,5 +261,19 @@ TEST(FindComposites, WhatOnlyLooksLikeAttention) {
   EXPECT_FALSE(holds(found(attended("%29 = mul(%12, %12) : f32[1, 4, 3, 5]")), "attention"));
 }
 
+// ---- scalars
+
+TEST(FindComposites, ScalarsHaveNoRows) {
+  for (const char* operation : {"mul", "div", "add", "sub"})
+    for (const char* other : {"%0", "%1", "%2"}) {
+      const std::string text = fmt::format(
+          "graph(%0: f32[], %1: f32[]) {{\n  %2 = constant() {{dtype=8, value=2.0}} : f32[]\n  %3 = {}(%0, {}) : "
+          "f32[]\n "
+          " %4 = mul(%3, %1) : f32[]\n  %5 = add(%4, %2) : f32[]\n  return %5\n}}\n",
+          operation, other);
+      EXPECT_TRUE(holds(found(text), "add")) << text;
+    }
+}
+
 }  // namespace
 }  // namespace transom
