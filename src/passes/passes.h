@@ -46,6 +46,10 @@ struct PassOptions {
   std::function<void(std::string_view pass, const Graph&)> observe;
 };
 
+// Checks what a pass gives, in debug builds and where the environment variable TRANSOM_VERIFY is set; an error of the
+// kind kInternal names the pass.
+void verify_pass(std::string_view name, const Graph& graph);
+
 // All of them, in order.
 Graph run_passes(Graph graph, const PassOptions& options);
 

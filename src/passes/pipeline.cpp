@@ -1,15 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <string_view>
+
+#include "base/error.h"
 #include "passes/passes.h"
 #include "passes/place_on_host.h"
 
 namespace transom {
+namespace {
+
+// In debug builds, and where TRANSOM_VERIFY is set to anything but 0.
+bool verifies_each_pass() {
+#ifndef NDEBUG
+  return true;
+#else
+  const char* value = std::getenv("TRANSOM_VERIFY");
+  return value && *value && std::string_view(value) != "0";
+#endif
+}
+
+}  // namespace
+
+void verify_pass(std::string_view name, const Graph& graph) {
+  if (!verifies_each_pass()) return;
+  try {
+    verify(graph);
+  } catch (const Error& error) {
+    fail(ErrorKind::kInternal, "behind the pass {}: {}", name, error.what());
+  }
+}
 
 Graph run_passes(Graph graph, const PassOptions& options) {
   const auto step = [&](std::string_view name, Graph next) {
     graph = std::move(next);
-#ifndef NDEBUG
-    verify(graph);
-#endif
+    verify_pass(name, graph);
     if (options.observe) options.observe(name, graph);
   };
   if (options.observe) options.observe("trace", graph);

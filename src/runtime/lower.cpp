@@ -50,6 +50,7 @@ LoweredGraph lower(const Graph& traced, const CompileTarget& device, const Progr
   lowered.frozen = options.frozen;
   lowered.frozen.resize(traced.inputs.size());
   FoldedGraph folded = fold_constants(with_rounded_weights(isolate(traced), device.supports), lowered.frozen);
+  verify_pass("fold_constants", folded.graph);
   lowered.folded = std::move(folded.values);
   const size_t inputs = folded.graph.inputs.size();
   lowered.donated = options.donated;
@@ -63,6 +64,7 @@ LoweredGraph lower(const Graph& traced, const CompileTarget& device, const Progr
   UpdatesLast ordered = updates_last(std::move(lowered.graph), lowered.donated, lowered.restorable);
   lowered.graph = std::move(ordered.graph);
   lowered.first_update = ordered.first_update;
+  verify_pass("updates_last", lowered.graph);
   lowered.plan = plan_memory(lowered.graph, lowered.donated, lowered.restorable, lowered.first_update);
   return lowered;
 }
