@@ -42,16 +42,19 @@ bool is_zero(const EditedGraph& graph, const std::string& name) {
   return view && view->dtype == DType::kFloat32 && view->bytes.size() == sizeof(float) && floats_of(*view)[0] == 0;
 }
 
-// Where(Greater(x, 0), x, 0) is Relu(x).
+// Where(LessOrEqual(x, 0), 0, x) is Relu(x), and so is Where(Greater(x, 0), x, 0) of what is a number.
 void find_relu(EditedGraph& graph) {
   for (WrittenNode& node : graph.model().nodes) {
-    if (node.operation != "Where" || !is_zero(graph, node.inputs[2])) continue;
+    if (node.operation != "Where") continue;
     const WrittenNode* compared = graph.producer(node.inputs[0]);
-    if (!compared || compared->operation != "Greater" || compared->inputs[0] != node.inputs[1] ||
+    if (!compared || (compared->operation != "LessOrEqual" && compared->operation != "Greater")) continue;
+    const bool positive = compared->operation == "Greater";
+    const std::string x = node.inputs[positive ? 1 : 2];
+    if (!is_zero(graph, node.inputs[positive ? 2 : 1]) || compared->inputs[0] != x ||
         !is_zero(graph, compared->inputs[1]))
       continue;
     node.operation = "Relu";
-    node.inputs = {node.inputs[1]};
+    node.inputs = {x};
     graph.index();
   }
   graph.remove_unread();
@@ -90,13 +93,14 @@ bool fold_into_convolution(EditedGraph& graph, WrittenNode& convolution) {
   const TensorView *operand = graph.initializer(next->inputs[other]),
                    *weight = graph.initializer(convolution.inputs[1]);
   if (!operand || !weight || weight->dtype != DType::kFloat32) return false;
-  const int64_t channels = weight->shape[0];
+  const int64_t channels = weight->shape.empty() ? 0 : weight->shape[0];
+  if (channels < 1) return false;
   const std::optional<std::vector<float>> numbers = by_channel(*operand, channels, weight->shape.size());
   if (!numbers) return false;
   std::vector<float> kernel = floats_of(*weight), bias(static_cast<size_t>(channels), 0);
   if (convolution.inputs.size() > 2) {
     const TensorView* given = graph.initializer(convolution.inputs[2]);
-    if (!given) return false;
+    if (!given || given->dtype != DType::kFloat32 || given->shape != Shape{channels}) return false;
     bias = floats_of(*given);
   }
   const size_t each = kernel.size() / bias.size();

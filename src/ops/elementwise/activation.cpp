@@ -79,8 +79,9 @@ const Operation kGeluTanhGradient = {
     .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
       const Tensor x = widened(in[0]), dy = widened(in[1]);
       const Tensor t = tanh(tanh_argument(x));
-      const Tensor inner = (x * x * (3 * kGeluCubic) + 1.0) * kSqrtTwoOverPi;
-      return {cast(dy * ((t + 1.0) * 0.5 + x * 0.5 * (1.0 - t * t) * inner), in[0].dtype())};
+      // The factor that vanishes goes before the squares: of large x they are infinite.
+      const Tensor part = x * (1.0 - t * t) * (0.5 * kSqrtTwoOverPi);
+      return {cast(dy * ((t + 1.0) * 0.5 + (part * x * x * (3 * kGeluCubic) + part)), in[0].dtype())};
     },
     .samples = samples_of<2>};
 
@@ -91,7 +92,8 @@ const Operation kGeluTanh = {.name = "gelu_tanh",
                              .infer = infer_one,
                              .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
                                const Tensor x = widened(in[0]);
-                               return {cast(x * (tanh(tanh_argument(x)) + 1.0) * 0.5, in[0].dtype())};
+                               // Halved before the product, which would be infinite for the largest x.
+                               return {cast(x * ((tanh(tanh_argument(x)) + 1.0) * 0.5), in[0].dtype())};
                              },
                              .gradient = [](const GradientRequest& request) -> Tensors {
                                return {make_tensor(kGeluTanhGradient, {request.inputs[0], request.cotangents[0]})};
@@ -191,9 +193,10 @@ Tensor gelu_tanh(const Tensor& x) { return make_tensor(kGeluTanh, {x}); }
 Tensor silu(const Tensor& x) { return make_tensor(kSilu, {x}); }
 
 Tensor sigmoid(const Tensor& x) { return make_tensor(kSigmoid, {x}); }
+// NaN stays: it is not less. The gradient is 0 at 0, as PyTorch's.
 Tensor relu(const Tensor& x) {
   const Tensor zero = zeros(x.shape(), x.dtype());
-  return select(greater(x, zero), x, zero);
+  return select(less_equal(x, zero), zero, x);
 }
 // log(1 + e^x) without overflow.
 Tensor softplus(const Tensor& x) { return relu(x) + log1p(exp(-abs(x))); }
