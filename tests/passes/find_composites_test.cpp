@@ -261,7 +261,7 @@ TEST(FindComposites, WhatOnlyLooksLikeAttention) {
   EXPECT_FALSE(holds(found(attended("%29 = mul(%12, %12) : f32[1, 4, 3, 5]")), "attention"));
 }
 
-// ---- scalars
+// ---- scalars and empty tensors
 
 TEST(FindComposites, ScalarsHaveNoRows) {
   for (const char* operation : {"mul", "div", "add", "sub"})
@@ -273,6 +273,22 @@ TEST(FindComposites, ScalarsHaveNoRows) {
           operation, other);
       EXPECT_TRUE(holds(found(text), "add")) << text;
     }
+}
+
+TEST(FindComposites, BiasesOfNoKeysStayEmpty) {
+  // Extents of 1 and of 0 broadcast to 0.
+  const std::string text = found(R"(graph(%0: f32[1, 2, 3, 4], %1: f32[1, 2, 4, 0], %2: f32[1, 2, 0, 4],
+                                     %3: f32[1, 1, 3, 1], %4: f32[1, 1, 1, 0]) {
+    %5 = dot_general(%0, %1) {dtype=8, x_batch=[0, 1], x_contract=[3], y_batch=[0, 1], y_contract=[2]} : f32[1, 2, 3, 0]
+    %6 = broadcast(%3) {shape=[1, 2, 3, 0]} : f32[1, 2, 3, 0]
+    %7 = add(%5, %6) : f32[1, 2, 3, 0]
+    %8 = broadcast(%4) {shape=[1, 2, 3, 0]} : f32[1, 2, 3, 0]
+    %9 = add(%7, %8) : f32[1, 2, 3, 0]
+    %10 = softmax(%9) : f32[1, 2, 3, 0]
+    %11 = dot_general(%10, %2) {dtype=8, x_batch=[0, 1], x_contract=[3], y_batch=[0, 1], y_contract=[2]} : f32[1, 2, 3, 4]
+    return %11
+  })");
+  EXPECT_TRUE(holds(text, "attention")) << text;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // max_pool and sum_pool of f32, channels first or last. Taps are joined in the order of the decomposition, along the
 // last spatial axis first, so that sums have its bits; what lies in the padding takes part with its value.
 #include <algorithm>
+#include <limits>
 #include <memory>
 
 #include "cpu/device/threads.h"
@@ -12,7 +13,7 @@
 namespace transom::cpu {
 namespace {
 
-constexpr float kLowest = -3.3895313892515355e38f;  // padding of max_pool: the lowest bfloat16
+constexpr float kLowest = -std::numeric_limits<float>::infinity();  // padding of max_pool
 
 // Up to three spatial axes, the missing ones of extent 1 in front. `inner` neighbours in memory share their window.
 struct Pooling {

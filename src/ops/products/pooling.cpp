@@ -2,15 +2,13 @@
 // Pooling by windows over the spatial axes of [N, C, spatial...], or of [N, spatial..., C] where the layout pass has
 // put the channels last: composites, axis by axis.
 #include <algorithm>
+#include <limits>
 
 #include "ops/records.h"
 #include "ops/rules.h"
 
 namespace transom {
 namespace {
-
-// The lowest bfloat16: below every value, and finite in every type but f16.
-constexpr double kLowest = -3.3895313892515355e38;
 
 struct Windows {
   Axes window, strides, low, high;  // one number a spatial axis
@@ -94,20 +92,21 @@ std::vector<Sample> pooling_samples() {
 }
 
 // Of equal values the first one of the window, in row-major order, takes the gradient, as in PyTorch.
-const Operation kMaxPool = {.name = "max_pool",
-                            .kind = OperationKind::kComposite,
-                            .documentation = "The largest value of each window of x [N, C, spatial...].",
-                            .error = kExactError,
-                            .infer = infer_pooling,
-                            .decompose =
-                                [](std::span<const Tensor> in, const Attributes& attributes) {
-                                  const Windows windows(attributes);
-                                  return std::vector<Tensor>{windows.reduce(
-                                      windows.padded(in[0], kLowest), [](const Tensor& x, const Tensor& y) {
-                                        return select(logical_or(greater(y, x), not_equal(y, y)), y, x);
-                                      })};
-                                },
-                            .samples = pooling_samples};
+const Operation kMaxPool = {
+    .name = "max_pool",
+    .kind = OperationKind::kComposite,
+    .documentation = "The largest value of each window of x [N, C, spatial...].",
+    .error = kExactError,
+    .infer = infer_pooling,
+    .decompose =
+        [](std::span<const Tensor> in, const Attributes& attributes) {
+          const Windows windows(attributes);
+          return std::vector<Tensor>{windows.reduce(windows.padded(in[0], -std::numeric_limits<double>::infinity()),
+                                                    [](const Tensor& x, const Tensor& y) {
+                                                      return select(logical_or(greater(y, x), not_equal(y, y)), y, x);
+                                                    })};
+        },
+    .samples = pooling_samples};
 
 const Operation kSumPool = {
     .name = "sum_pool",
