@@ -172,6 +172,144 @@ TEST(Operators, QuantisedProductsAreExact) {
   EXPECT_EQ(y.tensor.to_vector<int64_t>(), (std::vector<int64_t>{2 * -130 + 254 * 2, 2 * 125 + 0, 130 + 6 * 2, -125}));
 }
 
+// ---- ends of ranges, NaN, nothing
+
+constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+const double kNaN = std::numeric_limits<double>::quiet_NaN(), kInfinity = std::numeric_limits<double>::infinity();
+
+Value i64(const std::vector<int64_t>& values) { return of_type(ElementType::kInt64, values); }
+Value i64_scalar(int64_t value) { return {ElementType::kInt64, integer(value)}; }
+
+// NaN is equal to NaN.
+void expect_numbers(const Value& found, const Numbers& expected) {
+  const Numbers numbers = found.tensor.to_vector<double>();
+  ASSERT_EQ(numbers.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (std::isnan(expected[i])) {
+      EXPECT_TRUE(std::isnan(numbers[i])) << i << ": " << numbers[i];
+    } else {
+      EXPECT_EQ(numbers[i], expected[i]) << i;
+    }
+  }
+}
+
+TEST(Operators, BoxesUpToTheLargestNumber) {
+  const Value boxes = float_value({0, 0, 1, 1, 0, 0, 1, 1.1, 5, 5, 6, 6}, {1, 3, 4}),
+              scores = float_value({0.5, 0.75, 0.25}, {1, 1, 3}), overlap = float_value({0.5}, {1});
+  for (const int64_t most : {kMost, kMost - 1, int64_t{1} << 53, int64_t{3}})
+    EXPECT_EQ(compute("NonMaxSuppression", {boxes, scores, i64({most}), overlap}).tensor.to_vector<int64_t>(),
+              (std::vector<int64_t>{0, 0, 1, 0, 0, 2}))
+        << most;
+  EXPECT_EQ(compute("NonMaxSuppression", {boxes, scores, i64({0}), overlap}).tensor.size(), 0);
+  EXPECT_THROW(compute("NonMaxSuppression", {boxes, scores, i64({}), overlap}), Error);
+}
+
+TEST(Operators, RangesOfNumbersBeyondDoubles) {
+  const auto range = [](int64_t from, int64_t to, int64_t by) {
+    return compute("Range", {i64_scalar(from), i64_scalar(to), i64_scalar(by)}).tensor.to_vector<int64_t>();
+  };
+  const int64_t far = int64_t{1} << 53, least = std::numeric_limits<int64_t>::min();
+  EXPECT_EQ(range(far, far + 1, 1), (std::vector<int64_t>{far}));
+  EXPECT_EQ(range(kMost - 2, kMost, 1), (std::vector<int64_t>{kMost - 2, kMost - 1}));
+  EXPECT_EQ(range(least, kMost, kMost), (std::vector<int64_t>{least, -1, kMost - 1}));
+  EXPECT_EQ(range(kMost, least, least), (std::vector<int64_t>{kMost, -1}));
+  EXPECT_EQ(range(1, 1, 1).size(), 0u);
+  EXPECT_EQ(range(1, 0, 1).size(), 0u);
+  EXPECT_THROW(range(0, 1, 0), Error);
+}
+
+TEST(Operators, ExtremesOfNothingAreTheEndsOfTheType) {
+  const auto extreme = [](const char* op, ElementType type) {
+    const Value x(type, zeros({0, 2}, *info(type).carrier));
+    return compute(op, {x, i64({0})}, {test::integer("keepdims", 0)}).tensor.to_vector<int64_t>();
+  };
+  for (const auto& [type, least, most] :
+       {std::tuple(ElementType::kInt64, std::numeric_limits<int64_t>::min(), kMost),
+        {ElementType::kInt32, std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()},
+        {ElementType::kInt8, -128, 127},
+        {ElementType::kUInt8, 0, 255},
+        {ElementType::kUInt32, 0, 4294967295},
+        {ElementType::kUInt64, 0, -1},
+        {ElementType::kBool, 0, 1}}) {
+    EXPECT_EQ(extreme("ReduceMax", type), (std::vector<int64_t>{least, least})) << name_of(type);
+    EXPECT_EQ(extreme("ReduceMin", type), (std::vector<int64_t>{most, most})) << name_of(type);
+  }
+}
+
+TEST(Operators, TheGreatestNumberOfAllIsNaN) {
+  const Value x = float_value({1, kNaN, 3, -kInfinity, kInfinity}, {5});
+  const auto first = [&](int64_t largest) {
+    return compute("TopK", {x, i64({3})}, {test::integer("largest", largest)});
+  };
+  expect_numbers(first(1), {kNaN, kInfinity, 3});
+  expect_numbers(first(0), {-kInfinity, 1, 3});
+  expect_numbers(compute("Unique", {float_value({kNaN, 2, kNaN, 1, 2}, {5})}), {1, 2, kNaN});
+  EXPECT_EQ(compute("Unique", {of_type(ElementType::kUInt64, {-1, 5, 0})}).tensor.to_vector<int64_t>(),
+            (std::vector<int64_t>{0, 5, -1}));
+}
+
+TEST(Operators, ReluOfNaNIsNaN) {
+  for (const ElementType type :
+       {ElementType::kFloat16, ElementType::kBFloat16, ElementType::kFloat32, ElementType::kFloat64})
+    expect_numbers(compute("Relu", {{type, numbers({kNaN, -1, 2, -kInfinity, -0.0}, {5}, *info(type).carrier)}}),
+                   {kNaN, 0, 2, 0, 0});
+}
+
+TEST(Operators, ClippedByTheLimitsOfFloatsBeforeOpset11) {
+  const Value x = float_value({kInfinity, -kInfinity, 1, kNaN}, {4});
+  const double most = static_cast<double>(std::numeric_limits<float>::max());
+  expect_numbers(compute("Clip", {x}, {}, 6), {most, -most, 1, kNaN});
+  expect_numbers(compute("Clip", {x}, {test::real("max", 0)}, 6), {0, -most, 0, kNaN});
+  expect_numbers(compute("Clip", {x}, {}, 11), {kInfinity, -kInfinity, 1, kNaN});
+}
+
+TEST(Operators, NegativePadsTakeAwayBeforeTheRestIsPadded) {
+  const Value x = float_value({0, 1, 2, 3, 4}, {5});
+  const auto padded = [&](const char* mode, std::vector<int64_t> pads) {
+    return compute("Pad", {x, i64(pads)}, {test::text("mode", mode)}, 19);
+  };
+  expect_numbers(padded("wrap", {-1, 2}), {1, 2, 3, 4, 1, 2});
+  expect_numbers(padded("wrap", {2, -1}), {2, 3, 0, 1, 2, 3});
+  expect_numbers(padded("edge", {-2, 2}), {2, 3, 4, 4, 4});
+  expect_numbers(padded("reflect", {-3, 1}), {3, 4, 3});
+  expect_numbers(padded("constant", {-1, 1}), {1, 2, 3, 4, 0});
+  EXPECT_THROW(padded("wrap", {-5, 1}), Error);  // nothing is left to be repeated
+}
+
+// The standard splits the padding, also where a window that is smaller than the stride makes it negative.
+TEST(Operators, TransposedConvolutionsOfTheSameSizeMayNeedZeros) {
+  const Value x = float_value({1, 2, 3}, {1, 1, 3});
+  const auto convolved = [&](int64_t window, int64_t stride, const char* automatic) {
+    const Value w = float_value(Numbers(static_cast<size_t>(window), 1), {1, 1, window});
+    return compute("ConvTranspose", {x, w}, {test::integers("strides", {stride}), test::text("auto_pad", automatic)});
+  };
+  for (const char* automatic : {"SAME_UPPER", "SAME_LOWER"})
+    expect_numbers(convolved(1, 3, automatic), {0, 1, 0, 0, 2, 0, 0, 3, 0});
+  expect_numbers(convolved(1, 2, "SAME_UPPER"), {0, 1, 0, 2, 0, 3});
+  expect_numbers(convolved(1, 2, "SAME_LOWER"), {1, 0, 2, 0, 3, 0});
+  expect_numbers(convolved(2, 4, "SAME_LOWER"), {0, 1, 1, 0, 0, 2, 2, 0, 0, 3, 3, 0});
+  expect_numbers(convolved(3, 2, "SAME_UPPER"), {1, 1, 3, 2, 5, 3});
+  expect_numbers(convolved(3, 2, "SAME_LOWER"), {1, 3, 2, 5, 3, 3});
+}
+
+TEST(Operators, EinsumSumsIndicesThatComeTwice) {
+  const Value square = float_value({1, 2, 3, 4, 5, 6, 7, 8, 9}, {3, 3});
+  const auto einsum = [](const char* equation, std::vector<Value> inputs) {
+    return compute("Einsum", std::move(inputs), {test::text("equation", equation)});
+  };
+  expect_numbers(einsum("ii", {square}), {15});
+  EXPECT_TRUE(einsum("ii", {square}).tensor.shape().empty());
+  expect_numbers(einsum("ii->i", {square}), {1, 5, 9});
+  expect_numbers(einsum("...ii", {square}), {15});
+  expect_numbers(einsum("ii...->...i", {square}), {1, 5, 9});
+  expect_numbers(einsum("ii,ij", {square, square}), {84, 99, 114});
+  expect_numbers(einsum("ba", {float_value({1, 2}, {1, 2})}), {1, 2});
+  EXPECT_EQ(einsum("ba", {float_value({1, 2}, {1, 2})}).tensor.shape(), (Shape{2, 1}));
+  expect_numbers(einsum("iji", {float_value({1, 2, 3, 4, 5, 6, 7, 8}, {2, 2, 2})}), {7, 11});
+  // What is not on the diagonal plays no part.
+  expect_numbers(einsum("ii", {float_value({1, kNaN, kInfinity, 2}, {2, 2})}), {3});
+}
+
 TEST(Operators, EveryRecordHasAFunctionAndARange) {
   for (const OperatorRecord& record : all_operators()) {
     EXPECT_NE(record.run, nullptr) << record.name;

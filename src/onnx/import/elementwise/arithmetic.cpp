@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators of two or more numbers, element by element.
+#include <limits>
+
 #include "onnx/import/elementwise/broadcasting.h"
 #include "onnx/import/elementwise/element_values.h"
 #include "onnx/import/run/operators.h"
@@ -82,8 +84,11 @@ Results clip(Call& call) {
   Tensor x = call.tensor(0);
   Tensor low, high;
   if (call.version() < 11) {
-    if (call.attribute("min")) low = constant(call.number("min", 0), x.dtype());
-    if (call.attribute("max")) high = constant(call.number("max", 0), x.dtype());
+    // From version 6 on the limits are those of f32 where none are given. Narrower types do not reach them.
+    const double most = static_cast<double>(std::numeric_limits<float>::max());
+    const bool has_defaults = call.version() >= 6 && (x.dtype() == DType::kFloat32 || x.dtype() == DType::kFloat64);
+    if (call.attribute("min") || has_defaults) low = constant(call.number("min", -most), x.dtype());
+    if (call.attribute("max") || has_defaults) high = constant(call.number("max", most), x.dtype());
   } else {
     if (call.has(1)) low = call.tensor(1);
     if (call.has(2)) high = call.tensor(2);

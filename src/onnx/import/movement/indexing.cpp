@@ -168,8 +168,9 @@ Results tensor_scatter(Call& call) {
 
 Results one_hot(Call& call) {
   const Tensor& indices = call.tensor(0);
-  const int64_t depth = static_cast<int64_t>(call.numbers(1).at(0));
-  call.require(depth > 0 && depth < int64_t{1} << 32, "the depth is impossible");
+  const double given = call.number_of(call.tensor(1));
+  call.require(given >= 0 && given < static_cast<double>(int64_t{1} << 32), "the depth is impossible");
+  const auto depth = static_cast<int64_t>(given);
   const int64_t axis = call.axis(call.integer("axis", -1), indices.rank() + 1);
   const Tensor places = unsqueeze(from_front(indices, depth), axis);
   Shape shape = indices.shape();
@@ -190,10 +191,18 @@ Results top_k_operator(Call& call) {
   const Tensor top = integer(std::numeric_limits<int64_t>::min());
   Tensor x = is_u64 ? add(given, top) : given;
   if (is_integer(x.dtype()) && x.dtype() != DType::kInt64) x = cast(x, DType::kInt64);
-  auto [values, places] = sort(x, axis, largest);
-  values = slice(values, axis, 0, k);
+  // NaN is greater than all numbers, as for NumPy and PyTorch: top_k puts it first, an ascending sort last.
+  Tensor values, places;
+  if (largest) {
+    const int64_t last = x.rank() - 1;
+    std::tie(values, places) = top_k(transpose(x, axis, last), k);
+    values = transpose(values, axis, last), places = transpose(places, axis, last);
+  } else {
+    std::tie(values, places) = sort(x, axis, false);
+    values = slice(values, axis, 0, k), places = slice(places, axis, 0, k);
+  }
   values = is_u64 ? add(values, top) : cast(values, given.dtype());
-  return {{call.type(0), values}, {ElementType::kInt64, slice(places, axis, 0, k)}};
+  return {{call.type(0), values}, {ElementType::kInt64, places}};
 }
 
 }  // namespace

@@ -171,25 +171,22 @@ Results pad_operator(Call& call) {
   }
   call.require(mode == "constant" || mode == "edge" || mode == "reflect" || mode == "wrap",
                "mode must be constant, edge, reflect or wrap");
+  // What negative pads take away is gone before the rest is padded with its values.
   for (int64_t axis = 0; axis < x.rank(); ++axis) {
     int64_t &before = low[static_cast<size_t>(axis)], &behind = high[static_cast<size_t>(axis)];
-    if (mode == "constant" || (before <= 0 && behind <= 0)) {
-      x = cut(x, axis, before, behind);
-    } else {
-      call.require(before + behind + x.dim(axis) < int64_t{1} << 24, "pads are too large");
-      x = gather(x, integers(sources(call, mode, x.dim(axis), before, behind)), axis);
-      before = behind = 0;
-    }
+    x = cut(x, axis, before, behind);
     before = std::max<int64_t>(before, 0), behind = std::max<int64_t>(behind, 0);
+    if (mode == "constant" || (before == 0 && behind == 0)) continue;
+    call.require(before + behind + x.dim(axis) < int64_t{1} << 24, "pads are too large");
+    x = gather(x, integers(sources(call, mode, x.dim(axis), before, behind)), axis);
+    before = behind = 0;
   }
   if (mode != "constant") return {{call.type(0), x}};
   const bool nothing = std::all_of(low.begin(), low.end(), [](int64_t n) { return n == 0; }) &&
                        std::all_of(high.begin(), high.end(), [](int64_t n) { return n == 0; });
   if (nothing) return {{call.type(0), x}};
   // The value may be known only when the graph runs: a mask says where it stands. Zero, the common one, needs none.
-  const Array& value = call.run().host_values().read(fill);
-  const bool zero = value.floating() ? value.real[0] == 0 : value.integer[0] == 0;
-  if (zero) return {{call.type(0), pad(x, low, high)}};
+  if (call.number_of(fill) == 0) return {{call.type(0), pad(x, low, high)}};
   const Tensor inside = pad(broadcast_to(constant(1, DType::kBool), x.shape()), low, high);
   return {{call.type(0), select(inside, pad(x, low, high), fill)}};
 }

@@ -2,6 +2,8 @@
 // Operators whose results have as many elements as the values of their inputs say: the values are read while the graph
 // is computed, step by step. BitCast reads them too.
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 
@@ -49,12 +51,18 @@ Results unique(Call& call) {
   else x = reshape(x, {x.size()});
   const int64_t count = x.dim(axis), width = count == 0 ? 0 : x.size() / count;
   const Array values = call.run().host_values().read(reshape(transpose(x, 0, axis), {count, width}));
+  const bool is_unsigned_word = call.type(0) == ElementType::kUInt64;
+  const auto is_less = [&](size_t p, size_t q) {
+    if (values.floating())  // NaN stands behind all numbers, and is one value
+      return values.real[p] < values.real[q] || (std::isnan(values.real[q]) && !std::isnan(values.real[p]));
+    if (is_unsigned_word) return static_cast<uint64_t>(values.integer[p]) < static_cast<uint64_t>(values.integer[q]);
+    return values.integer[p] < values.integer[q];
+  };
   const auto before = [&](int64_t a, int64_t b) {
     for (int64_t i = 0; i < width; ++i) {
       const auto p = static_cast<size_t>(a * width + i), q = static_cast<size_t>(b * width + i);
-      const bool less = values.floating() ? values.real[p] < values.real[q] : values.integer[p] < values.integer[q];
-      const bool greater = values.floating() ? values.real[q] < values.real[p] : values.integer[q] < values.integer[p];
-      if (less || greater) return less;
+      if (is_less(p, q)) return true;
+      if (is_less(q, p)) return false;
     }
     return false;
   };
@@ -106,8 +114,9 @@ Results non_max_suppression(Call& call) {
                    scores_shape[0] == boxes_shape[0] && scores_shape[2] == boxes_shape[1],
                "expected boxes [B, N, 4] and scores [B, C, N]");
   const std::vector<double> boxes = call.numbers(0), scores = call.numbers(1);
-  const int64_t most = call.has(2) ? static_cast<int64_t>(call.numbers(2).at(0)) : 0;
-  const double threshold = call.has(3) ? call.numbers(3).at(0) : 0;
+  const int64_t most = call.has(2) ? call.integer_of(call.tensor(2)) : 0;
+  const double threshold = call.has(3) ? call.number_of(call.tensor(3)) : 0,
+               least = call.has(4) ? call.number_of(call.tensor(4)) : -std::numeric_limits<double>::infinity();
   const bool centred = call.integer("center_point_box", 0) != 0;
   const int64_t B = scores_shape[0], C = scores_shape[1], N = scores_shape[2];
   std::vector<int64_t> chosen;
@@ -116,7 +125,7 @@ Results non_max_suppression(Call& call) {
       const double* row = scores.data() + (b * C + c) * N;
       std::vector<int64_t> order;
       for (int64_t i = 0; i < N; ++i)
-        if (!call.has(4) || row[i] > call.numbers(4).at(0)) order.push_back(i);
+        if (!call.has(4) || row[i] > least) order.push_back(i);
       std::stable_sort(order.begin(), order.end(), [&](int64_t x, int64_t y) { return row[x] > row[y]; });
       std::vector<Box> kept;
       for (const int64_t i : order) {

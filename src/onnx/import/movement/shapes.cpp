@@ -135,20 +135,30 @@ Results expand(Call& call) {
   return {{call.type(0), broadcast_to(x, shape)}};
 }
 
+// How many of from, from + by, ... stand before `to`; exact, also where the distance is more than an i64 holds.
+uint64_t length_of_range(int64_t from, int64_t to, int64_t by) {
+  if (by > 0 ? from >= to : from <= to) return 0;
+  const auto word = [](int64_t number) { return static_cast<uint64_t>(number); };
+  const uint64_t distance = by > 0 ? word(to) - word(from) : word(from) - word(to),
+                 step = by > 0 ? word(by) : 0 - word(by);
+  return (distance - 1) / step + 1;
+}
+
 Results range(Call& call) {
   const ElementType type = call.type(0);
   const Tensor start = reshape(call.tensor(0), {}), step = reshape(call.tensor(2), {});
   double count = 0;
   if (is_floating(type)) {
-    const double from = call.numbers(0).at(0), to = call.numbers(1).at(0), by = call.numbers(2).at(0);
+    const double from = call.number_of(call.tensor(0)), to = call.number_of(call.tensor(1)),
+                 by = call.number_of(call.tensor(2));
     call.require(by != 0, "the step is 0");
     count = std::max(0.0, std::ceil((to - from) / by));
+    call.require(!std::isnan(count), "the range has no length");
   } else {
     const int64_t from = call.integer_of(call.tensor(0)), to = call.integer_of(call.tensor(1)),
                   by = call.integer_of(call.tensor(2));
     call.require(by != 0, "the step is 0");
-    const auto distance = static_cast<double>(to) - static_cast<double>(from);
-    count = std::max(0.0, std::ceil(distance / static_cast<double>(by)));
+    count = static_cast<double>(length_of_range(from, to, by));
   }
   call.require(count < static_cast<double>(kMostElements), "the range is too long");
   const auto n = static_cast<int64_t>(count);

@@ -82,10 +82,11 @@ Results conv_transpose(Call& call) {
       output = wanted[wanted.size() - spatial + i];
     }
     const int64_t whole = (x.shape()[i + 2] - 1) * windows.strides[i] + extra[i] + windows.covered(i);
-    const int64_t cut = std::max<int64_t>(whole - output, 0);
-    before[i] = automatic == "SAME_UPPER" ? cut / 2 : cut - cut / 2;
+    const int64_t cut = whole - output;  // of a window below the stride it is negative: zeros are added
+    const int64_t less = cut >= 0 ? cut / 2 : -((1 - cut) / 2);  // the half, rounded down
+    before[i] = automatic == "SAME_UPPER" ? less : cut - less;
+    if (!same && cut < 0) before[i] = 0;
     behind[i] = cut - before[i];
-    if (output > whole) behind[i] = whole - output;
   }
   // [C, O, window] -> [groups * O, C / groups, window], turned
   Shape split{groups, C / groups, O};
@@ -106,8 +107,10 @@ Results conv_transpose(Call& call) {
     const int64_t extent = y.dim(axis);
     if (grow > 0) high[i + 2] = grow;
     const int64_t end = grow > 0 ? extent : extent + grow;
-    call.require(before[i] <= end, "pads leave nothing of the result");
-    y = slice(y, axis, before[i], end);
+    const int64_t start = std::max<int64_t>(before[i], 0);
+    low[i + 2] = start - before[i];
+    call.require(start <= end, "pads leave nothing of the result");
+    y = slice(y, axis, start, end);
   }
   return {call.like(0, with_bias(call, pad(y, low, high), 2))};
 }

@@ -2,6 +2,7 @@
 // Matrix products: MatMul, Gemm, Einsum, Det.
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "ir/node.h"
 #include "onnx/import/elementwise/element_values.h"
@@ -74,14 +75,22 @@ struct Term {
   Letters letters;
 };
 
-// An axis that comes twice becomes its diagonal.
+// An axis that comes twice becomes its diagonal: both, side by side, are one axis of n^2 places, of which each n + 1st
+// is taken.
 void take_diagonals(Term& term) {
   for (size_t i = 0; i < term.letters.size(); ++i)
     for (size_t j = i + 1; j < term.letters.size(); ++j) {
       if (term.letters[i] != term.letters[j]) continue;
-      const auto first = static_cast<int64_t>(i), second = static_cast<int64_t>(j);
-      const Tensor on = equal(iota(term.x.shape(), first), iota(term.x.shape(), second));
-      term.x = reduce_sum(select(on, term.x, constant(0, term.x.dtype())), {second});
+      const auto first = static_cast<int64_t>(i);
+      std::vector<int64_t> order(term.letters.size());
+      std::iota(order.begin(), order.end(), int64_t{0});
+      std::rotate(order.begin() + first + 1, order.begin() + static_cast<ptrdiff_t>(j),
+                  order.begin() + static_cast<ptrdiff_t>(j) + 1);
+      const int64_t n = term.x.dim(first);
+      Shape joined = term.x.shape();
+      joined.erase(joined.begin() + static_cast<ptrdiff_t>(j));
+      joined[i] = n * n;
+      term.x = slice(reshape(permute(term.x, order), joined), first, 0, n * n, n + 1);
       term.letters.erase(j--, 1);
     }
 }
@@ -148,12 +157,7 @@ Results einsum(Call& call) {
   }
   call.require(!terms.empty(), "it has no inputs");
   const DType dtype = terms[0].x.dtype();
-  spread_terms(terms, call);
-  for (Term& term : terms) {
-    term.x = wide(term.x);
-    take_diagonals(term);
-  }
-  std::map<char, int> counts;
+  std::map<char, int> counts;  // of each index in all terms: twice in one is twice
   int64_t most_dots = 0;
   for (const Term& term : terms)
     for (const char letter : term.letters) {
@@ -171,6 +175,11 @@ Results einsum(Call& call) {
       if (letter <= '9' || count == 1) result += letter;
   }
   for (const char letter : result) call.require(counts.contains(letter), "the result has an index of no input");
+  spread_terms(terms, call);
+  for (Term& term : terms) {
+    term.x = wide(term.x);
+    take_diagonals(term);
+  }
   Term joined = terms[0];
   for (size_t i = 1; i < terms.size(); ++i) {
     // What neither the result nor a later term needs is summed at once.

@@ -52,7 +52,7 @@ Results dropout_operator(Call& call) {
   bool training = call.version() < 7 && call.integer("is_test", 0) == 0 && call.version() < 6;
   if (call.version() >= 12) {
     training = call.has(2) && call.integer_of(call.tensor(2)) != 0;
-    ratio = call.has(1) ? call.numbers(1).at(0) : 0.5;
+    ratio = call.has(1) ? call.number_of(call.tensor(1)) : 0.5;
   }
   if (training && ratio != 0) call.not_supported("training: its results are of chance");
   return {call.value(0), {ElementType::kBool, broadcast_to(constant(1, DType::kBool), x.shape())}};

@@ -117,6 +117,15 @@ Results reduction(Call& call) {
   return {{type, cast(result, x.dtype())}};
 }
 
+// The greatest or least integer of a type, as its carrier holds it.
+int64_t end_of_range(ElementType type, bool greatest) {
+  if (type == ElementType::kBool) return greatest ? 1 : 0;
+  const int bits = info(type).bits;
+  if (is_unsigned(type)) return !greatest ? 0 : bits == 64 ? -1 : (int64_t{1} << bits) - 1;
+  const int64_t least = std::numeric_limits<int64_t>::min() >> (64 - bits);
+  return greatest ? -1 - least : least;
+}
+
 template <bool largest>
 Results extreme(Call& call) {
   const Reduction how = reduction_of(call, 18);
@@ -129,8 +138,7 @@ Results extreme(Call& call) {
   if (count_of(x, how.axes) == 0) {  // of nothing: the end of the type's range
     const double infinity = std::numeric_limits<double>::infinity();
     if (is_floating(type)) result = broadcast_to(constant(largest ? -infinity : infinity, x.dtype()), kept);
-    else if (type == ElementType::kBool) result = broadcast_to(constant(largest ? 0 : 1, x.dtype()), kept);
-    else call.not_supported("an extreme of no integers");
+    else result = broadcast_to(integer(end_of_range(type, !largest), x.dtype()), kept);
   } else if (type == ElementType::kBool || type == ElementType::kUInt8 || type == ElementType::kInt8) {
     const Tensor ints = cast(x, DType::kInt32);
     result = cast(largest ? reduce_max(ints, how.axes, true) : reduce_min(ints, how.axes, true), x.dtype());

@@ -20,21 +20,43 @@ Results if_operator(Call& call) {
 }
 
 // Values that a body gives in each iteration, one behind the other along a new axis.
-Value stacked(const Call& call, const std::vector<Value>& values, const ValueInfo& declared, int64_t axis) {
-  if (values.empty()) {
-    const ElementType type = declared.type == ElementType::kUndefined ? ElementType::kFloat32 : declared.type;
-    if (!info(type).carrier) call.not_supported("no iterations that would give strings");
-    Shape shape{0};
-    if (declared.shape)
-      for (const auto& extent : *declared.shape) shape.push_back(std::max<int64_t>(extent.value, 0));
-    return {type, zeros(shape, *info(type).carrier)};
-  }
+Value stacked(const Call& call, const std::vector<Value>& values, int64_t axis) {
   std::vector<Tensor> parts;
   for (const Value& value : values) {
     if (!value.is_tensor()) call.not_supported("scan outputs that are no tensors");
     parts.push_back(unsqueeze(value.tensor, axis));
   }
   return {values[0].type, concatenate(parts, axis)};
+}
+
+// What a body that never runs would give: [0, ...]. Extents that the file does not declare are those of a first
+// iteration with `inputs`, which is traced and thrown away.
+std::vector<Value> stacks_of_nothing(const Call& call, const Graph& body, size_t first, std::vector<Value> inputs,
+                                     const std::vector<int64_t>& axes) {
+  std::vector<Value> traced, stacks;
+  for (size_t j = first; j < body.outputs.size(); ++j) {
+    const ValueInfo& declared = body.outputs[j];
+    ElementType type = declared.type;
+    Shape shape;
+    bool known = type != ElementType::kUndefined && declared.shape.has_value();
+    if (known)
+      for (const auto& extent : *declared.shape) known = known && extent.value >= 0, shape.push_back(extent.value);
+    if (!known) {
+      if (traced.empty()) try {
+          traced = call.run().run_body(call, body, inputs);
+        } catch (const Error&) {
+          call.not_supported(fmt::format("no iterations and an output {} of no declared shape", quoted(declared.name)));
+        }
+      if (!traced[j].is_tensor()) call.not_supported("scan outputs that are no tensors");
+      type = traced[j].type, shape = traced[j].tensor.shape();
+    }
+    if (!info(type).carrier) call.not_supported("no iterations that would give strings");
+    const int64_t rank = static_cast<int64_t>(shape.size()) + 1,
+                  axis = j - first < axes.size() ? call.axis(axes[j - first], rank) : 0;
+    shape.insert(shape.begin() + axis, 0);
+    stacks.emplace_back(type, zeros(shape, *info(type).carrier));
+  }
+  return stacks;
 }
 
 Results loop(Call& call) {
@@ -46,21 +68,27 @@ Results loop(Call& call) {
   for (size_t i = 0; i < carried; ++i) state.push_back(call.has(i + 2) ? call.value(i + 2) : Value());
   std::vector<std::vector<Value>> scanned(body.outputs.size() - carried - 1);
   Value condition = call.has(1) ? call.value(1) : Value(ElementType::kBool, integer(1, DType::kBool));
-  for (int64_t i = 0; i < most; ++i) {
-    if (call.integer_of(condition.tensor) == 0) break;
-    if (i >= kMostIterations) call.not_supported(fmt::format("more than {} iterations", kMostIterations));
+  const auto inputs_of = [&](int64_t i) {
     std::vector<Value> inputs{{ElementType::kInt64, integer(i)}, condition};
     inputs.insert(inputs.end(), state.begin(), state.end());
     inputs.resize(std::min(inputs.size(), body.inputs.size()));
-    std::vector<Value> outputs = call.run().run_body(call, body, std::move(inputs));
+    return inputs;
+  };
+  int64_t turns = 0;
+  for (; turns < most && call.integer_of(condition.tensor) != 0; ++turns) {
+    if (turns >= kMostIterations) call.not_supported(fmt::format("more than {} iterations", kMostIterations));
+    std::vector<Value> outputs = call.run().run_body(call, body, inputs_of(turns));
     condition = outputs[0];
     call.require(condition.is_tensor(), "its body gives no condition");
     for (size_t j = 0; j < carried; ++j) state[j] = outputs[j + 1];
     for (size_t j = 0; j < scanned.size(); ++j) scanned[j].push_back(outputs[carried + 1 + j]);
   }
+  std::vector<Value> stacks;
+  if (turns == 0 && !scanned.empty()) stacks = stacks_of_nothing(call, body, carried + 1, inputs_of(0), {});
+  else
+    for (const std::vector<Value>& values : scanned) stacks.push_back(stacked(call, values, 0));
   Results results = std::move(state);
-  for (size_t j = 0; j < scanned.size(); ++j)
-    results.push_back(stacked(call, scanned[j], body.outputs[carried + 1 + j], 0));
+  results.insert(results.end(), stacks.begin(), stacks.end());
   return results;
 }
 
@@ -81,6 +109,18 @@ Results scanned(const Call& call, const Graph& body, std::vector<Value> state, c
     length = extent;
   }
   if (length > kMostIterations) call.not_supported(fmt::format("more than {} iterations", kMostIterations));
+  if (length == 0) {
+    std::vector<Value> arguments = state;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      Shape slice_shape = inputs[i].tensor.shape();
+      slice_shape.erase(slice_shape.begin() + along[i]);
+      arguments.emplace_back(inputs[i].type, zeros(slice_shape, inputs[i].tensor.dtype()));
+    }
+    std::vector<Value> stacks = stacks_of_nothing(call, body, carried, std::move(arguments), output_axes);
+    Results results = std::move(state);
+    results.insert(results.end(), stacks.begin(), stacks.end());
+    return results;
+  }
   for (int64_t t = 0; t < length; ++t) {
     std::vector<Value> arguments = state;
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -95,9 +135,8 @@ Results scanned(const Call& call, const Graph& body, std::vector<Value> state, c
   for (size_t j = 0; j < given.size(); ++j) {
     if (j < output_backwards.size() && output_backwards[j]) std::reverse(given[j].begin(), given[j].end());
     int64_t axis = j < output_axes.size() ? output_axes[j] : 0;
-    if (!given[j].empty() && given[j][0].is_tensor()) axis = call.axis(axis, given[j][0].tensor.rank() + 1);
-    else axis = 0;
-    results.push_back(stacked(call, given[j], body.outputs[carried + j], axis));
+    if (given[j][0].is_tensor()) axis = call.axis(axis, given[j][0].tensor.rank() + 1);
+    results.push_back(stacked(call, given[j], axis));
   }
   return results;
 }
@@ -131,7 +170,7 @@ Results scan(Call& call) {
   for (size_t j = 0; j < rows[0].size(); ++j) {
     std::vector<Value> values;
     for (const Results& one : rows) values.push_back(one[j]);
-    results.push_back(stacked(call, values, {}, 0));
+    results.push_back(stacked(call, values, 0));
   }
   return results;
 }

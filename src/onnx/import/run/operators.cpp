@@ -74,6 +74,12 @@ int64_t Call::integer_of(const Tensor& tensor) const {
   return values[0];
 }
 
+double Call::number_of(const Tensor& tensor) const {
+  const Array& values = run_.host_values().read(tensor);
+  if (tensor.size() != 1) invalid(fmt::format("expected one number, found {}", tensor.size()));
+  return values.floating() ? values.real[0] : static_cast<double>(values.integer[0]);
+}
+
 std::vector<int64_t> Call::integers(size_t input) const { return integers_of(tensor(input)); }
 
 std::vector<double> Call::numbers(size_t input) const {

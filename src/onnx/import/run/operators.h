@@ -47,6 +47,7 @@ class Call {
   std::vector<double> numbers(size_t input) const;
   std::vector<int64_t> integers_of(const Tensor& tensor) const;
   int64_t integer_of(const Tensor& tensor) const;  // of a tensor of one element
+  double number_of(const Tensor& tensor) const;    // of a tensor of one element
 
   const Attribute* attribute(std::string_view name) const;  // null where the node has none of this name
   int64_t integer(std::string_view name, int64_t otherwise) const;
