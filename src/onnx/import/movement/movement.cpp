@@ -186,7 +186,8 @@ Results pad_operator(Call& call) {
                        std::all_of(high.begin(), high.end(), [](int64_t n) { return n == 0; });
   if (nothing) return {{call.type(0), x}};
   // The value may be known only when the graph runs: a mask says where it stands. Zero, the common one, needs none.
-  if (call.number_of(fill) == 0) return {{call.type(0), pad(x, low, high)}};
+  if (call.run().host_values().source_of(fill) == HostValues::Source::kConstants && call.number_of(fill) == 0)
+    return {{call.type(0), pad(x, low, high)}};
   const Tensor inside = pad(broadcast_to(constant(1, DType::kBool), x.shape()), low, high);
   return {{call.type(0), select(inside, pad(x, low, high), fill)}};
 }

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "onnx/import/run/graph_run.h"
 
+#include <algorithm>
+#include <unordered_set>
+
 #include "base/error.h"
+#include "ir/tensor_map.h"
 #include "onnx/import/elementwise/element_values.h"
 
 namespace transom::onnx {
@@ -9,8 +13,63 @@ namespace {
 
 constexpr int kMaximumDepth = 32;            // of bodies in bodies and functions in functions
 constexpr size_t kMaximumCalls = 4'000'000;  // of operators in one pass: loops are unrolled
+constexpr int64_t kMostOfAShape = 64;        // integers; more are no shape
+
+// What a node reads: its inputs, and what the graphs in its attributes read from around them.
+template <typename Visit>
+void for_each_read(const Node& node, const Visit& visit) {
+  for (const std::string& input : node.inputs) visit(std::string_view(input));
+  for (const Attribute& attribute : node.attributes) {
+    if (!attribute.graph) continue;
+    for (const Node& inner : attribute.graph->nodes) for_each_read(inner, visit);
+    for (const ValueInfo& output : attribute.graph->outputs) visit(std::string_view(output.name));
+  }
+}
+
+bool is_computed(const Tensor& tensor) { return tensor.node()->computed(tensor.output()); }
+
+// Whether it is computed at once, since a program for its shape would hardly be met again. Shapes themselves wait.
+bool is_computed_at_once(const Value& value) {
+  return value.varies && value.is_tensor() &&
+         (!transom::is_integer(value.tensor.dtype()) || value.tensor.size() > kMostOfAShape);
+}
+
+bool holds_a_graph(const Node& node) {
+  return std::any_of(node.attributes.begin(), node.attributes.end(),
+                     [](const Attribute& attribute) { return attribute.graph != nullptr; });
+}
 
 }  // namespace
+
+const GraphRun::LastReads& GraphRun::last_reads_of(const std::vector<Node>& nodes,
+                                                   const std::vector<std::string_view>& results) {
+  const auto [found, is_new] = last_reads_.try_emplace(&nodes);
+  if (!is_new) return found->second;
+  std::unordered_set<std::string_view> later(results.begin(), results.end());
+  found->second.resize(nodes.size());
+  for (size_t place = nodes.size(); place-- > 0;)
+    for_each_read(nodes[place], [&](std::string_view name) {
+      if (later.insert(name).second) found->second[place].push_back(name);
+    });
+  return found->second;
+}
+
+bool GraphRun::waits(const Tensor& tensor) {
+  return !is_computed(tensor) && host_values_.source_of(tensor) == HostValues::Source::kData;
+}
+
+void GraphRun::compute_live(const Tensor& value) {
+  TensorSet seen{value};
+  std::vector<Tensor> live{value};
+  for (const Scope* scope = scope_; scope; scope = scope->function ? scope->caller : scope->outer)
+    for (const auto& [name, one] : scope->values)
+      if (one.is_tensor() && waits(one.tensor) && seen.insert(one.tensor).second) live.push_back(one.tensor);
+  // In an order that is the same at each call.
+  std::sort(live.begin(), live.end(), [](const Tensor& a, const Tensor& b) {
+    return std::pair(a.node()->sequence, a.output()) < std::pair(b.node()->sequence, b.output());
+  });
+  eval(live);
+}
 
 const Value* GraphRun::find(const Scope& scope, std::string_view name) const {
   for (const Scope* one = &scope; one; one = one->outer)
@@ -50,7 +109,9 @@ const Attribute* GraphRun::function_attribute(const std::string& name) const {
 std::vector<Value> GraphRun::run_graph(const Graph& graph, Scope& scope) {
   for (const auto& data : graph.initializers)
     if (!scope.values.contains(data->name)) scope.values.emplace(data->name, constant_value(*data));
-  run_nodes(graph.nodes, scope);
+  std::vector<std::string_view> names;
+  for (const ValueInfo& output : graph.outputs) names.emplace_back(output.name);
+  run_nodes(graph.nodes, names, scope);
   std::vector<Value> outputs;
   for (const ValueInfo& output : graph.outputs) {
     const Value* value = find(scope, output.name);
@@ -63,7 +124,10 @@ std::vector<Value> GraphRun::run_graph(const Graph& graph, Scope& scope) {
 std::vector<Value> GraphRun::run(const std::unordered_map<std::string, Value>& inputs) {
   Scope scope;
   scope.opsets = &model_.opsets;
-  for (const auto& [name, value] : inputs) scope.values.emplace(name, value);
+  for (const auto& [name, value] : inputs) {
+    scope.values.emplace(name, value);
+    if (value.is_tensor() && is_computed(value.tensor)) host_values_.mark_data(value.tensor);
+  }
   return run_graph(model_.graph, scope);
 }
 
@@ -77,13 +141,14 @@ std::vector<Value> GraphRun::run_body(const Call& call, const Graph& body, std::
   return run_graph(body, scope);
 }
 
-void GraphRun::run_nodes(const std::vector<Node>& nodes, Scope& scope) {
-  if (++depth_ > kMaximumDepth) fail("{}: bodies and functions nest more than {} deep", where(), kMaximumDepth);
-  Scope* const before = scope_;
-  scope_ = &scope;
-  for (const Node& node : nodes) run_node(node, scope);
-  scope_ = before;
-  --depth_;
+void GraphRun::run_nodes(const std::vector<Node>& nodes, const std::vector<std::string_view>& results, Scope& scope) {
+  if (depth_ >= kMaximumDepth) fail("{}: bodies and functions nest more than {} deep", where(), kMaximumDepth);
+  const Entered entered(*this, scope);
+  const LastReads& last_reads = last_reads_of(nodes, results);
+  for (size_t place = 0; place < nodes.size(); ++place) {
+    run_node(nodes[place], scope);
+    for (const std::string_view name : last_reads[place]) scope.values.erase(name);
+  }
 }
 
 const Function* GraphRun::find_function(const Node& node) const {
@@ -107,10 +172,33 @@ void GraphRun::run_node(const Node& node, Scope& scope) {
            quoted(name));
     inputs.push_back(*value);
   }
+  Results results = results_of(node, std::move(inputs), scope);
+  if (results.size() < node.outputs.size()) {
+    for (size_t i = results.size(); i < node.outputs.size(); ++i)
+      if (!node.outputs[i].empty())
+        fail("{}: node {}: operator {}: output {} is not supported", where(), quoted(node.name), quoted(node.op_type),
+             i);
+  }
+  for (size_t i = 0; i < std::min(results.size(), node.outputs.size()); ++i)
+    if (!node.outputs[i].empty()) scope.values.insert_or_assign(node.outputs[i], std::move(results[i]));
+}
+
+Results GraphRun::results_of(const Node& node, std::vector<Value> inputs, Scope& scope) {
+  if (const Function* function = find_function(node)) return call_function(*function, node, std::move(inputs), scope);
+  const auto follows_from_data = [&](const Value& value) {
+    return value.is_tensor() && host_values_.source_of(value.tensor) == HostValues::Source::kData;
+  };
+  bool varies = std::any_of(inputs.begin(), inputs.end(), [](const Value& input) { return input.varies; });
+  const bool at_once = !holds_a_graph(node) && std::any_of(inputs.begin(), inputs.end(), is_computed_at_once);
+  // A branch is one of two; a loop may have any number of turns.
+  varies |= node.op_type == "Loop" && !inputs.empty() && follows_from_data(inputs[0]);
+  // What waits has the same shapes at each call, and stays apart from what follows.
+  if (at_once)
+    for (const Value& input : inputs)
+      if (input.is_tensor() && waits(input.tensor)) compute_live(input.tensor);
+  host_values_.take_data_was_read();
   Results results;
-  if (const Function* function = find_function(node)) {
-    results = call_function(*function, node, std::move(inputs), scope);
-  } else {
+  {
     const auto opset = scope.opsets->find(node.domain);
     // Files of before IR 3 name no operator sets.
     const int64_t version = opset != scope.opsets->end() ? opset->second : 1;
@@ -127,14 +215,14 @@ void GraphRun::run_node(const Node& node, Scope& scope) {
       fail("{}: {}", call.where(), error.what());
     }
   }
-  if (results.size() < node.outputs.size()) {
-    for (size_t i = results.size(); i < node.outputs.size(); ++i)
-      if (!node.outputs[i].empty())
-        fail("{}: node {}: operator {}: output {} is not supported", where(), quoted(node.name), quoted(node.op_type),
-             i);
+  const bool all_vary = host_values_.take_data_was_read() || varies;
+  std::vector<Tensor> computed;
+  for (Value& result : results) {
+    result.varies = result.varies || all_vary;
+    if (at_once && result.is_tensor() && !is_computed(result.tensor)) computed.push_back(result.tensor);
   }
-  for (size_t i = 0; i < std::min(results.size(), node.outputs.size()); ++i)
-    if (!node.outputs[i].empty()) scope.values.insert_or_assign(node.outputs[i], std::move(results[i]));
+  if (!computed.empty()) eval(computed);
+  return results;
 }
 
 Results GraphRun::call_function(const Function& function, const Node& node, std::vector<Value> inputs, Scope& scope) {
@@ -148,7 +236,7 @@ Results GraphRun::call_function(const Function& function, const Node& node, std:
   body.caller = &scope;
   for (size_t i = 0; i < function.inputs.size(); ++i)
     body.values.insert_or_assign(function.inputs[i], i < inputs.size() ? std::move(inputs[i]) : Value());
-  run_nodes(function.nodes, body);
+  run_nodes(function.nodes, {function.outputs.begin(), function.outputs.end()}, body);
   Results results;
   for (const std::string& name : function.outputs) {
     const Value* value = find(body, name);

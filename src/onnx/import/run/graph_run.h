@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // One pass through the graph of a file: each node's operator is called with tensors, which gather into a graph of
 // Transom's own operations, as those of any model do.
+//
+// Where shapes follow from data, that graph is cut: what waits when the first such value is read is computed as one
+// program, which every call finds again. What comes behind has other shapes at each call, and is computed node by node:
+// programs of one node are compiled in no time, and many of them are alike.
 #pragma once
 
 #include <map>
@@ -19,7 +23,8 @@ class GraphRun {
  public:
   // `constants`: the initializers of the file's graphs as values, made once; they outlive the pass.
   using Constants = std::unordered_map<const TensorData*, Value>;
-  GraphRun(const Model& model, const Constants& constants) : model_(model), constants_(constants) {}
+  GraphRun(const Model& model, const Constants& constants)
+      : model_(model), constants_(constants), host_values_([this](const Tensor& value) { compute_live(value); }) {}
 
   // The outputs of the file's graph in its order. `inputs` go before initializers of the same name.
   std::vector<Value> run(const std::unordered_map<std::string, Value>& inputs);
@@ -44,9 +49,29 @@ class GraphRun {
     const Function* function = nullptr;  // null: a graph
     const Scope* caller = nullptr;       // of a function: where it was called
   };
+  // The scope that is run now, for as long as this lives.
+  class Entered {
+   public:
+    Entered(GraphRun& run, Scope& scope) : run_(run), before_(run.scope_) { run.scope_ = &scope, ++run.depth_; }
+    ~Entered() { run_.scope_ = before_, --run_.depth_; }
+    Entered(const Entered&) = delete;
+    Entered& operator=(const Entered&) = delete;
+
+   private:
+    GraphRun& run_;
+    Scope* before_;
+  };
   const Value* find(const Scope& scope, std::string_view name) const;
-  void run_nodes(const std::vector<Node>& nodes, Scope& scope);
+  void run_nodes(const std::vector<Node>& nodes, const std::vector<std::string_view>& results, Scope& scope);
   void run_node(const Node& node, Scope& scope);
+  Results results_of(const Node& node, std::vector<Value> inputs, Scope& scope);
+  // Whether a value follows from data and is not yet computed.
+  bool waits(const Tensor& tensor);
+  // Computes a value with all others that wait and are read later on.
+  void compute_live(const Tensor& value);
+  // The names that no node behind the place reads, nor a result: by place.
+  using LastReads = std::vector<std::vector<std::string_view>>;
+  const LastReads& last_reads_of(const std::vector<Node>& nodes, const std::vector<std::string_view>& results);
   Results call_function(const Function& function, const Node& node, std::vector<Value> inputs, Scope& scope);
   std::vector<Value> run_graph(const Graph& graph, Scope& scope);
   const Function* find_function(const Node& node) const;
@@ -55,6 +80,7 @@ class GraphRun {
   const Constants& constants_;
   HostValues host_values_;
   Scope* scope_ = nullptr;  // that is run now
+  std::unordered_map<const std::vector<Node>*, LastReads> last_reads_;
   int depth_ = 0;
   size_t calls_ = 0;
 };

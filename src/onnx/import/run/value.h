@@ -15,6 +15,7 @@ struct Value {
   ElementType type = ElementType::kUndefined;  // of the elements, as the file sees them
   Tensor tensor;                               // in the type's carrier
   std::shared_ptr<const std::vector<Value>> sequence;
+  bool varies = false;  // its shape, or the shape that it holds, follows from data: another call may have another
 
   Value() = default;
   Value(ElementType element, Tensor values) : type(element), tensor(std::move(values)) {}
