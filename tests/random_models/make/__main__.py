@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes random ONNX files with the values that ONNX Runtime and onnx's reference evaluator give.
+
+  python3 tests/random_models/make FILE --seed 1 --count 1000 [--per_file 1000]
+
+FILE (or FILE-0, FILE-1 ... with more than --per_file cases) is a safetensors file that the program random_models and
+the tests read: of case 17 `17/model` holds the bytes of the ONNX file, `17/in/x` inputs, and outputs as `17/exact/y` (of
+operators that all round alike: equal to the bit but for signs of zeros) or `17/near/y`; where the two evaluators differ,
+`17/or/y` is what the reference gives, and either is right. Graphs have one to four nodes over most of the operators;
+their values hold scalars, extents 0 and 1, NaN, infinities, subnormal numbers, the ends of the integer types, negative
+axes, empty tensors, indices that repeat, and control flow that runs zero times. The same seed makes the same case.
+
+Needs the packages numpy, onnx and onnxruntime; no test of the tree does: tests/random_models/recorded holds what this made.
+"""
+import argparse
+import json
+import multiprocessing
+import pathlib
+import struct
+import warnings
+
+import numpy as np
+
+import composites  # noqa: F401
+import control_flow  # noqa: F401
+import elements  # noqa: F401
+import movement  # noqa: F401
+import networks  # noqa: F401
+import products  # noqa: F401
+from evaluators import NAMES, close, run_runtime
+from maker import Maker
+
+
+def random_case(seed):
+    maker = Maker(seed)
+    maker.make(maker.random.choice([1, 1, 2, 2, 3, 4]))
+    case = maker.case()
+    if case is None:
+        return None
+    model, inputs, outputs = case
+    names = [v.name for v in outputs]
+    feeds = {v.name: v.array for v in inputs}
+    runtime = run_runtime(model, feeds, names)
+    tensors = [("model", np.frombuffer(model.SerializeToString(), "uint8"))]
+    tensors += [(f"in/{v.name}", v.array) for v in inputs]
+    for i, value in enumerate(outputs):
+        expected = value.array
+        if runtime and not close(np.asarray(runtime[i]), expected) and value.name not in maker.alternatives:
+            maker.alternatives[value.name] = np.asarray(runtime[i])
+        tensors.append((f"{'exact' if value.exact else 'near'}/{value.name}", expected))
+        other = maker.alternatives.get(value.name)
+        if other is not None and str(other.dtype) in NAMES:
+            tensors.append((f"or/{value.name}", other))
+    return tensors
+
+
+def write(path, tensors):
+    header, offset, data = {}, 0, []
+    for name, array in tensors:
+        array = np.ascontiguousarray(array).reshape(np.shape(array))
+        header[name] = {"dtype": NAMES[str(array.dtype)], "shape": list(array.shape),
+                        "data_offsets": [offset, offset + array.nbytes]}
+        offset += array.nbytes
+        data.append(array.tobytes())
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + b"".join(data))
+
+
+def send_cases(seed, pipe):
+    warnings.simplefilter("ignore")
+    np.seterr(all="ignore")
+    while True:
+        pipe.send((seed, random_case(seed)))
+        seed += 1
+
+
+def cases_from(seed):
+    """The cases of all seeds, made in a process of their own: some models end the evaluators."""
+    while True:
+        here, there = multiprocessing.Pipe(duplex=False)
+        process = multiprocessing.get_context("fork").Process(target=send_cases, args=(seed, there), daemon=True)
+        process.start()
+        there.close()
+        try:
+            while True:
+                seed, case = here.recv()
+                if case is not None:
+                    yield seed, case
+                seed += 1
+        except EOFError:
+            seed += 1
+        finally:
+            process.kill()
+            process.join()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--per_file", type=int, default=1000)
+    arguments = parser.parse_args()
+    contested, made, files, tensors = 0, 0, 0, []
+    for seed, case in cases_from(arguments.seed):
+        tensors += [(f"{seed}/{name}", array) for name, array in case]
+        contested += any(name.startswith("or/") for name, _ in case)
+        made += 1
+        if made == arguments.count or made % arguments.per_file == 0:
+            several = arguments.count > arguments.per_file
+            write(f"{arguments.file}-{files}" if several else arguments.file, tensors)
+            files, tensors = files + 1, []
+        if made == arguments.count:
+            break
+    print(f"{made} cases ({contested} contested) in {files} files; the next seed is {seed + 1}")
+
+
+if __name__ == "__main__":
+    main()
