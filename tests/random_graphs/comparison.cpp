@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ops/array_bytes.h"
+#include "passes/find_composites.h"
 #include "random_graphs/expectation.h"
 #include "runtime/program.h"
 #include "tensor/mode_scope.h"
@@ -68,6 +69,21 @@ Results run_on(const std::string& name, const GraphCase& graph_case) {
   return results;
 }
 
+// The graph with the composites that it spells out, as files of other frameworks are run. Leaves of one element are
+// numbers that the patterns may look at.
+GraphCase with_composites(const GraphCase& graph_case) {
+  const CompilerScope compiler;
+  const Graph& graph = graph_case.graph;
+  const auto number_of_leaf = [&](const Tensor& leaf) -> std::optional<double> {
+    for (size_t i = 0; i < graph.inputs.size(); ++i)
+      if (graph.inputs[i].same_as(leaf) && leaf.size() == 1) return graph_case.inputs[i].get(0);
+    return std::nullopt;
+  };
+  GraphCase result{find_composites(graph, number_of_leaf), graph_case.inputs};
+  verify(result.graph);
+  return result;
+}
+
 std::string number(const Array& array, int64_t i) {
   return array.floating() ? fmt::format("{} ({:a})", array.get(i), array.get(i))
                           : std::to_string(array.integer[static_cast<size_t>(i)]);
@@ -119,6 +135,9 @@ std::optional<Failure> check_case(const GraphCase& graph_case, bool with_referen
     running = "lazy";
     const Results lazy = run_at_once(graph_case, Mode::kLazy, true);
     if (auto failure = compare_values(lazy, expectation, device_name() + " differs from the reference")) return failure;
+    running = "with composites";
+    const Results composed = run_at_once(with_composites(graph_case), Mode::kLazy, true);
+    if (auto failure = compare_values(composed, expectation, "with composites it differs")) return failure;
     const std::pair<const char*, std::function<Results()>> others[] = {
         {"lazy with donated inputs", [&] { return run_at_once(graph_case, Mode::kLazy, false); }},
         {"eager", [&] { return run_at_once(graph_case, Mode::kEager, true); }},

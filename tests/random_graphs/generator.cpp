@@ -11,13 +11,19 @@
 namespace transom::random_graphs {
 namespace {
 
-constexpr double kSpecial[] = {0.0,    -0.0, 1.0,   -1.0,   INFINITY, -INFINITY, NAN,    1e30,
-                               -1e-30, 88.0, -88.0, 65504., 1e-7,     2.5,       -1e-42, 16777217.};
+constexpr double kSpecial[] = {0.0,      -0.0,  1.0,   -1.0,     INFINITY, -INFINITY, NAN,    1e30,
+                               -1e-30,   88.0,  -88.0, 65504.,   1e-7,     2.5,       -1e-42, 16777217.,
+                               0x1p-149, -3e38, 3e38,  0x1p-126, 0x1p-24,  0x1p-14};
 
 int64_t lowest_of(DType dtype) {
   if (dtype == DType::kInt8) return -128;
   if (dtype == DType::kInt32) return std::numeric_limits<int32_t>::min();
   return dtype == DType::kInt64 ? std::numeric_limits<int64_t>::min() : 0;
+}
+int64_t highest_of(DType dtype) {
+  if (dtype == DType::kUInt8) return 255;
+  if (dtype == DType::kUInt32) return std::numeric_limits<uint32_t>::max();
+  return -1 - lowest_of(dtype);
 }
 
 }  // namespace
@@ -41,12 +47,13 @@ DType Generator::any_type() {
 int64_t Generator::extent() {
   constexpr int64_t kSmall[] = {1, 1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 31};
   constexpr int64_t kLarge[] = {1, 3, 16, 33, 64, 97, 128, 257, 512};
-  if (random.chance(0.02)) return 0;
+  if (random.chance(0.03)) return 0;
   return largest > 4096 ? random.one_of(kLarge) : random.one_of(kSmall);
 }
 
 Shape Generator::shape(int64_t low_rank, int64_t high_rank) {
-  Shape result(static_cast<size_t>(random.between(low_rank, high_rank)));
+  const int64_t rank = random.between(low_rank, low_rank == 0 && random.chance(0.1) ? 0 : high_rank);
+  Shape result(static_cast<size_t>(rank));
   for (int64_t& extent_of_axis : result) extent_of_axis = extent();
   while (elements(result) > largest) {
     int64_t& longest = *std::max_element(result.begin(), result.end());
@@ -74,6 +81,8 @@ Tensor Generator::input(const Type& type) {
       if (type.dtype == DType::kBool) break;
       if (kind < 3) x -= lowest_of(type.dtype) < 0 ? 10 : 0;
       else if (kind == 3) x = random.chance(0.5) ? static_cast<int64_t>(random.bits()) : lowest_of(type.dtype);
+      else if (kind == 4 && random.chance(0.4))
+        x = random.chance(0.5) ? highest_of(type.dtype) : lowest_of(type.dtype) + random.below(2);
     }
     round_to_dtype(values_.back());
     return result;
@@ -81,7 +90,7 @@ Tensor Generator::input(const Type& type) {
   const Tensor result = kind < 5 ? input(type, -2, 2, 0) : kind < 7 ? input(type, 0.05, 3, 0) : input(type, -4, 4, 0);
   if (kind >= 7)
     for (double& x : values_.back().real) x = std::nearbyint(x);
-  if (kind == 9 && random.chance(0.4))
+  if (kind == 9 && random.chance(0.6))
     for (double& x : values_.back().real)
       if (random.chance(0.3)) x = random.one_of(kSpecial);
   round_to_dtype(values_.back());
@@ -180,7 +189,7 @@ GraphCase Generator::make() {
   const NoGradient no_gradient;
   std::vector<Step> steps;
   int64_t total = 0;
-  for (const auto& group : {element_steps(), movement_steps(), contraction_steps()})
+  for (const auto& group : {element_steps(), movement_steps(), contraction_steps(), composite_steps()})
     for (const Step& step : group) steps.push_back(step), total += step.weight;
   const int64_t count = random.between(1, random.chance(0.5) ? 8 : 24);
   for (int64_t i = 0; i < count; ++i) {

@@ -62,5 +62,6 @@ struct Step {
 std::span<const Step> element_steps();
 std::span<const Step> movement_steps();
 std::span<const Step> contraction_steps();
+std::span<const Step> composite_steps();
 
 }  // namespace transom::random_graphs

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// random_graphs: tries random graphs until the time is over, and prints what it finds, made small.
-//   random_graphs --seed 1 --seconds 3600 [--device cpu] [--no-shrink]
+// random_graphs: tries so many random graphs, or until the time is over, and prints what it finds, made small.
+//   random_graphs --seed 1 (--seconds 3600 | --count 1000000) [--device cpu] [--all] [--no-shrink]
 //   random_graphs --case FILE
 // Exit status: 1 if a graph failed.
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -52,7 +53,7 @@ void report(const std::string& name, const GraphCase& graph_case, bool smaller) 
 }  // namespace
 
 int main(int count, char** words) {
-  uint64_t seed = 1;
+  uint64_t seed = 1, most = UINT64_MAX;
   double seconds = 60;
   std::string file, device = "cpu";
   bool smaller = true, all = false;
@@ -61,6 +62,7 @@ int main(int count, char** words) {
     const char* value = i + 1 < count ? words[i + 1] : "";
     if (word == "--seed") seed = std::strtoull(value, nullptr, 10), ++i;
     else if (word == "--seconds") seconds = std::strtod(value, nullptr), ++i;
+    else if (word == "--count") most = std::strtoull(value, nullptr, 10), seconds = INFINITY, ++i;
     else if (word == "--case") file = value, ++i;
     else if (word == "--device") device = value, ++i;
     else if (word == "--no-shrink") smaller = false;
@@ -79,7 +81,7 @@ int main(int count, char** words) {
     uint64_t tried = 0, failed = 0;
     for (;; ++seed) {
       const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
-      if (passed.count() >= seconds) break;
+      if (passed.count() >= seconds || tried >= most) break;
       std::snprintf(current, sizeof current, "crashed with --seed %llu\n", static_cast<unsigned long long>(seed));
       const GraphCase graph_case = random_case(seed);
       ++tried;
