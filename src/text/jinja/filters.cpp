@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <span>
 
 #include "base/error.h"
 #include "base/json/json.h"
 #include "base/text/numbers.h"
 #include "text/jinja/interpreter.h"
+#include "text/jinja/rare_filters.h"
 #include "text/unicode/clean_up.h"
 #include "text/unicode/unicode.h"
 
@@ -29,11 +31,6 @@ Value path(Interpreter& interpreter, Value value, const Value& name) {
     begin = end + 1;
   }
   return value;
-}
-
-std::string required_text(const Value& value) {
-  if (value.undefined()) undefined(value);
-  return to_text(value);
 }
 
 // What sorting and comparing see: texts without regard to case, unless it is asked for.
@@ -60,6 +57,7 @@ Value call_method(Interpreter& interpreter, const Value& value, const char* name
 }
 
 Value selected(Interpreter& interpreter, const Value& value, const Arguments& arguments, bool by_attribute, bool keep) {
+  if (!value.truth()) return interpreter.list({});  // None and 0 too
   const size_t first = by_attribute ? 1 : 0;
   require(arguments.positional.size() >= first, "selectattr and rejectattr: expected an attribute");
   List result;
@@ -74,6 +72,7 @@ Value selected(Interpreter& interpreter, const Value& value, const Arguments& ar
 }
 
 Value mapped(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
+  if (!value.truth()) return interpreter.list({});
   const Value name = argument(arguments, SIZE_MAX, "attribute"), otherwise = argument(arguments, SIZE_MAX, "default");
   List result;
   for (const Value& item : interpreter.items_of(value)) {
@@ -174,7 +173,8 @@ Value indented(Interpreter& interpreter, const Value& value, const Arguments& ar
   if (width.text() != nullptr) unit = *width.text();
   else unit.assign(static_cast<size_t>(width.as_integer(count) || true ? std::clamp<int64_t>(count, 0, 1000) : 4), ' ');
   const bool first = flag_argument(arguments, 1, "first", false), blank = flag_argument(arguments, 2, "blank", false);
-  const std::string text = to_text(value);
+  require(value.text() != nullptr, "indent: expected a text, found {}", value.type_name());
+  const std::string& text = *value.text();
   std::string result;
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
@@ -189,6 +189,7 @@ Value indented(Interpreter& interpreter, const Value& value, const Arguments& ar
 }
 
 Value to_integer(const Value& value, const Arguments& arguments) {
+  if (value.undefined()) undefined(value);
   int64_t result = 0;
   if (value.as_integer(result)) return result;
   if (const double* real = value.real(); real != nullptr && std::abs(*real) < 9e18) return static_cast<int64_t>(*real);
@@ -204,80 +205,13 @@ Value to_integer(const Value& value, const Arguments& arguments) {
 }
 
 Value to_real(const Value& value, const Arguments& arguments) {
+  if (value.undefined()) undefined(value);
   if (value.number()) return value.as_double();
   if (value.text() != nullptr) {
     if (const auto real = parse_double(text::stripped(*value.text()))) return *real;
   }
   const Value otherwise = argument(arguments, 0, "default");
   return otherwise.undefined() ? Value(0.0) : otherwise;
-}
-
-Value rounded(const Value& value, const Arguments& arguments) {
-  require(value.number(), "round: expected a number, found {}", value.type_name());
-  const int64_t digits = std::clamp<int64_t>(integer_argument(arguments, 0, "precision", 0), -300, 300);
-  const std::string method = text_argument(arguments, 1, "method", "common");
-  const double x = value.as_double();
-  if (method == "common") {
-    if (digits >= 0) return parse_double(fmt::format("{:.{}f}", x, digits)).value_or(x);
-    const double scale = std::pow(10.0, static_cast<double>(-digits));
-    return std::nearbyint(x / scale) * scale;
-  }
-  const double scale = std::pow(10.0, static_cast<double>(digits));
-  return (method == "ceil" ? std::ceil(x * scale) : std::floor(x * scale)) / scale;
-}
-
-// "%s and %d" with values: the conversions s, r, d, i, f, x and %, with width and precision.
-Value formatted(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
-  const std::string pattern = to_text(value);
-  std::string result;
-  size_t used = 0;
-  for (size_t i = 0; i < pattern.size(); ++i) {
-    if (pattern[i] != '%') {
-      result += pattern[i];
-      continue;
-    }
-    size_t end = i + 1;
-    while (end < pattern.size() && std::string_view("-+ #0123456789.").find(pattern[end]) != std::string_view::npos)
-      ++end;
-    require(end < pattern.size(), "format: incomplete format");
-    const char conversion = pattern[end];
-    const std::string flags = pattern.substr(i + 1, end - i - 1);
-    i = end;
-    if (conversion == '%') {
-      result += '%';
-      continue;
-    }
-    require(used < arguments.positional.size(), "format: not enough arguments for format string");
-    const Value& item = arguments.positional[used++];
-    require(flags.size() < 8, "format: a width is too long");
-    const std::string spec = "%" + flags;
-    char buffer[1200];
-    int64_t integer = 0;
-    if (conversion == 's' || conversion == 'r') {
-      const std::string text = conversion == 's' ? to_text(item) : representation(item);
-      const size_t width = static_cast<size_t>(std::min(std::abs(std::atoi(flags.c_str())), 1000));
-      const std::string fill(text.size() < width ? width - text.size() : 0, ' ');
-      result += flags.starts_with('-') ? text + fill : fill + text;
-      continue;
-    }
-    require(item.number(), "format: %{} expects a number, found {}", conversion, item.type_name());
-    for (const char c : {'d', 'i', 'x', 'X'}) {
-      if (conversion != c) continue;
-      if (!item.as_integer(integer)) integer = static_cast<int64_t>(std::clamp(item.as_double(), -9e18, 9e18));
-      require(std::abs(std::atoi(flags.c_str())) < 1000, "format: a width is too large");
-      std::snprintf(buffer, sizeof buffer, (spec + "l" + conversion).c_str(), integer);
-      result += buffer;
-    }
-    if (conversion == 'f' || conversion == 'g' || conversion == 'e') {
-      std::snprintf(buffer, sizeof buffer, (spec + conversion).c_str(), item.as_double());
-      result += buffer;
-    } else {
-      require(std::string_view("dixX").find(conversion) != std::string_view::npos, "format: %{} is not known",
-              conversion);
-    }
-  }
-  require(used == arguments.positional.size(), "not all arguments converted during string formatting");
-  return interpreter.text(std::move(result));
 }
 
 Value extreme(Interpreter& interpreter, const Value& value, const Arguments& arguments, bool largest) {
@@ -326,6 +260,24 @@ std::string escaped(const std::string& text) {
   return result;
 }
 
+// What Jinja has, for the tests `filter` and `test`; filter() and test() refuse by name those that are not here.
+constexpr std::string_view kFilters[] = {
+    "abs",    "attr",       "batch",       "capitalize", "center",   "count",
+    "d",      "default",    "dictsort",    "e",          "escape",   "filesizeformat",
+    "first",  "float",      "forceescape", "format",     "groupby",  "indent",
+    "int",    "items",      "join",        "last",       "length",   "list",
+    "lower",  "map",        "max",         "min",        "pprint",   "random",
+    "reject", "rejectattr", "replace",     "reverse",    "round",    "safe",
+    "select", "selectattr", "slice",       "sort",       "string",   "striptags",
+    "sum",    "title",      "tojson",      "trim",       "truncate", "unique",
+    "upper",  "urlencode",  "urlize",      "wordcount",  "wordwrap", "xmlattr"};
+constexpr std::string_view kTests[] = {
+    "!=",       "<",           "<=",          "==",      ">",       ">=",        "boolean",  "callable",
+    "defined",  "divisibleby", "eq",          "equalto", "escaped", "even",      "false",    "filter",
+    "float",    "ge",          "greaterthan", "gt",      "in",      "integer",   "iterable", "le",
+    "lessthan", "lower",       "lt",          "mapping", "ne",      "none",      "number",   "odd",
+    "sameas",   "sequence",    "string",      "test",    "true",    "undefined", "upper"};
+
 }  // namespace
 
 Value Interpreter::filter(const std::string& name, const Value& value, Arguments& arguments) {
@@ -333,7 +285,7 @@ Value Interpreter::filter(const std::string& name, const Value& value, Arguments
   if (const auto* text = value.text()) spend(text->size() / 16);
   if (name == "trim") return call_method(*this, value, "strip", arguments);
   if (name == "upper" || name == "lower" || name == "title" || name == "capitalize" || name == "center")
-    return call_method(*this, Value(required_text(value)), name.c_str(), arguments);
+    return name == "title" ? text(titled(to_text(value))) : call_method(*this, value, name.c_str(), arguments);
   if (name == "replace") {
     require(arguments.positional.size() >= 2, "replace: expected two texts");
     return call_method(*this, value, "replace", arguments);
@@ -381,6 +333,7 @@ Value Interpreter::filter(const std::string& name, const Value& value, Arguments
     return std::abs(value.as_double());
   }
   if (name == "round") return rounded(value, arguments);
+  if (name == "slice") return columns_of(*this, value, arguments);
   if (name == "sort") return sorted(*this, value, arguments, false);
   if (name == "groupby") return grouped(*this, value, arguments);
   if (name == "reverse") {
@@ -419,7 +372,10 @@ Value Interpreter::filter(const std::string& name, const Value& value, Arguments
     Arguments none;
     return std::ssize(items_of(call_method(*this, value, "split", none)));
   }
-  if (name == "format") return formatted(*this, value, arguments);
+  if (name == "format") return percent_formatted(*this, value, arguments);
+  if (name == "urlencode") return url_encoded(*this, value);
+  if (name == "truncate") return truncated(*this, value, arguments);
+  if (name == "filesizeformat") return file_size(*this, value, arguments);
   if (name == "attr") return attribute(value, text_argument(arguments, 0, "name", ""));
   if (name == "safe") return value;
   if (name == "escape" || name == "e" || name == "forceescape") return text(escaped(to_text(value)));
@@ -462,7 +418,7 @@ bool Interpreter::test(const std::string& name, const Value& value, const Argume
   if (name == "ge" || name == ">=") return compare(value, other()) >= 0;
   if (name == "in") {
     const Value container = other();
-    if (container.undefined()) undefined(container);
+    if (container.undefined()) return false;
     if (const auto* text = container.text()) {
       require(value.text() != nullptr, "'in <string>' requires string as left operand, not {}", value.type_name());
       spend(text->size() / 16);
@@ -476,7 +432,8 @@ bool Interpreter::test(const std::string& name, const Value& value, const Argume
                        [&](const Value& item) { return equal(item, value); });
   }
   if (name == "odd" || name == "even") {
-    require(value.as_integer(integer), "the test '{}' expects an integer, found {}", name, value.type_name());
+    require(value.number(), "the test '{}' expects a number, found {}", name, value.type_name());
+    if (!value.as_integer(integer)) return std::abs(std::fmod(value.as_double(), 2)) == (name == "odd" ? 1 : 0);
     return (integer % 2 != 0) == (name == "odd");
   }
   if (name == "divisibleby") {
@@ -489,6 +446,11 @@ bool Interpreter::test(const std::string& name, const Value& value, const Argume
     const Value method = find_method(*this, Value(to_text(value)), name == "lower" ? "islower" : "isupper");
     return (*method.function())(none).truth();
   }
+  if (name == "filter" || name == "test") {
+    const auto known = name == "filter" ? std::span<const std::string_view>(kFilters) : std::span(kTests);
+    return value.text() != nullptr && std::find(known.begin(), known.end(), *value.text()) != known.end();
+  }
+  if (name == "escaped") return false;
   fail("No test named {}", quoted(name));
 }
 

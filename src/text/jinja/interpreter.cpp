@@ -103,12 +103,14 @@ std::string Interpreter::render(const Body& body, std::vector<std::pair<std::str
           auto variables = std::move(scope->variables);
           scope->variables.clear();
         }
+      interpreter.top_.reset();
     }
   } cleaner{*this};
   auto scope = std::make_shared<Scope>();
   define_functions(*scope);
   auto inner = std::make_shared<Scope>(Scope{scope, {}});
   for (auto& [name, value] : variables) inner->variables[name] = std::move(value);
+  top_ = inner;
   std::string out;
   execute(body, inner, out);
   return out;
@@ -185,6 +187,8 @@ Interpreter::Flow Interpreter::execute(const Statement& statement, const ScopePo
     }
     case Statement::Kind::kGroup:
       return execute(statement.bodies[0], inner(), out);
+    case Statement::Kind::kBlock:
+      return execute(statement.bodies[0], std::make_shared<Scope>(Scope{statement.marked ? scope : top_, {}}), out);
     case Statement::Kind::kBreak:
       return Flow::kBreak;
     case Statement::Kind::kContinue:
@@ -211,48 +215,6 @@ void Interpreter::assign(const Statement& statement, Value value, const ScopePoi
           statement.name_space);
   require(!statement.names[0].starts_with('_'), "a namespace has no attribute {}", quoted(statement.names[0]));
   dictionary->set(Value(statement.names[0]), std::move(value));
-}
-
-Interpreter::Flow Interpreter::loop(const Statement& statement, const ScopePointer& scope, std::string& out) {
-  List items = items_of(evaluate(*statement.value, scope));
-  if (statement.filter) {
-    List kept;
-    for (Value& item : items) {
-      auto trial = std::make_shared<Scope>(Scope{scope, {}});
-      unpack(statement.names, item, *trial);
-      if (evaluate(*statement.filter, trial).truth()) kept.push_back(std::move(item));
-    }
-    items = std::move(kept);
-  }
-  if (items.empty()) return statement.bodies.size() > 1 ? execute(statement.bodies[1], scope, out) : Flow::kOn;
-  const auto count = static_cast<int64_t>(items.size());
-  auto changed = std::make_shared<Value>();
-  for (int64_t i = 0; i < count; ++i) {
-    spend(1);
-    auto inner = std::make_shared<Scope>(Scope{scope, {}});
-    auto variables = std::make_shared<Dictionary>();
-    const auto set = [&](const char* name, Value value) { variables->set(Value(name), std::move(value)); };
-    set("index", i + 1), set("index0", i), set("revindex", count - i), set("revindex0", count - i - 1);
-    set("first", i == 0), set("last", i + 1 == count), set("length", count);
-    set("previtem", i > 0 ? items[static_cast<size_t>(i - 1)] : Value(Undefined{"there is no previous item"}));
-    set("nextitem", i + 1 < count ? items[static_cast<size_t>(i + 1)] : Value(Undefined{"there is no next item"}));
-    set("depth", 1), set("depth0", 0);
-    set("cycle", Function([i](Arguments& given) {
-          require(!given.positional.empty(), "loop.cycle: expected items");
-          return given.positional[static_cast<size_t>(i) % given.positional.size()];
-        }));
-    set("changed", Function([changed](Arguments& given) {
-          const Value now(given.positional, true);
-          const bool result = changed->undefined() || !equal(now, *changed);
-          *changed = now;
-          return Value(result);
-        }));
-    inner->variables["loop"] = Value(variables);
-    unpack(statement.names, items[static_cast<size_t>(i)], *inner);
-    const Flow flow = execute(statement.bodies[0], inner, out);
-    if (flow == Flow::kBreak) break;
-  }
-  return Flow::kOn;
 }
 
 Value Interpreter::macro(const Statement& statement, const ScopePointer& scope) {
@@ -369,6 +331,8 @@ Value Interpreter::evaluate_here(const Expression& expression, const ScopePointe
       for (size_t i = 0; i < expression.parts.size(); ++i) append(result, to_text(part(i)));
       return result;
     }
+    case Kind::kSpread:
+      break;
     case Kind::kConditional:
       if (part(0).truth()) return part(1);
       return expression.parts[2] ? part(2) : Value(Undefined{"the inline if-expression without else"});
@@ -401,14 +365,33 @@ bool Interpreter::comparison(const Expression& expression, const ScopePointer& s
 
 Arguments Interpreter::arguments(const Expression& expression, const ScopePointer& scope) {
   Arguments result;
-  for (size_t i = 1; i < expression.parts.size(); ++i)
-    result.positional.push_back(evaluate(*expression.parts[i], scope));
-  for (const auto& [name, value] : expression.named) result.named.emplace_back(name, evaluate(*value, scope));
+  for (size_t i = 1; i < expression.parts.size(); ++i) {
+    const Expression& part = *expression.parts[i];
+    if (part.kind != Kind::kSpread) {
+      result.positional.push_back(evaluate(part, scope));
+      continue;
+    }
+    for (Value& item : items_of(evaluate(*part.parts[0], scope))) result.positional.push_back(std::move(item));
+  }
+  for (const auto& [name, value] : expression.named) {
+    Value given = evaluate(*value, scope);
+    if (name != "**") {
+      result.named.emplace_back(name, std::move(given));
+      continue;
+    }
+    require(given.dictionary() != nullptr, "the argument after ** must be a mapping, found {}", given.type_name());
+    for (const auto& [key, item] : given.dictionary()->items) {
+      require(key.text() != nullptr, "keywords must be strings, found {}", key.type_name());
+      result.named.emplace_back(*key.text(), item);
+    }
+  }
   return result;
 }
 
 Value Interpreter::call(const Expression& expression, const ScopePointer& scope, const Value* caller) {
-  const Value callee = evaluate(*expression.parts[0], scope);
+  Value callee = evaluate(*expression.parts[0], scope);
+  if (expression.parts[0]->kind == Kind::kName && expression.parts[0]->name == "loop")
+    if (Value again = lookup(kLoopCall, scope); !again.undefined()) callee = std::move(again);
   if (callee.undefined()) undefined(callee);
   require(callee.function() != nullptr, "'{}' object is not callable", callee.type_name());
   Arguments given = arguments(expression, scope);
@@ -442,7 +425,9 @@ List Interpreter::items_of(const Value& value) {
 Value Interpreter::attribute(const Value& value, const std::string& name) {
   if (value.undefined()) undefined(value);
   if (const auto* dictionary = value.dictionary(); dictionary == nullptr || !dictionary->name_space) {
-    if (Value method = find_method(*this, value, name); !method.undefined()) return method;
+    // One that is there, or must not be called.
+    if (Value method = find_method(*this, value, name); !method.undefined() || !method.undefined_name().empty())
+      return method;
   }
   if (const auto* dictionary = value.dictionary())
     if (const Value* found = dictionary->find(Value(name))) return *found;
@@ -468,7 +453,8 @@ Value Interpreter::subscript(const Value& value, const Value& key) {
   if (const auto* dictionary = value.dictionary())
     if (const Value* found = dictionary->find(key)) return *found;
   if (const auto* name = key.text()) {
-    if (Value method = find_method(*this, value, *name); !method.undefined()) return method;
+    if (Value method = find_method(*this, value, *name); !method.undefined() || !method.undefined_name().empty())
+      return method;
   }
   return Undefined{fmt::format("'{} object' has no attribute '{}'", value.type_name(), to_text(key))};
 }

@@ -38,11 +38,13 @@ class Interpreter {
   };
   using ScopePointer = std::shared_ptr<Scope>;
   enum class Flow { kOn, kBreak, kContinue };
+  static constexpr const char* kLoopCall = "loop()";  // what a call of a recursive loop does, beside its `loop`
   struct Level;
 
   Flow execute(const Body& body, const ScopePointer& scope, std::string& out);
   Flow execute(const Statement& statement, const ScopePointer& scope, std::string& out);
   Flow loop(const Statement& statement, const ScopePointer& scope, std::string& out);
+  Flow loop_over(const Statement& statement, List items, const ScopePointer& scope, int depth, std::string& out);
   void assign(const Statement& statement, Value value, const ScopePointer& scope);
   void unpack(const std::vector<std::string>& names, Value value, Scope& scope);
   Value macro(const Statement& statement, const ScopePointer& scope);
@@ -58,6 +60,7 @@ class Interpreter {
   void define_functions(Scope& scope);
   void append(std::string& out, std::string_view text);
 
+  ScopePointer top_;  // what the template sets outside of loops and blocks
   size_t bytes_ = 0;
   int depth_ = 0;
   std::vector<std::weak_ptr<Dictionary>> name_spaces_;  // emptied at the end: they may hold each other

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "text/jinja/interpreter.h"
+#include "text/jinja/rare_filters.h"
 #include "text/unicode/clean_up.h"
 #include "text/unicode/unicode.h"
 
@@ -180,6 +181,32 @@ List lines(const std::string& input, bool keep) {
   return result;
 }
 
+std::string swapped(const std::string& input) {
+  Characters result;
+  for (const char32_t c : text::characters(input)) {
+    const auto code = static_cast<UChar32>(c);
+    result.push_back(static_cast<char32_t>(u_isULowercase(code) ? u_toupper(code) : u_tolower(code)));
+  }
+  return to_utf8(result);
+}
+
+std::string with_spaces(const std::string& input, int64_t size) {
+  std::string result;
+  int64_t column = 0;
+  const int64_t width = std::clamp<int64_t>(size, 0, 1000);
+  for (const char32_t c : text::characters(input)) {
+    if (c == '\t') {
+      const int64_t count = width > 0 ? width - column % width : 0;
+      result.append(static_cast<size_t>(count), ' ');
+      column += count;
+    } else {
+      text::append_character(result, c);
+      column = c == '\n' || c == '\r' ? 0 : column + 1;
+    }
+  }
+  return result;
+}
+
 std::string padded(const std::string& input, const Arguments& given, int side) {
   const auto length = static_cast<int64_t>(text::count_characters(input));
   const int64_t width = std::min<int64_t>(integer_argument(given, 0, "width", 80), 100000);
@@ -258,39 +285,28 @@ Value text_method(Interpreter& interpreter, const std::string& self, const std::
   if (name == "ljust") return text(padded(self, given, -1));
   if (name == "rjust") return text(padded(self, given, 1));
   if (name == "zfill") return text(padded(self, given, 2));
-  // format: only "{}" and "{name}", which is all that templates do with it.
-  std::string result;
-  size_t used = 0;
-  for (size_t i = 0; i < self.size(); ++i) {
-    const std::string_view two = std::string_view(self).substr(i, 2);
-    if (two == "{{" || two == "}}") {
-      result += self[i++];
-    } else if (self[i] == '{') {
-      const size_t end = self.find('}', i);
-      require(end != std::string::npos, "format: expected '}}'");
-      const std::string field = self.substr(i + 1, end - i - 1);
-      const bool number = !field.empty() && field.size() < 5 &&
-                          std::all_of(field.begin(), field.end(), [](char c) { return c >= '0' && c <= '9'; });
-      const size_t index = field.empty() ? used++ : number ? static_cast<size_t>(std::stoi(field)) : SIZE_MAX;
-      const Value value = argument(given, index, field.c_str());
-      require(!value.undefined(), "format: no value for {}", quoted(self.substr(i, end + 1 - i)));
-      result += to_text(value);
-      i = end;
-    } else {
-      result += self[i];
-    }
-  }
-  return text(std::move(result));
+  if (name == "swapcase") return text(swapped(self));
+  if (name == "isascii") return std::all_of(self.begin(), self.end(), [](char c) { return (c & 0x80) == 0; });
+  if (name == "expandtabs") return text(with_spaces(self, integer_argument(given, 0, "tabsize", 8)));
+  if (name == "format") return text(brace_formatted(interpreter, self, given));
+  fail(ErrorKind::kUnsupported, "the method {} of texts is not supported", quoted(name));
 }
 
-constexpr std::string_view kTextMethods[] = {
-    "strip",   "lstrip",    "rstrip",     "upper",   "lower",        "casefold",     "title",     "capitalize",
-    "split",   "rsplit",    "splitlines", "replace", "startswith",   "endswith",     "find",      "rfind",
-    "index",   "rindex",    "count",      "join",    "removeprefix", "removesuffix", "partition", "rpartition",
-    "isdigit", "isnumeric", "isdecimal",  "isalpha", "isalnum",      "isspace",      "isupper",   "islower",
-    "center",  "ljust",     "rjust",      "zfill",   "format"};
-constexpr std::string_view kForbidden[] = {"append", "extend",  "insert", "pop",     "remove",    "clear",
-                                           "sort",   "reverse", "update", "popitem", "setdefault"};
+constexpr std::string_view kTextMethods[] = {"strip",        "lstrip",       "rstrip",       "upper",
+                                             "lower",        "casefold",     "title",        "capitalize",
+                                             "split",        "rsplit",       "splitlines",   "replace",
+                                             "startswith",   "endswith",     "find",         "rfind",
+                                             "index",        "rindex",       "count",        "join",
+                                             "removeprefix", "removesuffix", "partition",    "rpartition",
+                                             "isdigit",      "isnumeric",    "isdecimal",    "isalpha",
+                                             "isalnum",      "isspace",      "isupper",      "islower",
+                                             "center",       "ljust",        "rjust",        "zfill",
+                                             "format",       "swapcase",     "isascii",      "expandtabs",
+                                             "encode",       "format_map",   "isidentifier", "isprintable",
+                                             "istitle",      "maketrans",    "translate"};  // these are refused
+// What a template may not call, since it changes its value: there, as in Transformers' sandbox, as if it were not.
+constexpr std::string_view kOfLists[] = {"append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse"};
+constexpr std::string_view kOfDictionaries[] = {"update", "pop", "clear", "popitem", "setdefault"};
 
 }  // namespace
 
@@ -304,12 +320,9 @@ Value find_method(Interpreter& interpreter, const Value& value, const std::strin
     return Function([owner, value, name](Arguments& given) { return text_method(*owner, *value.text(), name, given); });
   }
   if (value.sequence() == nullptr && value.dictionary() == nullptr) return {};
-  if (among(kForbidden) && (value.sequence() != nullptr || name == "update" || name == "pop" || name == "clear" ||
-                            name == "popitem" || name == "setdefault")) {
-    return Function([name](Arguments&) -> Value {
-      fail("access to the method {} is unsafe: a template changes no value", quoted(name));
-    });
-  }
+  const bool of_list = value.sequence() != nullptr && !value.sequence()->tuple;
+  if (of_list ? among(kOfLists) : value.dictionary() != nullptr && among(kOfDictionaries))
+    return Undefined{fmt::format("access to the method '{}' is unsafe: a template changes no value", name)};
   if (value.sequence() != nullptr) {
     if (name != "index" && name != "count") return {};
     return Function([value, name](Arguments& given) {

@@ -36,6 +36,7 @@ struct Expression {
     kComparison,  // parts[0] operators[0] parts[1] operators[1] parts[2] ...
     kConcatenation,
     kConditional,  // parts[1] if parts[0] else parts[2], which may be null
+    kSpread,       // *parts[0] among the arguments of a call; one named "**" spreads a dictionary
   };
   Kind kind = Kind::kConstant;
   int line = 0, depth = 0;
@@ -54,7 +55,7 @@ struct Statement {
     kText,
     kOutput,     // value
     kIf,         // branches with conditions; a null condition: else
-    kFor,        // names in value, kept where filter is true: bodies[0], else bodies[1]
+    kFor,        // names in value, kept where filter is true: bodies[0], else bodies[1]; marked: recursive
     kSet,        // names = value; with one name, `name_space` may hold what it is an attribute of
     kSetBlock,   // names[0] = text of bodies[0], through value if there is one
     kMacro,      // text(names = defaults): bodies[0]
@@ -62,11 +63,13 @@ struct Statement {
     kFilterBlock,
     kWith,   // names = defaults in bodies[0]
     kGroup,  // bodies[0] as it stands (generation)
+    kBlock,  // bodies[0], which sees what the template sets outside of loops; marked: all that stands around it
     kBreak,
     kContinue,
   };
   Kind kind = Kind::kText;
   int line = 0;
+  bool marked = false;
   std::string text;
   std::string name_space;
   std::vector<std::string> names;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "text/jinja/interpreter.h"
+#include "text/jinja/rare_filters.h"
 
 namespace transom::jinja {
 
@@ -74,7 +75,8 @@ Value Interpreter::binary(const std::string& symbol, const Value& a, const Value
   if (symbol == "%" && a.text() != nullptr) {
     Arguments given;
     given.positional = b.sequence() != nullptr && b.sequence()->tuple ? b.sequence()->items : List{b};
-    return filter("format", a, given);
+    // A list or a dictionary may be left over, as in Python.
+    return percent_formatted(*this, a, given, b.dictionary() != nullptr || (b.sequence() && !b.sequence()->tuple));
   }
   require(a.number() && b.number(), "unsupported operand type(s) for {}: '{}' and '{}'", symbol, a.type_name(),
           b.type_name());
@@ -156,6 +158,9 @@ void Interpreter::define_functions(Scope& scope) {
     buffer.resize(format.empty() ? 0 : std::strftime(buffer.data(), buffer.size(), format.c_str(), &local));
     return text(std::move(buffer));
   });
+  for (const char* name : {"cycler", "lipsum"})
+    names[name] = Function(
+        [name](Arguments&) -> Value { fail(ErrorKind::kUnsupported, "the function {} is not supported", name); });
   names["joiner"] = Function([](Arguments& given) {
     auto used = std::make_shared<bool>(false);
     const Value separator(text_argument(given, 0, "sep", ", "));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "base/error.h"
 #include "base/text/numbers.h"
@@ -127,7 +128,7 @@ class Parser {
       expect_name("in");
       result.value = tuple(false);
       if (accept_name("if")) result.filter = expression();
-      require(!is_name("recursive"), "line {}: recursive loops are not known", peek().line);
+      result.marked = accept_name("recursive");
       block_end();
       result.bodies.push_back(statements({"else", "endfor"}));
       if (ended_ == "else") {
@@ -169,6 +170,15 @@ class Parser {
       result.kind = S::kGroup;
       block_end();
       result.bodies.push_back(statements({"endgeneration"}));
+    } else if (keyword == "block") {
+      result.kind = S::kBlock;
+      result.text = name();
+      require(blocks_.insert(result.text).second, "line {}: block {} defined twice", result.line, quoted(result.text));
+      result.marked = accept_name("scoped");
+      accept_name("required");
+      block_end();
+      result.bodies.push_back(statements({"endblock"}));
+      if (peek().kind == Lexeme::kName) take();
     } else if (keyword == "break" || keyword == "continue") {
       result.kind = keyword == "break" ? S::kBreak : S::kContinue;
     } else {
@@ -379,12 +389,8 @@ class Parser {
     while (true) {
       if (accept_symbol(".")) {
         value = make(Kind::kAttribute, std::move(value));
-        if (peek().kind == Lexeme::kInteger) {
-          value->kind = Kind::kSubscript;
-          add(*value, primary());
-        } else {
-          value->name = name();
-        }
+        if (peek().kind == Lexeme::kInteger) value->kind = Kind::kSubscript, add(*value, primary());
+        else value->name = name();
       } else if (accept_symbol("[")) {
         value = subscript(std::move(value));
       } else if (is_symbol("(")) {
@@ -413,9 +419,18 @@ class Parser {
 
   void arguments(Expression& call) {
     expect_symbol("(");
+    bool spread = false;  // only arguments by name may follow *, and none **
     while (!accept_symbol(")")) {
-      require(!is_symbol("*") && !is_symbol("**"), "line {}: calls with * and ** are not known", peek().line);
-      if (peek().kind == Lexeme::kName && peek(1).kind == Lexeme::kSymbol && peek(1).text == "=") {
+      require(call.named.empty() || call.named.back().first != "**", "line {}: an argument follows **", peek().line);
+      require(!spread || is_symbol("**") || peek(1).text == "=", "line {}: an argument without a name follows *",
+              peek().line);
+      if (accept_symbol("**")) {
+        call.named.emplace_back("**", expression());
+        call.depth = std::max(call.depth, call.named.back().second->depth + 1);
+      } else if (accept_symbol("*")) {
+        spread = true;
+        add(call, make(Kind::kSpread, expression()));
+      } else if (peek().kind == Lexeme::kName && peek(1).kind == Lexeme::kSymbol && peek(1).text == "=") {
         std::string argument = take().text;
         take();
         auto value = expression();
@@ -473,6 +488,7 @@ class Parser {
   size_t at_ = 0;
   int depth_ = 0;
   std::string ended_;
+  std::set<std::string> blocks_;
 };
 
 }  // namespace
