@@ -115,7 +115,15 @@ struct FeatureExtractionTask {
   static constexpr const char* kName = "feature-extraction";
   using Input = std::string;
   struct Options {
-    std::string pooling = "none";  // "auto", "mean" or "cls"
+    // "auto": as sentence-transformers' files in the directory say; "cls", "max", "mean", "mean_sqrt_len_tokens",
+    // "weightedmean", "lasttoken".
+    std::string pooling = "none";
+    // Of vectors of texts: what texts begin with, by its name in config_sentence_transformers.json or as it is; empty:
+    // the model's default.
+    std::string prompt_name;
+    std::optional<std::string> prompt;
+    bool normalize_embeddings = false;    // to length 1, also where the model does not
+    std::optional<int64_t> truncate_dim;  // the first numbers of each vector; nothing: as the model says
   };
   using Result = FeatureArray;  // [1, T, D] without pooling, [D] with it
 };
@@ -127,7 +135,9 @@ struct SentenceSimilarityTask {
     std::vector<std::string> sentences;
   };
   struct Options {
-    std::string pooling = "auto";  // "mean" or "cls"
+    std::string pooling = "auto";  // or one of those of feature extraction
+    std::string prompt_name;       // as of feature extraction
+    std::optional<std::string> prompt;
   };
   using Result = std::vector<double>;  // of each sentence, in their order
 };

@@ -51,6 +51,9 @@ struct TokenizerOptions {
   // Byte-level classes (RoBERTa, GPT-2 ...): whether a text, or each word of encode_words(), gets a space in front of
   // it.
   std::optional<bool> add_prefix_space;
+  // Texts in small letters before anything else, unless the tokenizer makes them so already: sentence-transformers'
+  // do_lower_case. Not in copies.
+  bool do_lower_case = false;
 };
 
 // The tokens of one text or pair, all vectors of one length.

@@ -34,15 +34,24 @@ constexpr std::string_view kDescriptions[] = {
     "config_sentence_transformers.json",
 };
 
-// The configurations of the modules that modules.json names: 1_Pooling/config.json.
+// The files of the modules that modules.json names: 1_Pooling/config.json, 2_Dense/model.safetensors; and the
+// configuration of the model among them by the names that older versions of sentence-transformers gave it.
 void fetch_modules(Repository& repository, const fs::path& modules) {
   const Json list = read_json(modules);
   if (!list.is_array()) fail("{}: expected a list of modules", modules.string());
   for (const Json& module : list) {
     if (!module.is_object() || !module.contains("path") || !module["path"].is_string()) continue;
     const std::string folder = module["path"].get<std::string>();
-    if (!folder.empty()) repository.find(folder + "/config.json");
+    if (folder.empty()) continue;
+    repository.find(folder + "/config.json");
+    const Json type = module.value("type", Json());
+    for (const char* weighted : {"Dense", "LayerNorm"})
+      if (type.is_string() && type.get_ref<const std::string&>().ends_with(weighted))
+        if (!repository.find(folder + "/model.safetensors")) repository.find(folder + "/pytorch_model.bin");
   }
+  if (repository.find("sentence_bert_config.json")) return;
+  for (const char* model : {"roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"})
+    if (repository.find(fmt::format("sentence_{}_config.json", model))) return;
 }
 
 }  // namespace

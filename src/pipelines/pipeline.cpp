@@ -25,11 +25,6 @@ std::unique_ptr<Pipeline> of_text(const std::string& directory, const LoadOption
   return make(TextModel::load(directory, options));
 }
 
-template <std::unique_ptr<Pipeline> (*make)(TextModel model, const std::string& directory)>
-std::unique_ptr<Pipeline> of_text_in_directory(const std::string& directory, const LoadOptions& options) {
-  return make(TextModel::load(directory, options), directory_of_model(directory).string());
-}
-
 template <const char* task>
 std::unique_ptr<Pipeline> to_text(const std::string& directory, const LoadOptions& options) {
   return make_text_to_text(task, directory, options);
@@ -42,9 +37,9 @@ constexpr Task kTasks[] = {
     {"token-classification", "ner", of_text<make_token_classification>, token_classification_parameters},
     {"question-answering", "", of_text<make_question_answering>, question_answering_parameters, InputKind::kQuestion},
     {"fill-mask", "", of_text<make_fill_mask>, fill_mask_parameters},
-    {"feature-extraction", "", of_text_in_directory<make_feature_extraction>, feature_extraction_parameters},
-    {"sentence-similarity", "", of_text_in_directory<make_sentence_similarity>, sentence_similarity_parameters,
-     InputKind::kSentences, "feature-extraction"},
+    {"feature-extraction", "", make_feature_extraction, feature_extraction_parameters},
+    {"sentence-similarity", "", make_sentence_similarity, sentence_similarity_parameters, InputKind::kSentences,
+     "feature-extraction"},
     {"zero-shot-classification", "", of_text<make_zero_shot_classification>, zero_shot_classification_parameters},
     {"image-classification", "", make_image_classification, image_classification_parameters, InputKind::kImage},
     {"image-feature-extraction", "", make_image_feature_extraction, image_feature_extraction_parameters,
@@ -85,6 +80,10 @@ std::vector<std::string> pipeline_tasks() {
 
 TaskParameters parameters_of_task(const std::string& task) { return need_task(task).parameters(); }
 InputKind input_kind_of_task(const std::string& task) { return need_task(task).input; }
+std::string canonical_task(const std::string& task) {
+  const Task& known = need_task(task);
+  return task == known.alias ? std::string(known.name) : task;
+}
 bool is_pipeline_task(const std::string& task) { return find_task(task) != nullptr; }
 
 std::unique_ptr<Pipeline> make_pipeline(const std::string& name, const std::string& model, const HubOptions& hub,
@@ -167,6 +166,12 @@ std::string string_parameter(const Json& parameters, const char* name, const std
   if (found == parameters.end() || found->is_null()) return otherwise;
   if (!found->is_string()) fail("parameter {}: expected a string, found {}", name, quoted(dump_json(*found)));
   return found->get<std::string>();
+}
+
+void refuse_without_effect(const Json& parameters, const std::vector<std::string>& names, const std::string& why) {
+  for (const std::string& name : names)
+    if (const Json value = parameters.value(name, Json()); !value.is_null() && value != false)
+      fail(ErrorKind::kUsage, "{}: has no effect {}", name, why);
 }
 
 bool bool_parameter(const Json& parameters, const char* name, bool otherwise) {

@@ -46,6 +46,8 @@ TaskParameters parameters_of_task(const std::string& task);
 enum class InputKind { kText, kQuestion, kSentences, kImage, kAudio };
 InputKind input_kind_of_task(const std::string& task);
 bool is_pipeline_task(const std::string& task);
+// The name of a task that may be given by its alias; translation_xx_to_yy stays what it is.
+std::string canonical_task(const std::string& task);
 // Loads the model, of a directory or an id of the Hub, and its tokenizer or image processor, for a task; refuses
 // unknown tasks with the known ones.
 std::unique_ptr<Pipeline> make_pipeline(const std::string& task, const std::string& model, const HubOptions& hub = {},
@@ -62,6 +64,8 @@ std::string text_input(const Json& input, const std::string& field = "text");
 int64_t int_parameter(const Json& parameters, const char* name, int64_t otherwise);
 std::string string_parameter(const Json& parameters, const char* name, const std::string& otherwise);
 bool bool_parameter(const Json& parameters, const char* name, bool otherwise);
+// Refuses those of the names that are given, but for null and false: "prompt: has no effect without pooling".
+void refuse_without_effect(const Json& parameters, const std::vector<std::string>& names, const std::string& why);
 
 // What each task takes, beside its maker; of speech recognition what either kind of model takes, and each kind alone.
 TaskParameters text_classification_parameters();
@@ -86,8 +90,8 @@ std::unique_ptr<Pipeline> make_text_classification(TextModel model);
 std::unique_ptr<Pipeline> make_token_classification(TextModel model);
 std::unique_ptr<Pipeline> make_question_answering(TextModel model);
 std::unique_ptr<Pipeline> make_fill_mask(TextModel model);
-std::unique_ptr<Pipeline> make_feature_extraction(TextModel model, const std::string& directory);
-std::unique_ptr<Pipeline> make_sentence_similarity(TextModel model, const std::string& directory);
+std::unique_ptr<Pipeline> make_feature_extraction(const std::string& directory, const LoadOptions& options);
+std::unique_ptr<Pipeline> make_sentence_similarity(const std::string& directory, const LoadOptions& options);
 std::unique_ptr<Pipeline> make_zero_shot_classification(TextModel model);
 std::unique_ptr<Pipeline> make_image_classification(const std::string& directory, const LoadOptions& options);
 std::unique_ptr<Pipeline> make_image_feature_extraction(const std::string& directory, const LoadOptions& options);

@@ -61,12 +61,18 @@ Json parameters_of(const FillMaskTask::Options& options) {
 Json parameters_of(const FeatureExtractionTask::Options& options) {
   Json parameters = Json::object();
   add(parameters, "pooling", options.pooling);
+  add(parameters, "prompt_name", options.prompt_name);
+  add(parameters, "prompt", options.prompt);
+  if (options.normalize_embeddings) parameters["normalize_embeddings"] = true;
+  add(parameters, "truncate_dim", options.truncate_dim);
   return parameters;
 }
 
 Json parameters_of(const SentenceSimilarityTask::Options& options) {
   Json parameters = Json::object();
   add(parameters, "pooling", options.pooling);
+  add(parameters, "prompt_name", options.prompt_name);
+  add(parameters, "prompt", options.prompt);
   return parameters;
 }
 

@@ -69,11 +69,27 @@ void name_class(Json& fields, const fs::path& folder, const std::string& where) 
   fields["tokenizer_class"] = family.empty() || family == "Llama" ? "TokenizersBackend" : family + "Tokenizer";
 }
 
+bool lowers(const Json& normalizer) {
+  if (!normalizer.is_object()) return false;
+  const Json parts = normalizer.value("normalizers", Json());
+  return normalizer.value("type", Json()) == "Lowercase" ||
+         (parts.is_array() && std::any_of(parts.begin(), parts.end(), lowers));
+}
+
+void lower_first(Json& tokenizer) {
+  const Json own = tokenizer.value("normalizer", Json());
+  if (lowers(own)) return;
+  Json steps = Json::array({{{"type", "Lowercase"}}});
+  if (!own.is_null()) steps.push_back(own);
+  tokenizer["normalizer"] = {{"type", "Sequence"}, {"normalizers", steps}};
+}
+
 }  // namespace
 
 void Tokenizer::State::build(const Json& fields, const std::string& where, const std::string& config_where) {
   config = read_tokenizer_config(fields, config_where);
   apply_class_options(fields, *file.rest, config_where);
+  if (small_letters) lower_first(*file.rest);
   const Json& json = *file.rest;
   parts.normalizer = make_normalizer(field(json, "normalizer", where), where + "normalizer");
   parts.pre_tokenizer = make_pre_tokenizer(field(json, "pre_tokenizer", where), where + "pre_tokenizer");
@@ -208,6 +224,7 @@ Tokenizer Tokenizer::from_pretrained(const std::string& directory, const Tokeniz
       if (file_exists(folder / name)) state->files.emplace_back(name, read_file(folder / name));
     for (const char* name : kConfigurations)
       if (const std::string* text = state->find_file(name)) update(config, *text, (folder / name).string());
+    state->small_letters = options.do_lower_case;
     if (options.add_prefix_space) state->set_option(config, "add_prefix_space", *options.add_prefix_space);
     state->chat_templates = read_chat_templates(config, (folder / "tokenizer_config.json").string());
     state->read_template_files(folder);

@@ -33,6 +33,7 @@ struct Tokenizer::State {
   std::string end_of_word_suffix;  // decoded as a space; empty: none
   std::string kept_special;        // a special token that decode() never passes over; empty: none
   bool has_offsets = true;
+  bool small_letters = false;  // TokenizerOptions::do_lower_case
 
   const std::string* find_file(std::string_view name) const {
     for (const auto& [known, content] : files)

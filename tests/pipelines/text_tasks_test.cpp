@@ -3,6 +3,7 @@
 // batches change nothing.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/files/files.h"
@@ -123,6 +124,113 @@ TEST_F(TextTasks, TextsAreCutWhereAsked) {
               run_pipeline(*task, Json("a"), {{"truncation", "sideways"}});
             }).find("sideways"),
             std::string::npos);
+}
+
+// Nothing is cut that nobody asks for: what has no place is refused, as Transformers' models do it less clearly.
+TEST_F(TextTasks, LongTextsAreRefusedOrCutAsAsked) {
+  std::string words = "a";
+  for (int i = 0; i < 40; ++i) words += " b";
+  const auto message = [&](const Pipeline& task, const Json& parameters) {
+    return test::message_of([&] { run_pipeline(task, Json(words + " [MASK]"), parameters); });
+  };
+  const Json cut{{"truncation", true}};
+  for (const auto& [name, architecture] : {std::pair("text-classification", "BertForSequenceClassification"),
+                                           std::pair("feature-extraction", "BertModel")}) {
+    const auto task = pipeline(name, architecture);
+    for (const Json& whole : {Json::object(), Json{{"truncation", false}}, Json{{"truncation", "do_not_truncate"}}})
+      EXPECT_NE(message(*task, whole).find("44 tokens, and the model takes at most 32"), std::string::npos) << name;
+    EXPECT_EQ(message(*task, cut), "") << name;
+  }
+  const auto task = pipeline("text-classification", "BertForSequenceClassification");
+  EXPECT_NE(message(*task, {{"truncation_side", "left"}}).find("has no effect without truncation"), std::string::npos);
+  EXPECT_NE(message(*task, {{"truncation", false}, {"max_length", 4}}).find("max_length: has no effect"),
+            std::string::npos);
+  // As in Transformers, the length alone asks for truncation.
+  EXPECT_EQ(message(*task, {{"max_length", 4}}), "");
+  const auto masked = pipeline("fill-mask", "BertForMaskedLM");
+  EXPECT_NE(message(*masked, Json::object()).find("tokenizer_kwargs"), std::string::npos);
+  EXPECT_NE(message(*masked, {{"tokenizer_kwargs", {{"stride", 2}}}}).find("'stride' is not supported"),
+            std::string::npos);
+}
+
+TEST_F(TextTasks, WhatIsReadOfALongTextIsSaidOnce) {
+  std::string said;
+  set_log_sink([&](LogLevel level, std::string_view text) {
+    if (level == LogLevel::kWarning) said += text;
+  });
+  std::string words = "a";
+  for (int i = 0; i < 40; ++i) words += " b";
+  const auto task = pipeline("token-classification", "BertForTokenClassification");
+  run_pipeline(*task, Json("a b"), Json::object());
+  EXPECT_EQ(said, "");
+  run_pipeline(*task, Json(words), Json::object());
+  run_pipeline(*task, Json(words), Json::object());
+  set_log_sink({});
+  EXPECT_EQ(said,
+            "of a long text only the first 32 tokens are read; stride with an aggregation_strategy reads all of it");
+}
+
+// For each option of each task a value is found that changes a result, or is refused.
+TEST_F(TextTasks, EachOptionHasAnEffectOrIsRefused) {
+  std::string long_text = "a";
+  for (int i = 0; i < 40; ++i) long_text += " b";
+  struct Subject {
+    const char *task, *architecture;
+    std::vector<Json> inputs;
+    Json base;
+  };
+  const Json question{{"question", "a"}, {"context", "a b c de a b c de a b"}};
+  const std::vector<Subject> subjects{
+      {"text-classification", "BertForSequenceClassification", {"a de b", long_text}, Json::object()},
+      {"token-classification", "BertForTokenClassification", {"a de b c"}, {{"ignore_labels", Json::array()}}},
+      {"question-answering", "BertForQuestionAnswering", {question}, {{"max_seq_len", 12}, {"top_k", 20}}},
+      {"fill-mask", "BertForMaskedLM", {"a [MASK] b"}, Json::object()},
+      {"feature-extraction", "BertModel", {"a de b", long_text}, Json::object()},
+      {"feature-extraction", "BertModel", {"a de b"}, {{"pooling", "auto"}}},
+      {"sentence-similarity",
+       "BertModel",
+       {{{"source_sentence", "a b"}, {"sentences", {"a de", "c", "b"}}}},
+       Json::object()},
+      {"zero-shot-classification", "BertForSequenceClassification", {"a de b"}, {{"candidate_labels", {"a", "b c"}}}},
+  };
+  const std::vector<std::string> of_nature{"padding"};  // a text has the numbers that it has alone
+  for (const Subject& subject : subjects) {
+    const auto task = pipeline(subject.task, subject.architecture);
+    const auto outcome = [&](const Json& parameters) {
+      std::string all;
+      for (const Json& input : subject.inputs) {
+        const std::string refused = test::message_of([&] { all += dump_json(run_pipeline(*task, input, parameters)); });
+        all += refused;
+      }
+      return all;
+    };
+    const std::string usual = outcome(subject.base);
+    for (const TaskParameter& parameter : parameters_of_task(subject.task)) {
+      if (std::find(of_nature.begin(), of_nature.end(), parameter.name) != of_nature.end()) continue;
+      std::vector<Json> values{true,
+                               false,
+                               1,
+                               2,
+                               3,
+                               0.5,
+                               "a",
+                               "c {}.",
+                               Json::array({"a", "b"}),
+                               Json::array({"B-X"}),
+                               Json{{"truncation", true}},
+                               Json{{"unknown", 1}},
+                               Json{{"add_special_tokens", false}}};
+      values.insert(values.end(), parameter.choices.begin(), parameter.choices.end());
+      bool changes = false;
+      for (const Json& value : values) {
+        if (!test::message_of([&] { check_parameter(parameter, value); }).empty()) continue;
+        Json with = subject.base;
+        with[parameter.name] = value;
+        changes = changes || outcome(with) != usual;
+      }
+      EXPECT_TRUE(changes) << subject.task << ": " << parameter.name;
+    }
+  }
 }
 
 TEST_F(TextTasks, AListOfOneMaskedTextCountsAsTheText) {

@@ -17,12 +17,13 @@ void copy_absent(const fs::path& from, const fs::path& to) {
 void copy_files_of(const fs::path& model, const fs::path& output) {
   for (const std::string_view name : description_files())
     if (name != "config.json" && path_exists(model / name)) copy_absent(model / name, output / name);
-  // 1_Pooling/config.json and the like, which modules.json names.
+  // 1_Pooling/config.json, 2_Dense/model.safetensors and the like, which modules.json names.
   if (!path_exists(model / "modules.json")) return;
   for (const fs::path& module : list_directory(model)) {
     if (!directory_exists(module) || !path_exists(module / "config.json")) continue;
     make_directories(output / module.filename());
-    copy_absent(module / "config.json", output / module.filename() / "config.json");
+    for (const char* name : {"config.json", "model.safetensors", "pytorch_model.bin"})
+      if (path_exists(module / name)) copy_absent(module / name, output / module.filename() / name);
   }
 }
 

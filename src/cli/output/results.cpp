@@ -110,8 +110,12 @@ void show_named_result(const std::string& input, const Json& result) {
 
 void show_ranking(const Json& sentences, const Json& scores) {
   std::vector<std::pair<double, std::string>> ranking;
-  for (size_t i = 0; i < sentences.size(); ++i)
-    ranking.emplace_back(scores[i].get<double>(), sentences[i].get<std::string>());
+  for (size_t i = 0; i < scores.size(); ++i) {
+    const bool placed = scores[i].is_object();
+    const Json &score = placed ? scores[i]["score"] : scores[i],
+               &sentence = sentences[placed ? scores[i]["corpus_id"].get<size_t>() : i];
+    ranking.emplace_back(score.get<double>(), sentence.get<std::string>());
+  }
   std::stable_sort(ranking.begin(), ranking.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   for (const auto& [score, sentence] : ranking) print(fmt::format("{:.4f}  {}", score, sentence));
 }

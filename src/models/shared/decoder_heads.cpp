@@ -13,7 +13,9 @@ namespace {
 class DecoderModel : public GenerativeModel {
  public:
   DecoderModel(const Config& config, const Scope& scope, MakeDecoder body)
-      : body_(body(config, scope)), traits_(body_->traits()) {}
+      : body_(body(config, scope)), traits_(body_->traits()) {
+    refuse_unless(config, "is_causal", "true");  // of embedding models whose tokens see those behind them too
+  }
   int64_t max_positions() const override { return traits_.max_positions; }
   bool can_generate() const override { return false; }
   int64_t cache_expires_at() const override { return traits_.cache_expires_at; }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json/json.h"
+#include "pipelines/pipeline.h"
 
 namespace transom {
 namespace {
@@ -20,9 +21,12 @@ double seconds_of(const Json& value, const char* name) {
 
 std::optional<ChunkOptions> chunk_options(const Json& parameters) {
   const auto chunk = parameters.find("chunk_length_s");
-  if (chunk == parameters.end() || chunk->is_null()) return std::nullopt;
-  const double seconds = seconds_of(*chunk, "chunk_length_s");
-  if (seconds == 0) return std::nullopt;
+  const bool given = chunk != parameters.end() && !chunk->is_null();
+  const double seconds = given ? seconds_of(*chunk, "chunk_length_s") : 0;
+  if (seconds == 0) {
+    refuse_without_effect(parameters, {"stride_length_s"}, "without chunk_length_s");
+    return std::nullopt;
+  }
   ChunkOptions options{seconds, seconds / 6, seconds / 6};
   if (const auto stride = parameters.find("stride_length_s"); stride != parameters.end() && !stride->is_null()) {
     const bool pair = stride->is_array() && stride->size() == 2;

@@ -72,7 +72,14 @@ class TextGeneration : public Pipeline {
   };
 
   Prompt prompt_of(const Json& input, const Json& parameters) const {
-    if (input.is_array()) return prompt_of_chat(input, parameters);
+    if (!int_flag(parameters, "return_text", true) && !int_flag(parameters, "return_tensors", false))
+      fail(ErrorKind::kUsage, "return_text: false has no effect without return_tensors true");
+    if (input.is_array()) {
+      refuse_without_effect(parameters, {"prefix"}, "on a chat, which the chat template writes");
+      return prompt_of_chat(input, parameters);
+    }
+    refuse_without_effect(parameters, {"continue_final_message", "chat_template", "tools", "documents"},
+                          "on a text: it is of chats, lists of messages");
     return encoded(string_parameter(parameters, "prefix", prefix_) + text_input(input), parameters,
                    int_flag(parameters, "add_special_tokens", true),
                    [input](const std::string& written) { return Json(text_input(input) + written); });
@@ -163,8 +170,7 @@ class TextGeneration : public Pipeline {
 TaskParameters text_generation_parameters() {
   return generation_parameters({
       {"return_full_text", TaskParameter::Type::kFlag, "the result begins with the prompt", "true"},
-      {"return_text", TaskParameter::Type::kFlag, "without effect: a text is returned unless return_tensors is true",
-       "true"},
+      {"return_text", TaskParameter::Type::kFlag, "false: return token ids, with return_tensors", "true"},
       {"return_tensors", TaskParameter::Type::kFlag, "return token ids", "false"},
       {"prefix", TaskParameter::Type::kText, "text that goes before the prompt"},
       {"add_special_tokens", TaskParameter::Type::kFlag, "the tokenizer adds its special tokens to the prompt", "true"},

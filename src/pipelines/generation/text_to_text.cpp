@@ -38,6 +38,8 @@ class TextToText : public Pipeline {
     for (const char* name : {"src_lang", "tgt_lang"})
       if (parameters.contains(name) && !parameters[name].is_null())
         fail("parameter {}: this model's tokenizer knows no languages; name the task translation_xx_to_yy", name);
+    if (!bool_parameter(parameters, "return_text", true) && !bool_parameter(parameters, "return_tensors", false))
+      fail(ErrorKind::kUsage, "return_text: false has no effect without return_tensors true");
     const GenerationConfig config = model_.config_for(parameters, text_to_text_defaults());
     EncodeOptions encode;
     if (truncates(parameters)) {
@@ -72,7 +74,7 @@ class TextToText : public Pipeline {
   static bool truncates(const Json& parameters) {
     const auto found = parameters.find("truncation");
     if (found == parameters.end() || found->is_null()) return false;
-    if (found->is_string()) return *found != "do_not_truncate";
+    if (found->is_string()) return *found != "do_not_truncate";  // of one text both other words say the same
     return bool_parameter(parameters, "truncation", false);
   }
 
@@ -84,8 +86,7 @@ class TextToText : public Pipeline {
 
 TaskParameters text_to_text_parameters() {
   return generation_parameters({
-      {"return_text", TaskParameter::Type::kFlag, "without effect: a text is returned unless return_tensors is true",
-       "true"},
+      {"return_text", TaskParameter::Type::kFlag, "false: return token ids, with return_tensors", "true"},
       {"return_tensors", TaskParameter::Type::kFlag, "return token ids", "false"},
       {"clean_up_tokenization_spaces", TaskParameter::Type::kFlag, "remove spaces before punctuation"},
       {"truncation",

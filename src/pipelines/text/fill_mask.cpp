@@ -21,10 +21,11 @@ class FillMask : public Pipeline {
   Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
 
   std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
-    const Json given = parameters.value("tokenizer_kwargs", Json::object());
-    const EncodeOptions options = encode_options(given.is_object() ? given : Json::object(), model_);
+    const EncodeOptions options = encode_options_of_object(parameters, "tokenizer_kwargs", model_);
     const auto encode = [&](size_t i) -> std::vector<Encoding> {
-      return {model_.tokenizer.encode(text_input(inputs[i]), std::nullopt, options)};
+      std::vector<Encoding> encodings{model_.tokenizer.encode(text_input(inputs[i]), std::nullopt, options)};
+      expect_positions(encodings[0], model_, ", or have it cut: tokenizer_kwargs {\"truncation\": true}");
+      return encodings;
     };
     std::vector<Json> results;
     for (const auto& rows :
@@ -106,7 +107,8 @@ TaskParameters fill_mask_parameters() {
   return {
       {"top_k", TaskParameter::Type::kInteger, "number of tokens to return for each mask", "5"},
       {"targets", TaskParameter::Type::kTexts, "only these words are scored"},
-      {"tokenizer_kwargs", TaskParameter::Type::kJson, "options of the tokenizer"},
+      {"tokenizer_kwargs", TaskParameter::Type::kJson,
+       "options of the tokenizer: truncation, truncation_side, max_length, padding, add_special_tokens"},
   };
 }
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Answers to a question from a context that may be longer than the model's input.
 #include <algorithm>
+#include <map>
 
 #include "base/error.h"
 #include "base/json/json.h"
 #include "data/qa_postprocess.h"
 #include "pipelines/pipeline.h"
 #include "pipelines/text/text_model.h"
+#include "text/unicode/unicode.h"
 
 namespace transom {
 namespace {
@@ -48,42 +50,69 @@ class QuestionAnswering : public Pipeline {
   }
 
  private:
+  // As the last pipeline of Transformers that had the task (4.57): of each window the likeliest spans, more of them
+  // where words are joined, and those whose texts differ in case at most are one answer, with the sum of their scores.
   static Json answers(const std::string& context, std::vector<TextModel::Row>& windows, const Json& parameters) {
     const int64_t longest = std::max<int64_t>(1, int_parameter(parameters, "max_answer_len", 15));
     const auto count = static_cast<size_t>(std::max<int64_t>(1, int_parameter(parameters, "top_k", 1)));
     const bool words = bool_parameter(parameters, "align_to_words", true),
                impossible = bool_parameter(parameters, "handle_impossible_answer", false);
-    std::vector<Candidate> candidates;
+    std::vector<Candidate> merged;
+    std::map<std::string, size_t> places;
     double no_answer = 1;
     for (TextModel::Row& window : windows)
-      add_candidates(window.encoding, window.outputs[0], window.outputs[1], longest, words, impossible, candidates,
-                     no_answer);
-    if (impossible) candidates.push_back({no_answer, {0, 0}});
-    std::stable_sort(candidates.begin(), candidates.end(),
+      for (const Candidate& each :
+           candidates_of(window, longest, words, impossible, words ? 2 * count + 10 : count, no_answer)) {
+        const auto [place, fresh] = places.emplace(small_letters(characters(context, each.where)), merged.size());
+        if (fresh) merged.push_back(each);
+        else merged[place->second].score += each.score;
+      }
+    if (impossible) merged.push_back({no_answer, {0, 0}});
+    std::stable_sort(merged.begin(), merged.end(),
                      [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
     Json result = Json::array();
-    for (size_t i = 0; i < std::min(count, candidates.size()); ++i)
-      result.push_back({{"score", candidates[i].score},
-                        {"start", candidates[i].where.begin},
-                        {"end", candidates[i].where.end},
-                        {"answer", std::string(characters(context, candidates[i].where))}});
+    for (size_t i = 0; i < std::min(count, merged.size()); ++i)
+      result.push_back({{"score", merged[i].score},
+                        {"start", merged[i].where.begin},
+                        {"end", merged[i].where.end},
+                        {"answer", std::string(characters(context, merged[i].where))}});
     if (result.empty()) fail("question-answering: the context has no token");
-    return count == 1 ? result[0] : result;
+    return result.size() == 1 ? result[0] : result;
   }
 
-  // `start` and `end` are logits [T].
-  static void add_candidates(const Encoding& e, std::vector<float>& start, std::vector<float>& end, int64_t longest,
-                             bool words, bool impossible, std::vector<Candidate>& candidates, double& no_answer) {
+  static std::string small_letters(std::string_view given) {
+    const std::string formed = text::well_formed(given);
+    std::string small;
+    for (size_t at = 0; at < formed.size();)
+      for (const char32_t c : text::lower_case(text::next_character(formed, at))) text::append_character(small, c);
+    return small;
+  }
+
+  // The `most` likeliest spans, best first.
+  static std::vector<Candidate> candidates_of(TextModel::Row& window, int64_t longest, bool words, bool impossible,
+                                              size_t most, double& no_answer) {
+    const Encoding& e = window.encoding;
+    std::vector<float>&start = window.outputs[0], &end = window.outputs[1];  // logits [T]
     // Probabilities are over the context alone (and the first token, if there may be no answer).
     for (size_t i = 0; i < e.size(); ++i)
       if (e.sequence_ids[i] != 1 && !(impossible && i == 0)) start[i] = end[i] = -10000;
-    std::vector<double> starts = softmax_of(start), ends = softmax_of(end);
+    const std::vector<double> starts = softmax_of(start), ends = softmax_of(end);
     if (impossible) no_answer = std::min(no_answer, starts[0] * ends[0]);
+    struct Span {
+      double score;
+      size_t first, last;
+    };
+    std::vector<Span> spans;
     for (size_t i = 0; i < e.size(); ++i) {
       if (e.sequence_ids[i] != 1) continue;
       for (size_t k = i; k < std::min(e.size(), i + static_cast<size_t>(longest)); ++k)
-        if (e.sequence_ids[k] == 1) candidates.push_back({starts[i] * ends[k], where(e, i, k, words)});
+        if (e.sequence_ids[k] == 1) spans.push_back({starts[i] * ends[k], i, k});
     }
+    std::stable_sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.score > b.score; });
+    std::vector<Candidate> candidates;
+    for (size_t i = 0; i < std::min(most, spans.size()); ++i)
+      candidates.push_back({spans[i].score, where(e, spans[i].first, spans[i].last, words)});
+    return candidates;
   }
 
   static TextRange where(const Encoding& e, size_t first, size_t last, bool words) {

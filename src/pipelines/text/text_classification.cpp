@@ -31,8 +31,10 @@ class TextClassification : public Pipeline {
       const Json& input = inputs[i];
       std::optional<std::string> pair;
       if (input.is_object() && input.contains("text_pair")) pair = text_input(input, "text_pair");
-      return {model_.tokenizer.encode(text_input(input), pair ? std::optional<std::string_view>(*pair) : std::nullopt,
-                                      options)};
+      std::vector<Encoding> encodings{model_.tokenizer.encode(
+          text_input(input), pair ? std::optional<std::string_view>(*pair) : std::nullopt, options)};
+      expect_positions(encodings[0], model_, ", or have it cut: truncation true");
+      return encodings;
     };
     std::vector<Json> results;
     for (const auto& rows :
@@ -67,8 +69,8 @@ TaskParameters text_classification_parameters() {
       {"return_all_scores", TaskParameter::Type::kFlag, "return the scores of all classes", "false"},
       {"truncation",
        TaskParameter::Type::kFlagOrWord,
-       "cut texts that are longer than the model takes",
-       "",
+       "cut texts that are longer than the model takes, which are refused without",
+       "false",
        {"longest_first", "only_first", "only_second", "do_not_truncate"}},
       {"truncation_side", TaskParameter::Type::kText, "the side that is cut off", "", {"right", "left"}},
       {"max_length", TaskParameter::Type::kInteger, "maximum number of tokens of a text"},

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json/json.h"
+#include "base/terminal/log.h"
 #include "base/threads/prefetcher.h"
 #include "io/config.h"
 #include "models/loading/maximum_tokens.h"
@@ -14,19 +15,24 @@
 
 namespace transom {
 
-TextModel TextModel::load(const std::string& directory, const LoadOptions& options) {
-  std::future<Tokenizer> tokenizer = std::async([&] { return Tokenizer::from_pretrained(directory); });
+TextModel TextModel::load(const std::string& directory, const LoadOptions& options,
+                          const TokenizerOptions& of_tokenizer) {
+  std::future<Tokenizer> tokenizer = std::async([&] { return Tokenizer::from_pretrained(directory, of_tokenizer); });
   std::unique_ptr<Model> model = load_trained(directory, options);
   return {std::move(model), tokenizer.get()};
 }
 
-std::optional<int64_t> longest_input(const Model& model, const Tokenizer& tokenizer) {
+std::optional<int64_t> longest_positions(const Model& model) {
   // Positions that are turned, or counted from each other, have no last one.
   const Config& config = model.config();
   const std::string type = config.get_string("model_type", "");
   const bool endless =
       type == "modernbert" || (type == "deberta-v2" && !config.get_bool("position_biased_input", true));
-  const int64_t limit = endless ? 0 : maximum_tokens(config).value_or(0);
+  return endless ? std::nullopt : maximum_tokens(config);
+}
+
+std::optional<int64_t> longest_input(const Model& model, const Tokenizer& tokenizer) {
+  const int64_t limit = longest_positions(model).value_or(0);
   const int64_t own = tokenizer.model_max_length().value_or(0);
   const int64_t length = own > 0 && limit > 0 ? std::min(own, limit) : std::max(own, limit);
   return length > 0 ? std::optional(length) : std::nullopt;
@@ -80,10 +86,6 @@ std::vector<std::vector<TextModel::Row>> TextModel::rows(size_t count,
   return result;
 }
 
-std::vector<Encoding> TextModel::encode(const std::vector<std::string>& texts) const {
-  return tokenizer.encode_batch(texts, {}, {.truncation = Truncation::kLongestFirst, .max_length = max_length()});
-}
-
 namespace {
 
 // One field of the encodings as a matrix [B, T], filled up to the longest, and further where the device asks for few
@@ -113,22 +115,22 @@ LengthBuckets TextModel::buckets() const {
   return masked && knows_padding ? length_buckets(std::nullopt, max_length()) : LengthBuckets();
 }
 
-NamedTensors TextModel::inputs_of(const std::vector<const Encoding*>& batch) const {
-  const bool left = tokenizer.padding_side() == Side::kLeft;
+NamedTensors TextModel::inputs_of(const std::vector<const Encoding*>& batch, std::optional<Side> side) const {
+  const bool left = side.value_or(tokenizer.padding_side()) == Side::kLeft;
   const LengthBuckets bucket = buckets();
   NamedTensors inputs;
   for (const std::string& name : tokenizer.model_input_names()) {
     if (name == "input_ids")
       inputs.set(name, padded(batch, &Encoding::ids, tokenizer.pad_token_id().value_or(0), left, bucket));
-    else if (name == "attention_mask") inputs.set(name, mask_of(batch));
+    else if (name == "attention_mask") inputs.set(name, mask_of(batch, side));
     else if (name == "token_type_ids" && model->config().get_int("type_vocab_size", 1) > 1)
       inputs.set(name, padded(batch, &Encoding::type_ids, 0, left, bucket));
   }
   return inputs;
 }
 
-Tensor TextModel::mask_of(const std::vector<const Encoding*>& batch) const {
-  return padded(batch, &Encoding::attention_mask, 0, tokenizer.padding_side() == Side::kLeft, buckets());
+Tensor TextModel::mask_of(const std::vector<const Encoding*>& batch, std::optional<Side> side) const {
+  return padded(batch, &Encoding::attention_mask, 0, side.value_or(tokenizer.padding_side()) == Side::kLeft, buckets());
 }
 
 std::vector<Encoding> windows_of(Encoding&& first) {
@@ -137,29 +139,87 @@ std::vector<Encoding> windows_of(Encoding&& first) {
   return windows;
 }
 
+namespace {
+
+Truncation truncation_of(const Json& given, bool with_length) {
+  if (given.is_null()) return with_length ? Truncation::kLongestFirst : Truncation::kNone;
+  if (given.is_boolean()) return given.get<bool>() ? Truncation::kLongestFirst : Truncation::kNone;
+  if (given == "longest_first") return Truncation::kLongestFirst;
+  if (given == "only_first") return Truncation::kOnlyFirst;
+  if (given == "only_second") return Truncation::kOnlySecond;
+  if (given == "do_not_truncate") return Truncation::kNone;
+  fail("truncation: expected true, false, longest_first, only_first, only_second or do_not_truncate, found {}",
+       quoted(dump_json(given)));
+}
+
+// Alone, texts are not padded to each other; to max_length they are.
+bool pads_to_length(const Json& given) {
+  if (!given.is_null() && !given.is_boolean() && given != "max_length" && given != "longest" && given != "do_not_pad")
+    fail("padding: expected true, false, longest, max_length or do_not_pad, found {}", quoted(dump_json(given)));
+  return given == "max_length";
+}
+
+}  // namespace
+
 EncodeOptions encode_options(const Json& parameters, const TextModel& model) {
-  EncodeOptions options{.truncation = Truncation::kLongestFirst, .max_length = model.max_length()};
-  const Json truncation = parameters.value("truncation", Json()), padding = parameters.value("padding", Json());
-  const std::string cut = truncation.is_string() ? truncation.get<std::string>() : "";
-  if (cut == "only_first") options.truncation = Truncation::kOnlyFirst;
-  else if (cut == "only_second") options.truncation = Truncation::kOnlySecond;
-  else if (!truncation.is_null() && !truncation.is_boolean() && cut != "longest_first" && cut != "do_not_truncate")
-    fail("truncation: expected true, false, longest_first, only_first, only_second or do_not_truncate, found {}",
-         quoted(dump_json(truncation)));
+  const Json padding = parameters.value("padding", Json());
+  const int64_t length = int_parameter(parameters, "max_length", 0);
+  if (length < 0 || (length == 0 && parameters.contains("max_length")))
+    fail("max_length: expected a number above 0, found {}", length);
+  const bool pads = padding.is_string() ? padding != "do_not_pad" : padding == true;
+  EncodeOptions options;
+  options.truncation = truncation_of(parameters.value("truncation", Json()), length > 0 && !pads);
+  const std::optional<int64_t> limit = model.max_length();
+  if (options.truncation != Truncation::kNone) {
+    options.max_length = length > 0 ? std::min(length, longest_positions(*model.model).value_or(length)) : limit;
+    if (!options.max_length) options.truncation = Truncation::kNone;  // nothing is too long
+  } else {
+    refuse_without_effect(parameters, {"truncation_side"}, "without truncation true");
+  }
+  if (pads_to_length(padding)) {
+    options.padding = Padding::kMaxLength;
+    if (!options.max_length) options.max_length = length > 0 ? std::optional(length) : limit;
+  } else if (length > 0 && options.truncation == Truncation::kNone) {
+    fail(ErrorKind::kUsage, "max_length: has no effect without truncation true or padding max_length");
+  }
   if (const std::string side = string_parameter(parameters, "truncation_side", ""); !side.empty()) {
     if (side != "left" && side != "right") fail("truncation_side: expected left or right, found {}", quoted(side));
     options.truncation_side = side == "left" ? Side::kLeft : Side::kRight;
   }
-  if (const int64_t length = int_parameter(parameters, "max_length", 0); length != 0) {
-    if (length < 1) fail("max_length: expected a number above 0, found {}", length);
-    if (truncation != false && cut != "do_not_truncate" && !truncation.is_null())
-      options.max_length = std::min(length, options.max_length.value_or(length));
-    if (padding == "max_length") options.padding = Padding::kMaxLength, options.max_length = length;
-  }
-  if (!padding.is_null() && !padding.is_boolean() && padding != "max_length" && padding != "longest" &&
-      padding != "do_not_pad")
-    fail("padding: expected true, false, longest, max_length or do_not_pad, found {}", quoted(dump_json(padding)));
   return options;
+}
+
+EncodeOptions encode_options_of_object(const Json& parameters, const char* name, const TextModel& model) {
+  const Json given = parameters.value(name, Json::object());
+  if (!given.is_null() && !given.is_object()) fail("{}: expected an object, found {}", name, quoted(dump_json(given)));
+  static const std::vector<std::string> known{"truncation", "truncation_side", "max_length", "padding",
+                                              "add_special_tokens"};
+  for (const auto& [key, value] : given.items())
+    if (std::find(known.begin(), known.end(), key) == known.end())
+      fail(ErrorKind::kUnsupported, "{}: {} is not supported; {} are", name, quoted(key), fmt::join(known, ", "));
+  EncodeOptions options = encode_options(given.is_null() ? Json::object() : given, model);
+  options.add_special_tokens = given.is_null() || bool_parameter(given, "add_special_tokens", true);
+  return options;
+}
+
+void expect_positions(const Encoding& encoding, const TextModel& model, const char* remedy) {
+  const std::optional<int64_t> most = longest_positions(*model.model);
+  if (most && static_cast<int64_t>(encoding.size()) > *most)
+    fail("a text has {} tokens, and the model takes at most {}: shorten it{}", encoding.size(), *most, remedy);
+}
+
+Encoding TextModel::first_part(std::string_view text, std::optional<std::string_view> pair, EncodeOptions options,
+                               const char* remedy) const {
+  options.return_overflowing_tokens = true;
+  Encoding encoding = tokenizer.encode(text, pair, options);
+  warn_of_rest(encoding, remedy);
+  return encoding;
+}
+
+void TextModel::warn_of_rest(Encoding& encoding, const char* remedy) const {
+  if (!encoding.overflowing.empty() && !told_->exchange(true))
+    log(LogLevel::kWarning, fmt::format("of a long text only the first {} tokens are read{}", encoding.size(), remedy));
+  encoding.overflowing.clear();
 }
 
 }  // namespace transom

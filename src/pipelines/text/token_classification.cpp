@@ -101,12 +101,14 @@ class TokenClassification : public Pipeline {
   std::vector<Encoding> encode_text(const Json& input, const std::string& strategy, const Json& parameters,
                                     TaggedText& tagged) const {
     EncodeOptions options{.truncation = Truncation::kLongestFirst, .max_length = model_.max_length()};
-    if (parameters.contains("stride")) {
-      if (strategy == "none") fail("stride needs an aggregation_strategy other than none");
-      options.stride = int_parameter(parameters, "stride", 0);
-      options.return_overflowing_tokens = true;
-    }
+    refuse_without_effect(parameters, {"delimiter"}, "without is_split_into_words");
     tagged.text = text_input(input);
+    if (parameters.value("stride", Json()).is_null())
+      return {model_.first_part(tagged.text, std::nullopt, options,
+                                "; stride with an aggregation_strategy reads all of it")};
+    if (strategy == "none") fail("stride needs an aggregation_strategy other than none");
+    options.stride = int_parameter(parameters, "stride", 0);
+    options.return_overflowing_tokens = true;
     return windows_of(model_.tokenizer.encode(tagged.text, std::nullopt, options));
   }
 
@@ -127,8 +129,12 @@ class TokenClassification : public Pipeline {
       tagged.word_begins.push_back(place);
       tagged.text += words.back(), place += count_characters(words.back());
     }
-    return {model_.tokenizer.encode_words(
-        words, {.truncation = Truncation::kLongestFirst, .max_length = model_.max_length()})};
+    refuse_without_effect(parameters, {"stride"}, "on words: as in Transformers, the first part of a text is read");
+    std::vector<Encoding> encodings{model_.tokenizer.encode_words(words, {.truncation = Truncation::kLongestFirst,
+                                                                          .max_length = model_.max_length(),
+                                                                          .return_overflowing_tokens = true})};
+    model_.warn_of_rest(encodings[0], "");
+    return encodings;
   }
 
   std::vector<TaggedToken> tagged(const TaggedText& text, const Encoding& encoding,

@@ -41,7 +41,7 @@ class ZeroShotClassification : public Pipeline {
     const auto encode = [&](size_t i) {
       std::vector<Encoding> pairs;
       for (const std::string& label : candidate_labels(inputs[i], parameters))
-        pairs.push_back(model_.tokenizer.encode(text_input(inputs[i]), hypothesis_of(hypothesis, label), options));
+        pairs.push_back(model_.first_part(text_input(inputs[i]), hypothesis_of(hypothesis, label), options, ""));
       return pairs;
     };
     const auto rows = model_.rows(inputs.size(), encode, {"logits"}, TextModel::Unit::kText, batch_size_of(parameters));

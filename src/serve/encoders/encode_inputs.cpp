@@ -28,8 +28,22 @@ Encoding encoding_of_ids(const Json& list, const char* field, const ServedModel&
 
 bool can_embed(const ModelFacts& model) { return model.embeds; }
 
+namespace {
+
+// The texts behind the prompt; other inputs as they are.
+Json behind(const std::string& prompt, const Json& input) {
+  if (input.is_string()) return prompt + input.get_ref<const std::string&>();
+  if (!input.is_array()) return input;
+  Json result = Json::array();
+  for (const Json& each : input)
+    result.push_back(each.is_string() ? Json(prompt + each.get_ref<const std::string&>()) : each);
+  return result;
+}
+
+}  // namespace
+
 Json with_prompt(const Json& input, const char* field, const ServedModel& model, const std::string& prompt_name) {
-  const auto& prompts = model.embedder->prompts;
+  const auto& prompts = model.embedder->model->modules().prompts;
   const auto found = prompts.find(prompt_name);
   if (found == prompts.end()) {
     std::vector<std::string> names;
@@ -39,14 +53,10 @@ Json with_prompt(const Json& input, const char* field, const ServedModel& model,
         names.empty() ? "nothing, since this model has no prompts" : fmt::format("{}", fmt::join(names, " or ")),
         quoted(prompt_name));
   }
-  const auto prefixed = [&](const Json& text) -> Json {
-    if (text.is_string()) return found->second + text.get_ref<const std::string&>();
-    refuse_field("prompt_name", "prompt_name: expected texts in {}, found {}", field, quoted(compact(text)));
-  };
-  if (!input.is_array()) return prefixed(input);
-  Json result = Json::array();
-  for (const Json& text : input) result.push_back(prefixed(text));
-  return result;
+  for (const Json& text : input.is_array() ? input : Json::array({input}))
+    if (!text.is_string())
+      refuse_field("prompt_name", "prompt_name: expected texts in {}, found {}", field, quoted(compact(text)));
+  return behind(found->second, input);
 }
 
 void refuse_prompt(const VectorSettings& settings) {
@@ -90,10 +100,19 @@ std::string first_tokens(const std::string& text, int64_t tokens, const Tokenize
 }
 
 EncodedInputs encode_inputs(const Json& given, const char* field, const ServedModel& model, int64_t most,
-                            const VectorSettings& settings, bool special_tokens) {
+                            const VectorSettings& settings, bool special_tokens, bool empty_texts) {
   const TooLong& too_long = settings.too_long;
-  const Json input = settings.prompt ? with_prompt(given, field, model, *settings.prompt) : given;
   EncodedInputs result;
+  Json input = given;
+  if (settings.prompt) input = with_prompt(given, field, model, *settings.prompt);
+  else if (model.embedder) input = behind(model.embedder->model->modules().default_prompt, given);
+  if (model.embedder) {
+    const SentenceModules& modules = model.embedder->model->modules();
+    const bool texts = given.is_string() || (given.is_array() && !given.empty() && given[0].is_string());
+    if (texts)
+      result.left_out = model.embedder->model->left_out(settings.prompt ? modules.prompts.at(*settings.prompt)
+                                                                        : modules.default_prompt);
+  }
   result.single = input.is_string() || is_ids(input);
   const Json list = result.single ? Json::array({input}) : input;
   if (!list.is_array() || list.empty())
@@ -107,9 +126,11 @@ EncodedInputs encode_inputs(const Json& given, const char* field, const ServedMo
     Encoding encoding;
     if (item.is_string()) {
       const auto& text = item.get_ref<const std::string&>();
-      if (text.empty()) refuse_field(field, "{}: expected texts that are not empty", field);
+      if (text.empty() && !empty_texts) refuse_field(field, "{}: expected texts that are not empty", field);
       encoding = model.tokenizer->encode(text, std::nullopt, options);
     } else if (is_ids(item)) {
+      if (result.left_out > 0)
+        refuse_field(field, "{}: expected texts alone or token ids alone: a prompt stands before texts", field);
       encoding = encoding_of_ids(item, field, model);
       if (options.max_length && encoding.ids.size() > static_cast<size_t>(*options.max_length)) {
         const auto keep = static_cast<size_t>(*options.max_length);
@@ -131,7 +152,7 @@ EncodedInputs encode_inputs(const Json& given, const char* field, const ServedMo
 }
 
 std::optional<bool> normalizes(const VectorSettings& settings, const ServedModel& model) {
-  if (settings.normalize || model.embedder->says_pooling) return settings.normalize;
+  if (settings.normalize || model.embedder->model->modules().declared) return settings.normalize;
   return true;
 }
 

@@ -15,13 +15,14 @@ struct EncodedInputs {
   std::vector<Encoding> encodings;
   bool single = false;  // the input was no list
   int64_t tokens = 0;
+  int64_t left_out = 0;  // tokens of the prompt, at the beginning of each, that the model's pooling leaves out
 };
 
-// str | [str] | [int] | [[int]], texts behind the prompt of the settings, which the model's
+// str | [str] | [int] | [[int]], texts behind the prompt of the settings, or the default one, which the model's
 // config_sentence_transformers.json holds. Refuses other forms, empty texts and lists, more inputs than `most`, and
-// what is too long, by the name of the field.
+// what is too long, by the name of the field. With `empty_texts` those are taken of which the tokenizer makes tokens.
 EncodedInputs encode_inputs(const Json& input, const char* field, const ServedModel& model, int64_t most,
-                            const VectorSettings& settings, bool special_tokens = true);
+                            const VectorSettings& settings, bool special_tokens = true, bool empty_texts = false);
 // The texts of an input behind the prompt of this name.
 Json with_prompt(const Json& input, const char* field, const ServedModel& model, const std::string& prompt_name);
 // Of models that give no vectors: refuses a prompt.

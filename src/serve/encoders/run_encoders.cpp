@@ -45,7 +45,7 @@ void submit(const std::shared_ptr<Call>& call, ServedModel& model, Queue& queue,
   }
 }
 
-std::vector<EmbeddingQueue::Input> inputs_of(Call& call, std::vector<Encoding> encodings, const char* options) {
+std::vector<EmbeddingQueue::Input> inputs_of(Call& call, std::vector<Encoding> encodings, const std::string& options) {
   std::vector<EmbeddingQueue::Input> inputs;
   for (Encoding& encoding : encodings) {
     const auto length = static_cast<int64_t>(encoding.size());
@@ -57,14 +57,11 @@ std::vector<EmbeddingQueue::Input> inputs_of(Call& call, std::vector<Encoding> e
 
 }  // namespace
 
-void compute_vectors(const std::shared_ptr<Call>& call, ServedModel& model, std::vector<Encoding> encodings,
+void compute_vectors(const std::shared_ptr<Call>& call, ServedModel& model, EncodedInputs inputs,
                      std::optional<bool> normalize, std::function<void(Vectors)> then) {
+  const std::string options = Embedder::options_of(normalize, inputs.left_out);
   submit<EmbeddingQueue, std::vector<float>>(call, model, *model.embedder->queue,
-                                             inputs_of(*call, std::move(encodings),
-                                                       !normalize   ? Embedder::kAsModel
-                                                       : *normalize ? Embedder::kNormalized
-                                                                    : Embedder::kRaw),
-                                             std::move(then));
+                                             inputs_of(*call, std::move(inputs.encodings), options), std::move(then));
 }
 
 void compute_states(const std::shared_ptr<Call>& call, ServedModel& model, std::vector<Encoding> encodings,
@@ -89,6 +86,7 @@ void compute_task(const std::shared_ptr<Call>& call, ServedModel& model, const s
     parameters["max_length"] = *encoding.max_length;
     if (too_long->side == Side::kLeft) parameters["truncation_side"] = "left";
   }
+  if (!too_long && task == "text-classification" && !parameters.contains("truncation")) parameters["truncation"] = true;
   const std::string options = TaskRunner::options_of(task, parameters);
   std::vector<TaskQueue::Input> inputs;
   int64_t alone = -1;

@@ -14,7 +14,7 @@ namespace transom::serve {
 using Vectors = std::vector<std::vector<float>>;
 
 // `then` gets one vector an input; what it throws becomes the answer. normalize: empty as the model says.
-void compute_vectors(const std::shared_ptr<Call>& call, ServedModel& model, std::vector<Encoding> encodings,
+void compute_vectors(const std::shared_ptr<Call>& call, ServedModel& model, EncodedInputs inputs,
                      std::optional<bool> normalize, std::function<void(Vectors)> then);
 // The hidden states of each token, [T, D] of each input as one vector.
 void compute_states(const std::shared_ptr<Call>& call, ServedModel& model, std::vector<Encoding> encodings,

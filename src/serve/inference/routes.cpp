@@ -61,12 +61,12 @@ void infer_vectors(const std::shared_ptr<Call>& call, ServedModel& model, Reques
   if (inputs.is_object()) {
     RequestFields both(inputs, "inputs");
     const SimilarTexts texts = read_similar_texts(both, call->services().options.max_client_batch_size);
-    return compute_scores(call, model, texts.pairs, false, settings, texts.fields,
+    return compute_scores(call, model, texts.pairs, PairActivation::kAsModel, settings, texts.fields,
                           [call](const std::vector<double>& scores) { call->reply(scores); });
   }
   EncodedInputs encoded =
       encode_inputs(inputs, "inputs", model, call->services().options.max_client_batch_size, settings);
-  compute_vectors(call, model, std::move(encoded.encodings), settings.normalize,
+  compute_vectors(call, model, std::move(encoded), settings.normalize,
                   [call](const Vectors& vectors) { call->reply(vectors); });
 }
 

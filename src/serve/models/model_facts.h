@@ -17,8 +17,9 @@ struct ModelFacts {
   std::optional<int64_t> max_length;  // tokens of an input, or of prompt and answer together
   std::vector<std::string> labels;    // of classifiers, by id
   std::vector<std::string> adapters;  // names that choose an adapter of this model
-  std::vector<std::string> tasks;     // of its pipelines
+  std::vector<std::string> tasks;     // of its pipelines: what it answers by Hugging Face's inference form
   std::string generation_config;      // JSON of what generation_config.json sets; empty: nothing
+  std::string pooling;                // of embedders: how the vectors of tokens become one
   bool writes = false;                // has a generation engine
   bool embeds = false;                // gives vectors of texts
   bool tokenizes = false;             // has a tokenizer

@@ -13,6 +13,7 @@
 #include "models/family.h"
 #include "models/loading/lora.h"
 #include "ops/batch_invariance.h"
+#include "pipelines/text/module_file.h"
 #include "pipelines/text/sparse_embedding.h"
 #include "serve/workers/generation_worker.h"
 #include "transom/config.h"
@@ -21,6 +22,10 @@ namespace transom::serve {
 
 ServedModel::ServedModel() = default;
 ServedModel::~ServedModel() = default;
+
+std::string Embedder::options_of(std::optional<bool> normalize, int64_t left_out) {
+  return Json{{"normalize", normalize ? Json(*normalize) : Json()}, {"left_out", left_out}}.dump();
+}
 
 std::string TaskRunner::options_of(const std::string& task, const Json& parameters) {
   return task + '\n' + parameters.dump();
@@ -37,7 +42,9 @@ std::string task_of_model(const std::string& directory) {
   if (holds_adapters(directory))
     if (std::string task = task_of_adapters(directory); !task.empty()) return task;
   if (SparsePooling::is_of(folder)) return "fill-mask";
-  if (path_exists(folder / "modules.json")) return "feature-extraction";
+  // A cross-encoder has modules too, but answers by the head of its architecture.
+  if (path_exists(folder / "modules.json") && sentence_model_type(folder) != "CrossEncoder")
+    return "feature-extraction";
   const Json config = read_json(folder / "config.json");
   const auto architectures = config.find("architectures");
   if (architectures == config.end() || !architectures->is_array() || architectures->empty() ||
@@ -61,17 +68,13 @@ bool knows_entailment(const Json& config) {
   return false;
 }
 
-// Those of sentence-transformers: "query" and "document" for instance.
-std::map<std::string, std::string> prompts_of(const fs::path& folder) {
-  const fs::path file = folder / "config_sentence_transformers.json";
-  std::map<std::string, std::string> prompts;
-  if (!path_exists(file)) return prompts;
-  const Json config = read_json(file);
-  const Json list = config.is_object() ? config.value("prompts", Json()) : Json();
-  if (!list.is_object()) return prompts;
-  for (const auto& [name, text] : list.items())
-    if (text.is_string()) prompts[name] = text.get<std::string>();
-  return prompts;
+// In config_sentence_transformers.json, in config.json, or there by the name of versions before 4.
+std::string pair_activation_of(const fs::path& folder, const Json& config) {
+  ModuleFile own(folder / "config_sentence_transformers.json"), model(config, (folder / "config.json").string());
+  std::string path = model.text("sbert_ce_default_activation_function", "");
+  path = model.object("sentence_transformers").text("activation_fn", path);
+  path = own.text("activation_fn", path);
+  return path.substr(path.rfind('.') + 1);
 }
 
 // [T, D] of each, which have one length.
@@ -87,25 +90,23 @@ std::vector<std::vector<float>> states_of(const TextModel& model, const std::vec
 void load_embedder(ServedModel& served, const std::string& directory, const ServeOptions& options) {
   LoadOptions load = options.load;
   load.task = "feature-extraction";
-  const auto model = std::make_shared<TextModel>(TextModel::load(directory, load));
-  served.tokenizer = model->tokenizer;
+  const auto model = std::make_shared<SentenceModel>(SentenceModel::load(directory, load));
+  served.tokenizer = model->text().tokenizer;
   served.max_length = model->max_length();
+  served.pooling = model->modules().pooling.size() == 1 ? name_of(model->modules().pooling[0]) : "several";
   served.embedder.emplace();
   served.embedder->model = model;
-  served.embedder->pooling = Pooling::parse("auto", directory_of_model(directory));
-  served.embedder->says_pooling = path_exists(directory_of_model(directory) / "modules.json");
-  served.embedder->prompts = prompts_of(directory_of_model(directory));
   // Once through, so that the first client does not wait.
-  embed(*model, model->encode({"a"}), served.embedder->pooling);
+  model->embed(model->encode({"a"}), {}, 0);
   served.embedder->queue = std::make_unique<EmbeddingQueue>(
       BatchLimits{options.max_batch_tokens, options.max_batch_requests, 16 * options.max_client_batch_size},
-      [model, pooling = served.embedder->pooling](const std::vector<Encoding>& encodings, const std::string& how) {
+      [model](const std::vector<Encoding>& encodings, const std::string& how) {
         const BatchInvariance apart;  // company does not change a vector's bits
-        if (how == Embedder::kStates) return states_of(*model, encodings);
-        Pooling chosen = pooling;
-        if (how == Embedder::kNormalized) chosen.normalize = true;
-        if (how == Embedder::kRaw) chosen.normalize = false;
-        return embed(*model, encodings, chosen);
+        if (how == Embedder::kStates) return states_of(model->text(), encodings);
+        const Json given = Json::parse(how);
+        EmbeddingOptions chosen;
+        if (given["normalize"].is_boolean()) chosen.normalize = given["normalize"].get<bool>();
+        return model->embed(encodings, chosen, given["left_out"].get<int64_t>());
       });
 }
 
@@ -120,6 +121,7 @@ void load_runner(ServedModel& served, const std::string& directory, const ServeO
     const std::vector<std::string> names = runner.pipelines[0].second->model()->labels();
     for (size_t i = 0; i < names.size(); ++i) config["id2label"][std::to_string(i)] = names[i];
   }
+  if (served.task == "text-classification") runner.pair_activation = pair_activation_of(folder, config);
   if (served.task == "text-classification" && knows_entailment(config))
     runner.pipelines.emplace_back("zero-shot-classification",
                                   make_pipeline("zero-shot-classification", directory, options.hub, options.load));
@@ -193,6 +195,8 @@ std::unique_ptr<ServedModel> load_served_model(const ModelSource& source, const 
   else load_runner(*served, directory, options);
   served->writes = served->generator != nullptr;
   served->embeds = served->embedder.has_value();
+  if (served->embeds) served->tasks = {"feature-extraction", "sentence-similarity"};
+  if (served->writes) served->tasks = {served->task};
   served->tokenizes = served->tokenizer.has_value();
   if (served->generator)
     for (const auto& [name, folder] : served->generator->adapters()) served->adapters.push_back(name);

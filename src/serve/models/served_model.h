@@ -11,8 +11,7 @@
 
 #include "base/json/json.h"
 #include "pipelines/pipeline.h"
-#include "pipelines/text/sentence_embedding.h"
-#include "pipelines/text/text_model.h"
+#include "pipelines/text/sentence_model.h"
 #include "serve/api/options.h"
 #include "serve/models/model_facts.h"
 #include "serve/workers/batch_queue.h"
@@ -26,13 +25,11 @@ using TaskQueue = BatchQueue<Json, Json>;
 
 // Texts to vectors.
 struct Embedder {
-  // The options of an input in the queue: its vector as the model says, at length 1, as it is; the states of its
-  // tokens.
-  static constexpr const char *kAsModel = "", *kNormalized = "normalize", *kRaw = "raw", *kStates = "states";
-  std::shared_ptr<const TextModel> model;
-  Pooling pooling;
-  bool says_pooling = false;                   // modules.json says how, and whether vectors have length 1
-  std::map<std::string, std::string> prompts;  // what texts begin with, by the use that is made of them
+  // The options of an input in the queue: the states of its tokens; or what options_of() says of its vector.
+  static constexpr const char* kStates = "states";
+  // `normalize`: to length 1, or not; empty: as the model says. `left_out` as of SentenceModel::embed().
+  static std::string options_of(std::optional<bool> normalize, int64_t left_out);
+  std::shared_ptr<const SentenceModel> model;
   std::unique_ptr<EmbeddingQueue> queue;
 };
 
@@ -42,6 +39,9 @@ struct TaskRunner {
   std::mutex computing;  // what both queues do not do at once
   std::unique_ptr<TaskQueue> queue;
   std::unique_ptr<EmbeddingQueue> sparse;  // of masked-language models: weights of the vocabulary's tokens
+  // What turns the logit of a cross-encoder into its score, as sentence-transformers wrote it down: the last part of a
+  // class's name in torch.nn, "Identity" or "Sigmoid"; empty: nothing is said.
+  std::string pair_activation;
   // The options of an input in the queue: the pipeline and its parameters.
   static std::string options_of(const std::string& task, const Json& parameters);
   const Pipeline* find(const std::string& task) const;

@@ -24,7 +24,7 @@ void ollama_embed(const std::shared_ptr<Call>& call) {
       encode_inputs(*input, "input", model, call->services().options.max_client_batch_size, settings);
   const int64_t tokens = inputs.tokens;
   const std::string shown = fields.text("model").value_or(name);
-  compute_vectors(call, model, std::move(inputs.encodings), true, [call, dimensions, tokens, shown](Vectors vectors) {
+  compute_vectors(call, model, std::move(inputs), true, [call, dimensions, tokens, shown](Vectors vectors) {
     for (std::vector<float>& vector : vectors) cut_vector(vector, dimensions);
     call->reply({{"model", shown},
                  {"embeddings", written(vectors)},
@@ -44,7 +44,7 @@ void ollama_embeddings(const std::shared_ptr<Call>& call) {
   expect_known_fields(fields, "/api/embeddings");
   if (!prompt) refuse_field("prompt", "prompt: missing; expected a string");
   EncodedInputs inputs = encode_inputs(Json(*prompt), "prompt", model, 1, inference_settings());
-  compute_vectors(call, model, std::move(inputs.encodings), std::nullopt, [call](const Vectors& vectors) {
+  compute_vectors(call, model, std::move(inputs), std::nullopt, [call](const Vectors& vectors) {
     call->reply({{"embedding", written(vectors.at(0))}});
   });
 }

@@ -42,7 +42,7 @@ void embeddings(const std::shared_ptr<Call>& call) {
       encode_inputs(*input, "input", model, call->services().options.max_client_batch_size, settings, special_tokens);
   const int64_t tokens = inputs.tokens;
   const std::string shown = model.name;
-  compute_vectors(call, model, std::move(inputs.encodings), normalizes(settings, model),
+  compute_vectors(call, model, std::move(inputs), normalizes(settings, model),
                   [call, base64, dimensions, tokens, shown](Vectors vectors) {
                     Json data = Json::array();
                     for (size_t i = 0; i < vectors.size(); ++i) {

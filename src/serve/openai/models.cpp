@@ -16,7 +16,8 @@ std::vector<Json> model_list(const Services& services) {
               {"root", model->name},
               {"parent", nullptr},
               {"max_model_len", model->max_length ? Json(*model->max_length) : Json()},
-              {"task", model->task}};
+              {"task", model->task},
+              {"tasks", model->tasks}};
     if (!model->generation_config.empty())  // no field of OpenAI: who wants what generate() writes has to know it
       item["generation_config"] = parse_json(model->generation_config, model->name);
     list.push_back(item);

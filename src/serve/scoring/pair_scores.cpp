@@ -41,16 +41,6 @@ Json class_parameters(bool raw) {
 
 bool can_score(const ModelFacts& model) { return model.embeds || model.runs("text-classification"); }
 
-double cosine(const std::vector<float>& a, const std::vector<float>& b) {
-  double product = 0, of_a = 0, of_b = 0;
-  for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
-    product += static_cast<double>(a[i]) * b[i];
-    of_a += static_cast<double>(a[i]) * a[i];
-    of_b += static_cast<double>(b[i]) * b[i];
-  }
-  return product / std::max(std::sqrt(of_a) * std::sqrt(of_b), 1e-12);
-}
-
 SimilarTexts read_similar_texts(RequestFields& inputs, int64_t most) {
   SimilarTexts texts;
   const auto source = inputs.text("source_sentence");
@@ -65,21 +55,24 @@ SimilarTexts read_similar_texts(RequestFields& inputs, int64_t most) {
 }
 
 void compute_scores(const std::shared_ptr<Call>& call, ServedModel& model,
-                    const std::vector<std::pair<std::string, std::string>>& pairs, bool raw,
+                    const std::vector<std::pair<std::string, std::string>>& pairs, PairActivation activation,
                     const VectorSettings& settings, const PairFields& fields,
                     std::function<void(std::vector<double>)> then) {
   if (model.embedder) {
-    if (raw)
+    if (activation == PairActivation::kNone)
       report_once(model.name, "raw_scores",
-                  fmt::format("{}: raw_scores and use_activation have no effect: scores are cosines", model.name));
+                  fmt::format("{}: raw_scores and use_activation have no effect: scores are similarities", model.name));
+    const SentenceModules& modules = model.embedder->model->modules();
     // Each text once.
     std::map<std::string, size_t> place;
-    std::vector<Encoding> encodings;
+    EncodedInputs all;
     const auto add = [&](const std::string& text, const char* field) {
-      if (!place.emplace(text, encodings.size()).second) return;
-      if (text.empty() && !settings.prompt) return encodings.push_back(model.tokenizer->encode(text));
-      EncodedInputs inputs = encode_inputs(Json(text), field, model, 1, settings);
-      encodings.push_back(std::move(inputs.encodings[0]));
+      if (!place.emplace(text, all.encodings.size()).second) return;
+      if (text.empty() && !settings.prompt && modules.default_prompt.empty())
+        return all.encodings.push_back(model.tokenizer->encode(text));
+      EncodedInputs inputs = encode_inputs(Json(text), field, model, 1, settings, true, true);
+      all.left_out = inputs.left_out;
+      all.encodings.push_back(std::move(inputs.encodings[0]));
     };
     std::vector<std::pair<size_t, size_t>> places;
     for (const auto& [a, b] : pairs) {
@@ -87,20 +80,31 @@ void compute_scores(const std::shared_ptr<Call>& call, ServedModel& model,
       places.emplace_back(place[a], place[b]);
     }
     // An empty text has no tokens where the tokenizer adds none ([CLS]): it goes with nothing.
-    std::vector<size_t> computed(encodings.size(), SIZE_MAX);
-    std::vector<Encoding> with_tokens;
-    for (size_t i = 0; i < encodings.size(); ++i)
-      if (encodings[i].size() > 0) computed[i] = with_tokens.size(), with_tokens.push_back(std::move(encodings[i]));
+    std::vector<size_t> computed(all.encodings.size(), SIZE_MAX);
+    EncodedInputs with_tokens;
+    with_tokens.left_out = all.left_out;
+    for (size_t i = 0; i < all.encodings.size(); ++i) {
+      if (all.encodings[i].size() == 0) continue;
+      computed[i] = with_tokens.encodings.size();
+      with_tokens.encodings.push_back(std::move(all.encodings[i]));
+    }
     for (auto& [a, b] : places) a = computed[a], b = computed[b];
-    return compute_vectors(call, model, std::move(with_tokens), std::nullopt,
-                           [places = std::move(places), then = std::move(then)](Vectors vectors) {
-                             std::vector<double> scores;
-                             for (const auto& [a, b] : places)
-                               scores.push_back(std::max(a, b) == SIZE_MAX ? 0 : cosine(vectors.at(a), vectors.at(b)));
-                             then(std::move(scores));
-                           });
+    return compute_vectors(
+        call, model, std::move(with_tokens), std::nullopt,
+        [similarity = modules.similarity, places = std::move(places), then = std::move(then)](const Vectors& vectors) {
+          std::vector<double> scores;
+          for (const auto& [a, b] : places)
+            scores.push_back(std::max(a, b) == SIZE_MAX ? 0 : similarity_of(similarity, vectors.at(a), vectors.at(b)));
+          then(std::move(scores));
+        });
   }
   refuse_prompt(settings);
+  const std::string& own = model.runner->pair_activation;
+  if (activation == PairActivation::kAsModel && !own.empty() && own != "Identity" && own != "Sigmoid")
+    throw ApiError(
+        400, fmt::format("the checkpoint asks for the activation {}; Identity and Sigmoid are supported", quoted(own)));
+  const bool raw = activation == PairActivation::kNone ||
+                   (activation == PairActivation::kAsModel && own == "Identity" && model.labels.size() <= 1);
   std::vector<Json> inputs;
   for (const auto& [a, b] : pairs) inputs.push_back({{"text", a}, {"text_pair", b}});
   compute_task(

@@ -16,14 +16,16 @@ bool wants_raw_scores(RequestFields& fields);
 // Of classifiers: all classes, their scores as they are or as the model's problem type has them.
 Json class_parameters(bool raw);
 bool can_score(const ModelFacts& model);
-// `then` gets one score a pair. Of a cross-encoder with one class the sigmoid of its logit, or with `raw` the logit
-// itself; with more classes the probability of the last one. Of an embedding model the cosine. `fields` are where the
-// texts of a pair stand, for errors. Texts may be empty.
+// What makes a score of the logit of a cross-encoder: what its checkpoint says, else the sigmoid; or one of them.
+enum class PairActivation { kAsModel, kSigmoid, kNone };
+// `then` gets one score a pair. Of a cross-encoder with one class that of its logit; with more classes the probability
+// of the last one, or with kNone its logit. Of an embedding model its similarity. `fields` are where the texts of a
+// pair stand, for errors. Texts may be empty.
 struct PairFields {
   const char *first, *second;
 };
 void compute_scores(const std::shared_ptr<Call>& call, ServedModel& model,
-                    const std::vector<std::pair<std::string, std::string>>& pairs, bool raw,
+                    const std::vector<std::pair<std::string, std::string>>& pairs, PairActivation activation,
                     const VectorSettings& settings, const PairFields& fields,
                     std::function<void(std::vector<double>)> then);
 // source_sentence and sentences of Hugging Face's sentence similarity.
@@ -32,6 +34,5 @@ struct SimilarTexts {
   PairFields fields{"inputs.source_sentence", "inputs.sentences"};
 };
 SimilarTexts read_similar_texts(RequestFields& inputs, int64_t most);
-double cosine(const std::vector<float>& a, const std::vector<float>& b);
 
 }  // namespace transom::serve

@@ -65,7 +65,7 @@ void pooling(const std::shared_ptr<Call>& call) {
     EncodedInputs inputs = encode_inputs(*input, "input", model, most, settings);
     const int64_t tokens = inputs.tokens;
     return compute_vectors(
-        call, model, std::move(inputs.encodings), normalizes(settings, model),
+        call, model, std::move(inputs), normalizes(settings, model),
         [call, tokens, shown = model.name](Vectors vectors) { call->reply(answer_of(shown, vectors, tokens)); });
   }
   const auto texts = fields.texts("input", static_cast<size_t>(most));

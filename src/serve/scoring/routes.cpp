@@ -70,8 +70,8 @@ void rerank_as_tei(const std::shared_ptr<Call>& call, RequestFields& fields) {
   expect_known_fields(fields, "/rerank");
   std::vector<std::pair<std::string, std::string>> pairs;
   for (const std::string& text : texts) pairs.emplace_back(query, text);
-  compute_scores(call, model, pairs, raw, settings, {"query", "texts"},
-                 [call, texts, with_text](const std::vector<double>& scores) {
+  compute_scores(call, model, pairs, raw ? PairActivation::kNone : PairActivation::kSigmoid, settings,
+                 {"query", "texts"}, [call, texts, with_text](const std::vector<double>& scores) {
                    Json list = Json::array();
                    for (const size_t i : falling(scores)) {
                      list.push_back({{"index", i}, {"score", written_score(scores[i])}});
@@ -103,7 +103,7 @@ void rerank(const std::shared_ptr<Call>& call) {
   const std::string asked = cut(query, of_query);
   for (const std::string& text : texts) pairs.emplace_back(asked, cut(text, of_document));
   compute_scores(
-      call, model, pairs, raw, settings, {"query", "documents"},
+      call, model, pairs, raw ? PairActivation::kNone : PairActivation::kAsModel, settings, {"query", "documents"},
       [call, texts, top, with_text, name = model.name](const std::vector<double>& scores) {
         Json results = Json::array();
         for (const size_t i : falling(scores)) {
@@ -138,7 +138,7 @@ void score(const std::shared_ptr<Call>& call) {
   expect_known_fields(fields, "/score");
   std::vector<std::pair<std::string, std::string>> pairs;
   for (size_t i = 0; i < second.size(); ++i) pairs.emplace_back(first[first.size() == 1 ? 0 : i], second[i]);
-  compute_scores(call, model, pairs, raw, settings, names,
+  compute_scores(call, model, pairs, raw ? PairActivation::kNone : PairActivation::kAsModel, settings, names,
                  [call, name = model.name](const std::vector<double>& scores) {
                    Json data = Json::array();
                    for (size_t i = 0; i < scores.size(); ++i)
@@ -151,7 +151,7 @@ void score(const std::shared_ptr<Call>& call) {
                  });
 }
 
-// {"inputs": {"source_sentence", "sentences"}} -> [cosine]
+// {"inputs": {"source_sentence", "sentences"}} -> [similarity]
 void similarity(const std::shared_ptr<Call>& call) {
   const Json body = call->body();
   RequestFields fields(body);
@@ -168,9 +168,10 @@ void similarity(const std::shared_ptr<Call>& call) {
   expect_known_fields(inputs, "/similarity");
   expect_known_fields(parameters, "/similarity");
   expect_known_fields(fields, "/similarity");
-  compute_scores(call, model, texts.pairs, false, settings, texts.fields, [call](const std::vector<double>& scores) {
-    call->reply(written(std::vector<float>(scores.begin(), scores.end())));
-  });
+  compute_scores(call, model, texts.pairs, PairActivation::kAsModel, settings, texts.fields,
+                 [call](const std::vector<double>& scores) {
+                   call->reply(written(std::vector<float>(scores.begin(), scores.end())));
+                 });
 }
 
 // {"input"} -> data[{"index", "label", "probs", "num_classes"}]

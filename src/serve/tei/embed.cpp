@@ -44,7 +44,7 @@ void tei_embed(const std::shared_ptr<Call>& call) {
   const int64_t dimensions = fields.integer("dimensions", 1, 1 << 20).value_or(0);
   expect_known_fields(fields, "/embed");
   call->answer_headers.emplace_back("x-compute-tokens", std::to_string(inputs.encoded.tokens));
-  compute_vectors(call, *inputs.model, std::move(inputs.encoded.encodings), inputs.settings.normalize.value_or(true),
+  compute_vectors(call, *inputs.model, std::move(inputs.encoded), inputs.settings.normalize.value_or(true),
                   [call, dimensions](Vectors vectors) {
                     for (std::vector<float>& vector : vectors) cut_vector(vector, dimensions);
                     call->answer_headers.emplace_back("x-total-time", fmt::format("{:.0f}", call->milliseconds()));
@@ -153,7 +153,7 @@ void tei_info(const std::shared_ptr<Call>& call) {
   if (models.empty()) throw ApiError(503, "the server is loading its models");
   const ModelFacts& model = *models[0];
   const ServeOptions& options = services.options;
-  const Json type = model.embeds    ? Json{{"embedding", {{"pooling", "auto"}}}}
+  const Json type = model.embeds    ? Json{{"embedding", {{"pooling", model.pooling}}}}
                     : !model.writes ? Json{{"classifier", {{"id2label", model.labels}}}}
                                     : Json{{"generation", Json::object()}};
   call->reply({{"model_id", model.name},

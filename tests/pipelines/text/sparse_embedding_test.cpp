@@ -24,7 +24,7 @@ TEST(SparseEmbedding, IsThePooledLogOfTheScores) {
   LoadOptions options;
   options.task = "fill-mask";
   const TextModel model = TextModel::load(folder.string(), options);
-  const std::vector<Encoding> encodings = model.encode({"w1 w2 w3", "w5"});
+  const std::vector<Encoding> encodings = model.tokenizer.encode_batch(std::vector<std::string>{"w1 w2 w3", "w5"});
   std::vector<std::vector<double>> greatest, sums, of_twice;
   for (const Encoding& encoding : encodings) {
     const Tensor logits = model.model->forward(model.inputs_of({&encoding})).at("logits");
