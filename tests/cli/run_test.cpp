@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "base/files/files.h"
 #include "base/json/json.h"
@@ -69,6 +70,57 @@ TEST_F(Run, ReadsTextsFromFilesAndStandardInput) {
   EXPECT_EQ(named.status, 0);
   EXPECT_TRUE(has(named.output, "is a file, and is taken as a text; --file ")) << named.output;
   expect_one_line(run(line + "--file /nonexistent.txt"), 1, "/nonexistent.txt");
+}
+
+TEST_F(Run, TablesGiveTheTextsOfAColumn) {
+  const std::string line = classify() + "--json ";
+  const std::string both = run(line + "w1 'w2 w3'").output;
+  const auto answer = [&](const std::string& name, const std::string& text, const std::string& more = "") {
+    return run(line + "--file " + file(name, text) + more + " 2>/dev/null | cat").output;
+  };
+  EXPECT_EQ(answer("a.csv", "id,text,label\n7,w1,x\n8,w2 w3,y\n"), both);
+  EXPECT_EQ(answer("b.tsv", "sentence\tn\nw1\t1\nw2 w3\t2\n"), both);
+  EXPECT_EQ(answer("c.csv", "body\nw1\nw2 w3\n"), both);  // the only one
+  EXPECT_EQ(answer("d.csv", "title,body\nx,w1\ny,w2 w3\n", " --text_column_name body"), both);
+  EXPECT_EQ(answer("e.jsonl", "{\"text\": \"w1\", \"n\": 1}\n{\"text\": \"w2 w3\", \"n\": 2}\n"), both);
+  const test::CommandOutcome said = run(classify() + "--file " + (folder_ / "a.csv").string());
+  EXPECT_TRUE(has(said.output, "a.csv: column 'text', 2 rows")) << said.output;
+  // Numbers stay as they are written.
+  EXPECT_TRUE(has(answer("f.csv", "text\n007\nw1\n"), "label"));
+  expect_one_line(run(line + "--file " + file("g.csv", "title,body\nx,w1\n")), 1, "--text_column_name");
+  expect_one_line(run(line + "--file " + file("a2.csv", "text\nw1\n") + " --text_column_name nope"), 1, "nope");
+  expect_one_line(run(line + "--file " + file("h.jsonl", "{\"text\": 5}\n")), 1, "expected a text");
+  expect_one_line(run(line + "--file " + file("i.csv", "text\n")), 1, "no rows");
+  expect_one_line(run(line + "--file " + file("j.txt", "w1\n") + " --text_column_name text"), 2, "has no effect");
+  expect_one_line(run(line + "--file " + file("k.jpg", "\xff\xd8\xff\xe0 w1\n")), 1, "expected UTF-8");
+}
+
+TEST_F(Run, VectorsGoIntoFiles) {
+  const std::string line = call("feature-extraction", "BertModel");
+  const std::string vectors = run(line + "w1 'w2 w3' --pooling mean --json").output;
+  const Json expected = parse_json(vectors, "vectors");
+  const auto values_of = [&](const std::string& bytes) {  // the end of both formats
+    std::vector<float> values(16);
+    EXPECT_GE(bytes.size(), 64u);
+    std::memcpy(values.data(), bytes.data() + bytes.size() - 64, 64);
+    return values;
+  };
+  for (const char* name : {"v.npy", "v.safetensors"}) {
+    const auto path = folder_ / name;
+    const test::CommandOutcome outcome = run(line + "w1 'w2 w3' --pooling mean --output " + path.string());
+    EXPECT_EQ(outcome.status, 0) << outcome.output;
+    EXPECT_EQ(outcome.output, "");
+    const std::string bytes = read_file(path);
+    EXPECT_TRUE(has(bytes, name[2] == 'n' ? "'shape': (2, 8, )" : "\"shape\":[2,8]")) << bytes.substr(0, 128);
+    const std::vector<float> values = values_of(bytes);
+    for (size_t i = 0; i < 16; ++i) EXPECT_EQ(values[i], expected[i / 8][i % 8].get<float>());
+    if (name[2] == 'n') {
+      EXPECT_EQ((bytes.size() - 64) % 64, 0u);
+    }
+  }
+  expect_one_line(run(line + "w1 --pooling mean --output v.txt"), 2, ".npy or .safetensors");
+  expect_one_line(run(line + "w1 'w2 w3' --output " + (folder_ / "w.npy").string()), 1, "results of one shape");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "w.npy"));
 }
 
 TEST_F(Run, FoldersOfImagesNameTheirFiles) {

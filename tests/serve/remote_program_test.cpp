@@ -110,6 +110,19 @@ TEST_F(RemoteProgram, RefusesWhatIsOfThisProcess) {
   }
 }
 
+// A model that is for another task answers too, but something else.
+TEST_F(RemoteProgram, AModelForAnotherTaskIsRefused) {
+  for (const std::string task : {"text-classification", "fill-mask", "token-classification", "summarization"}) {
+    expect_one_line(run("run " + task + " w3 --model words" + there()), 1,
+                    "the model 'words' is for text-generation and has no " + task);
+    expect_one_line(run("run " + task + " w3" + there()), 1, "no model of this server has " + task);
+  }
+  expect_one_line(run("run feature-extraction w3 --pooling auto --model words" + there()), 1,
+                  "has no feature-extraction");
+  expect_one_line(run("run sentiment-analysis w3 --model words" + there()), 1, "has no text-classification");
+  EXPECT_FALSE(output_of("run text-generation w3 --max_new_tokens 2 --model words" + there()).empty());
+}
+
 TEST_F(RemoteProgram, NamesWhatTheServerRefuses) {
   expect_one_line(run("generate w3 --model other" + there()), 1, "the model 'other' does not exist");
   expect_one_line(run("generate w3 --no_repeat_ngram_size 2" + there()), 2, "--no_repeat_ngram_size");

@@ -14,6 +14,7 @@
 #include "cli/options/inputs.h"
 #include "cli/options/sharding_options.h"
 #include "cli/output/results.h"
+#include "cli/output/vectors.h"
 #include "cli/remote/remote_server.h"
 #include "pipelines/pipeline.h"
 #include "transom/distributed.h"
@@ -24,7 +25,7 @@ namespace {
 struct RunArguments {
   std::string task, model;
   std::vector<std::string> inputs;
-  std::optional<std::string> file, requests, question, context, source_sentence;
+  std::optional<std::string> file, column, requests, question, context, source_sentence, output;
   int64_t batch_size = 1;
   bool json = false;
   // What the task declares; a list, because options point into it.
@@ -94,7 +95,7 @@ Json input_of_flags(const RunArguments& o) {
   if (kind != InputKind::kSentences) return nullptr;
   if (!o.source_sentence)
     fail(ErrorKind::kUsage, "--source_sentence is missing: the sentence that the inputs are compared with");
-  const std::vector<std::string> sentences = read_inputs(kind, o.inputs, o.file);
+  const std::vector<std::string> sentences = read_inputs(kind, o.inputs, o.file, o.column);
   if (sentences.empty()) fail(ErrorKind::kUsage, "sentences are missing: what --source_sentence is compared with");
   return Json{{"source_sentence", *o.source_sentence}, {"sentences", sentences}};
 }
@@ -129,18 +130,26 @@ int answer(const RunArguments& options) {
   expect_shared_work(options);
   const InputKind kind = input_kind_of_task(options.task);  // refuses unknown tasks
   const Json parameters = parameters_of(options);
-  if (options.requests && (options.file || !options.inputs.empty()))
+  if (options.requests && (options.file || options.column || !options.inputs.empty()))
     fail(ErrorKind::kUsage, "--requests: the file has the inputs; leave out {}",
-         options.file ? "--file" : quoted(options.inputs.front()));
+         options.file     ? "--file"
+         : options.column ? "--text_column_name"
+                          : quoted(options.inputs.front()));
+  if (options.output) {
+    expect_vector_file(*options.output);
+    if (options.requests || options.json)
+      fail(ErrorKind::kUsage, "--output: not with {}", options.json ? "--json" : "--requests");
+  }
   std::vector<std::string> names;  // what results are shown with
   std::vector<Json> inputs;
   // In a terminal each line is answered as it is typed.
   const bool dialogue = options.inputs == std::vector<std::string>{"-"} && !options.file && !options.requests &&
-                        kind != InputKind::kQuestion && kind != InputKind::kSentences && ::isatty(STDIN_FILENO);
+                        kind != InputKind::kQuestion && kind != InputKind::kSentences && !options.output &&
+                        ::isatty(STDIN_FILENO);
   if (!options.requests) {
     expect_required(options);
     if (const Json input = input_of_flags(options); !input.is_null()) inputs.push_back(input);
-    else if (!dialogue) names = read_inputs(kind, options.inputs, options.file);
+    else if (!dialogue) names = read_inputs(kind, options.inputs, options.file, options.column);
     inputs.insert(inputs.end(), names.begin(), names.end());
     if (inputs.empty() && !dialogue)
       fail(ErrorKind::kUsage,
@@ -163,6 +172,11 @@ int answer(const RunArguments& options) {
       else show_result(result);
       std::fflush(stdout);
     });
+    return 0;
+  }
+  if (options.output) {
+    const std::vector<Json> results = run_pipeline(*pipeline, inputs, parameters);
+    if (speaks) write_vectors(*options.output, results);
     return 0;
   }
   if (inputs.size() == 1) {
@@ -201,6 +215,11 @@ void add_task_options(Command& command, RunArguments& o) {
     add({.name = "--source_sentence",
          .value = &o.source_sentence,
          .help = "the sentence that the inputs are compared with",
+         .group = kTaskGroup});
+  if (canonical_task(o.task).ends_with("feature-extraction"))
+    add({.name = "--output",
+         .value = &o.output,
+         .help = "file of the vectors, .npy or .safetensors, in place of showing them",
          .group = kTaskGroup});
   for (TaskParameter& parameter : parameters_of_task(o.task)) {
     const bool generation = parameter.type == TaskParameter::Type::kGeneration;
@@ -243,8 +262,10 @@ constexpr std::string_view kExamples[] = {
 // The name of the task among the words of a command line: the first that is no value of a flag which takes one.
 std::optional<std::string> task_among(const std::vector<std::string>& words) {
   static const std::vector<std::string> takes_value{
-      "--model", "--file",      "--requests",     "--batch_size", "--device",  "--dtype",   "--revision", "--token",
-      "--mode",  "--cache_dir", "--quantization", "--server",     "--api_key", "--tp_size", "--pp_size",  "--ep_size"};
+      "--model",     "--file",         "--text_column_name", "--requests", "--batch_size",
+      "--device",    "--dtype",        "--revision",         "--token",    "--mode",
+      "--cache_dir", "--quantization", "--server",           "--api_key",  "--tp_size",
+      "--pp_size",   "--ep_size"};
   if (words.empty() || words.front() != "run") return std::nullopt;
   for (size_t i = 1; i < words.size(); ++i)
     if (std::find(takes_value.begin(), takes_value.end(), words[i]) != takes_value.end()) ++i;
@@ -269,7 +290,9 @@ Command run_command(const std::vector<std::string>& words) {
       {"TASK", &o.task, fmt::format("{}", fmt::join(pipeline_tasks(), ", ")), true},
       {"inputs", &o.inputs, "texts, or files and folders of images or sounds; - reads one a line from standard input"},
       {"--model", &o.model, kModelHelp},
-      {"--file", &o.file, "text file with one input a line"},
+      {"--file", &o.file, "text file with one input a line, or a .csv, .tsv, .json or .jsonl table"},
+      {"--text_column_name", &o.column,
+       "column of the inputs in such a table (default: text, sentence, or the only one)"},
       {"--requests", &o.requests, "JSON lines {\"inputs\": ..., \"parameters\": {...}}; one result a line"},
       {"--json", &o.json, "the structure that Transformers' pipeline() returns; of several inputs a list"},
       {"--batch_size", &o.batch_size, "number of inputs that go through the model at once"}};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/options/inputs.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <iterator>
@@ -9,6 +10,7 @@
 #include "base/error.h"
 #include "base/files/files.h"
 #include "base/terminal/log.h"
+#include "data/row_format.h"
 #include "images/image.h"
 
 namespace transom {
@@ -38,7 +40,11 @@ bool is_text(InputKind kind) { return kind == InputKind::kText || kind == InputK
 void add_word(InputKind kind, const std::string& word, std::vector<std::string>& inputs) {
   std::error_code none;
   if (word == "-") {
-    for_each_input_line([&](const std::string& line) { inputs.push_back(line); });
+    int64_t number = 0;
+    for_each_input_line([&](const std::string& line) {
+      check_utf8(line, "standard input", ++number);
+      inputs.push_back(line);
+    });
   } else if (!is_text(kind) && fs::is_directory(word, none)) {
     add_folder(kind, word, inputs);
   } else {
@@ -49,14 +55,68 @@ void add_word(InputKind kind, const std::string& word, std::vector<std::string>&
   }
 }
 
+bool is_table(const std::string& file) {
+  std::string ending = fs::path(file).extension().string();
+  std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
+  for (const char* known : {".csv", ".tsv", ".json", ".jsonl", ".ndjson"})
+    if (ending == known) return true;
+  return false;
+}
+
+// The column of inputs by its name, or by what it is called in most files.
+size_t input_column(const std::string& file, const std::vector<std::string>& columns,
+                    const std::optional<std::string>& name) {
+  const auto place = [&](const std::string& wanted) {
+    return static_cast<size_t>(std::find(columns.begin(), columns.end(), wanted) - columns.begin());
+  };
+  if (name) {
+    if (place(*name) < columns.size()) return place(*name);
+    fail("{}: --text_column_name: expected one of the columns {}, found {}", file, fmt::join(columns, ", "),
+         quoted(*name));
+  }
+  for (const char* usual : {"text", "sentence"})
+    if (place(usual) < columns.size()) return place(usual);
+  if (columns.size() == 1) return 0;
+  fail("{}: which column has the inputs? Say --text_column_name with one of {}", file, fmt::join(columns, ", "));
+}
+
+void add_table(const std::string& file, std::string_view text, const std::optional<std::string>& name,
+               std::vector<std::string>& inputs) {
+  const std::unique_ptr<RowFormat> format = format_of(file, text, {});
+  std::vector<std::string> columns = format->columns();
+  std::optional<size_t> column;
+  size_t position = format->start();
+  Row row;
+  int64_t rows = 0;
+  for (int64_t number = 1; format->read(position, number, columns, row); ++number) {
+    if (!column) column = input_column(file, columns, name);
+    const std::string* input = *column < row.size() ? std::get_if<std::string>(&row[*column]) : nullptr;
+    if (!input) fail("{}: row {}: column {}: expected a text", file, number, quoted(columns[*column]));
+    inputs.push_back(*input);
+    ++rows;
+  }
+  if (rows == 0) fail("{}: there are no rows", file);
+  log(LogLevel::kInfo, fmt::format("{}: column {}, {} rows", file, quoted(columns[*column]), rows));
+}
+
 }  // namespace
 
 std::vector<std::string> read_inputs(InputKind kind, const std::vector<std::string>& words,
-                                     const std::optional<std::string>& file) {
+                                     const std::optional<std::string>& file, const std::optional<std::string>& column) {
   std::vector<std::string> inputs;
   for (const std::string& word : words) add_word(kind, word, inputs);
-  if (file)
-    for_each_line(MappedFile::open(*file)->text(), [&](std::string_view line, size_t) { inputs.emplace_back(line); });
+  if (column && (!file || !is_table(*file)))
+    fail(ErrorKind::kUsage, "--text_column_name: has no effect without --file and a .csv, .tsv, .json or .jsonl file");
+  if (!file) return inputs;
+  const auto bytes = MappedFile::open(*file);
+  if (is_table(*file)) {
+    add_table(*file, bytes->text(), column, inputs);
+    return inputs;
+  }
+  for_each_line(bytes->text().substr(skip_byte_order_mark(*file, bytes->text())), [&](std::string_view line, size_t n) {
+    check_utf8(line, *file, static_cast<int64_t>(n));
+    inputs.emplace_back(line);
+  });
   return inputs;
 }
 

@@ -13,11 +13,13 @@
 
 namespace transom {
 
-// "-" is each line of standard input, a folder each image or sound in it. `file` is a text file of one input a line.
-// An input is a text, or the path of a file. Says which sub-folders are not read, and where a text is the name of a
-// file.
+// "-" is each line of standard input, a folder each image or sound in it. `file` has one input a line, or is a table
+// (.csv, .tsv, .json, .jsonl) with one in each row: of the column of that name, else of `text` or `sentence`, else of
+// the only column. An input is a text, or the path of a file. Says which column is read, which sub-folders are not
+// read, and where a text is the name of a file. Refuses what is not UTF-8.
 std::vector<std::string> read_inputs(InputKind kind, const std::vector<std::string>& words,
-                                     const std::optional<std::string>& file);
+                                     const std::optional<std::string>& file,
+                                     const std::optional<std::string>& column = std::nullopt);
 
 // Each line of standard input without its end.
 void for_each_input_line(const std::function<void(const std::string&)>& take);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // transom run --server: each input is a request of Hugging Face's inference form.
+#include <algorithm>
 #include <numeric>
 
 #include "base/error.h"
@@ -11,7 +12,8 @@
 namespace transom {
 namespace {
 
-constexpr size_t kAtOnce = 32;  // requests under way, which the server puts into batches
+constexpr double kPatience = 300;  // seconds in which a server may load its model
+constexpr size_t kAtOnce = 32;     // requests under way, which the server puts into batches
 
 std::string encoded_path(const std::string& name) {
   std::string text;
@@ -32,6 +34,38 @@ std::string message_of(const client::ClientReply& reply) {
       return error["message"].get<std::string>();
   }
   return quoted(reply.body, 200);
+}
+
+// The model that answers; without a name the first that has the task. A server that does not list its models, or not
+// their tasks, is believed.
+std::string model_for_task(const client::HttpUrl& server, const RequestHeaders& headers, const std::string& name,
+                           const std::string& task) {
+  const std::string first = served_model(server, {}, headers, kPatience, name);
+  std::vector<ServedModel> models;
+  try {
+    models = remote_models(server, headers);
+  } catch (const Error&) {
+    if (name.empty()) throw;
+    return name;
+  }
+  const auto answers = [&](const ServedModel& model) {
+    return model.tasks.empty() || std::find(model.tasks.begin(), model.tasks.end(), task) != model.tasks.end();
+  };
+  for (const ServedModel& model : models) {
+    if (!name.empty() && model.name != name) continue;
+    if (answers(model)) return model.name;
+    if (!name.empty())
+      fail("{}: the model {} is for {} and has no {}", server.text(), quoted(name), model.tasks.front(), task);
+  }
+  if (name.empty()) fail("{}: no model of this server has {}; the first is {}", server.text(), task, quoted(first));
+  return name;
+}
+
+// What a server does not take from the request of a vector.
+void expect_remote_options(const Json& parameters) {
+  for (const char* option : {"prompt", "truncate_dim", "tokenize_kwargs", "truncation", "return_tensors", "top_k"})
+    if (parameters.contains(option))
+      fail(ErrorKind::kUsage, "--{}: not with --server, which has no such option", option);
 }
 
 class RemotePipeline final : public Pipeline {
@@ -92,6 +126,11 @@ class RemotePipeline final : public Pipeline {
   std::string body_of(const Json& input, Json parameters) const {
     if (task_ == "feature-extraction" && !parameters.contains("pooling"))
       fail(ErrorKind::kUsage, "--pooling auto is missing: a server gives one vector a text");
+    if (task_ == "feature-extraction" || task_ == "sentence-similarity") {
+      expect_remote_options(parameters);
+      if (bool_parameter(parameters, "normalize_embeddings", false)) parameters["normalize"] = true;
+      parameters.erase("normalize_embeddings");
+    }
     if (gives_best_class(parameters)) parameters["top_k"] = 1;
     parameters.erase("batch_size");
     Json body{{"inputs", input}, {"parameters", std::move(parameters)}};
@@ -115,7 +154,7 @@ std::unique_ptr<Pipeline> remote_pipeline(const std::string& task, const RemoteO
                                           const std::string& model) {
   const client::HttpUrl server = client::parse_http_url(*remote.server, "--server");
   const RequestHeaders headers = key_headers(remote.api_key);
-  const std::string name = model.empty() ? served_model(server, {}, headers, 0, {}) : model;
+  const std::string name = model_for_task(server, headers, model, canonical_task(task));
   return std::make_unique<RemotePipeline>(task, server, name, headers);
 }
 

@@ -41,22 +41,39 @@ void RemoteOptions::refuse_local(const ModelOptions& source, const DeviceOptions
     if (given) fail(ErrorKind::kUsage, "{}: not with --server, which has loaded its models already", flag);
 }
 
-ServedModel remote_model(const client::HttpUrl& server, const RequestHeaders& headers, const std::string& name) {
+namespace {
+
+ServedModel served_model_of(const Json& item) {
+  ServedModel model{.name = item["id"].get<std::string>(), .generation_config = ""};
+  if (item.contains("generation_config") && item["generation_config"].is_object())
+    model.generation_config = dump_json(item["generation_config"]);
+  const Json tasks = item.value("tasks", Json()), task = item.value("task", Json());
+  if (task.is_string()) model.tasks.push_back(task.get<std::string>());
+  if (tasks.is_array())
+    for (const Json& each : tasks)
+      if (each.is_string() && each != task) model.tasks.push_back(each.get<std::string>());
+  return model;
+}
+
+}  // namespace
+
+std::vector<ServedModel> remote_models(const client::HttpUrl& server, const RequestHeaders& headers) {
   const std::string where = server.text() + "/v1/models";
   const client::ClientReply reply = client::fetch(server, {.path = "/v1/models", .headers = headers});
   if (reply.status != 200) fail("{}: status {}: {}", where, reply.status, quoted(reply.body, 200));
   const Json models = parse_json(reply.body, where);
   if (!models.is_object() || !models.contains("data") || !models["data"].is_array())
     fail("{}: expected a list of models, found {}", where, quoted(reply.body, 200));
-  for (const Json& model : models["data"]) {
-    if (!model.is_object() || !model.contains("id") || !model["id"].is_string()) continue;
-    if (!name.empty() && model["id"] != name) continue;
-    ServedModel found{.name = model["id"].get<std::string>(), .generation_config = ""};
-    if (model.contains("generation_config") && model["generation_config"].is_object())
-      found.generation_config = dump_json(model["generation_config"]);
-    return found;
-  }
-  if (name.empty()) fail("{}: the server has no model", where);
+  std::vector<ServedModel> list;
+  for (const Json& model : models["data"])
+    if (model.is_object() && model.contains("id") && model["id"].is_string()) list.push_back(served_model_of(model));
+  return list;
+}
+
+ServedModel remote_model(const client::HttpUrl& server, const RequestHeaders& headers, const std::string& name) {
+  for (ServedModel& model : remote_models(server, headers))
+    if (name.empty() || model.name == name) return std::move(model);
+  if (name.empty()) fail("{}/v1/models: the server has no model", server.text());
   return {.name = name, .generation_config = ""};
 }
 

@@ -43,13 +43,17 @@ std::string served_model(const client::HttpUrl& server, const client::ClientOpti
 // What a server says of a model in /v1/models.
 struct ServedModel {
   std::string name;
-  std::string generation_config;  // JSON; empty: the server does not say
+  std::string generation_config;        // JSON; empty: the server does not say
+  std::vector<std::string> tasks = {};  // what it answers; empty: the server does not say
 };
+// All that it lists.
+std::vector<ServedModel> remote_models(const client::HttpUrl& server, const RequestHeaders& headers);
 // The model of that name; without one the first. Where the server does not list the name, there is nothing but that.
 ServedModel remote_model(const client::HttpUrl& server, const RequestHeaders& headers, const std::string& name);
 
 // The pipeline of a task on a server of `transom serve`, by Hugging Face's inference form; an empty `model` is the
-// first that the server has.
+// first of the server that has the task. Refuses a model that is for another task: its answer would be none of this
+// one.
 std::unique_ptr<Pipeline> remote_pipeline(const std::string& task, const RemoteOptions& remote,
                                           const std::string& model);
 
