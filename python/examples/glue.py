@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Classes of texts: glue.py --model_name_or_path MODEL --train_file train.tsv --validation_file dev.tsv --output_dir OUT
-Files have lines with a text, a tab and a class."""
+Files are CSV or TSV: of the columns `sentence` or `text`, and `label`; without such a header lines have a text and a
+class."""
+import csv
 from dataclasses import dataclass, field
 
 from transom import (AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, DataCollatorWithPadding,
@@ -18,9 +20,13 @@ class DataArguments:
 
 
 def read(path, limit):
-    with open(path, encoding="utf-8") as file:
-        rows = [line.rstrip("\n").split("\t") for line in file]
-    return [(text, int(label)) for text, label in rows if label.isdigit()][:limit]
+    comma = path.endswith(".csv")
+    with open(path, encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file, delimiter="," if comma else "\t", quoting=csv.QUOTE_MINIMAL if comma
+                               else csv.QUOTE_NONE))
+    header = {name.lower(): place for place, name in enumerate(rows[0])}
+    text, label = header.get("sentence", header.get("text", 0)), header.get("label", 1)
+    return [(row[text], int(row[label])) for row in rows if len(row) > max(text, label) and row[label].isdigit()][:limit]
 
 
 def accuracy(prediction: EvalPrediction):

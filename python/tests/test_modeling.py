@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import json
 import os
 import signal
 import tempfile
@@ -108,6 +109,33 @@ class ModelTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "input_idz"):
             self.model(input_idz=[[1]])
 
+    def test_keywords_are_read_noted_or_refused(self):
+        from transom import AutoModelForSequenceClassification, BitsAndBytesConfig, infer_device
+        from transom import logging as transom_logging
+
+        load = AutoModelForSequenceClassification.from_pretrained
+        for name in ("state_dict", "variant", "subfolder", "gguf_file", "key_mapping", "tp_plan"):
+            with self.assertRaisesRegex(NotImplementedError, name):
+                load(self.holder.name, **{name: "x"})
+        with self.assertLogs(transom_logging.get_logger("transom.modeling"), "WARNING") as said:
+            load(self.holder.name, foo=1, attn_implementation="flash_attention_2")
+        self.assertIn("foo", "".join(said.output))
+        self.assertIn("flash_attention_2", "".join(said.output))
+        rounded = load(self.holder.name, quantization_config=BitsAndBytesConfig(load_in_8bit=True))
+        ids = [[2, 5, 6, 3]]
+        self.assertNotEqual(rounded(input_ids=ids).logits.tolist(), self.model(input_ids=ids).logits.tolist())
+        with self.assertRaisesRegex(NotImplementedError, "load_in_8bit"):
+            load(self.holder.name, quantization_config={"quant_method": "hqq"})
+        self.assertEqual(infer_device(), "cpu")
+
+    def test_labels_that_are_texts_are_named(self):
+        from transom import DataCollatorWithPadding, default_data_collator
+
+        rows = [{"input_ids": [2, 3], "label": "good"}]
+        for collate in (DataCollatorWithPadding(self.tokenizer), default_data_collator):
+            with self.assertRaisesRegex(ValueError, "label: expected a number, found the text 'good'"):
+                collate(rows)
+
     def test_threads(self):
         inputs = [self.tokenizer([text]) for text in tiny.TEXTS]
         expected = [self.model(**each).logits.tolist() for each in inputs]
@@ -137,6 +165,31 @@ class ModelTest(unittest.TestCase):
         self.assertEqual(of_model(tiny.TEXTS), classify(tiny.TEXTS))
         with self.assertRaisesRegex(ValueError, "top_x"):
             classify("a", top_x=1)
+        from transom.pipelines.pt_utils import KeyDataset
+
+        column = KeyDataset([{"text": text, "label": 0} for text in tiny.TEXTS], "text")
+        self.assertEqual([row["label"] for row in classify(column)], [row["label"] for row in rows])
+        self.assertEqual(len(classify(tiny.TEXTS[0], return_all_scores=True)[0]), 2)
+        with self.assertRaisesRegex(NotImplementedError, "model_kwargs"):
+            pipeline("text-classification", model=self.holder.name, model_kwargs={"load_in_8bit": True})
+
+    def test_vectors_of_sentences(self):
+        with tiny.bert("masked") as directory:
+            os.makedirs(os.path.join(directory, "1_Pooling"))
+            for name, fields in (("modules.json", [{"type": "sentence_transformers.models.Transformer", "path": ""},
+                                                   {"type": "sentence_transformers.models.Pooling",
+                                                    "path": "1_Pooling"}]),
+                                 ("1_Pooling/config.json", {"pooling_mode": ["cls", "max"]}),
+                                 ("sentence_bert_config.json", {"max_seq_length": 4}),
+                                 ("config_sentence_transformers.json", {"prompts": {"query": "cold "}})):
+                with open(os.path.join(directory, name), "w", encoding="utf-8") as file:
+                    json.dump(fields, file)
+            vectors = pipeline("feature-extraction", model=directory)
+            one = vectors("a film is good", pooling="auto")
+            self.assertEqual(len(one), 32)
+            self.assertEqual(one, vectors("a film is bad", pooling="auto"))  # both are cut behind "a film"
+            self.assertEqual(vectors("a film", pooling="auto", prompt_name="query"),
+                             vectors("cold a film", pooling="auto"))
 
 
 class GenerationTest(unittest.TestCase):

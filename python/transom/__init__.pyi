@@ -13,6 +13,7 @@ from .data_collator import DefaultDataCollator as DefaultDataCollator
 from .data_collator import default_data_collator as default_data_collator
 from .devices import device_name as device_name
 from .devices import devices as devices
+from .devices import infer_device as infer_device
 from .devices import set_device as set_device
 from .errors import TransomError as TransomError
 from .feature_extraction import AutoFeatureExtractor as AutoFeatureExtractor
@@ -47,6 +48,7 @@ from .modeling import AutoModelForSequenceClassification as AutoModelForSequence
 from .modeling import AutoModelForSpeechSeq2Seq as AutoModelForSpeechSeq2Seq
 from .modeling import AutoModelForTokenClassification as AutoModelForTokenClassification
 from .modeling import AutoModelForZeroShotImageClassification as AutoModelForZeroShotImageClassification
+from .modeling import BitsAndBytesConfig as BitsAndBytesConfig
 from .modeling import PreTrainedModel as PreTrainedModel
 from .outputs import ModelOutput as ModelOutput
 from .peft import LoraConfig as LoraConfig

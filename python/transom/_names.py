@@ -14,7 +14,8 @@ _NAMES = {
     "modeling": "PreTrainedModel AutoModel AutoModelForSequenceClassification AutoModelForTokenClassification "
                 "AutoModelForQuestionAnswering AutoModelForMaskedLM AutoModelForCausalLM AutoModelForSeq2SeqLM "
                 "AutoModelForMultipleChoice AutoModelForImageClassification AutoModelForCTC "
-                "AutoModelForAudioClassification AutoModelForSpeechSeq2Seq AutoModelForZeroShotImageClassification",
+                "AutoModelForAudioClassification AutoModelForSpeechSeq2Seq AutoModelForZeroShotImageClassification "
+                "BitsAndBytesConfig",
     "model_classes": "BertModel BertForSequenceClassification BertForTokenClassification BertForQuestionAnswering "
                      "BertForMaskedLM BertForMultipleChoice DistilBertModel DistilBertForSequenceClassification "
                      "DistilBertForTokenClassification DistilBertForQuestionAnswering DistilBertForMaskedLM "
@@ -49,7 +50,7 @@ _NAMES = {
     "hf_argparser": "HfArgumentParser",
     "errors": "TransomError",
     "tensors": "Tensor",
-    "devices": "device_name devices set_device",
+    "devices": "device_name devices infer_device set_device",
     "peft": "LoraConfig TaskType PeftModel get_peft_model",
     "habana": "GaudiTrainer GaudiSeq2SeqTrainer GaudiTrainingArguments GaudiSeq2SeqTrainingArguments GaudiConfig",
     "logging": "",

@@ -19,6 +19,14 @@ def _plain(value):
     return value.tolist() if hasattr(value, "tolist") else value
 
 
+def _expect_numbers(first):
+    """Labels that are texts would be left out with the other texts."""
+    for name in ("label", "labels", "label_ids"):
+        if isinstance(first.get(name), str):
+            raise UsageError(f"{name}: expected a number, found the text {first[name]!r}: map the classes to numbers, "
+                             "model.config.label2id for instance")
+
+
 def _with_labels(first, data):
     """`label` and `label_ids` under their name in a batch; classes are whole numbers, scores are not."""
     for name in ("label", "label_ids"):
@@ -30,6 +38,7 @@ def _with_labels(first, data):
 def default_data_collator(features, return_tensors="tr"):
     """Columns of numbers and arrays, stacked; texts are left out."""
     rows = _rows(features)
+    _expect_numbers(rows[0])
     data = {}
     for name, value in rows[0].items():
         if value is None or isinstance(value, str):
@@ -60,6 +69,7 @@ class DataCollatorWithPadding:
 
     def __call__(self, features):
         rows = _rows(features)
+        _expect_numbers(rows[0])
         data = {name: [_plain(row[name]) for row in rows] for name in rows[0]}
         data = {name: column for name, column in data.items() if not isinstance(column[0], str)}
         padded = self.tokenizer.pad(data, padding=self.padding, max_length=self.max_length,

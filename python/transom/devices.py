@@ -12,6 +12,11 @@ def device_name():
     return library.device_name()
 
 
+def infer_device():
+    """The device that models compute on, by Transformers' name of the function."""
+    return device_name()
+
+
 def set_device(name):
     """Before the first model is loaded: "cpu", "hpu:1" ..."""
     library.set_device(str(name))

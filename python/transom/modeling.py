@@ -12,11 +12,18 @@ from .native import library
 from .outputs import ModelOutput
 from .tensors import as_torch, is_torch, to_tensor
 
-# Arguments of from_pretrained that steer how torch loads a model, and mean nothing here.
-_WITHOUT_MEANING = ("low_cpu_mem_usage", "device_map", "trust_remote_code", "attn_implementation", "use_safetensors",
-                    "from_tf", "from_flax", "state_dict", "use_cache", "offload_folder", "variant", "weights_only",
-                    "adapter_name", "max_memory", "tp_plan", "gguf_file", "key_mapping", "subfolder",
-                    "output_attentions", "return_dict")
+# Arguments of from_pretrained that steer how torch loads a model, and change nothing here: the format of the weights is
+# found, and the model is where set_device() says.
+_WITHOUT_MEANING = ("low_cpu_mem_usage", "trust_remote_code", "use_safetensors", "from_tf", "from_flax", "use_cache",
+                    "weights_only", "return_dict")
+# Those that say what to load or where: what would be passed over is refused.
+_REFUSED = {"state_dict": "weights are read from files", "variant": "the weights of the directory are read",
+            "subfolder": "give the folder itself", "gguf_file": "give the path of the .gguf file as the model",
+            "key_mapping": "tensors have the names of Transformers", "adapter_name": "give the adapter's directory",
+            "tp_plan": "`transom run --tp_size` shares a model", "output_attentions": "attention weights are not kept"}
+# Those that ask for another way to the same numbers.
+_NOTED = {"attn_implementation": ("eager", "sdpa"), "device_map": ("auto", "cpu"), "max_memory": (),
+          "offload_folder": ()}
 # Arguments of a model's call that ask for what is always so.
 _OF_TORCH = ("return_dict", "use_cache", "output_attentions", "past_key_values", "head_mask", "cache_position",
              "num_items_in_batch", "num_logits_to_keep")
@@ -35,6 +42,15 @@ def load_keywords(keywords):
     for name, value in keywords.items():
         if name in _WITHOUT_MEANING:
             continue
+        if name in _REFUSED:
+            if value:
+                raise UnsupportedError(f"from_pretrained: {name} is not supported: {_REFUSED[name]}", "unsupported")
+            continue
+        if name in _NOTED:
+            if value is not None and value not in _NOTED[name]:
+                _warn("from_pretrained: %s=%r has no effect: set_device() says where a model computes, and how is the "
+                      "device's own choice", name, value)
+            continue
         if name in ("dtype", "torch_dtype"):
             if value is not None:
                 options["dtype"] = dtype_name(value)
@@ -42,8 +58,10 @@ def load_keywords(keywords):
             options[name] = value
         elif name == "quantization_config":
             if value is not None:
-                raise UnsupportedError("quantization_config: it configures torch; use quantization='int8', or a "
-                                       "checkpoint that `transom quantize` wrote", "unsupported")
+                options["quantization"] = quantization_of(value)
+                compute = getattr(value, "bnb_4bit_compute_dtype", None)
+                if compute is not None:
+                    options.setdefault("dtype", dtype_name(compute))
         elif name == "num_labels":
             options["num_labels"] = int(value)
         elif name == "id2label":
@@ -59,6 +77,47 @@ def load_keywords(keywords):
         else:
             fields[name] = value
     return options, fields
+
+
+def _warn(message, *values):
+    from .logging import get_logger
+
+    get_logger(__name__).warning(message, *values)
+
+
+class BitsAndBytesConfig:
+    """What from_pretrained(quantization_config=) takes: linear layers with weights of 8 or 4 bits."""
+
+    def __init__(self, load_in_8bit=False, load_in_4bit=False, **keywords):
+        if load_in_8bit and load_in_4bit:
+            raise UsageError("BitsAndBytesConfig: expected one of load_in_8bit and load_in_4bit")
+        self.load_in_8bit, self.load_in_4bit = load_in_8bit, load_in_4bit
+        self.bnb_4bit_quant_type = keywords.pop("bnb_4bit_quant_type", "fp4")
+        self.bnb_4bit_compute_dtype = keywords.pop("bnb_4bit_compute_dtype", None)
+        for name, value in keywords.items():
+            if value:
+                _warn("BitsAndBytesConfig: %s=%r has no effect", name, value)
+
+
+def quantization_of(config):
+    """The option of loading that a quantization_config asks for."""
+    fields = config if isinstance(config, dict) else vars(config)
+    if fields.get("load_in_8bit"):
+        return "int8"
+    if fields.get("load_in_4bit") and fields.get("bnb_4bit_quant_type", "fp4") in ("nf4", "fp4"):
+        return fields.get("bnb_4bit_quant_type", "fp4")
+    raise UnsupportedError("quantization_config: expected BitsAndBytesConfig with load_in_8bit or load_in_4bit, or a "
+                           "checkpoint that `transom quantize` wrote", "unsupported")
+
+
+def expect_known_fields(fields, directory):
+    """Says which keywords are no field of the configuration: a name that is mistyped changes nothing."""
+    known = json.loads(library.read_config(directory))
+    for name in fields:
+        if name not in known:
+            _warn("from_pretrained: %r is neither an option nor a field of %s; it is added to the configuration, and "
+                  "has an effect only where the model asks for it", name,
+                  os.path.join(directory, "config.json"))
 
 
 def changed_fields(config, directory):
@@ -82,6 +141,7 @@ class PreTrainedModel(GenerationMixin):
         hub, rest = hub_arguments(keywords)
         directory = directory_of(name, hub)
         options, fields = load_keywords(rest)
+        expect_known_fields(fields, directory)
         if config is not None:
             fields = {**changed_fields(config, directory), **fields}
             labels = fields.pop("id2label", None)

@@ -6,16 +6,15 @@ import json
 import os
 import tempfile
 
-from .errors import UsageError
-from .hub import directory_of, hub_arguments
-from .native import library
-from .tensors import to_tensor
+from ..errors import UnsupportedError, UsageError
+from ..hub import directory_of, hub_arguments
+from ..native import library
+from ..tensors import to_tensor
 
 # The models that Transformers takes where none is named are not downloaded silently.
-_WITHOUT_MEANING = ("framework", "use_fast", "trust_remote_code", "device_map", "pipeline_class", "num_workers",
-                    "feature_extractor", "image_processor", "processor", "config", "binary_output", "model_kwargs")
-_RENAMED = {"grouped_entities": None, "return_all_scores": None, "topk": "top_k", "max_question_len":
-            "max_question_len"}
+_WITHOUT_MEANING = ("framework", "use_fast", "trust_remote_code", "device_map", "num_workers", "feature_extractor",
+                    "image_processor", "processor", "binary_output")
+_RENAMED = {"topk": "top_k"}
 
 
 def _device_name(device):
@@ -36,12 +35,16 @@ def pipeline(task=None, model=None, tokenizer=None, device=None, dtype=None, tor
     if model is None:
         raise UsageError("pipeline: expected a model: pipeline(task, model=DIRECTORY or id)")
     hub, rest = hub_arguments(keywords)
+    for refused in ("config", "model_kwargs", "pipeline_class"):
+        if rest.pop(refused, None):
+            raise UnsupportedError(f"pipeline: {refused} is not supported; load the model with from_pretrained() and "
+                                   "give it as model=", "unsupported")
     defaults = {name: value for name, value in rest.items() if name not in _WITHOUT_MEANING}
     name = _device_name(device)
     if name is not None:
         library.set_device(name)
     dtype = dtype if dtype is not None else torch_dtype
-    from .modeling import PreTrainedModel, dtype_name
+    from ..modeling import PreTrainedModel, dtype_name
 
     kept = None
     if isinstance(model, PreTrainedModel):
@@ -98,12 +101,13 @@ class Pipeline:
     def __call__(self, inputs=None, *more, **keywords):
         parameters = {**self._defaults, **keywords}
         inputs = self._named_inputs(inputs, more, parameters)
-        as_tensors = parameters.pop("return_tensors", False)
+        features = self.task.endswith("feature-extraction")
+        as_tensors = features and parameters.pop("return_tensors", False)
         parameters = self._translated(parameters)
         if _is_stream(inputs):
             return self._stream(inputs, parameters)
         result = self._answer(inputs, parameters)
-        if as_tensors and self.task.endswith("feature-extraction"):
+        if as_tensors:
             return [to_tensor(each) for each in result] if isinstance(inputs, list) else to_tensor(result)
         return result
 
@@ -145,8 +149,11 @@ class Pipeline:
             name = _RENAMED.get(name, name)
             if name == "generate_kwargs":
                 result.update(value)
-            elif name == "padding" and "padding" not in self._parameters or name == "generation_config" or name is None:
-                continue
+            elif name == "padding" and "padding" not in self._parameters:
+                continue  # each text has the numbers that it has alone
+            elif name == "generation_config" and value is not None:
+                result.update({key: each for key, each in value.to_dict().items()
+                               if each is not None and key != "transformers_version"})
             elif name == "top_k" and value is None and self.task in ("text-classification", "sentiment-analysis"):
                 result[name] = None
             elif value is not None:
@@ -179,7 +186,7 @@ def _data_uri(image):
     if isinstance(image, os.PathLike):
         return os.fspath(image)
     if not hasattr(image, "save"):
-        from .image_processing import load_image
+        from ..image_processing import load_image
 
         return "data:image/bmp;base64," + base64.b64encode(bitmap(load_image(image))).decode()
     buffer = io.BytesIO()
