@@ -14,12 +14,18 @@
 namespace transom {
 
 // The types of columns. Nested objects of JSON become columns with dotted names (`answers.text`).
-enum class ColumnType { kNull, kBool, kInt, kFloat, kString, kInts, kFloats, kStrings };
+enum class ColumnType { kNull, kBool, kInt, kFloat, kString, kInts, kFloats, kStrings, kJson };
 std::string_view column_type_name(ColumnType type);
+
+// A list of lists, of objects or of values of several types, as JSON writes it. It is no text.
+struct JsonList {
+  std::string text;
+  bool operator==(const JsonList&) const = default;
+};
 
 // One value of a row; kNull columns and empty fields hold std::monostate.
 using Value = std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<int64_t>,
-                           std::vector<double>, std::vector<std::string>>;
+                           std::vector<double>, std::vector<std::string>, JsonList>;
 using Row = std::vector<Value>;
 
 struct Column {
@@ -27,6 +33,8 @@ struct Column {
   ColumnType type = ColumnType::kNull;
   // Of a kFloat column of a CSV file: all its values are whole numbers, and some are missing (which are NaN).
   bool whole_numbers = false;
+  // Of with_text: cells are text, whatever they look like.
+  bool as_written = false;
   bool operator==(const Column&) const = default;
 };
 
@@ -57,6 +65,12 @@ class Dataset {
 
   // Whether all rows are held in memory, rather than read again at each access.
   bool in_memory() const;
+  // Whether cells are text that may stand for numbers (CSV).
+  bool is_untyped() const;
+
+  // The same rows, of which this column is text: that of a CSV file as its cells are written (007, 1.50, NA), empty
+  // where nothing stands. Throws, with the column's name, where it is of another type.
+  Dataset with_text(size_t column) const;
 
   // The rows of these numbers, in this order.
   Dataset select(std::vector<int64_t> rows) const;
@@ -71,6 +85,7 @@ class Dataset {
  private:
   std::shared_ptr<const Rows> rows_;
   std::shared_ptr<const std::vector<int64_t>> selection_;
+  std::shared_ptr<const std::vector<Column>> columns_;  // of with_text; null: those of the rows
 };
 
 }  // namespace transom

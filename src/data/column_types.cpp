@@ -57,9 +57,15 @@ bool is_empty_list(const Value& value) {
 }  // namespace
 
 std::string_view column_type_name(ColumnType type) {
-  constexpr std::array<std::string_view, 8> kNames = {"nothing",           "true or false",  "a whole number",
-                                                      "a number",          "text",           "a list of whole numbers",
-                                                      "a list of numbers", "a list of texts"};
+  constexpr std::array<std::string_view, 9> kNames = {"nothing",
+                                                      "true or false",
+                                                      "a whole number",
+                                                      "a number",
+                                                      "text",
+                                                      "a list of whole numbers",
+                                                      "a list of numbers",
+                                                      "a list of texts",
+                                                      "a list of lists, objects or several types"};
   return kNames[static_cast<size_t>(type)];
 }
 
@@ -91,9 +97,9 @@ void ColumnTypeFinder::add(const Value& value, const std::string& where) {
     type_ = kFloat;
   } else if ((type == kInts && type_ == kFloats) || (type == kFloats && type_ == kInts)) {
     type_ = kFloats;
-  } else if (is_empty_list(value) && (type_ == kStrings || type_ == kString)) {
-    // An empty list is a list of anything, also of what is kept as JSON text.
-  } else if ((type == kStrings || type == kString) && type_ == kInts) {
+  } else if (is_empty_list(value) && (type_ == kFloats || type_ == kStrings || type_ == kJson)) {
+    // An empty list is a list of anything.
+  } else if ((type == kStrings || type == kJson) && type_ == kInts) {
     type_ = type;  // settled when values are brought to the type: only empty lists go through
   } else {
     fail("{}: expected {} as in the rows before, found {}", where, column_type_name(type_), column_type_name(type));
@@ -129,10 +135,10 @@ Value to_column_type(Value value, ColumnType type) {
     return std::holds_alternative<int64_t>(value) ? static_cast<double>(std::get<int64_t>(value)) : kNaN;
   if (const auto* whole = std::get_if<std::vector<int64_t>>(&value)) {
     if (type == kFloats) return std::vector<double>(whole->begin(), whole->end());
-    require((type != kStrings && type != kString) || whole->empty(), "expected {}, found {}", column_type_name(type),
+    require((type != kStrings && type != kJson) || whole->empty(), "expected {}, found {}", column_type_name(type),
             column_type_name(kInts));
     if (type == kStrings) return std::vector<std::string>();
-    if (type == kString) return std::string("[]");
+    if (type == kJson) return JsonList{"[]"};
   }
   return {};
 }

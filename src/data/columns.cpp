@@ -3,10 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "base/error.h"
-#include "base/text/numbers.h"
+#include "data/conversation_rows.h"
 #include "data/text_lists.h"
 
 namespace transom {
@@ -69,16 +68,6 @@ std::vector<std::string> split(const std::string& text, char at) {
   return parts;
 }
 
-// Numbers in order of value, other names in order of their bytes.
-void sort_names(std::vector<std::string>& names, bool numbers) {
-  if (numbers)
-    std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
-      return parse_double(a).value_or(0) < parse_double(b).value_or(0);
-    });
-  else std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-}
-
 }  // namespace
 
 std::optional<std::pair<std::string, std::string>> glue_keys(std::string_view task) {
@@ -106,6 +95,42 @@ size_t need_label(const ClassificationColumns& columns, const Dataset& data) {
       data.where(0), found_columns(data));
 }
 
+namespace {
+
+// The columns that run_glue knows by their names, in the order of the file but for sentence1 and sentence2.
+std::optional<std::vector<size_t>> known_pair(const Dataset& data) {
+  constexpr std::pair<std::string_view, std::string_view> kPairs[] = {
+      {"sentence1", "sentence2"}, {"premise", "hypothesis"}, {"question", "sentence"}, {"question1", "question2"}};
+  for (const auto& [first, second] : kPairs) {
+    const auto one = data.find(first), other = data.find(second);
+    if (!one || !other) continue;
+    if (first == "sentence1" || *one < *other) return std::vector{*one, *other};
+    return std::vector{*other, *one};
+  }
+  return std::nullopt;
+}
+
+// The columns that are text. A column of a CSV file whose cells all look like numbers is one where it is called so, or
+// where no other can be.
+std::vector<size_t> columns_of_text(const Dataset& data, std::optional<size_t> label) {
+  std::vector<size_t> texts;
+  const auto& columns = data.columns();
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const bool called_so = data.is_untyped() && (columns[i].name == "text" || columns[i].name == "sentence");
+    if (i != label && (columns[i].type == ColumnType::kString || called_so)) texts.push_back(i);
+  }
+  if (texts.empty() && data.is_untyped() && columns.size() == (label ? 2U : 1U)) texts.push_back(label == 0U ? 1 : 0);
+  return texts;
+}
+
+}  // namespace
+
+std::string text_of(const Dataset& data, int64_t index, const Row& row, size_t column) {
+  if (const auto* text = std::get_if<std::string>(&row[column])) return *text;
+  fail("{}, column '{}': expected text, found {}", data.where(index), data.columns()[column].name,
+       column_type_name(static_cast<ColumnType>(row[column].index())));
+}
+
 ClassificationColumns classification_columns(const Dataset& data, const ScriptArguments& arguments) {
   ClassificationColumns columns;
   if (arguments.label_column_name) columns.label = need_column(data, *arguments.label_column_name, "label_column_name");
@@ -127,15 +152,27 @@ ClassificationColumns classification_columns(const Dataset& data, const ScriptAr
     if (!keys->second.empty()) columns.text.push_back(need_column(data, keys->second, "task_name"));
     return columns;
   }
-  const auto first = data.find("sentence1"), second = data.find("sentence2");
-  if (first && second) {
-    columns.text = {*first, *second};
+  if (const auto pair = known_pair(data)) {
+    columns.text = *pair;
     return columns;
   }
-  for (size_t i = 0; i < data.columns().size() && columns.text.size() < 2; ++i)
-    if (data.columns()[i].type == ColumnType::kString && i != columns.label) columns.text.push_back(i);
+  columns.text = columns_of_text(data, columns.label);
+  const std::string form = conversation_form(data);
+  if (!columns.text.empty() && columns.text.size() <= 2 && (form.empty() || columns.label)) return columns;
+  if (!form.empty()) refuse_conversations(data, form, "--text_column_name");
   require(!columns.text.empty(), "{}: expected a column of text, found {}", data.where(0), found_columns(data));
-  return columns;
+  fail(
+      "{}: expected one column of text, or the two of a pair, found {}; name the column with --text_column_name, or "
+      "call those of a pair sentence1 and sentence2",
+      data.where(0), found_columns(data));
+}
+
+ClassificationColumns same_columns(const ClassificationColumns& columns, const Dataset& names, const Dataset& data) {
+  ClassificationColumns result{.joined = columns.joined};
+  for (const size_t column : columns.text)
+    result.text.push_back(need_column(data, names.columns()[column].name, "the text of the other files"));
+  if (columns.label) result.label = data.find(names.columns()[*columns.label].name);
+  return result;
 }
 
 namespace {
@@ -153,8 +190,11 @@ TokenColumns find_token_columns(const Dataset& data, const ScriptArguments& argu
 
 }  // namespace
 
-Dataset with_token_lists(const Dataset& data, const ScriptArguments& arguments) {
-  const TokenColumns found = find_token_columns(data, arguments);
+Dataset with_token_lists(const Dataset& given, const ScriptArguments& arguments) {
+  const TokenColumns found = find_token_columns(given, arguments);
+  Dataset data = given;
+  if (data.is_untyped())
+    for (const size_t column : {found.tokens, found.tags.value_or(found.tokens)}) data = data.with_text(column);
   std::vector<Column> columns = data.columns();
   std::vector<size_t> texts;
   for (const size_t column : {found.tokens, found.tags.value_or(found.tokens)})
@@ -191,10 +231,10 @@ TokenColumns token_columns(const Dataset& data, const ScriptArguments& arguments
 
 AnswerColumns answer_columns(const Dataset& data) {
   AnswerColumns columns;
-  columns.question = data.find("question").value_or(0);
-  columns.context = data.find("context").value_or(1);
-  require(columns.context < data.columns().size(), "{}: expected the columns question and context, found {}",
-          data.where(0), fmt::join(names_of(data), ", "));
+  const auto question = data.find("question"), context = data.find("context");
+  require(question && context, "{}: expected the columns question and context, found {}", data.where(0),
+          fmt::join(names_of(data), ", "));
+  columns.question = *question, columns.context = *context;
   for (const size_t column : {columns.question, columns.context})
     require(data.columns()[column].type == ColumnType::kString, "{}, column '{}': expected text, found {}",
             data.where(0), data.columns()[column].name, column_type_name(data.columns()[column].type));
@@ -216,108 +256,23 @@ ChoiceColumns choice_columns(const Dataset& data) {
 }
 
 size_t text_column(const Dataset& data, const ScriptArguments& arguments) {
-  const size_t column = arguments.text_column_name ? need_column(data, *arguments.text_column_name, "text_column_name")
-                                                   : data.find("text").value_or(0);
-  require(data.columns()[column].type == ColumnType::kString, "{}, column '{}': expected text, found {}", data.where(0),
-          data.columns()[column].name, column_type_name(data.columns()[column].type));
-  return column;
+  if (arguments.text_column_name) return need_column(data, *arguments.text_column_name, "text_column_name");
+  if (const auto text = data.find("text")) return *text;
+  if (const std::string form = conversation_form(data); !form.empty())
+    refuse_conversations(data, form, "--text_column_name");
+  const std::vector<size_t> texts = columns_of_text(data, {});
+  // Beside lists of texts or of objects the only text may be an identifier.
+  const bool lists = std::any_of(data.columns().begin(), data.columns().end(), [](const Column& column) {
+    return column.type == ColumnType::kStrings || column.type == ColumnType::kJson;
+  });
+  if (texts.size() == 1 && !lists) return texts[0];
+  fail("{}: expected a column 'text', or one column of text alone, found {}; name it with --text_column_name",
+       data.where(0), found_columns(data));
 }
 
 bool is_tokenised(const Dataset& data) {
   const auto column = data.find("input_ids");
   return column && data.columns()[*column].type == ColumnType::kInts;
-}
-
-std::string label_name(const Value& value) {
-  if (const auto* text = std::get_if<std::string>(&value)) return *text;
-  if (const auto* whole = std::get_if<int64_t>(&value)) return std::to_string(*whole);
-  if (const auto* truth = std::get_if<bool>(&value)) return *truth ? "True" : "False";
-  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
-  return {};
-}
-
-Labels::Labels(LabelKind kind, std::vector<std::string> names) : kind_(kind), names_(std::move(names)) {}
-
-namespace {
-
-bool is_label(const Value& value) {
-  const auto* number = std::get_if<double>(&value);
-  return !std::holds_alternative<std::monostate>(value) && (!number || std::isfinite(*number));
-}
-
-}  // namespace
-
-void require_label(const Value& value, std::string_view where) {
-  if (is_label(value)) return;
-  const auto* number = std::get_if<double>(&value);
-  fail("{}: expected a label, found {}", where, !number ? "nothing" : std::isnan(*number) ? "nothing, or nan" : "inf");
-}
-
-Labels Labels::of(const Dataset& data, size_t column, std::optional<bool> regression) {
-  const auto& [name, type, whole_numbers] = data.columns()[column];
-  const auto where = [&, &name = name](int64_t row) { return fmt::format("{}, column '{}'", data.where(row), name); };
-  // Whole numbers stay classes where some are missing, which is an error below rather than a reason for a regression.
-  if (regression.value_or(type == ColumnType::kFloat && !whole_numbers)) {
-    require(type == ColumnType::kFloat || type == ColumnType::kInt, "{}: expected numbers for regression, found {}",
-            where(0), column_type_name(type));
-    for (int64_t i = 0; i < data.size(); ++i)
-      if (const Value value = std::move(data.row(i)[column]); !is_label(value)) require_label(value, where(i));
-    return {LabelKind::kRegression, {}};
-  }
-  const bool numbers = type == ColumnType::kInt || type == ColumnType::kInts || whole_numbers;
-  const bool lists = type == ColumnType::kStrings || type == ColumnType::kInts;
-  std::vector<std::string> names;
-  for (int64_t i = 0; i < data.size(); ++i) {
-    const Value value = std::move(data.row(i)[column]);
-    if (const auto* texts = std::get_if<std::vector<std::string>>(&value))
-      names.insert(names.end(), texts->begin(), texts->end());
-    else if (const auto* ids = std::get_if<std::vector<int64_t>>(&value))
-      for (const int64_t id : *ids) names.push_back(std::to_string(id));
-    else {
-      if (!is_label(value)) require_label(value, where(i));
-      names.push_back(label_name(value));
-    }
-    if (names.size() > 4096) sort_names(names, numbers);
-  }
-  sort_names(names, numbers);
-  return {lists ? LabelKind::kMultiLabel : LabelKind::kClasses, std::move(names)};
-}
-
-int64_t Labels::id(const std::string& name, std::string_view where) const {
-  const auto found = std::find(names_.begin(), names_.end(), name);
-  if (found == names_.end())
-    fail("{}: expected one of the labels {}, found {}", where,
-         fmt::join(names_.begin(), names_.begin() + std::min<ptrdiff_t>(static_cast<ptrdiff_t>(names_.size()), 20),
-                   ", "),
-         transom::quoted(name));
-  return found - names_.begin();
-}
-
-int64_t Labels::id(const Value& value, std::string_view where) const {
-  require_label(value, where);
-  return id(label_name(value), where);
-}
-
-std::vector<int64_t> Labels::ids(const Value& value, std::string_view where) const {
-  std::vector<int64_t> result;
-  if (const auto* texts = std::get_if<std::vector<std::string>>(&value))
-    for (const std::string& text : *texts) result.push_back(id(text, where));
-  else if (const auto* numbers = std::get_if<std::vector<int64_t>>(&value))
-    for (const int64_t number : *numbers) result.push_back(id(std::to_string(number), where));
-  else fail("{}: expected a list of labels, found {}", where, column_type_name(static_cast<ColumnType>(value.index())));
-  return result;
-}
-
-std::vector<float> Labels::indicators(const Value& value, std::string_view where) const {
-  std::vector<float> result(names_.size());
-  for (const int64_t id : ids(value, where)) result[static_cast<size_t>(id)] = 1;
-  return result;
-}
-
-bool Labels::reorder(const std::vector<std::string>& names) {
-  if (!std::is_permutation(names_.begin(), names_.end(), names.begin(), names.end())) return false;
-  names_ = names;
-  return true;
 }
 
 }  // namespace transom

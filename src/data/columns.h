@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "data/labels.h"
 #include "transom/dataset.h"
 #include "transom/training_arguments.h"
 
@@ -24,14 +25,20 @@ DatasetOptions dataset_options(const ScriptArguments& arguments);
 // The column of this name; an error that names `argument` and the columns that there are where it is not.
 size_t need_column(const Dataset& data, std::string_view name, std::string_view argument);
 
+// The text of row `index`, whose values are `row`; throws, with the row and the column, where there is none.
+std::string text_of(const Dataset& data, int64_t index, const Row& row, size_t column);
+
 // run_glue, run_classification: the label, and one or two columns of text (with text_column_names, any number, to be
-// joined by text_column_delimiter).
+// joined by text_column_delimiter). Columns are those of the arguments, of a known pair (sentence1 and sentence2, those
+// of GLUE's tasks), or the one or two of text that there are; of more it throws.
 struct ClassificationColumns {
   std::vector<size_t> text;
   std::optional<size_t> label;  // nothing in a file without labels
   bool joined = false;
 };
 ClassificationColumns classification_columns(const Dataset& data, const ScriptArguments& arguments);
+// `data` with its columns of text as text, and where the columns of `names`, another file of the same run, stand in it.
+ClassificationColumns same_columns(const ClassificationColumns& columns, const Dataset& names, const Dataset& data);
 // The label's column; an error that says how to name it where there is none.
 size_t need_label(const ClassificationColumns& columns, const Dataset& data);
 
@@ -60,42 +67,10 @@ struct ChoiceColumns {
 };
 ChoiceColumns choice_columns(const Dataset& data);
 
-// run_mlm, run_clm: `text`, or the first column.
+// run_mlm, run_clm: `text`, or the only column of text; of several it throws.
 size_t text_column(const Dataset& data, const ScriptArguments& arguments);
 
 // Whether rows carry `input_ids` and so are tokenised already.
 bool is_tokenised(const Dataset& data);
-
-enum class LabelKind { kClasses, kMultiLabel, kRegression };
-
-// Refuses the label of a row that is not there: an empty cell, null, nan.
-void require_label(const Value& value, std::string_view where);
-
-// The labels of a column: regression for fractions, several at once for lists, else classes; their names sorted
-// (numbers by value).
-class Labels {
- public:
-  // Errors name the row and the column of a label that is missing.
-  static Labels of(const Dataset& data, size_t column, std::optional<bool> regression = {});
-  Labels(LabelKind kind, std::vector<std::string> names);
-
-  LabelKind kind() const { return kind_; }
-  const std::vector<std::string>& names() const { return names_; }
-  // The id of a label; an error that names `where` for one that training did not have.
-  int64_t id(const std::string& name, std::string_view where) const;
-  std::vector<int64_t> ids(const Value& value, std::string_view where) const;  // of a list of tags
-  int64_t id(const Value& value, std::string_view where) const;
-  // One number a class: 1 for those in the list.
-  std::vector<float> indicators(const Value& value, std::string_view where) const;
-  // The same labels in the order of a checkpoint's id2label, if those are the same names.
-  bool reorder(const std::vector<std::string>& names);
-
- private:
-  LabelKind kind_;
-  std::vector<std::string> names_;
-};
-
-// A value as the name of a label: text as it is, numbers as Python writes them, truth values as True and False.
-std::string label_name(const Value& value);
 
 }  // namespace transom

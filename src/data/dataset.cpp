@@ -15,8 +15,10 @@ class Dataset::Rows {
   Rows(std::string name, std::vector<Column> columns) : name_(std::move(name)), columns_(std::move(columns)) {}
   virtual ~Rows() = default;
   virtual int64_t size() const = 0;
-  virtual Row row(int64_t index) const = 0;
+  // The values of a row brought to the types of `columns`, which are these rows' but for those that are as_written.
+  virtual Row row(int64_t index, const std::vector<Column>& columns) const = 0;
   virtual bool in_memory() const { return true; }
+  virtual bool untyped() const { return false; }
   const std::string& name() const { return name_; }
   const std::vector<Column>& columns() const { return columns_; }
 
@@ -31,7 +33,8 @@ Row typed(Row row, const std::vector<Column>& columns, const std::string& name, 
   row.resize(columns.size());
   for (size_t i = 0; i < columns.size(); ++i) {
     try {
-      row[i] = to_column_type(std::move(row[i]), columns[i].type);
+      if (columns[i].as_written && std::holds_alternative<std::monostate>(row[i])) row[i] = std::string();
+      else row[i] = to_column_type(std::move(row[i]), columns[i].type);
     } catch (const Error& error) {
       fail("{}: row {}, column '{}': {}", name, number, columns[i].name, error.what());
     }
@@ -39,15 +42,21 @@ Row typed(Row row, const std::vector<Column>& columns, const std::string& name, 
   return row;
 }
 
+// Rows in memory: with their types, or, `untyped`, as the cells of a file are written.
 class HeldRows : public Dataset::Rows {
  public:
-  HeldRows(std::string name, std::vector<Column> columns, std::vector<Row> rows)
-      : Rows(std::move(name), std::move(columns)), rows_(std::move(rows)) {}
+  HeldRows(std::string name, std::vector<Column> columns, std::vector<Row> rows, bool untyped = false)
+      : Rows(std::move(name), std::move(columns)), rows_(std::move(rows)), untyped_(untyped) {}
   int64_t size() const override { return static_cast<int64_t>(rows_.size()); }
-  Row row(int64_t index) const override { return rows_[static_cast<size_t>(index)]; }
+  bool untyped() const override { return untyped_; }
+  Row row(int64_t index, const std::vector<Column>& columns) const override {
+    const Row& row = rows_[static_cast<size_t>(index)];
+    return untyped_ ? typed(row, columns, name(), index + 1) : row;
+  }
 
  private:
   std::vector<Row> rows_;
+  bool untyped_;
 };
 
 // Rows that stay in the mapped file; each is read when it is asked for.
@@ -63,14 +72,15 @@ class MappedRows : public Dataset::Rows {
   }
   int64_t size() const override { return static_cast<int64_t>(offsets_.size()); }
   bool in_memory() const override { return false; }
-  Row row(int64_t index) const override {
+  bool untyped() const override { return format_->untyped(); }
+  Row row(int64_t index, const std::vector<Column>& columns) const override {
     Row row;
     std::vector<std::string> names = names_;
     size_t position = offsets_[static_cast<size_t>(index)];
     // The file may have been changed under us.
     require(format_->read(position, index + 1, names, row) && names.size() == names_.size(),
             "{}: row {}: has changed since the file was opened", name(), index + 1);
-    return typed(std::move(row), columns(), name(), index + 1);
+    return typed(std::move(row), columns, name(), index + 1);
   }
 
  private:
@@ -111,9 +121,11 @@ Dataset Dataset::load(const std::filesystem::path& path, const DatasetOptions& o
   if (!hold)
     return Dataset(
         std::make_shared<MappedRows>(name, std::move(columns), std::move(file), std::move(format), std::move(offsets)));
-  for (size_t i = 0; i < rows.size(); ++i)
-    rows[i] = typed(std::move(rows[i]), columns, name, static_cast<int64_t>(i) + 1);
-  return Dataset(std::make_shared<HeldRows>(name, std::move(columns), std::move(rows)));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (format->untyped()) rows[i].resize(columns.size());
+    else rows[i] = typed(std::move(rows[i]), columns, name, static_cast<int64_t>(i) + 1);
+  }
+  return Dataset(std::make_shared<HeldRows>(name, std::move(columns), std::move(rows), format->untyped()));
 }
 
 Dataset Dataset::from_rows(std::vector<Column> columns, std::vector<Row> rows, const std::string& name) {
@@ -129,7 +141,21 @@ const std::string& Dataset::name() const { return rows_->name(); }
 
 bool Dataset::in_memory() const { return rows_->in_memory(); }
 
-const std::vector<Column>& Dataset::columns() const { return rows_->columns(); }
+bool Dataset::is_untyped() const { return rows_->untyped(); }
+
+const std::vector<Column>& Dataset::columns() const { return columns_ ? *columns_ : rows_->columns(); }
+
+Dataset Dataset::with_text(size_t column) const {
+  const Column& found = columns().at(column);
+  if (found.as_written || (found.type == ColumnType::kString && !is_untyped())) return *this;
+  if (!is_untyped())
+    fail("{}, column '{}': expected text, found {}", where(0), found.name, column_type_name(found.type));
+  std::vector<Column> changed = columns();
+  changed[column] = {.name = found.name, .type = ColumnType::kString, .as_written = true};
+  Dataset result = *this;
+  result.columns_ = std::make_shared<const std::vector<Column>>(std::move(changed));
+  return result;
+}
 
 std::optional<size_t> Dataset::find(std::string_view column) const {
   const auto& all = columns();
@@ -140,7 +166,7 @@ std::optional<size_t> Dataset::find(std::string_view column) const {
 
 Row Dataset::row(int64_t index) const {
   require(index >= 0 && index < size(), "{}: expected a row below {}, found {}", rows_->name(), size(), index);
-  return rows_->row(selection_ ? (*selection_)[static_cast<size_t>(index)] : index);
+  return rows_->row(selection_ ? (*selection_)[static_cast<size_t>(index)] : index, columns());
 }
 
 Dataset Dataset::select(std::vector<int64_t> rows) const {
@@ -148,7 +174,7 @@ Dataset Dataset::select(std::vector<int64_t> rows) const {
     require(index >= 0 && index < size(), "{}: expected a row below {}, found {}", rows_->name(), size(), index);
     if (selection_) index = (*selection_)[static_cast<size_t>(index)];
   }
-  Dataset result(rows_);
+  Dataset result = *this;
   result.selection_ = std::make_shared<const std::vector<int64_t>>(std::move(rows));
   return result;
 }

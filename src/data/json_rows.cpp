@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // JSON objects as rows: one a line (or otherwise one after the other), the elements of an array, or the array `data` of
 // one object, as SQuAD has it. Nested objects become columns with dotted names; lists of anything but numbers, truth
-// values or strings are kept as their JSON text.
+// values or strings are kept as JsonList.
 #include <simdjson.h>
 
 #include <algorithm>
@@ -195,7 +195,7 @@ class JsonFormat : public RowFormat {
       for (const element item : items) result.emplace_back(std::string_view(item));
       return result;
     }
-    return simdjson::minify(value);
+    return JsonList{simdjson::minify(value)};
   }
 
   std::string name_;

@@ -19,7 +19,8 @@ struct LabelledFiles {
   std::vector<std::string> classes;  // sorted
   std::vector<File> files;           // of a folder: by class, then by name
 
-  // The folders of a directory, and in each the files that `is_wanted`, however deep. `what` ("images") is for errors.
+  // The folders of a directory that have files that `is_wanted`, however deep; hidden ones (.name, __name) are not
+  // looked at. What else is left out is said by count and kind. `what` ("images") is for messages.
   static LabelledFiles open_folder(const std::filesystem::path& directory,
                                    bool (*is_wanted)(const std::filesystem::path&), std::string_view what);
   // The rows of a table, by the names of its columns.

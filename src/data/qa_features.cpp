@@ -14,9 +14,21 @@ namespace {
 using Texts = std::vector<std::string>;
 using Starts = std::vector<int64_t>;
 
-bool holds_text(const Dataset& data, std::string_view name) {
+bool holds(const Dataset& data, std::string_view name, ColumnType type) {
   const auto column = data.find(name);
-  return column && data.columns()[*column].type == ColumnType::kString;
+  return column && data.columns()[*column].type == type;
+}
+
+bool holds_text(const Dataset& data, std::string_view name) { return holds(data, name, ColumnType::kString); }
+
+// Lists of objects: those of a JSON file, or written as JSON into the cells of a CSV file.
+bool holds_json(const Dataset& data, std::string_view name) {
+  return holds(data, name, ColumnType::kJson) || holds_text(data, name);
+}
+
+const std::string* json_of(const Value& value) {
+  const auto* list = std::get_if<JsonList>(&value);
+  return list ? &list->text : std::get_if<std::string>(&value);
 }
 
 struct AnswerLists {
@@ -55,7 +67,7 @@ Dataset from_articles(const Dataset& data) {
   std::vector<Row> rows;
   for (int64_t i = 0; i < data.size(); ++i) {
     const Row row = data.row(i);
-    const auto* text = std::get_if<std::string>(&row[paragraphs]);
+    const std::string* text = json_of(row[paragraphs]);
     if (!text) continue;
     try {
       for (const Json& paragraph : parse_json(*text, data.where(i)))
@@ -86,7 +98,7 @@ Dataset with_answer_lists(const Dataset& data) {
   for (int64_t i = 0; i < data.size(); ++i) {
     Row row = data.row(i);
     AnswerLists lists;
-    if (const auto* text = std::get_if<std::string>(&row[answers]); text && !text->empty()) {
+    if (const std::string* text = json_of(row[answers]); text && !text->empty()) {
       try {
         lists = answers_of(parse_json(*text, data.where(i)));
       } catch (const Json::exception& error) {
@@ -100,9 +112,18 @@ Dataset with_answer_lists(const Dataset& data) {
   return Dataset::from_rows(std::move(columns), std::move(rows), data.name());
 }
 
-Dataset flat(const Dataset& data) {
-  if (holds_text(data, "paragraphs")) return from_articles(data);
-  if (holds_text(data, "answers")) return with_answer_lists(data);
+// Of a CSV file these columns are text, whatever they look like.
+Dataset as_written(Dataset data) {
+  if (data.is_untyped())
+    for (const char* name : {"id", "question", "context", "answers.text"})
+      if (const auto column = data.find(name)) data = data.with_text(*column);
+  return data;
+}
+
+Dataset flat(const Dataset& given) {
+  const Dataset data = as_written(given);
+  if (holds_json(data, "paragraphs")) return from_articles(data);
+  if (holds_json(data, "answers")) return with_answer_lists(data);
   return data;
 }
 
@@ -135,15 +156,12 @@ Questions Questions::first(int64_t rows) const {
 }
 
 bool Questions::fits(const Dataset& data) {
-  return holds_text(data, "paragraphs") || (holds_text(data, "question") && holds_text(data, "context"));
+  return holds_json(data, "paragraphs") || (holds_text(data, "question") && holds_text(data, "context"));
 }
 
 Question Questions::operator[](int64_t row) const {
   Row values = data_.row(row);
-  const auto text = [&](size_t column) {
-    auto* found = std::get_if<std::string>(&values[column]);
-    return found ? std::move(*found) : std::string();
-  };
+  const auto text = [&](size_t column) { return text_of(data_, row, values, column); };
   Question question{.question = text(question_), .context = text(context_)};
   question.id = id_ ? label_name(values[*id_]) : std::to_string(row);
   if (!answer_text_) return question;

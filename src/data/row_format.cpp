@@ -10,7 +10,8 @@
 namespace transom {
 
 size_t skip_byte_order_mark(const std::string& name, std::string_view text) {
-  require(!text.starts_with("\xFF\xFE") && !text.starts_with("\xFE\xFF"), "{}: expected UTF-8, found UTF-16", name);
+  require(!text.starts_with("\xFF\xFE") && !text.starts_with("\xFE\xFF"),
+          "{}: expected UTF-8, found UTF-16; `iconv -f utf-16 -t utf-8` makes it", name);
   return text.starts_with("\xEF\xBB\xBF") ? 3 : 0;
 }
 
@@ -28,7 +29,8 @@ std::string_view take_line(std::string_view text, size_t& position) {
 }
 
 void check_utf8(std::string_view text, const std::string& name, int64_t row) {
-  require(simdjson::validate_utf8(text.data(), text.size()), "{}: row {}: expected UTF-8, found {}", name, row,
+  require(simdjson::validate_utf8(text.data(), text.size()),
+          "{}: row {}: expected UTF-8, found {}; of Latin-1, `iconv -f latin1 -t utf-8` makes it", name, row,
           transom::quoted(text, 40));
 }
 

@@ -13,7 +13,8 @@ struct TextPairColumns {
 };
 
 // The two columns: those that source_lang and target_lang (or text_column and summary_column) name, as keys of
-// `translation` or as columns; else `source` and `target`; else the first two. Errors say which columns there are.
+// `translation` or as columns; else those whose names say it (`source` and `target`, `article` and `highlights` ...);
+// else the two of text that there are. Of more it throws. Errors say which columns there are.
 TextPairColumns text_pair_columns(const Dataset& data, const ScriptArguments& arguments);
 
 }  // namespace transom

@@ -2,6 +2,10 @@
 #include "nn/losses.h"
 
 #include "base/error.h"
+#include "device/device.h"
+#include "ir/node.h"
+#include "tensor/evaluate.h"
+#include "tensor/host_values.h"
 
 namespace transom {
 namespace {
@@ -14,6 +18,18 @@ Tensor count_of(const Tensor& labels, int64_t ignored) {
   return sum(wide(not_equal(labels, full(labels.shape(), static_cast<double>(ignored), labels.dtype()))));
 }
 
+// Devices do not tell of a label that is no class: the loss would be no number, and after an update no weight either.
+// Labels that lie in the host's memory are looked at before; those of a traced function are not known yet.
+void expect_classes(const Tensor& labels, int64_t classes) {
+  if (!is_integer(labels.dtype()) || !labels.node()->computed(labels.output())) return;
+  if (!is_in_host_memory(labels) && !buffer_of(labels)->host_pointer()) return;
+  const std::vector<int64_t> values = labels.to_vector<int64_t>();
+  for (size_t row = 0; row < values.size(); ++row)
+    if (values[row] != kIgnored && (values[row] < 0 || values[row] >= classes))
+      fail("labels: row {}: {} is no class: expected numbers in [0, {}), or {} for what is not counted", row,
+           values[row], classes, kIgnored);
+}
+
 // The losses of the rows, 0 where the label is -100, and the labels as they are counted.
 struct RowLosses {
   Tensor losses, labels;
@@ -24,6 +40,7 @@ RowLosses cross_entropies(const Tensor& logits, const Tensor& labels) {
   if (logits.size() != labels.size() * classes)
     fail("labels of {} do not fit logits of {}: expected one label for each row of {} classes",
          to_string(labels.shape()), to_string(logits.shape()), classes);
+  expect_classes(labels, classes);
   return {cross_entropy(wide(reshape(logits, {labels.size(), classes})), flat, kIgnored), flat};
 }
 

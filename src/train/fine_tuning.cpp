@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transom/fine_tuning.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/files/directories.h"
 #include "base/files/files.h"
@@ -73,6 +75,19 @@ void expect_evaluation_data(const TrainingArguments& training, const TaskSetup& 
     fail(ErrorKind::kUsage, "--{}: there is nothing to evaluate: give --validation_file (or --validation_dir)", *asks);
 }
 
+// A name that no evaluation gives would end the run at its first one.
+void expect_best_metric(const TrainingArguments& training, const TaskSetup& task) {
+  if (!training.do_train || !training.metric_for_best_model || training.eval_strategy == "no") return;
+  if (!task.metric_names || !task.validation || !training.skip_memory_metrics) return;
+  std::vector<std::string> names = {"eval_loss", "eval_runtime", "eval_samples_per_second", "eval_steps_per_second"};
+  if (!training.prediction_loss_only)
+    for (const std::string& name : *task.metric_names) names.push_back("eval_" + name);
+  const std::string wanted = best_metric_name(training);
+  if (std::find(names.begin(), names.end(), wanted) == names.end())
+    fail(ErrorKind::kUsage, "--metric_for_best_model: expected one of {}, found {}{}", fmt::join(names, ", "), wanted,
+         did_you_mean(wanted, names));
+}
+
 }  // namespace
 
 FineTuneResult fine_tune(TrainArguments arguments, const FineTuneOptions& options) {
@@ -107,6 +122,7 @@ FineTuneResult fine_tune(TrainArguments arguments, const FineTuneOptions& option
   expect_no_checkpoints(arguments);
   TaskSetup task = prepare_task(arguments, options.hub);
   expect_evaluation_data(training, task);
+  expect_best_metric(training, task);
   if (training.do_predict && (!task.test || !task.write_predictions))
     fail(ErrorKind::kUsage, "--do_predict: {}",
          task.test ? "this task has no predictions to write" : "expected a --test_file of text, found none");

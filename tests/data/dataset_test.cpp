@@ -4,6 +4,7 @@
 #include "support/temporary_folder.h"
 #include "transom/error.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -68,7 +69,7 @@ TEST_F(DatasetTest, CsvRefusalsNameFileRowAndColumn) {
   EXPECT_EQ(refusal("a.csv",
                     "\xFF\xFE"
                     "a"),
-            "a.csv: expected UTF-8, found UTF-16");
+            "a.csv: expected UTF-8, found UTF-16; `iconv -f utf-16 -t utf-8` makes it");
   EXPECT_EQ(refusal("a.xls", "a"),
             "a.xls: expected a file that ends in .csv, .tsv, .json, .jsonl, .conll or .txt; for another ending give "
             "--file_format csv, tsv, json, conll or text");
@@ -76,7 +77,7 @@ TEST_F(DatasetTest, CsvRefusalsNameFileRowAndColumn) {
 
 TEST_F(DatasetTest, JsonLinesAndArrays) {
   const Columns columns = {
-      {"input_ids", kInts}, {"labels", kInt}, {"answers.text", kStrings}, {"w", kFloats}, {"odd", kString}};
+      {"input_ids", kInts}, {"labels", kInt}, {"answers.text", kStrings}, {"w", kFloats}, {"odd", kJson}};
   const std::string one = R"({"input_ids": [1, 2], "labels": 3, "answers": {"text": []}, "w": [1, 0.5], "odd": [[1]]})";
   const std::string two = R"({"labels": null, "input_ids": [], "answers": {"text": ["a\u00e9"]}, "w": [2]})";
   for (const std::string& text : {one + "\n" + two + "\n", "[" + one + ",\n " + two + "]\n",
@@ -84,10 +85,52 @@ TEST_F(DatasetTest, JsonLinesAndArrays) {
     const Dataset data = load("a.json", text);
     EXPECT_EQ(data.columns(), columns) << text;
     ASSERT_EQ(data.size(), 2);
-    EXPECT_EQ(data.row(0), (Row{Ints{1, 2}, int64_t{3}, Strings{}, std::vector<double>{1, 0.5}, "[[1]]"}));
+    EXPECT_EQ(data.row(0), (Row{Ints{1, 2}, int64_t{3}, Strings{}, std::vector<double>{1, 0.5}, JsonList{"[[1]]"}}));
     EXPECT_EQ(data.row(1),
               (Row{Ints{}, std::monostate(), Strings{"a\u00e9"}, std::vector<double>{2}, std::monostate()}));
   }
+}
+
+// Of every kind of cell: what looks like numbers, truth values or nothing is text all the same where text is asked for.
+TEST_F(DatasetTest, TextOfCsvIsWhatIsWritten) {
+  const Strings cells = {"007",  "1.50", "1e5",  "+5",   ".5",    "NA",    "N/A",   "null",
+                         "None", "nan",  "#N/A", "True", "false", " 7 ",   "-0",    "99999999999999999999",
+                         "x",    "",     "inf",  "[1]",  "0x1F",  "1_000", "\u0661"};
+  std::mt19937 random(5);
+  for (int file = 0; file < 200; ++file) {
+    Strings written;
+    std::string text = "n,text,label\n";
+    for (int row = 0; row < 3; ++row) {
+      written.push_back(cells[random() % cells.size()]);
+      const bool quoted = random() % 2 == 0;
+      text += fmt::format("{},{}{}{},a\n", row, quoted ? "\"" : "", written.back(), quoted ? "\"" : "");
+    }
+    for (const uint64_t limit : {uint64_t{0}, uint64_t{1000}}) {
+      const Dataset data = load("a.csv", text, {.memory_limit = limit}).with_text(1).select({2, 0, 1});
+      EXPECT_EQ(data.columns()[1].type, kString);
+      for (const int64_t row : {2, 0, 1})
+        EXPECT_EQ(data.row(row == 2 ? 0 : row + 1)[1], Value(written[static_cast<size_t>(row)])) << text;
+      EXPECT_EQ(data.row(0)[0], Value(int64_t{2}));
+    }
+  }
+}
+
+TEST_F(DatasetTest, WhatIsNoTextOfJsonIsRefused) {
+  const std::string row =
+      R"({"text": "a", "n": 1, "r": 0.5, "b": true, "l": ["a"], "i": [1], "o": [{"a": 1}], "z": null})";
+  const Dataset data = load("a.jsonl", row);
+  const auto message = [&](size_t column) { return test::message_without_folders([&] { data.with_text(column); }); };
+  EXPECT_EQ(message(0), "");
+  const Strings types = {"a whole number",
+                         "a number",
+                         "true or false",
+                         "a list of texts",
+                         "a list of whole numbers",
+                         "a list of lists, objects or several types",
+                         "nothing"};
+  for (size_t i = 0; i < types.size(); ++i)
+    EXPECT_EQ(message(i + 1), fmt::format("a.jsonl: row 1, column '{}': expected text, found {}",
+                                          data.columns()[i + 1].name, types[i]));
 }
 
 TEST_F(DatasetTest, JsonRefusals) {

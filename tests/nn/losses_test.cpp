@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/losses.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "support/message.h"
 #include "transom/error.h"
 
 namespace transom {
@@ -25,12 +27,24 @@ TEST(Losses, CrossEntropyOfNothingIsNotANumber) {
   EXPECT_TRUE(std::isnan(mean_cross_entropy(scores_of({0, 1}, {1, 2}), labels_of({-100}, {1})).item<double>()));
 }
 
-// A device cannot raise an error for it; 0 would pass for a row that is learnt.
-TEST(Losses, CrossEntropyOfALabelThatIsNoClassIsNotANumber) {
+// As PyTorch does; what is trained on it would be no number.
+TEST(Losses, CrossEntropyRefusesALabelThatIsNoClass) {
   for (const int64_t label : {-1, 2, 1000})
-    EXPECT_TRUE(
-        std::isnan(mean_cross_entropy(scores_of({0, 1, 2, 3}, {2, 2}), labels_of({label, 1}, {2})).item<double>()))
+    EXPECT_EQ(test::message_of([&] {
+                mean_cross_entropy(scores_of({0, 1, 2, 3}, {2, 2}), labels_of({1, label}, {2}));
+              }),
+              fmt::format("labels: row 1: {} is no class: expected numbers in [0, 2), or -100 for what is not counted",
+                          label));
+}
+
+// Of labels that are computed nothing is known before, and a device cannot raise an error: 0 would pass for a row that
+// is learnt.
+TEST(Losses, CrossEntropyOfAComputedLabelThatIsNoClassIsNotANumber) {
+  for (const int64_t label : {-1, 2, 1000}) {
+    const Tensor labels = labels_of({label, 1}, {2});
+    EXPECT_TRUE(std::isnan(mean_cross_entropy(scores_of({0, 1, 2, 3}, {2, 2}), minimum(labels, labels)).item<double>()))
         << label;
+  }
 }
 
 TEST(Losses, CrossEntropyRefusesLabelsThatDoNotFit) {

@@ -13,6 +13,7 @@
 #include "base/terminal/progress.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/output/entity_table.h"
 #include "cli/output/log_messages.h"
 #include "cli/output/profile_table.h"
 #include "cli/output/train_dashboard.h"
@@ -55,8 +56,10 @@ class ShowProgress : public TrainerCallback {
   void on_step_end(const TrainingArguments&, const TrainerState& state) override {
     if (bar_) bar_->update(state.global_step, fields_);
   }
-  void on_log(const TrainingArguments&, const TrainerState& state, const Metrics& metrics) override {
+  void on_log(const TrainingArguments&, const TrainerState& state, const Metrics& logged) override {
     fields_.clear();
+    Metrics metrics = logged;
+    const std::string table = take_entity_table(metrics);
     std::string line;
     for (const auto& [name, value] : metrics) {
       // What is not known: operations are not counted, and an evaluation alone is at no step.
@@ -67,6 +70,7 @@ class ShowProgress : public TrainerCallback {
       line += fmt::format("{}{} {:.6g}", line.empty() ? "" : "  ", name, value);
     }
     if (bar_) bar_->clear();
+    std::fputs(table.c_str(), stdout);
     std::puts(line.c_str());
     std::fflush(stdout);
   }

@@ -28,6 +28,17 @@ std::optional<int64_t> label_classes(const Model& model) {
   return std::nullopt;
 }
 
+// Ids beyond the tables that they are looked up in, which not every device tells.
+void check_ids(const Model& model, const std::string& name, std::span<const int64_t> ids) {
+  const char* field = name == "input_ids" ? "vocab_size" : name == "token_type_ids" ? "type_vocab_size" : nullptr;
+  const int64_t rows = field ? model.config().get_int(field, 0) : 0;
+  if (rows <= 0) return;
+  for (const int64_t id : ids)
+    if (id < 0 || id >= rows)
+      fail("{}: {} is no row of the table of {}: expected numbers in [0, {}), its {}", name, id, model.architecture(),
+           rows, field);
+}
+
 }  // namespace
 
 void check_labels(const Model& model, std::span<const int64_t> labels) {
@@ -54,6 +65,7 @@ NamedTensors to_inputs(const Batch& batch, const Model& model) {
   int64_t rows = static_cast<int64_t>(batch.labels.size());
   for (const auto& [name, padded] : batch.sequences) {
     if (name == "labels") check_labels(model, padded.values);
+    else check_ids(model, name, padded.values);
     rows = batch.choices > 0 ? padded.rows / batch.choices : padded.rows;
     const Shape shape = batch.choices > 0 ? Shape{rows, batch.choices, padded.length} : Shape{rows, padded.length};
     result.set(name, Tensor::from(padded.values, shape));

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/loop/run_checks.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
 #include "base/terminal/log.h"
+#include "models/head_traits.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -14,6 +16,43 @@ std::optional<std::string> asks_for_evaluation(const TrainingArguments& argument
   if (arguments.eval_strategy != "no") return "eval_strategy " + arguments.eval_strategy;
   if (arguments.eval_on_start) return "eval_on_start";
   return std::nullopt;
+}
+
+void expect_smoothable(const Model& model, const TrainingData& data) {
+  Batch batch = data.batch({0});
+  if (data.augment) data.augment(batch, 0);
+  const bool classes = !batch.labels.empty() || batch.sequences.contains("labels");
+  if (classes && !head_traits(model.architecture()).aligns_without_labels) return;
+  fail(ErrorKind::kUsage, "label_smoothing_factor: is for labels that are classes; {} learns {}", model.architecture(),
+       !batch.label_values.empty() ? "from numbers" : "without such");
+}
+
+DiskNeed disk_need(const TrainingArguments& arguments, const TrainerState& state, const Model& model) {
+  // Numbers that the optimizers keep for each weight; Adafactor's are rows and columns.
+  const std::string& optim = arguments.optim;
+  const uint64_t kept = optim.starts_with("adamw") ? 2 : optim == "sgd" || optim == "adafactor" ? 0 : 1;
+  DiskNeed need;
+  uint64_t trained = 0;
+  const auto bytes = [](const Tensor& value) { return static_cast<uint64_t>(value.size()) * size_of(value.dtype()); };
+  for (const auto& parameter : model.parameters()) {
+    if (parameter->value.requires_grad()) trained += bytes(parameter->value);
+    if (parameter->value.requires_grad() || !model.adaptation()) need.model += bytes(parameter->value);
+  }
+  if (!model.adaptation())
+    for (const auto& buffer : model.buffers()) need.model += bytes(buffer->value);
+  need.checkpoint = need.model + (arguments.save_only_model ? 0 : kept * trained);
+  const int64_t left = std::max<int64_t>(state.max_steps - state.global_step, 0);
+  int64_t written = 0;
+  if (arguments.save_strategy == "steps") {
+    const auto every = std::max<int64_t>(static_cast<int64_t>(state.save_steps), 1);
+    written = (left + every - 1) / every;
+  } else if (arguments.save_strategy == "epoch") {
+    written = static_cast<int64_t>(state.num_train_epochs);
+  } else if (arguments.save_strategy == "best") {
+    written = 1;
+  }
+  need.checkpoints = checkpoints_at_once(written, arguments.save_total_limit);
+  return need;
 }
 
 void compare_epochs(const std::filesystem::path& checkpoint, const TrainerState& state, double epoch) {

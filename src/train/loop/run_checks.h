@@ -7,14 +7,23 @@
 #include <optional>
 #include <string>
 
+#include "train/files/disk_space.h"
 #include "train/files/trainer_state.h"
 #include "transom/model.h"
+#include "transom/trainer.h"
 #include "transom/training_arguments.h"
 
 namespace transom {
 
 // The argument that asks for evaluations during training; nothing where none does.
 std::optional<std::string> asks_for_evaluation(const TrainingArguments& arguments);
+
+// Refuses label smoothing of labels that are no classes, for which Trainer has no meaning, so that it has an effect
+// wherever it is asked for.
+void expect_smoothable(const Model& model, const TrainingData& data);
+
+// What a run of these arguments, whose steps are computed in `state`, writes to its disk from now on.
+DiskNeed disk_need(const TrainingArguments& arguments, const TrainerState& state, const Model& model);
 
 // Warns where the step of a checkpoint is at `epoch` of this run and was at another one of the run that wrote it.
 void compare_epochs(const std::filesystem::path& checkpoint, const TrainerState& state, double epoch);

@@ -14,6 +14,7 @@
 #include "device/static_shapes.h"
 #include "distributed/process_group.h"
 #include "train/files/checkpoints.h"
+#include "train/files/disk_space.h"
 #include "train/files/trainer_checkpoint.h"
 #include "train/loop/model_inputs.h"
 #include "train/loop/run_checks.h"
@@ -76,6 +77,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
     fail("there is nothing to train on: set_train_data was not called, or the data has no rows");
   if (const auto asks = asks_for_evaluation(arguments); asks && !run.eval_data)
     fail(ErrorKind::kUsage, "{}: there is no evaluation data; give a validation_file", *asks);
+  if (arguments.label_smoothing_factor > 0) expect_smoothable(*run.model, *run.train_data);
   const int64_t accumulation = arguments.gradient_accumulation_steps;
   const bool by_length = arguments.train_sampling_strategy == "group_by_length";
   const TrainSampler sampler(run.train_data->rows,
@@ -144,6 +146,10 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   make_directories(arguments.output_dir);
   wait_for_main();  // all have read what is removed now
   if (is_main()) remove_unfinished_checkpoints(arguments.output_dir);
+  if (const auto room = available_bytes(arguments.output_dir);
+      room && !is_finished && !run.step.sharding() && is_main())
+    if (const auto warning = short_of_space(disk_need(arguments, run.state, *run.model), *room, arguments.output_dir))
+      transom::log(LogLevel::kWarning, *warning);
   // A killed run may have come to write one, but not to remove another.
   if (resume_from && (*resume_from == "true" || *resume_from == "True"))
     run.remove_old_checkpoints(run.state.best_model_checkpoint);

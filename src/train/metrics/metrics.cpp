@@ -138,6 +138,7 @@ double perplexity(double loss) { return std::exp(loss); }
 
 LogRecord class_metrics(const std::optional<std::string>& glue_task, const std::optional<std::string>& metric,
                         Classes labels, Classes predictions) {
+  expect_metric(MetricKind::kClasses, metric);
   if (glue_task && !metric) {
     if (*glue_task == "cola") return {{"matthews_correlation", matthews_correlation(labels, predictions)}};
     LogRecord record = {{"accuracy", accuracy(labels, predictions)}};
@@ -156,12 +157,12 @@ LogRecord class_metrics(const std::optional<std::string>& glue_task, const std::
   if (name == "f1") return {{name, scores.f1}};
   if (name == "precision") return {{name, scores.precision}};
   if (name == "recall") return {{name, scores.recall}};
-  fail(ErrorKind::kUsage, "metric_name: expected accuracy, f1, precision, recall or matthews_correlation, found {}",
-       transom::quoted(name));
+  fail(ErrorKind::kInternal, "metric_name: {} is not computed", name);
 }
 
 LogRecord regression_metrics(const std::optional<std::string>& glue_task, const std::optional<std::string>& metric,
                              Numbers labels, Numbers predictions) {
+  expect_metric(MetricKind::kRegression, metric);
   if (glue_task == "stsb" && !metric) {
     LogRecord record = {{"pearson", pearson(labels, predictions)}, {"spearmanr", spearman(labels, predictions)}};
     combine(record);
@@ -171,18 +172,60 @@ LogRecord regression_metrics(const std::optional<std::string>& glue_task, const 
   if (name == "mse") return {{name, mean_squared_error(labels, predictions)}};
   if (name == "pearson") return {{name, pearson(labels, predictions)}};
   if (name == "spearmanr") return {{name, spearman(labels, predictions)}};
-  fail(ErrorKind::kUsage, "metric_name: expected mse, pearson or spearmanr for regression, found {}",
-       transom::quoted(name));
+  fail(ErrorKind::kInternal, "metric_name: {} is not computed", name);
 }
 
-LogRecord multi_label_metrics(std::span<const float> labels, std::span<const float> logits) {
+LogRecord multi_label_metrics(const std::optional<std::string>& metric, std::span<const float> labels,
+                              std::span<const float> logits, int64_t classes) {
   check(labels, logits);
+  expect_metric(MetricKind::kMultiLabel, metric);
+  const std::string name = metric.value_or("f1");
   Counts counts;
-  for (size_t i = 0; i < labels.size(); ++i) {
-    const bool actual = labels[i] > 0.5F, predicted = logits[i] > 0;
-    counts.actual += actual, counts.predicted += predicted, counts.correct += actual && predicted;
+  int64_t right = 0;  // rows
+  for (size_t begin = 0; begin < labels.size(); begin += static_cast<size_t>(classes)) {
+    bool all = true;
+    for (size_t i = begin; i < std::min(labels.size(), begin + static_cast<size_t>(classes)); ++i) {
+      const bool actual = labels[i] > 0.5F, predicted = logits[i] > 0;
+      counts.actual += actual, counts.predicted += predicted, counts.correct += actual && predicted;
+      all = all && actual == predicted;
+    }
+    right += all;
   }
-  return {{"f1", precision_recall_f1(counts.correct, counts.predicted, counts.actual).f1}};
+  if (name == "accuracy") return {{name, static_cast<double>(right * classes) / static_cast<double>(labels.size())}};
+  if (name == "roc_auc") {
+    std::vector<int64_t> ones;
+    for (const float label : labels) ones.push_back(label > 0.5F);
+    return {{name, roc_auc(ones, std::vector<double>(logits.begin(), logits.end()))}};
+  }
+  const PrecisionRecall scores = precision_recall_f1(counts.correct, counts.predicted, counts.actual);
+  return {{name, name == "precision" ? scores.precision : name == "recall" ? scores.recall : scores.f1}};
+}
+
+void expect_metric(MetricKind kind, const std::optional<std::string>& metric) {
+  if (!metric) return;
+  std::vector<std::string> names = {"accuracy", "f1", "precision", "recall", "matthews_correlation"};
+  if (kind == MetricKind::kRegression) names = {"mse", "pearson", "spearmanr"};
+  if (kind == MetricKind::kMultiLabel) names = {"f1", "accuracy", "precision", "recall", "roc_auc"};
+  if (std::find(names.begin(), names.end(), *metric) != names.end()) return;
+  fail(ErrorKind::kUsage, "metric_name: expected one of {}{}, found {}{}", fmt::join(names, ", "),
+       kind == MetricKind::kRegression   ? " for regression"
+       : kind == MetricKind::kMultiLabel ? " for several labels at once"
+                                         : "",
+       transom::quoted(*metric), did_you_mean(*metric, names));
+}
+
+std::vector<std::string> metric_names(MetricKind kind, const std::optional<std::string>& glue_task,
+                                      const std::optional<std::string>& metric) {
+  if (metric) return {*metric};
+  const std::string task = glue_task.value_or("");
+  if (kind == MetricKind::kMultiLabel) return {"f1"};
+  if (kind == MetricKind::kRegression) {
+    if (task == "stsb") return {"pearson", "spearmanr", "combined_score"};
+    return {"mse"};
+  }
+  if (task == "cola") return {"matthews_correlation"};
+  if (task == "mrpc" || task == "qqp") return {"accuracy", "f1", "combined_score"};
+  return {"accuracy"};
 }
 
 double roc_auc(Classes labels, Numbers scores) {

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "train/files/trainer_state.h"
 
@@ -47,7 +48,16 @@ LogRecord class_metrics(const std::optional<std::string>& glue_task, const std::
 // For regression: pearson and spearmanr of stsb, or `metric` (mse, pearson, spearmanr), else mse.
 LogRecord regression_metrics(const std::optional<std::string>& glue_task, const std::optional<std::string>& metric,
                              Numbers labels, Numbers predictions);
-// For rows with several labels, one indicator a class: f1 over all decisions.
-LogRecord multi_label_metrics(std::span<const float> labels, std::span<const float> logits);
+// For rows with several labels, one indicator a class of `classes`: `metric`, else f1. f1, precision, recall and
+// roc_auc are over all decisions; accuracy is of rows whose labels are all right, as scikit-learn has it.
+LogRecord multi_label_metrics(const std::optional<std::string>& metric, std::span<const float> labels,
+                              std::span<const float> logits, int64_t classes);
+
+// What the functions above take as `metric`. Errors name --metric_name.
+enum class MetricKind { kClasses, kRegression, kMultiLabel };
+void expect_metric(MetricKind kind, const std::optional<std::string>& metric);
+// The names that they report.
+std::vector<std::string> metric_names(MetricKind kind, const std::optional<std::string>& glue_task,
+                                      const std::optional<std::string>& metric);
 
 }  // namespace transom

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/setup/new_model.h"
 
+#include <cmath>
+
 #include "base/error.h"
 #include "base/files/directories.h"
 #include "base/files/files.h"
 #include "base/json/json.h"
+#include "base/text/numbers.h"
 #include "io/config.h"
+#include "train/arguments/argument_table.h"
 #include "transom/model.h"
 #include "transom/tokenizer.h"
 
@@ -33,6 +37,28 @@ Json default_feature_extractor(const Config& config) {
           {"return_attention_mask", mask}};
 }
 
+// name=value,name=value as PretrainedConfig.update_from_string takes them: fields that are there, of their types.
+std::string with_overrides(const std::string& config, const std::optional<std::string>& overrides) {
+  if (!overrides) return config;
+  Json fields = parse_json(config, "config_name");
+  for (const auto& [name, text] : name_values(*overrides, "config_overrides")) {
+    if (!fields.is_object() || !fields.contains(name))
+      fail(ErrorKind::kUsage, "--config_overrides: the configuration has no field {}", quoted(name));
+    Json& field = fields[name];
+    const std::optional<double> number = parse_double(text);
+    const std::optional<bool> truth = parse_bool(text);
+    const bool whole = number && *number == std::floor(*number) && std::abs(*number) < 1e15;
+    if (field.is_boolean() && truth) field = *truth;
+    else if (field.is_number_integer() && whole) field = static_cast<int64_t>(*number);
+    else if (field.is_number_float() && number) field = *number;
+    else if (field.is_string()) field = text;
+    else
+      fail(ErrorKind::kUsage, "--config_overrides: {} is {} in the configuration, found {}", name, field.type_name(),
+           quoted(text));
+  }
+  return dump_json(fields);
+}
+
 }  // namespace
 
 void copy_preprocessor(const fs::path& from, const fs::path& to) {
@@ -51,8 +77,9 @@ void start_from_scratch(TrainArguments& arguments, Preprocessing preprocessing) 
     if (directory_exists(file)) file /= "config.json";
     const bool text = preprocessing == Preprocessing::kTokenizer;
     const bool images = preprocessing == Preprocessing::kImages || preprocessing == Preprocessing::kTokenizerAndImages;
-    const auto model = Model::from_config(read_file(file), {.task = text ? "feature-extraction" : "",
-                                                            .seed = static_cast<uint64_t>(arguments.training.seed)});
+    const auto model = Model::from_config(
+        with_overrides(read_file(file), script.config_overrides),
+        {.task = text ? "feature-extraction" : "", .seed = static_cast<uint64_t>(arguments.training.seed)});
     if (text || preprocessing == Preprocessing::kTokenizerAndImages)
       Tokenizer::from_pretrained(script.tokenizer_name.value_or(*script.config_name))
           .save_pretrained(directory.string());

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/numbers/mt19937.h"
+#include "train/metrics/metrics.h"
 #include "train/setup/freeze.h"
 #include "train/setup/new_model.h"
 #include "train/tasks/audio_rows.h"
@@ -75,8 +76,11 @@ void prepare_audio_classification(const TrainArguments& arguments, const TaskFil
   const std::filesystem::path preprocessor = script.feature_extractor_name.value_or(directory.string());
   const LabelledFileSets sets =
       labelled_file_sets(arguments, files, {is_sound_name, "sounds", script.audio_column_name});
+  expect_metric(MetricKind::kClasses, arguments.script.metric_name);
+  setup.metric_names = metric_names(MetricKind::kClasses, {}, arguments.script.metric_name);
   LoadOptions options = load_options(arguments, "audio-classification");
   options.labels = sets.new_labels;
+  setup.reads = sets.reads;
   setup.model = load_model(arguments, directory.string(), options);
   if (script.freeze_feature_encoder) freeze_feature_encoder(*setup.model);
 

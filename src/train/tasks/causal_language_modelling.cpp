@@ -55,11 +55,13 @@ TrainingData with_causal_labels(TrainingData data, std::optional<int64_t> pad_to
 void score_causal_language_modelling(TaskSetup& setup) {
   setup.preprocess_outputs = predicted_classes;
   setup.compute_metrics = next_token_accuracy;
+  setup.metric_names = {"accuracy"};
   setup.complete_evaluation = add_perplexity;
 }
 
 void prepare_causal_language_modelling(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
   const ScriptArguments& script = arguments.script;
+  setup.reads = read_text_column(files, script);
   setup.model = load_model(arguments, script.model_name_or_path, load_options(arguments, "text-generation"));
   const TextEncoder encoder(arguments, *setup.model, std::nullopt);
   const int64_t block_size = block_size_of(script, encoder.tokenizer(), *setup.model);

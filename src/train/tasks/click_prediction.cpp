@@ -9,6 +9,7 @@
 #include "data/columns.h"
 #include "io/config.h"
 #include "train/metrics/metrics.h"
+#include "train/tasks/read_report.h"
 #include "train/tasks/tasks.h"
 #include "train/tasks/text_features.h"
 
@@ -135,11 +136,18 @@ void prepare_click_prediction(const TrainArguments& arguments, const TaskFiles& 
   std::optional<ClickLog> train, validation;
   if (files.train) train = click_log(*files.train, config, script);
   if (files.validation) validation = click_log(*files.validation, config, script);
+  const std::optional<ClickLog>& any = train ? train : validation;
+  if (any)
+    setup.reads = what_is_read(
+        {any->label ? column_part("label", any->data, *any->label) : "no label",
+         fmt::format("{} of numbers, {} of categories", counted(any->dense.size(), "column"), any->categories.size())},
+        files);
   // What is a count is for the rows that are trained to say.
   const std::vector<bool> counts = train ? train->counts : validation ? validation->counts : std::vector<bool>();
   if (train) setup.train = clicks_of(std::move(*train), counts);
   if (validation) setup.validation = clicks_of(std::move(*validation), counts);
   setup.compute_metrics = click_metrics;
+  setup.metric_names = {"accuracy", "roc_auc"};
 }
 
 }  // namespace transom

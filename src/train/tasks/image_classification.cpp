@@ -10,6 +10,7 @@
 #include "base/threads/threads.h"
 #include "images/augment.h"
 #include "images/image_processor.h"
+#include "train/metrics/metrics.h"
 #include "train/setup/new_model.h"
 #include "train/tasks/labelled_file_sets.h"
 #include "train/tasks/tasks.h"
@@ -103,8 +104,11 @@ void prepare_image_classification(const TrainArguments& arguments, const TaskFil
   const fs::path preprocessor = arguments.script.image_processor_name.value_or(directory.string());
   LabelledFileSets sets =
       labelled_file_sets(arguments, files, {is_image_name, "images", arguments.script.image_column_name});
+  expect_metric(MetricKind::kClasses, arguments.script.metric_name);
+  setup.metric_names = metric_names(MetricKind::kClasses, {}, arguments.script.metric_name);
   LoadOptions options = load_options(arguments, "image-classification");
   options.labels = sets.new_labels;
+  setup.reads = sets.reads;
   setup.model = load_model(arguments, directory.string(), options);
 
   const ImageProcessor processor = ImageProcessor::from_pretrained(preprocessor);

@@ -11,6 +11,7 @@
 #include "io/config.h"
 #include "train/setup/freeze.h"
 #include "train/setup/new_model.h"
+#include "train/tasks/read_report.h"
 #include "train/tasks/tasks.h"
 #include "train/tasks/text_features.h"
 
@@ -35,9 +36,10 @@ CaptionColumns caption_columns(const Dataset& data, const ScriptArguments& scrip
           column(script.caption_column, "caption_column", "caption", 1)};
 }
 
-TrainingData captioned(const Dataset& data, const ScriptArguments& script, const TextEncoder& encoder,
+TrainingData captioned(const Dataset& given, const ScriptArguments& script, const TextEncoder& encoder,
                        const ImageProcessor& processor, int64_t length) {
-  const CaptionColumns columns = caption_columns(data, script);
+  const CaptionColumns columns = caption_columns(given, script);
+  const Dataset data = given.with_text(columns.caption);
   struct Rows {
     std::vector<std::filesystem::path> files;
     std::vector<Features> captions;
@@ -46,7 +48,8 @@ TrainingData captioned(const Dataset& data, const ScriptArguments& script, const
   for (int64_t i = 0; i < data.size(); ++i) rows->files.push_back(file_of(data, i, columns.image));
   rows->captions = map_rows(data.size(), [&](int64_t i) {
     const EncodeOptions options{.truncation = Truncation::kLongestFirst, .max_length = length};
-    return encoder.features(encoder.tokenizer().encode(text_of(data.row(i)[columns.caption]), std::nullopt, options));
+    return encoder.features(
+        encoder.tokenizer().encode(text_of(data, i, data.row(i), columns.caption), std::nullopt, options));
   });
   PaddingOptions padding = encoder.padding(true);
   padding.max_length = length;
@@ -74,6 +77,11 @@ void prepare_image_text_contrast(const TrainArguments& arguments, const TaskFile
   const ScriptArguments& script = arguments.script;
   const std::filesystem::path directory = script.model_name_or_path;
   const std::filesystem::path preprocessor = script.image_processor_name.value_or(directory.string());
+  for (const auto* data : {&files.train, &files.validation})
+    if (*data) (*data)->with_text(caption_columns(**data, script).caption);
+  const CaptionColumns columns = caption_columns(files.any(), script);
+  setup.reads = what_is_read(
+      {column_part("image", files.any(), columns.image), column_part("caption", files.any(), columns.caption)}, files);
   setup.model = load_model(arguments, directory.string(), load_options(arguments, "zero-shot-image-classification"));
   if (script.freeze_vision_model) freeze(*setup.model, "vision_model.");
   if (script.freeze_text_model) freeze(*setup.model, "text_model.");
@@ -87,6 +95,7 @@ void prepare_image_text_contrast(const TrainArguments& arguments, const TaskFile
   // The similarities of a batch mean nothing outside of it.
   setup.preprocess_outputs = [](const NamedTensors&) { return NamedTensors(); };
   setup.compute_metrics = [](const Predictions&) { return Metrics(); };
+  setup.metric_names.emplace();
   encoder.save_into(setup);
   setup.save_tokenizer = [tokenizer = setup.save_tokenizer, preprocessor](const std::string& output) {
     if (tokenizer) tokenizer(output);

@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "base/numbers/mt19937.h"
-#include "hub/adapters.h"
-#include "train/tasks/text_features.h"
+#include "train/tasks/model_classes.h"
+#include "train/tasks/read_report.h"
 
 namespace transom {
 namespace {
@@ -35,16 +35,11 @@ void limit(Files& files, std::optional<int64_t> count, int64_t seed) {
   files = std::move(kept);
 }
 
-// Gives the files of `set` the numbers of the same classes in another order of them.
-void renumber(LabelledFiles& set, const std::vector<std::string>& classes, const std::string& source) {
-  for (LabelledFiles::File& file : set.files) {
-    const std::string& name = set.classes[static_cast<size_t>(file.label)];
-    const auto place = std::find(classes.begin(), classes.end(), name);
-    if (place == classes.end())
-      fail("{}: its class {} is not one of those that are trained: {}", source, quoted(name), fmt::join(classes, ", "));
-    file.label = place - classes.begin();
-  }
-  set.classes = classes;
+// Gives the files of `set` the numbers that `labels` have.
+void renumber(LabelledFiles& set, const Labels& labels, const std::string& source) {
+  for (LabelledFiles::File& file : set.files)
+    file.label = labels.id(set.classes[static_cast<size_t>(file.label)], source);
+  set.classes = labels.names();
 }
 
 }  // namespace
@@ -63,28 +58,31 @@ LabelledFileSets labelled_file_sets(const TrainArguments& arguments, const TaskF
   if (!sets.train && !sets.validation) fail(ErrorKind::kUsage, "--train_dir or --train_file is missing");
   if (sets.train && !sets.validation && arguments.training.do_eval)
     sets.validation = LabelledFiles{sets.train->classes, split_off(sets.train->files, script.train_val_split, seed)};
-  if (sets.train) warn_of_one_class(sets.train->classes);
   const std::vector<std::string> classes = (sets.train ? *sets.train : *sets.validation).classes;
 
-  // A checkpoint that was trained on the same classes keeps its order of them.
-  const std::vector<std::string> known = known_classes(script.model_name_or_path);
-  std::vector<std::string> sorted = known, sorted_classes = classes;
-  std::sort(sorted.begin(), sorted.end());
-  std::sort(sorted_classes.begin(), sorted_classes.end());
-  // Files to evaluate on alone need not have all classes.
-  const bool same = sets.train
-                        ? sorted == sorted_classes
-                        : std::includes(sorted.begin(), sorted.end(), sorted_classes.begin(), sorted_classes.end());
-  if (!same) sets.new_labels = classes;
-  const std::vector<std::string>& order = same ? known : classes;
+  Labels labels(LabelKind::kClasses, classes);
+  LoadOptions options;
+  const std::string source = sets.train ? script.train_dir.value_or(script.train_file.value_or(""))
+                                        : script.validation_dir.value_or(script.validation_file.value_or(""));
+  match_to_model(labels, arguments, sets.train.has_value(), source, options);
+  sets.new_labels = options.labels;
+  std::vector<std::pair<int64_t, std::string>> counts;
   if (sets.train) {
-    renumber(*sets.train, order, script.train_dir.value_or(script.train_file.value_or("")));
+    renumber(*sets.train, labels, source);
     limit(sets.train->files, script.max_train_samples, seed);
+    counts.emplace_back(sets.train->files.size(), "to train on");
   }
   if (sets.validation) {
-    renumber(*sets.validation, order, script.validation_dir.value_or(script.validation_file.value_or("")));
+    renumber(*sets.validation, labels, script.validation_dir.value_or(script.validation_file.value_or("")));
     limit(sets.validation->files, script.max_eval_samples, seed);
+    counts.emplace_back(sets.validation->files.size(), "to evaluate");
   }
+  const bool folders = sets.train ? script.train_dir.has_value() : script.validation_dir.has_value();
+  sets.reads = what_is_read({folders ? fmt::format("{}: files of {}", kind.what, source)
+                                     : fmt::format("{}: column {}", kind.what, kind.column),
+                             folders ? fmt::format("label: {}, a folder each", counted(classes.size(), "class"))
+                                     : fmt::format("label: {}", counted(classes.size(), "class"))},
+                            counts);
   return sets;
 }
 

@@ -17,6 +17,7 @@ struct LabelledFileKind {
 
 struct LabelledFileSets {
   std::optional<LabelledFiles> train, validation;
+  std::string reads;                    // as TaskSetup
   std::vector<std::string> new_labels;  // empty where the checkpoint has these classes: then in its order
 };
 

@@ -26,16 +26,17 @@ Features encode_text(const TextEncoder& encoder, const std::string& text, bool t
 }
 
 // Every line that is not blank is a row.
-TrainingData lines(const Dataset& data, const TextEncoder& encoder, const TrainArguments& arguments) {
-  const size_t column = text_column(data, arguments.script);
+TrainingData lines(const Dataset& given, const TextEncoder& encoder, const TrainArguments& arguments) {
+  const size_t column = text_column(given, arguments.script);
+  const Dataset data = given.with_text(column);
   std::vector<int64_t> kept;
   for (int64_t i = 0; i < data.size(); ++i)
-    if (text_of(data.row(i)[column]).find_first_not_of(" \t\r\n\f\v") != std::string::npos) kept.push_back(i);
+    if (text_of(data, i, data.row(i), column).find_first_not_of(" \t\r\n\f\v") != std::string::npos) kept.push_back(i);
   require(!kept.empty(), "{}: expected lines of text, found blank ones only", data.name());
   const Dataset text = data.select(std::move(kept));
   return text_rows(text, arguments, encoder.padding(),
                    [text, encoder, column, words = arguments.script.whole_word_mask](int64_t i) {
-                     return encode_text(encoder, text_of(text.row(i)[column]), true, words);
+                     return encode_text(encoder, text_of(text, i, text.row(i), column), true, words);
                    });
 }
 
@@ -79,6 +80,7 @@ void prepare_masked_language_modelling(const TrainArguments& arguments, const Ta
     fail(ErrorKind::kUsage, "--max_predictions_per_seq: {} writes spans and has no masked positions",
          script.model_name_or_path);
   if (is_span_model(script)) return prepare_sequence_to_sequence(arguments, files, setup);
+  setup.reads = read_text_column(files, script);
   setup.model = load_model(arguments, script.model_name_or_path, load_options(arguments, "fill-mask"));
   const TextEncoder encoder(arguments, *setup.model, std::nullopt);
   const auto mask_token = encoder.tokenizer().special_token_id("mask");
@@ -106,6 +108,7 @@ void prepare_masked_language_modelling(const TrainArguments& arguments, const Ta
   if (files.validation) setup.validation = rows(*files.validation, script.max_eval_samples);
   setup.preprocess_outputs = predicted_classes;
   setup.compute_metrics = masked_accuracy;
+  setup.metric_names = {"accuracy"};
   setup.complete_evaluation = add_perplexity;
   encoder.save_into(setup);
 }

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/files/files.h"
 #include "train/metrics/metrics.h"
+#include "train/tasks/read_report.h"
 #include "train/tasks/tasks.h"
 #include "train/tasks/text_features.h"
 
@@ -15,12 +16,13 @@ struct Choices {
 
 Choices encode_choices(const Dataset& data, int64_t i, const ChoiceColumns& columns, const TextEncoder& encoder) {
   const Row row = data.row(i);
-  const std::string context = text_of(row[columns.context]), beginning = text_of(row[columns.beginning]);
+  const std::string context = text_of(data, i, row, columns.context),
+                    beginning = text_of(data, i, row, columns.beginning);
   Choices choices;
   for (const size_t ending : columns.endings)
     choices.rows.push_back(encoder.features(
-        encoder.tokenizer().encode(context, beginning + " " + text_of(row[ending]),
-                                   {.truncation = Truncation::kLongestFirst, .max_length = encoder.max_length()})));
+        encoder.encode(context, beginning + " " + text_of(data, i, row, ending),
+                       {.truncation = Truncation::kLongestFirst, .max_length = encoder.max_length()})));
   if (!columns.label) return choices;
   const Value& label = row[*columns.label];
   const std::string where = fmt::format("{}, column 'label'", data.where(i));
@@ -32,12 +34,20 @@ Choices encode_choices(const Dataset& data, int64_t i, const ChoiceColumns& colu
                   : real && *real >= 0 && *real < static_cast<double>(count) ? static_cast<int64_t>(*real)
                                                                              : -1;
   require(*choices.label >= 0 && *choices.label < count && (!real || static_cast<double>(*choices.label) == *real),
-          "{}: expected the number of an ending below {}, found {}", where, count, transom::quoted(text_of(label)));
+          "{}: expected the number of an ending below {}, found {}", where, count, transom::quoted(label_name(label)));
   return choices;
 }
 
-TrainingData tokenise_choices(const Dataset& data, const TextEncoder& encoder) {
+Dataset with_choices(const Dataset& data) {
   const ChoiceColumns columns = choice_columns(data);
+  Dataset result = data.with_text(columns.context).with_text(columns.beginning);
+  for (const size_t ending : columns.endings) result = result.with_text(ending);
+  return result;
+}
+
+TrainingData tokenise_choices(const Dataset& given, const TextEncoder& encoder) {
+  const ChoiceColumns columns = choice_columns(given);
+  const Dataset data = with_choices(given);
   auto all = std::make_shared<const std::vector<Choices>>(
       map_rows(data.size(), [&](int64_t i) { return encode_choices(data, i, columns, encoder); }));
   TrainingData result;
@@ -67,11 +77,18 @@ TrainingData tokenise_choices(const Dataset& data, const TextEncoder& encoder) {
 }  // namespace
 
 void prepare_multiple_choice(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
+  for (const auto* data : {&files.train, &files.validation, &files.test})
+    if (*data) with_choices(**data);
+  setup.reads =
+      what_is_read({"text: columns sent1 and sent2",
+                    fmt::format("choices: {}", counted(choice_columns(files.any()).endings.size(), "ending"))},
+                   files);
   setup.model = load_model(arguments, arguments.script.model_name_or_path, load_options(arguments, "multiple-choice"));
   const TextEncoder encoder(arguments, *setup.model, std::nullopt);
   if (files.train) setup.train = tokenise_choices(*files.train, encoder);
   if (files.validation) setup.validation = tokenise_choices(*files.validation, encoder);
   if (files.test) setup.test = tokenise_choices(*files.test, encoder);
+  setup.metric_names = {"accuracy"};
   setup.compute_metrics = [](const Predictions& predictions) -> Metrics {
     const Predictions::Array& logits = *find_output(predictions, "logits");
     if (predictions.labels.empty()) return {};

@@ -7,6 +7,7 @@
 #include "base/json/json.h"
 #include "data/qa_features.h"
 #include "train/metrics/squad_metrics.h"
+#include "train/tasks/read_report.h"
 #include "train/tasks/tasks.h"
 #include "train/tasks/text_features.h"
 
@@ -27,10 +28,9 @@ class WindowMaker {
                                 .stride = stride_,
                                 .return_overflowing_tokens = true};
     const size_t space = std::min(question.question.find_first_not_of(" \t\r\n"), question.question.size());
-    const std::string_view asked = std::string_view(question.question).substr(space), context = question.context;
+    const std::string asked = question.question.substr(space), &context = question.context;
     try {
-      Encoding first = left ? encoder_.tokenizer().encode(context, asked, options)
-                            : encoder_.tokenizer().encode(asked, context, options);
+      Encoding first = left ? encoder_.encode(context, asked, options) : encoder_.encode(asked, context, options);
       std::vector<Encoding> all = std::move(first.overflowing);
       all.insert(all.begin(), std::move(first));
       return all;
@@ -185,33 +185,43 @@ bool has_questions(const Dataset& data) { return Questions::fits(data); }
 
 void prepare_question_answering(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
   const ScriptArguments& script = arguments.script;
+  const auto questions = [](const Dataset& data, std::optional<int64_t> limit) {
+    const Questions all(data);
+    return limit ? all.first(*limit) : all;
+  };
+  const auto read = [&](const std::optional<Dataset>& data, std::optional<int64_t> limit) -> std::optional<Questions> {
+    if (!data) return std::nullopt;
+    return questions(*data, limit);
+  };
+  const auto train = read(files.train, script.max_train_samples),
+             validation = read(files.validation, script.max_eval_samples),
+             test = read(files.test, script.max_predict_samples);
+  const Questions& any = train ? *train : validation ? *validation : *test;
+  setup.reads = what_is_read(
+      {"text: columns question and context", any.has_answers() ? "answers: text and answer_start" : "no answers"},
+      files);
   setup.model = load_model(arguments, script.model_name_or_path, load_options(arguments, "question-answering"));
   const TextEncoder encoder(arguments, *setup.model, kContextLength);
   PaddingOptions padding = encoder.padding(script.pad_to_max_length.value_or(true));
   padding.bucket = nullptr;  // the loss is over all places of a row, padding too
   const WindowMaker maker(encoder, script.doc_stride);
-  const auto questions = [](const Dataset& data, std::optional<int64_t> limit) {
-    const Questions all(data);
-    return limit ? all.first(*limit) : all;
+  if (train) setup.train = training_rows(*train, maker, padding, script.max_train_samples);
+  const auto predicted = [&](const Questions& asked, std::optional<int64_t> limit) {
+    return std::make_shared<const PredictedQuestions>(asked, maker, padding, limit, script);
   };
-  if (files.train)
-    setup.train =
-        training_rows(questions(*files.train, script.max_train_samples), maker, padding, script.max_train_samples);
-  const auto predicted = [&](const Dataset& data, std::optional<int64_t> limit) {
-    return std::make_shared<const PredictedQuestions>(questions(data, limit), maker, padding, limit, script);
-  };
-  if (files.validation) {
-    const auto validation = predicted(*files.validation, script.max_eval_samples);
-    setup.validation = validation->data();
-    setup.compute_metrics = [validation, folder = arguments.training.output_dir](const Predictions& predictions) {
-      return validation->finish(predictions, folder, "eval");
+  if (validation) {
+    const auto rows = predicted(*validation, script.max_eval_samples);
+    setup.validation = rows->data();
+    if (!script.version_2_with_negative) setup.metric_names = {"exact_match", "f1"};
+    setup.compute_metrics = [rows, folder = arguments.training.output_dir](const Predictions& predictions) {
+      return rows->finish(predictions, folder, "eval");
     };
   }
-  if (files.test) {
-    const auto test = predicted(*files.test, script.max_predict_samples);
-    setup.test = test->data();
-    setup.write_predictions = [test](const Predictions& predictions, const std::filesystem::path& folder) {
-      return test->finish(predictions, folder, "predict");
+  if (test) {
+    const auto rows = predicted(*test, script.max_predict_samples);
+    setup.test = rows->data();
+    setup.write_predictions = [rows](const Predictions& predictions, const std::filesystem::path& folder) {
+      return rows->finish(predictions, folder, "predict");
     };
   }
   encoder.save_into(setup);

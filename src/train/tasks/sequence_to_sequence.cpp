@@ -9,6 +9,7 @@
 #include "data/text_pairs.h"
 #include "hub/adapters.h"
 #include "train/metrics/translation_metrics.h"
+#include "train/tasks/read_report.h"
 #include "train/tasks/tasks.h"
 #include "train/tasks/text_blocks.h"
 #include "train/tasks/text_features.h"
@@ -19,7 +20,16 @@ namespace {
 
 constexpr const char* kWritten = "generated";
 
-bool is_blank(const Value& value) { return text_of(value).empty(); }
+bool is_blank(const Value& value) {
+  const auto* text = std::get_if<std::string>(&value);
+  return text ? text->empty() : std::holds_alternative<std::monostate>(value);
+}
+
+// The columns of both texts, as text; refused where they hold anything else.
+Dataset with_texts(const Dataset& data, const TextPairColumns& columns) {
+  const Dataset result = data.with_text(columns.source);
+  return columns.target ? result.with_text(*columns.target) : result;
+}
 
 // Rows without a source or a target are left out, as run_summarization does.
 Dataset without_blanks(const Dataset& data, const TextPairColumns& columns) {
@@ -38,7 +48,8 @@ TrainingData pairs(const Dataset& given, const TextEncoder& encoder, const Train
   const TextPairColumns columns = text_pair_columns(given, script);
   require(columns.target || to_predict, "{}: expected a column of source texts and one of targets, found one only",
           given.name());
-  const Dataset data = blanks ? given : without_blanks(given, columns);
+  const Dataset texts = with_texts(given, columns);
+  const Dataset data = blanks ? texts : without_blanks(texts, columns);
   const bool to_max = script.pad_to_max_length.value_or(false);
   PaddingOptions padding = encoder.padding(false);
   padding.separate_labels = true;
@@ -53,10 +64,11 @@ TrainingData pairs(const Dataset& given, const TextEncoder& encoder, const Train
       [data, columns, encoder, encode, max_target_length, prefix = script.source_prefix.value_or(""),
        max_source_length = script.max_source_length](int64_t i) {
         const Row row = data.row(i);
-        Features features = encoder.features(encode(prefix + text_of(row[columns.source]), max_source_length, false));
+        Features features =
+            encoder.features(encode(prefix + text_of(data, i, row, columns.source), max_source_length, false));
         features.sequences.erase("token_type_ids");  // no encoder-decoder takes them
         if (columns.target)
-          features.sequences["labels"] = encode(text_of(row[*columns.target]), max_target_length, true).ids;
+          features.sequences["labels"] = encode(text_of(data, i, row, *columns.target), max_target_length, true).ids;
         return features;
       });
 }
@@ -186,6 +198,22 @@ void evaluate_with_generate(const ScriptArguments& script, const TextEncoder& en
   };
 }
 
+std::string read_text_pair(const TaskFiles& files, const ScriptArguments& script) {
+  const TextPairColumns columns = text_pair_columns(files.any(), script);
+  for (const auto* data : {&files.train, &files.validation, &files.test})
+    if (*data) {
+      const TextPairColumns own = text_pair_columns(**data, script);
+      const bool named = script.text_column || script.source_lang;  // languages may have columns of two shapes
+      if (!named) expect_same_column(files.any(), columns.source, **data, own.source, "--text_column");
+      if (!named && columns.target && own.target)
+        expect_same_column(files.any(), *columns.target, **data, *own.target, "--summary_column");
+      with_texts(**data, own);
+    }
+  std::vector<std::string> parts = {column_part("source", files.any(), columns.source)};
+  if (columns.target) parts.push_back(column_part("target", files.any(), *columns.target));
+  return what_is_read(parts, files);
+}
+
 Dataset limited(const Dataset& data, std::optional<int64_t> limit) {
   return limit ? data.first(std::min(*limit, data.size())) : data;
 }
@@ -195,6 +223,7 @@ Dataset limited(const Dataset& data, std::optional<int64_t> limit) {
 void score_loss_only(TaskSetup& setup) {
   setup.preprocess_outputs = [](const NamedTensors&) { return NamedTensors(); };
   setup.compute_metrics = [](const Predictions&) { return Metrics(); };
+  setup.metric_names.emplace();
 }
 
 void prepare_sequence_to_sequence(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
@@ -203,6 +232,8 @@ void prepare_sequence_to_sequence(const TrainArguments& arguments, const TaskFil
   const std::string task = script.task.value_or(script.summary_column ? "summarization" : "translation");
   if (arguments.training.do_predict && !script.predict_with_generate)
     fail(ErrorKind::kUsage, "--do_predict: texts are predicted with --predict_with_generate");
+  if (of_language) setup.reads = read_text_column(files, script);
+  else setup.reads = read_text_pair(files, script);
   setup.model = load_model(arguments, script.model_name_or_path,
                            load_options(arguments, of_language ? "text2text-generation" : task));
   const TextEncoder encoder(arguments, *setup.model, std::nullopt);
@@ -211,7 +242,12 @@ void prepare_sequence_to_sequence(const TrainArguments& arguments, const TaskFil
   if (of_language) return prepare_span_corruption(arguments, files, encoder, setup);
   const int64_t longest = script.max_target_length;
   const bool summaries = task == "summarization", blanks = !summaries;
-  if (script.predict_with_generate) evaluate_with_generate(script, encoder, summaries, setup);
+  if (script.predict_with_generate) {
+    evaluate_with_generate(script, encoder, summaries, setup);
+    setup.metric_names = summaries ? std::vector<std::string>{"rouge1", "rouge2", "rougeL", "rougeLsum"}
+                                   : std::vector<std::string>{"bleu"};
+    setup.metric_names->insert(setup.metric_names->end(), {"exact_match", "gen_len"});
+  }
   if (files.train)
     setup.train = pairs(limited(*files.train, script.max_train_samples), encoder, arguments, longest, blanks);
   if (files.validation)

@@ -18,6 +18,7 @@
 #include "train/setup/freeze.h"
 #include "train/setup/new_model.h"
 #include "train/tasks/audio_rows.h"
+#include "train/tasks/read_report.h"
 #include "train/tasks/tasks.h"
 #include "train/tasks/text_features.h"
 
@@ -49,10 +50,11 @@ std::optional<Transcribed> transcripts(const std::optional<Dataset>& data, const
   if (!data) return std::nullopt;
   const size_t audio = need_column(*data, script.audio_column_name, "audio_column_name"),
                text = need_column(*data, script.text_column_name.value_or("text"), "text_column_name");
+  const Dataset texts = data->with_text(text);
   Transcribed result;
   for (int64_t row = 0; row < data->size(); ++row) {
-    result.files.push_back(file_of(*data, row, audio));
-    result.texts.push_back(normal_transcript(text_of(data->row(row)[text]), script.chars_to_ignore));
+    result.files.push_back(file_of(texts, row, audio));
+    result.texts.push_back(normal_transcript(text_of(texts, row, texts.row(row), text), script.chars_to_ignore));
   }
   return result;
 }
@@ -157,6 +159,9 @@ void prepare_speech_recognition(const TrainArguments& arguments, const TaskFiles
   std::optional<Transcribed> train = transcripts(files.train, script),
                              validation = transcripts(files.validation, script);
 
+  setup.reads = what_is_read({fmt::format("sound: column {}", script.audio_column_name),
+                              fmt::format("text: column {}", script.text_column_name.value_or("text"))},
+                             files);
   const std::filesystem::path tokenizer = script.tokenizer_name.value_or(directory.string());
   const bool known = script.tokenizer_name || path_exists(tokenizer / "vocab.json");
   std::vector<std::string> texts;
@@ -182,6 +187,7 @@ void prepare_speech_recognition(const TrainArguments& arguments, const TaskFiles
   const SoundRows rows{{}, FeatureExtractor::read(preprocessor), std::nullopt, script.pad_to_multiple_of};
   if (train) setup.train = training_data(std::move(*train), rows, vocabulary, script);
   if (validation) setup.validation = training_data(std::move(*validation), rows, vocabulary, script);
+  setup.metric_names = script.eval_metrics;
   setup.preprocess_outputs = predicted_classes;
   setup.compute_metrics = [vocabulary, names = script.eval_metrics](const Predictions& predictions) {
     return error_rates(vocabulary, names, predictions);

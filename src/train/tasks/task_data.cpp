@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/files/directories.h"
 #include "base/numbers/mt19937.h"
+#include "base/terminal/log.h"
 #include "data/columns.h"
 #include "data/tokenised_rows.h"
 #include "device/static_shapes.h"
@@ -14,9 +15,11 @@
 #include "io/config.h"
 #include "models/head_traits.h"
 #include "models/loading/maximum_tokens.h"
+#include "train/arguments/effects.h"
 #include "train/metrics/metrics.h"
 #include "train/setup/adapters.h"
 #include "train/setup/new_model.h"
+#include "train/tasks/read_report.h"
 #include "train/tasks/tasks.h"
 #include "train/tasks/text_features.h"
 
@@ -125,7 +128,8 @@ Metrics classification_metrics(const ScriptArguments& script, const Predictions&
   if (!predictions.labels.empty() && static_cast<int64_t>(predictions.labels.size()) == predictions.rows)
     return as_metrics(class_metrics(task, metric, predictions.labels, largest(logits->values, logits->shape[1])));
   if (predictions.label_values.empty()) return {};
-  if (logits->shape[1] > 1) return as_metrics(multi_label_metrics(predictions.label_values, logits->values));
+  if (logits->shape[1] > 1)
+    return as_metrics(multi_label_metrics(metric, predictions.label_values, logits->values, logits->shape[1]));
   const std::vector<double> labels(predictions.label_values.begin(), predictions.label_values.end()),
       found(logits->values.begin(), logits->values.end());
   return as_metrics(regression_metrics(task, metric, labels, found));
@@ -187,6 +191,10 @@ TrainingData tokenised(const Dataset& data, const Model& model, const TrainArgum
 }
 
 void prepare_tokenised(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
+  const Dataset& any = files.any();
+  const auto label = any.find("labels") ? any.find("labels") : any.find("label");
+  setup.reads = what_is_read(
+      {"tokens: column input_ids", label ? column_part("labels", any, *label) : "no column of labels"}, files);
   setup.model = load_model(arguments, arguments.script.model_name_or_path,
                            load_options(arguments, arguments.script.task.value_or("")));
   const bool causal = head_traits(setup.model->architecture()).predicts_next_token;
@@ -197,6 +205,14 @@ void prepare_tokenised(const TrainArguments& arguments, const TaskFiles& files, 
     return with_causal_labels(
         std::move(result), config.has("pad_token_id") ? std::optional(config.get_int("pad_token_id")) : std::nullopt);
   };
+  // What kind of labels they are says which metrics there are.
+  const ColumnType type = label ? any.columns()[*label].type : ColumnType::kNull;
+  const MetricKind kind = type == ColumnType::kFloat    ? MetricKind::kRegression
+                          : type == ColumnType::kFloats ? MetricKind::kMultiLabel
+                                                        : MetricKind::kClasses;
+  expect_metric(kind, arguments.script.metric_name);
+  if (label && type != ColumnType::kInts)
+    setup.metric_names = metric_names(kind, arguments.script.task_name, arguments.script.metric_name);
   if (files.train) setup.train = rows(*files.train);
   if (files.validation) setup.validation = rows(*files.validation);
   if (causal) score_causal_language_modelling(setup);
@@ -216,6 +232,10 @@ void fetch_models(ScriptArguments& script, HubOptions hub) {
 
 namespace {
 
+void say_without_effect(const TrainArguments& arguments, std::string_view task) {
+  for (const std::string& sentence : without_effect(arguments, task)) log(LogLevel::kInfo, sentence);
+}
+
 TaskSetup prepare(TrainArguments& arguments, HubOptions hub) {
   const ScriptArguments& script = arguments.script;
   if (!script.train_file && !script.validation_file && !script.test_file && !script.train_dir && !script.validation_dir)
@@ -230,6 +250,7 @@ TaskSetup prepare(TrainArguments& arguments, HubOptions hub) {
   fetch_models(arguments.script, std::move(hub));
   const bool folders = script.train_dir || script.validation_dir;
   if (!folders && is_tokenised(files.any())) {
+    say_without_effect(arguments, "");
     start_from_scratch(arguments);
     limit_rows(files, script);
     prepare_tokenised(arguments, files, setup);
@@ -237,6 +258,7 @@ TaskSetup prepare(TrainArguments& arguments, HubOptions hub) {
     const Task& task = folders ? find_folder_task(script) : find_task(script, files.any());
     if (arguments.training.max_predictions_per_seq > 0 && task.name != "fill-mask")
       fail(ErrorKind::kUsage, "--max_predictions_per_seq: is for --task fill-mask, found {}", task.name);
+    say_without_effect(arguments, task.name);
     start_from_scratch(arguments, task.preprocessing);
     if (!task.of_language) limit_rows(files, script);
     else if (arguments.training.do_eval && files.train && !files.validation) split_validation(files, script);
@@ -259,6 +281,7 @@ TaskSetup prepare_task(TrainArguments arguments, HubOptions hub) {
   TaskSetup setup = prepare(arguments, hub);
   if (arguments.training.do_train) setup.teacher = load_teacher(arguments, std::move(hub));
   add_adapters(arguments, base.empty() ? arguments.script.model_name_or_path : base, *setup.model);
+  if (!setup.reads.empty()) log(LogLevel::kInfo, setup.reads);
   return setup;
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "train/setup/teacher.h"
 #include "transom/dataset.h"
@@ -26,11 +27,14 @@ struct TaskFiles {
 
 struct TaskSetup {
   std::unique_ptr<Model> model;
+  std::string reads;  // "text: column comment; label: 3 classes; 60 rows", which is said when all is found right
   Teacher teacher;
   std::optional<TrainingData> train, validation, test;
   std::function<NamedTensors(const NamedTensors&)> preprocess_outputs;
   std::function<NamedTensors(const NamedTensors& inputs)> predict;  // as Trainer::set_predictor
   std::function<Metrics(const Predictions&)> compute_metrics;
+  // The names of what that gives, where they are known before.
+  std::optional<std::vector<std::string>> metric_names;
   // Adds to the metrics of the evaluation that ends a run.
   std::function<void(Metrics&)> complete_evaluation;
   // Writes what was predicted for `test` into a directory, in the files of the example scripts; gives the metrics where

@@ -4,17 +4,32 @@
 #include "base/error.h"
 #include "data/masking.h"
 #include "train/metrics/metrics.h"
+#include "train/tasks/read_report.h"
 #include "train/tasks/text_features.h"
 
 namespace transom {
 
-std::vector<Features> cut_into_blocks(const Dataset& data, size_t column, int64_t block_size, std::string_view argument,
+std::string read_text_column(const TaskFiles& files, const ScriptArguments& script) {
+  const size_t column = text_column(files.any(), script);
+  for (const auto* data : {&files.train, &files.validation, &files.test})
+    if (*data) {
+      const size_t own = text_column(**data, script);
+      expect_same_column(files.any(), column, **data, own, "--text_column_name");
+      (*data)->with_text(own);
+    }
+  return what_is_read({column_part("text", files.any(), column)}, files);
+}
+
+std::vector<Features> cut_into_blocks(const Dataset& given, size_t column, int64_t block_size,
+                                      std::string_view argument,
                                       const std::function<Features(const std::string&)>& encode) {
   constexpr int64_t kRowsAtOnce = 1000;
+  const Dataset data = given.with_text(column);
   std::vector<Features> rows;
   for (int64_t begin = 0; begin < data.size(); begin += kRowsAtOnce) {
-    const auto tokenised = map_rows(std::min(kRowsAtOnce, data.size() - begin),
-                                    [&](int64_t i) { return encode(text_of(data.row(begin + i)[column])); });
+    const auto tokenised = map_rows(std::min(kRowsAtOnce, data.size() - begin), [&](int64_t i) {
+      return encode(text_of(data, begin + i, data.row(begin + i), column));
+    });
     const size_t first = rows.size();
     for (const auto& [name, unused] : tokenised[0].sequences) {
       std::vector<std::vector<int64_t>> sequences;

@@ -13,6 +13,9 @@
 
 namespace transom {
 
+// Before a model is loaded: refuses files without a column of text; what a run says of it.
+std::string read_text_column(const TaskFiles& files, const ScriptArguments& script);
+
 // The texts of `column`, as `encode` gives their tokens, joined and cut into rows of `block_size`. Joined are 1000 rows
 // at a time, and the rest of each 1000 is left out, since the scripts' `datasets.map` does so. `argument` names the
 // block's size in errors.

@@ -2,11 +2,10 @@
 #include "train/tasks/text_features.h"
 
 #include <limits>
+#include <span>
 
 #include "base/error.h"
-#include "base/terminal/log.h"
 #include "device/static_shapes.h"
-#include "hub/adapters.h"
 #include "io/config.h"
 #include "models/loading/maximum_tokens.h"
 #include "models/loading/missing_weights.h"
@@ -32,6 +31,13 @@ TextEncoder::TextEncoder(const TrainArguments& arguments, const Model& model, st
       std::min(limit, arguments_.max_seq_length.value_or(otherwise.value_or(std::min(limit, kLongestByDefault))));
   const auto& names = tokenizer_.model_input_names();
   takes_types_ = std::count(names.begin(), names.end(), "token_type_ids") > 0;
+}
+
+Encoding TextEncoder::encode(const std::string& first, const std::optional<std::string>& second,
+                             const EncodeOptions& options) const {
+  if (!second) return tokenizer_.encode(first, std::nullopt, options);
+  // One row of a batch: Tokenizer::encode takes an empty second text for none, as Transformers does for a single row.
+  return std::move(tokenizer_.encode_batch(std::span(&first, 1), std::span(&*second, 1), options)[0]);
 }
 
 Features TextEncoder::features(Encoding&& encoding) const {
@@ -115,23 +121,6 @@ std::unique_ptr<Model> load_model(const TrainArguments& arguments, const std::st
   return model;
 }
 
-void warn_of_one_class(const std::vector<std::string>& classes) {
-  if (classes.size() == 1)
-    log(LogLevel::kWarning, fmt::format("all rows to train on have the label {}: from one class a model learns nothing",
-                                        quoted(classes[0])));
-}
-
-void name_classes(Labels& labels, const TrainArguments& arguments, bool training, LoadOptions& options) {
-  const std::vector<std::string> known = known_classes(arguments.script.model_name_or_path);
-  const auto& names = labels.names();
-  if (training && labels.kind() == LabelKind::kClasses) warn_of_one_class(names);
-  const bool holds_all = std::all_of(names.begin(), names.end(), [&](const std::string& name) {
-    return std::find(known.begin(), known.end(), name) != known.end();
-  });
-  if (holds_all) labels = Labels(labels.kind(), known);
-  else if (training || known.size() != names.size()) options.labels = names;
-}
-
 const Predictions::Array* find_output(const Predictions& predictions, std::string_view name) {
   const auto& outputs = predictions.outputs;
   const auto found =
@@ -155,11 +144,6 @@ Metrics as_metrics(const LogRecord& record) {
   for (const auto& [name, value] : record)
     if (const auto number = find_number(record, name)) metrics.emplace_back(name, *number);
   return metrics;
-}
-
-std::string text_of(const Value& value) {
-  if (const auto* text = std::get_if<std::string>(&value)) return *text;
-  return std::holds_alternative<std::monostate>(value) ? "" : label_name(value);
 }
 
 }  // namespace transom

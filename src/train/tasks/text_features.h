@@ -24,6 +24,9 @@ class TextEncoder {
 
   const Tokenizer& tokenizer() const { return tokenizer_; }
   int64_t max_length() const { return max_length_; }
+  // A text, or a pair of texts, of which each may be empty.
+  Encoding encode(const std::string& first, const std::optional<std::string>& second,
+                  const EncodeOptions& options) const;
   // input_ids, attention_mask, and token_type_ids where the model takes them.
   Features features(Encoding&& encoding) const;
   // To the longest row of a batch, or to max_length with `to_max_length`.
@@ -66,10 +69,6 @@ void expect_weights(const TrainArguments& arguments, const Model& model, const L
                     const std::string& where, const std::string& task);
 std::unique_ptr<Model> load_model(const TrainArguments& arguments, const std::string& directory,
                                   const LoadOptions& options);
-// Says so where the rows to train on have one class.
-void warn_of_one_class(const std::vector<std::string>& classes);
-// Names the model's classes after the labels of the data. Labels that the checkpoint knows keep its order of them.
-void name_classes(Labels& labels, const TrainArguments& arguments, bool training, LoadOptions& options);
 
 // The output of this name; null where there is none.
 const Predictions::Array* find_output(const Predictions& predictions, std::string_view name);
@@ -79,7 +78,5 @@ std::vector<int64_t> largest(const std::vector<float>& values, int64_t width);
 NamedTensors predicted_classes(const NamedTensors& outputs);
 // The numbers of a record of the log.
 Metrics as_metrics(const LogRecord& record);
-// The row's text, however its column is typed.
-std::string text_of(const Value& value);
 
 }  // namespace transom

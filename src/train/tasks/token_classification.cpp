@@ -4,6 +4,8 @@
 #include "data/token_labels.h"
 #include "io/config.h"
 #include "train/metrics/entity_metrics.h"
+#include "train/tasks/model_classes.h"
+#include "train/tasks/read_report.h"
 #include "train/tasks/tasks.h"
 #include "train/tasks/text_features.h"
 
@@ -82,7 +84,9 @@ Labels labels_of(const Dataset& data, const TokenColumns& columns, const TrainAr
   Labels labels(LabelKind::kMultiLabel, {});
   if (columns.tags) labels = Labels::of(data, *columns.tags);
   else require(!training, "{}: expected a column of tags to train on; name it with --label_column_name", data.where(0));
-  if (columns.tags) name_classes(labels, arguments, training, options);
+  if (columns.tags)
+    match_to_model(labels, arguments, training,
+                   fmt::format("{}, column '{}'", data.name(), data.columns()[*columns.tags].name), options);
   return labels;
 }
 
@@ -92,7 +96,12 @@ void prepare_token_classification(const TrainArguments& arguments, const TaskFil
   const ScriptArguments& script = arguments.script;
   LoadOptions options = load_options(arguments, "token-classification");
   const Dataset any = with_token_lists(files.with_all_classes(), script);
-  Labels labels = labels_of(any, token_columns(any, script), arguments, options, files.train.has_value());
+  const TokenColumns columns = token_columns(any, script);
+  Labels labels = labels_of(any, columns, arguments, options, files.train.has_value());
+  std::vector<std::string> parts = {column_part("tokens", any, columns.tokens)};
+  if (columns.tags)
+    parts.push_back(fmt::format("{}, {}", column_part("tags", any, *columns.tags), classes_text(labels)));
+  setup.reads = what_is_read(parts, files);
   setup.model = load_model(arguments, script.model_name_or_path, options);
   if (labels.names().empty()) labels = Labels(labels.kind(), setup.model->labels());
   const std::vector<std::string> names = labels.names();
@@ -103,6 +112,8 @@ void prepare_token_classification(const TrainArguments& arguments, const TaskFil
   const TextEncoder encoder(arguments, *setup.model, std::nullopt, of_words);
   if (files.train) setup.train = tokenise_words(*files.train, encoder, labels, arguments);
   if (files.validation) setup.validation = tokenise_words(*files.validation, encoder, labels, arguments);
+  // With return_entity_level_metrics they are those of the kinds of entities that are found.
+  if (!script.return_entity_level_metrics) setup.metric_names = {"precision", "recall", "f1", "accuracy"};
   setup.preprocess_outputs = predicted_classes;
   setup.compute_metrics = [names, by_type = script.return_entity_level_metrics](const Predictions& predictions) {
     return metrics_of(predictions, names, by_type);

@@ -44,6 +44,22 @@ TEST(ModelInputs, TheLabelsOfTokensAreCountedByTheVocabulary) {
   EXPECT_NE(test::message_of([&] { to_inputs(batch, *model); }).find("[0, 50)"), std::string::npos);
 }
 
+TEST(ModelInputs, IdsBeyondTheirTablesAreNamed) {
+  const auto model = bert("ForSequenceClassification");
+  const auto message = [&](const std::string& name, int64_t id) {
+    Batch batch;
+    batch.sequences["input_ids"] = {.rows = 1, .length = 2, .values = {49, 0}};
+    batch.sequences[name] = {.rows = 1, .length = 2, .values = {0, id}};
+    return test::message_of([&] { to_inputs(batch, *model); });
+  };
+  EXPECT_EQ(message("input_ids", 49), "");
+  EXPECT_EQ(message("input_ids", 50),
+            "input_ids: 50 is no row of the table of BertForSequenceClassification: expected numbers in [0, 50), its "
+            "vocab_size");
+  EXPECT_NE(message("input_ids", -1), "");
+  EXPECT_EQ(message("attention_mask", 50), "");
+}
+
 TEST(ModelInputs, LabelsOfARegressionAreNoClasses) {
   const auto model = bert("ForSequenceClassification", R"(, "num_labels": 1)");
   EXPECT_EQ(to_inputs(of_labels({7, 3}), *model).at("labels").size(), 2);

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "support/message.h"
 #include "train/metrics/entity_metrics.h"
 #include "train/metrics/squad_metrics.h"
 
@@ -66,7 +67,44 @@ TEST(Metrics, OfTasks) {
   EXPECT_EQ(regression_metrics({}, {}, kNumbers, kEstimates)[0].first, "mse");
   EXPECT_THROW(regression_metrics({}, "accuracy", kNumbers, kEstimates), Error);
   const std::vector<float> labels = {1, 0, 1, 1}, logits = {2, 1, -1, 3};
-  EXPECT_EQ(to_json(multi_label_metrics(labels, logits)), R"({"f1": 0.6666666666666666})");
+  EXPECT_EQ(to_json(multi_label_metrics({}, labels, logits, 2)), R"({"f1": 0.6666666666666666})");
+}
+
+// As scikit-learn: accuracy is of whole rows; the others are over all decisions (average="micro").
+TEST(Metrics, OfSeveralLabelsAtOnce) {
+  const std::vector<float> labels = {1, 0, 1, 0, 1, 1, 0, 0, 0}, logits = {2, -1, 1, -3, 1, -1, 1, -1, -2};
+  const auto score = [&](const char* name) { return find_number(multi_label_metrics(name, labels, logits, 3), name); };
+  EXPECT_EQ(score("accuracy"), 1.0 / 3);
+  EXPECT_EQ(score("precision"), 3.0 / 4);
+  EXPECT_EQ(score("recall"), 3.0 / 4);
+  EXPECT_EQ(score("f1"), 3.0 / 4);
+  // Of 20 pairs of a one and a zero: -1 is above -2 and -3, and level with two; 1 is level with 1 twice.
+  EXPECT_EQ(score("roc_auc"), (5 + 4.5 + 4.5 + 3.0) / 20);
+  EXPECT_EQ(
+      test::message_of([&] { score("mse"); }),
+      "metric_name: expected one of f1, accuracy, precision, recall, roc_auc for several labels at once, found 'mse'.");
+}
+
+// What a run checks before it trains is what an evaluation gives.
+TEST(Metrics, HaveTheNamesThatAreKnownBefore) {
+  const std::vector<float> several = {1, 0, 1, 1};
+  const auto names = [](const LogRecord& record) {
+    std::vector<std::string> result;
+    for (const auto& [name, value] : record) result.push_back(name);
+    return result;
+  };
+  using Metric = std::optional<std::string>;
+  for (const Metric& task : {Metric(), Metric("cola"), Metric("mrpc"), Metric("qqp"), Metric("rte")})
+    for (const Metric& metric : {Metric(), Metric("f1"), Metric("accuracy"), Metric("matthews_correlation")})
+      EXPECT_EQ(names(class_metrics(task, metric, kTruths, kGuesses)),
+                metric_names(MetricKind::kClasses, task, metric));
+  for (const Metric& task : {Metric(), Metric("stsb")})
+    for (const Metric& metric : {Metric(), Metric("mse"), Metric("spearmanr")})
+      EXPECT_EQ(names(regression_metrics(task, metric, kNumbers, kEstimates)),
+                metric_names(MetricKind::kRegression, task, metric));
+  for (const Metric& metric : {Metric(), Metric("roc_auc"), Metric("recall")})
+    EXPECT_EQ(names(multi_label_metrics(metric, several, several, 2)),
+              metric_names(MetricKind::kMultiLabel, {}, metric));
 }
 
 const TagRows kTags = {

@@ -7,6 +7,7 @@
 #include "data/padding.h"
 #include "images/image.h"
 #include "support/bitmap.h"
+#include "support/kept_log.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "train/tasks/task_data.h"
@@ -54,6 +55,38 @@ TEST_F(ImageTraining, ClassesAreFolders) {
               LabelledFiles::open_folder(folder_ / "train" / "red", is_image_name, "images");
             }).find("one a class"),
             std::string::npos);
+}
+
+// A folder as it lies on people's disks: notebooks and systems leave their own files in it.
+TEST_F(ImageTraining, WhatIsHiddenOrHoldsNoImagesIsNoClass) {
+  const fs::path train = folder_ / "train";
+  const std::string bmp = picture(1, 2, 3);
+  for (const char* name : {".ipynb_checkpoints", "__MACOSX", "empty", "notes", "red/.thumbnails", "red/deep/er"})
+    fs::create_directories(train / name);
+  write_file(train / ".ipynb_checkpoints" / "0.bmp", bmp);
+  write_file(train / "__MACOSX" / "0.bmp", bmp);
+  write_file(train / "red" / ".thumbnails" / "0.bmp", bmp);
+  write_file(train / "red" / "._0.bmp", bmp);
+  write_file(train / "red" / "deep" / "er" / "UPPER.BMP", bmp);
+  write_file(train / "red" / "photo.TIFF", "II*");
+  write_file(train / "green" / "scan.tif", "II*");
+  write_file(train / "notes" / "a.txt", "x");
+  write_file(train / "beside.bmp", bmp);
+  fs::create_directory_symlink(train / "red", train / "red" / "deep" / "loop");
+  fs::create_symlink(train / "red" / "0.bmp", train / "green" / "link.bmp");
+  const test::KeptLog log;
+  const LabelledFiles data = LabelledFiles::open_folder(train, is_image_name, "images");
+  EXPECT_EQ(data.classes, (std::vector<std::string>{"green", "red"}));
+  EXPECT_EQ(data.files.size(), 26u);
+  for (const char* text : {"folders without images are no classes: 'empty', 'notes'",
+                           "files that are not read as images are left out: 1 .tif, 1 .tiff, 2 .txt",
+                           "files beside the folders have no class and are left out: 1 .bmp"})
+    EXPECT_TRUE(log.has(text)) << log.text();
+  fs::create_directories(folder_ / "scans" / "a");
+  write_file(folder_ / "scans" / "a" / "b.tiff", "II*");
+  EXPECT_EQ(
+      test::message_without_folders([&] { LabelledFiles::open_folder(folder_ / "scans", is_image_name, "images"); }),
+      "scans: its folders hold no images that are read; found 1 .tiff");
 }
 
 TEST_F(ImageTraining, LearnsTheClassesAndSavesTheProcessor) {

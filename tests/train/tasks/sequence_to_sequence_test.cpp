@@ -73,6 +73,41 @@ TEST(SequenceToSequence, FindsColumnsAsTheScriptsDo) {
             "rows: expected the column 'summary' (--summary_column), found id, article, highlights");
 }
 
+TEST(SequenceToSequence, NamesOfColumnsSayWhichIsTheSource) {
+  const auto found = [](const std::vector<std::string>& names) {
+    std::vector<Column> columns;
+    for (const std::string& name : names) columns.push_back({name, ColumnType::kString});
+    const Dataset data = Dataset::from_rows(columns, {Row(names.size(), std::string("a"))});
+    std::string result = test::message_of([&] { text_pair_columns(data, {}); });
+    if (!result.empty()) return result;
+    const TextPairColumns pair = text_pair_columns(data, {});
+    return names[pair.source] + " to " + (pair.target ? names[*pair.target] : "nothing");
+  };
+  EXPECT_EQ(found({"a", "b"}), "a to b");
+  EXPECT_EQ(found({"a"}), "a to nothing");
+  EXPECT_EQ(found({"completion", "prompt"}), "prompt to completion");
+  EXPECT_EQ(found({"id", "summary", "text", "title"}), "text to summary");
+  EXPECT_EQ(found({"a", "b", "c"}),
+            "rows: expected two columns of text, found a, b, c; name them with --text_column and --summary_column, or "
+            "with --source_lang and --target_lang");
+  EXPECT_TRUE(found({"instruction", "input", "output"}).starts_with("rows: found instructions and answers (columns"));
+  EXPECT_TRUE(found({"prompt", "chosen", "rejected"}).starts_with("rows: found preferences (columns"));
+}
+
+// A target that is a number is text in a model of texts.
+TEST(SequenceToSequence, NumbersOfCsvAreTextsAsWritten) {
+  const TinyT5 model;
+  const std::string csv = model.write("train.csv", "source,target\nAnn,007\nwent,1.50\n"),
+                    lines = model.write("train.jsonl",
+                                        "{\"source\": \"Ann\", \"target\": \"007\"}\n"
+                                        "{\"source\": \"went\", \"target\": \"1.50\"}\n");
+  const auto batch = [&](const std::string& file) {
+    return prepare_task(model.pairs("text2text-generation", file, {})).train->batch({0, 1}).sequences;
+  };
+  EXPECT_EQ(batch(csv), batch(lines));
+  EXPECT_EQ(batch(model.write("unnamed.csv", "a,b\nAnn,007\nwent,1.50\n")), batch(lines));
+}
+
 TEST(SequenceToSequence, LeavesOutBlankPairsOfSummaries) {
   const TinyT5 model;
   const std::string file = model.write("train.csv", "text,summary\nAnn went,Ann\n,Rome\nRome,\nthe tower,tower\n");

@@ -6,7 +6,6 @@
 #include <atomic>
 
 #include "support/temporary_folder.h"
-#include "train/tiny_model.h"
 
 namespace transom {
 namespace {
@@ -24,7 +23,7 @@ TEST(TextRows, OfAFileThatStaysOnDiskAreMadeForEachBatch) {
     return text_rows(data, arguments, {}, [data, &made](int64_t i) {
       ++made;
       Features features;
-      features.sequences["input_ids"].assign(text_of(data.row(i)[0]).size(), i + 1);
+      features.sequences["input_ids"].assign(text_of(data, i, data.row(i), 0).size(), i + 1);
       return features;
     });
   };
@@ -37,18 +36,6 @@ TEST(TextRows, OfAFileThatStaysOnDiskAreMadeForEachBatch) {
   const TrainingData grouped = rows(0, "group_by_length");
   EXPECT_EQ(grouped.lengths, (std::vector<int64_t>{1, 3, 2}));
   EXPECT_EQ(grouped.lengths, held.lengths);
-}
-
-TEST(NameClasses, LabelsThatTheCheckpointKnowsKeepItsOrder) {
-  const TinyModel model(R"(, "id2label": {"0": "pos", "1": "neutral", "2": "neg"})");
-  const TrainArguments arguments = model.arguments({});
-  LoadOptions options;
-  Labels some(LabelKind::kClasses, {"neg", "pos"}), others(LabelKind::kClasses, {"a", "b"});
-  name_classes(some, arguments, true, options);
-  EXPECT_EQ(some.names(), (std::vector<std::string>{"pos", "neutral", "neg"}));
-  EXPECT_TRUE(options.labels.empty());
-  name_classes(others, arguments, true, options);
-  EXPECT_EQ(options.labels, (std::vector<std::string>{"a", "b"}));
 }
 
 }  // namespace

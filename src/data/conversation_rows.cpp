@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/conversation_rows.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace transom {
+namespace {
+
+// A list of messages: of a JSON file, or as JSON in a cell of a CSV file.
+bool holds_messages(const Dataset& data, size_t column) {
+  if (data.columns()[column].type == ColumnType::kJson) return true;
+  if (data.columns()[column].type != ColumnType::kString || data.size() == 0) return false;
+  const Value value = data.row(0)[column];
+  const auto* text = std::get_if<std::string>(&value);
+  const size_t begin = text ? text->find_first_not_of(" \t\r\n") : std::string::npos;
+  if (begin == std::string::npos || (*text)[begin] != '[') return false;
+  const size_t next = text->find_first_not_of(" \t\r\n", begin + 1);
+  return next != std::string::npos && (*text)[next] == '{';
+}
+
+}  // namespace
+
+std::string conversation_form(const Dataset& data) {
+  const auto has = [&](std::string_view name) { return data.find(name).has_value(); };
+  if (has("chosen") && has("rejected")) return "preferences";
+  for (size_t i = 0; i < data.columns().size(); ++i) {
+    const std::string& name = data.columns()[i].name;
+    const bool chat = name == "messages" || name == "conversations" || name == "conversation" || name == "prompt" ||
+                      name == "completion" || name == "dialogue" || name == "chat";
+    if (chat && holds_messages(data, i)) return "chats";
+  }
+  if (has("prompt") && (has("completion") || has("response"))) return "prompts and completions";
+  if (has("instruction") && (has("output") || has("response"))) return "instructions and answers";
+  return "";
+}
+
+void refuse_conversations(const Dataset& data, const std::string& form, const std::string& arguments) {
+  std::string names;
+  for (const Column& column : data.columns()) names += (names.empty() ? "" : ", ") + column.name;
+  fail(
+      "{}: found {} (columns {}), which no task trains on or evaluates yet; give rows of input_ids and labels, as a "
+      "chat template and its tokenizer make them, or name one column of text with {}",
+      data.name(), form, names, arguments);
+}
+
+}  // namespace transom
