@@ -7,6 +7,9 @@
 
 #include "audio/whisper_features.h"
 #include "base/error.h"
+#include "base/json/json.h"
+#include "io/config.h"
+#include "io/known_keys.h"
 
 namespace transom {
 namespace {
@@ -68,6 +71,22 @@ std::unique_ptr<FeatureExtractor> FeatureExtractor::read(const std::filesystem::
   if (!extractor)
     fail("{}: feature_extractor_type: expected Wav2Vec2FeatureExtractor or WhisperFeatureExtractor, found {}",
          config.where(), quoted(type));
+  constexpr KnownKey kKeys[] = {{"processor_class"},
+                                {"auto_map"},
+                                {"n_samples"},
+                                {"nb_max_frames"},
+                                {"padding_side", "\"right\""},
+                                {"return_attention_mask"},
+                                {"mel_filters"},
+                                {"return_tensors"},
+                                {"feature_size"},
+                                {"transformers_version"},
+                                {"use_fast"},
+                                {"do_normalize"},
+                                {"num_mel_bins"},
+                                {"preemphasis", "0"}};
+  check_known_keys(json_of(config), config.where(), kKeys,
+                   [&](const std::string& key) { return was_read(config, key); });
   if (extractor->sampling_rate() < 1)
     fail("{}: sampling_rate: expected a positive number, found {}", config.where(), extractor->sampling_rate());
   return extractor;

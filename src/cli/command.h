@@ -83,6 +83,8 @@ struct ModelOptions {
 // A bar on standard error for each file that is downloaded.
 std::function<void(const std::string& file, int64_t done, int64_t total)> download_bars();
 
+// How every command takes its model: at its place, or by either flag.
+inline constexpr const char *kModelPlace = "model,--model,-m", *kModelFlag = "--model,-m";
 // What --model and --tokenizer say in their help.
 inline constexpr const char* kModelHelp = "directory of a checkpoint, a .gguf file, or an id of the Hugging Face Hub";
 

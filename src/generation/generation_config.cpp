@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fields of GenerationConfig by their names.
 #include <algorithm>
+#include <set>
 #include <type_traits>
 
 #include "base/error.h"
@@ -10,6 +11,7 @@
 #include "generation/generation_fields.h"
 #include "hub/resolve.h"
 #include "io/config.h"
+#include "io/known_keys.h"
 
 namespace transom {
 namespace {
@@ -208,6 +210,39 @@ constexpr std::string_view kIgnored[] = {"cache_implementation",
                                          "assistant_early_exit",
                                          "max_matching_ngram_size"};
 
+// Of a model's own ways of generating, which its pipeline reads; and remarks.
+constexpr KnownKey kOfModels[] = {{"alignment_heads"},
+                                  {"lang_to_id"},
+                                  {"task_to_id"},
+                                  {"no_timestamps_token_id"},
+                                  {"is_multilingual"},
+                                  {"language"},
+                                  {"task"},
+                                  {"return_timestamps"},
+                                  {"max_initial_timestamp_index"},
+                                  {"prev_sot_token_id"},
+                                  {"forced_decoder_ids"},
+                                  {"median_filter_width"},
+                                  {"condition_on_prev_tokens"},
+                                  {"compression_ratio_threshold"},
+                                  {"logprob_threshold"},
+                                  {"no_speech_threshold"},
+                                  {"max_target_positions"},
+                                  {"sep_token_id"},
+                                  {"cls_token_id"},
+                                  {"unk_token_id"},
+                                  {"mask_token_id"},
+                                  {"chat_format"},
+                                  {"max_window_size"},
+                                  {"assistant_token_id"},
+                                  {"user_token_id"},
+                                  {"trust_remote_code"},
+                                  {"model_type"},
+                                  {"architectures"},
+                                  {"dtype"},
+                                  {"torch_dtype"},
+                                  {"temperature_last_layer"}};
+
 // What a field is set to; whether it is known.
 bool set_field(GenerationConfig& config, const std::string& name, const Json& value) {
   if (std::find(std::begin(kIgnored), std::end(kIgnored), name) != std::end(kIgnored)) return true;
@@ -277,14 +312,18 @@ GenerationConfig GenerationConfig::from_pretrained(const std::string& directory)
   // What is there besides these fields belongs to the model's own ways of generating (Whisper's timestamps), or, in
   // config.json, to the model.
   const Config file = Config::read(generation_file(directory));
+  std::set<std::string> read;
   for (const auto& [name, value] : json_of(file).items()) {
     if (value.is_null()) continue;
     try {
-      set_field(config, name, value);
+      if (set_field(config, name, value)) read.insert(name);
     } catch (const Error& error) {
       fail("{}: {}", file.where(), error.what());
     }
   }
+  if (path_exists(own))
+    check_known_keys(json_of(file), file.where(), kOfModels,
+                     [&](const std::string& key) { return read.contains(key); });
   return config;
 }
 

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hub/resolve.h"
+
+#include <fstream>
+#include <optional>
+
 #include "base/error.h"
 #include "base/files/container_files.h"
 #include "base/files/directories.h"
@@ -9,21 +13,33 @@
 #include "hub/repository.h"
 #include "hub/settings.h"
 #include "io/gguf/gguf_file.h"
+#include "io/weight_files.h"
 
 namespace transom {
 namespace {
 
-// A file that is a model by itself.
-bool is_model_file(const fs::path& path) {
+// The directory of a file of weights that Transformers reads there; nothing where the file is another.
+std::optional<fs::path> directory_of_weights(const fs::path& path) {
   std::error_code none;
-  return path.extension() == ".onnx" && fs::is_regular_file(path, none);
+  const std::string ending = path.extension().string();
+  if (!fs::is_regular_file(path, none) || (ending != ".safetensors" && ending != ".bin")) return std::nullopt;
+  const fs::path directory = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  if (!fs::exists(directory / "config.json", none))
+    fail("{}: a file of weights alone is no model: expected its directory, with config.json beside it", path.string());
+  const std::vector<fs::path> read = weight_files(directory);
+  for (const fs::path& file : read)
+    if (file.filename() == path.filename()) return directory;
+  fail("{}: of this directory {} is read, not this file; give the directory, or move the file into one of its own",
+       path.string(), read.empty() ? "nothing" : quoted(read.front().filename().string()));
 }
 
 // Whether the name is a directory, or a file that is a model. Throws where it can be neither that nor an id.
 bool is_local(const std::string& name) {
   std::error_code none;
-  if (fs::is_directory(name, none) || is_model_file(name) || is_container(name)) return true;
-  if (fs::exists(name, none)) fail("{}: expected a directory, or an id of the Hugging Face Hub; found a file", name);
+  if (fs::is_directory(name, none) || is_container(name) || directory_of_weights(name) || is_onnx_file(name))
+    return true;
+  if (fs::exists(name, none))
+    fail("{}: expected a directory, a GGUF or ONNX file, or an id of the Hugging Face Hub; found another file", name);
   if (name.empty())
     fail(ErrorKind::kUsage, "expected the directory of a model, or its id on the Hugging Face Hub; found ''");
   if (is_model_id(name)) return false;
@@ -39,8 +55,10 @@ bool is_local(const std::string& name) {
 
 namespace {
 
-// A directory that holds a GGUF model and no weights of Transformers stands for that.
+// A directory that holds a GGUF model and no weights of Transformers stands for that; a file of weights for its
+// directory.
 fs::path with_gguf(const fs::path& path) {
+  if (const auto directory = is_container(path) ? std::nullopt : directory_of_weights(path)) return *directory;
   if (!directory_exists(path)) return path;
   for (const char* name : {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
                            "pytorch_model.bin.index.json", kAdapterConfig})
@@ -68,11 +86,25 @@ fs::path resolve_model(const std::string& name_or_path, const HubOptions& option
   return resolve_from_hub(name_or_path, HubSettings::of(options), true);
 }
 
+bool is_onnx_file(const fs::path& path) {
+  std::error_code none;
+  if (!fs::is_regular_file(path, none)) return false;
+  const std::string ending = path.extension().string();
+  if (ending == ".onnx" || ending == ".ONNX") return true;
+  // ModelProto has no magic bytes: it begins with ir_version, a small number, and goes on with another of its fields,
+  // a text or a message.
+  char begin[3] = {};
+  std::ifstream(path, std::ios::binary).read(begin, sizeof begin);
+  constexpr std::string_view kFields = "\x12\x1a\x22\x28\x32\x3a\x42";
+  constexpr char kIrVersion = 0x08, kLargest = 0x20;
+  return begin[0] == kIrVersion && 0 < begin[1] && begin[1] < kLargest && kFields.find(begin[2]) != kFields.npos;
+}
+
 namespace {
 
 // The directory itself, or that of a file that is a model.
 fs::path folder_of(const fs::path& path) {
-  if (!is_model_file(path)) return path;
+  if (is_container(path) || !is_onnx_file(path)) return path;
   const fs::path directory = path.has_parent_path() ? path.parent_path() : fs::path(".");
   std::error_code none;
   const bool below = !fs::exists(directory / "config.json", none) && fs::exists(directory / ".." / "config.json", none);

@@ -8,6 +8,7 @@
 #include "base/files/directories.h"
 #include "base/files/files.h"
 #include "base/json/json.h"
+#include "io/known_keys.h"
 
 namespace transom {
 namespace {
@@ -149,6 +150,49 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
   mean_ = read_channels(config, "image_mean", mean_);
   deviation_ = read_channels(config, "image_std", deviation_);
   resampling_ = read_resampling(config, defaults->resampling);
+  constexpr KnownKey kKeys[] = {{"image_processor_type"},
+                                {"feature_extractor_type"},
+                                {"processor_class"},
+                                {"auto_map"},
+                                {"default_to_square"},
+                                {"input_data_format"},
+                                {"data_format"},
+                                {"return_tensors"},
+                                {"device"},
+                                {"disable_grouping"},
+                                {"num_channels"},
+                                {"do_reduce_labels"},
+                                {"reduce_labels"},
+                                {"crop_pct"},
+                                {"crop_size"},
+                                {"size"},
+                                {"resample"},
+                                {"image_mean"},
+                                {"image_std"},
+                                {"rescale_factor"},
+                                {"image_size"},
+                                {"patch_size"},
+                                {"image_seq_length"},
+                                {"use_fast"},
+                                {"transformers_version"},
+                                {"antialias"},
+                                {"do_center_crop"},
+                                {"do_thumbnail", "false"},
+                                {"do_align_long_axis", "false"},
+                                {"do_flip_channel_order", "false"},
+                                {"do_split_image", "false"},
+                                {"do_color_quantize", "false"},
+                                {"do_color_quantization", "false"},
+                                {"do_crop_margin", "false"},
+                                {"do_pan_and_scan", "false"},
+                                {"do_image_splitting", "false"},
+                                {"do_grayscale", "false"},
+                                {"size_divisor", "1"},
+                                {"include_top", "true"},
+                                {"rescale_offset", "false"},
+                                {"pad_size", "null"}};
+  check_known_keys(json_of(config), config.where(), kKeys,
+                   [&](const std::string& key) { return was_read(config, key); });
 }
 
 // timm's transforms for evaluation: the shortest edge resized, or with crop_mode squash both edges, so that the crop

@@ -2,20 +2,43 @@
 #include "io/config.h"
 
 #include <charconv>
+#include <mutex>
+#include <set>
 
 #include "base/error.h"
 #include "base/files/files.h"
 #include "base/json/json.h"
+#include "io/known_keys.h"
 
 namespace transom {
 
 struct Config::Fields {
+  // The keys that were asked for. Shared by copies: they are read in place of their original.
+  class AskedKeys {
+   public:
+    void add(std::string_view key) {
+      const std::lock_guard lock(mutex_);
+      if (!keys_.contains(key)) keys_.emplace(key);
+    }
+    bool contains(std::string_view key) const {
+      const std::lock_guard lock(mutex_);
+      return keys_.contains(key);
+    }
+
+   private:
+    mutable std::mutex mutex_;
+    std::set<std::string, std::less<>> keys_;
+  };
+
   Json json;
+  std::shared_ptr<AskedKeys> asked = std::make_shared<AskedKeys>();
 };
+
+bool was_read(const Config& config, const std::string& key) { return config.fields().asked->contains(key); }
 
 const Json& json_of(const Config& config) { return config.fields().json; }
 Config make_config(Json json, std::string where) {
-  return {std::make_unique<Config::Fields>(std::move(json)), std::move(where)};
+  return {std::make_unique<Config::Fields>(Config::Fields{.json = std::move(json)}), std::move(where)};
 }
 void set_field(Config& config, std::string_view key, Json value) {
   config.fields().json[std::string(key)] = std::move(value);
@@ -46,6 +69,7 @@ namespace {
 // The value of a field; null where it is absent.
 const Json* find(const Config& config, std::string_view key) {
   const Json& json = json_of(config);
+  config.fields().asked->add(key);
   const auto found = json.find(std::string(key));
   return found == json.end() || found->is_null() ? nullptr : &*found;
 }

@@ -59,7 +59,9 @@ void add_economy(Plan& plan, const DeviceModel& device) {
   const double busy =
       (plan.time.matrix + 0.75 * (plan.time.vector + plan.time.memory) + 0.4 * plan.time.exposed_communication) / total;
   const double one = device.idle_watts + (device.watts - device.idle_watts) * std::clamp(busy, 0.0, 1.0);
-  plan.watts = (one * job.devices + device.host_watts * hosts) * (device.devices_per_host > 1 ? kFacility : 1);
+  // A device bears its share of the host that it stands in; the others are somebody else's, as is their price.
+  const double share = std::min(hosts, job.devices / device.devices_per_host);
+  plan.watts = (one * job.devices + device.host_watts * share) * (device.devices_per_host > 1 ? kFacility : 1);
   if (plan.tokens_per_second > 0) plan.joules_per_token = plan.watts / plan.tokens_per_second;
 }
 

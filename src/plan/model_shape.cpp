@@ -341,6 +341,13 @@ double ModelShape::layer_parameters() const {
   return total;
 }
 
+std::vector<std::string> known_model_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, fields] : known_models().items()) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 ModelShape model_shape_of(std::string_view config, const std::string& model, double parameters) {
   if (!config.empty()) {
     const Json json = parse_json(config, "config");
@@ -365,7 +372,10 @@ ModelShape model_shape_of(std::string_view config, const std::string& model, dou
   }
   if (const Json* known = find_known(model)) return read_config(*known, model, parameters);
   if (!(parameters > 0))
-    fail(ErrorKind::kUsage, "model: {} is not in the table of models; give config or parameters", quoted(model));
+    fail(ErrorKind::kUsage,
+         "model: unknown model {}{} Give a directory with config.json, a .gguf file, or a name that `transom plan "
+         "--list_models` shows (in a case: config or parameters)",
+         quoted(model), did_you_mean(model, known_model_names()));
   ModelShape result;
   result.name = model;
   result.model_type = "generic";

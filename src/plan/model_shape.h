@@ -59,6 +59,8 @@ struct ModelShape {
   const LayerStack& decoder() const;  // the last stack; one without layers where there is none
 };
 
+// The names of share/transom/plan/models.json.
+std::vector<std::string> known_model_names();
 // From the text of a config.json (may be empty), the model's name and the count of its parameters (may be 0). Knows the
 // names of share/transom/plan/models.json. Errors of kind kUsage name `config.FIELD`, or `model` where nothing at
 // all is known of it.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "io/known_keys.h"
 #include "text/components/fields.h"
 
 namespace transom::text {
@@ -31,9 +32,133 @@ bool gives_type_ids(std::string_view tokenizer_class) {
   return std::ranges::count(kNames, tokenizer_class) > 0;
 }
 
+void check_tokenizer_keys(const Json& json, const std::string& where) {
+  constexpr KnownKey kKeys[] = {
+      // Read here or by the class of the tokenizer.
+      {"tokenizer_class"},
+      {"additional_special_tokens"},
+      {"extra_special_tokens"},
+      {"added_tokens_decoder"},
+      {"model_max_length"},
+      {"padding_side"},
+      {"truncation_side"},
+      {"clean_up_tokenization_spaces"},
+      {"model_input_names"},
+      {"chat_template"},
+      {"do_lower_case"},
+      {"strip_accents"},
+      {"tokenize_chinese_chars"},
+      {"add_prefix_space"},
+      {"legacy"},
+      {"sp_model_kwargs"},
+      {"separate_vocabs"},
+      {"keep_accents"},
+      {"replace_word_delimiter_char"},
+      {"target_lang"},
+      {"source_lang"},
+      {"language"},
+      {"task"},
+      {"predict_timestamps"},
+      {"extra_ids"},
+      {"do_normalize"},
+      {"added_tokens.json"},
+      {"remove_space"},
+      {"vocab_type"},
+      {"split_by_punct"},
+      // Without effect, as in Transformers: the rules stand in tokenizer.json, or the key is a remark.
+      {"add_bos_token"},
+      {"add_eos_token"},
+      {"add_sep_token"},
+      {"add_dummy_prefix"},
+      {"add_dummy_prefix_space"},
+      {"trim_offsets"},
+      {"errors"},
+      {"backend"},
+      {"is_local"},
+      {"local_files_only"},
+      {"from_slow"},
+      {"use_fast"},
+      {"use_default_system_prompt"},
+      {"spaces_between_special_tokens"},
+      {"do_basic_tokenize"},
+      {"never_split"},
+      {"name_or_path"},
+      {"special_tokens_map_file"},
+      {"tokenizer_file"},
+      {"vocab_file"},
+      {"merges_file"},
+      {"auto_map"},
+      {"processor_class"},
+      {"image_processor_class"},
+      {"feature_extractor_type"},
+      {"model_type"},
+      {"transformers_version"},
+      {"max_length"},
+      {"max_len"},
+      {"max_len_single_sentence"},
+      {"stride"},
+      {"truncation"},
+      {"truncation_strategy"},
+      {"padding"},
+      {"padding_strategy"},
+      {"pad_to_multiple_of"},
+      {"pad_token_type_id"},
+      {"pad_id"},
+      {"bos_id"},
+      {"eos_id"},
+      {"unk_id"},
+      {"sep_id"},
+      {"model_specific_special_tokens"},
+      {"verbose"},
+      {"trust_remote_code"},
+      {"fast"},
+      {"unsloth_version"},
+      {"response_schema"},
+      {"init_inputs"},
+      {"config_tokenizer_class"},
+      {"wordpieces_prefix"},
+      {"continuing_subword_prefix"},
+      {"end_of_word_suffix"},
+      {"clean_text"},
+      {"handle_chinese_chars"},
+      {"fuse_unk"},
+      {"byte_fallback"},
+      {"normalization"},
+      {"normalize"},
+      {"lang_codes"},
+      {"language_codes"},
+      {"src_lang"},
+      {"tgt_lang"},
+      {"phone_delimiter_token"},
+      {"return_attention_mask"},
+      {"only_label_first_subword"},
+      {"cls_token_box"},
+      {"pad_token_box"},
+      {"sep_token_box"},
+      {"pad_token_label"},
+      {"apply_ocr"},
+      {"entity_vocab_file"},
+      {"bpe_dropout", "0"},
+      {"dropout", "0"},
+      {"revision"},
+      {"device_map"},
+      {"torch_dtype"},
+      {"dtype"},
+      {"vocab_size"},
+      {"bos_token_id"},
+      {"eos_token_id"},
+      {"pad_token_id"},
+      {"tokenizer_type"},
+      {"add_special_tokens"},
+      // Refused: special tokens would be cut as text.
+      {"split_special_tokens", "false"}};
+  check_known_keys(json, where, kKeys, [](const std::string& key) { return key.ends_with("_token"); });
+}
+
 }  // namespace
 
 TokenizerConfig read_tokenizer_config(const Json& json, const std::string& where) {
+  check_tokenizer_keys(json, where);
   TokenizerConfig config;
   for (const char* role : {"pad", "cls", "sep", "mask", "unk", "bos", "eos"}) {
     const Json& value = field(json, std::string(role) + "_token", where);

@@ -30,6 +30,43 @@ TEST_F(ExportProgram, RefusesInOneLine) {
   EXPECT_FALSE(fs::exists(in("out")));
 }
 
+// A directory called q4.gguf is never what is meant.
+TEST_F(ExportProgram, TheEndingOfTheOutputChoosesTheFormatOrIsRefused) {
+  for (const auto& [command, name] : {std::pair{"convert", "out.gguf"},
+                                      {"export", "out.onnx"},
+                                      {"prune", "out.GGUF"},
+                                      {"convert", "out.safetensors"},
+                                      {"export", "out.gguf"},
+                                      {"prune", "out.bin"}}) {
+    expect_one_line(call(command, in(name)), 2, "writes a directory, and this is the name of a file");
+    EXPECT_FALSE(fs::exists(in(name))) << name;
+  }
+  expect_one_line(run("merge " + model_.path().string() + " " + in("out.gguf")), 2, "writes a directory");
+  expect_one_line(call("quantize", in("out.gguf") + " --format gptq"), 2, "--format gptq writes a directory");
+  for (const char* name : {"out.onnx", "out.safetensors", "out.pt"})
+    expect_one_line(call("quantize", in(name)), 2, "expected a directory or the name of a .gguf file for this model");
+  EXPECT_EQ(call("quantize", in("out.gguf")).status, 0);
+  EXPECT_TRUE(fs::is_regular_file(in("out.gguf")));
+  EXPECT_EQ(call("quantize", in("typed") + " --type q8_0").status, 0);
+  EXPECT_TRUE(fs::is_regular_file(in("typed/model.gguf")));
+}
+
+// Every command takes its model at its place, by --model and by -m.
+TEST_F(ExportProgram, TakesTheModelInAnyForm) {
+  const std::string model = model_.path().string();
+  int number = 0;
+  for (const std::string& form : {model, "--model " + model, "-m " + model, "--model=" + model})
+    for (const char* command : {"convert ", "quantize --type f16 "}) {
+      const std::string out = in("out" + std::to_string(++number));
+      EXPECT_EQ(run(command + form + " " + out).status, 0) << command << form;
+      EXPECT_TRUE(fs::exists(out)) << command << form;
+    }
+  for (const char* command : {"run feature-extraction", "tokenize"})
+    EXPECT_EQ(run(std::string(command) + " -m " + model + " ann").status, 0) << command;
+  EXPECT_NE(run("serve -m " + in("nowhere") + " --port 0").output.find("nowhere"), std::string::npos);
+  expect_one_line(run("evaluate -m " + model + " --task text-classification"), 2, "--validation_file");
+}
+
 TEST_F(ExportProgram, ConvertsIntoACheckpointThatAnswersTheSame) {
   const test::CommandOutcome outcome = call("convert", in("converted"));
   ASSERT_EQ(outcome.status, 0) << outcome.output;

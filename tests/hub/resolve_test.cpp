@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "hub/hub_server.h"
+#include "io/gguf/gguf_writer.h"
 #include "support/message.h"
 #include "transom/hub.h"
 
@@ -271,6 +272,38 @@ TEST(ResolveModel, TakesADirectoryAsItIs) {
   for (const char* name : {"a b", "a--b", "-a", "a/b.git", "owner/\xC3\xA9"})
     EXPECT_NE(refusal(name).find("owner/name"), std::string::npos) << name;
   EXPECT_NE(refusal(""), "");
+}
+
+// Models are known by what they are, not by their names.
+TEST(ResolveModel, TakesFilesUnderAnyName) {
+  const test::TemporaryFolder folder;
+  GgufWriter writer;
+  writer.add_string("general.architecture", "llama");
+  writer.add_tensor("output_norm.weight", 0, {1}, [] { return std::vector<std::byte>(4); });
+  for (const char* name : {"model.gguf", "M.GGUF", "sha256-5f0f", "weights.bin"}) {
+    writer.write(folder / name);
+    EXPECT_EQ(resolve_model(folder / name), folder / name);
+  }
+  for (const char* name : {"m.onnx", "M.ONNX"}) {
+    folder.write(name, "no protobuf");
+    EXPECT_EQ(resolve_model(folder / name), folder / name);
+  }
+  folder.write("graph", std::string("\x08\x07\x12\x07pytorch", 11));
+  EXPECT_EQ(resolve_model(folder / "graph"), folder / "graph");
+  folder.write("notes.txt", "\x08 is a number");
+  EXPECT_NE(message_of([&] { resolve_model(folder / "notes.txt"); }).find("a GGUF or ONNX file"), std::string::npos);
+}
+
+TEST(ResolveModel, TakesAFileOfWeightsForItsDirectory) {
+  const test::TemporaryFolder folder;
+  folder.write("model.safetensors", "x"), folder.write("other.safetensors", "x");
+  const std::string weights = (folder / "model.safetensors").string();
+  EXPECT_NE(message_of([&] { resolve_model(weights); }).find("config.json beside it"), std::string::npos);
+  folder.write("config.json", "{}");
+  EXPECT_EQ(resolve_model(weights), folder.path());
+  EXPECT_NE(
+      message_of([&] { resolve_model((folder / "other.safetensors").string()); }).find("'model.safetensors' is read"),
+      std::string::npos);
 }
 
 }  // namespace

@@ -211,6 +211,17 @@ TEST(Plan, PricesMakeCostsOfTokens) {
   EXPECT_NEAR(plan.joules_per_token, plan.watts / plan.tokens_per_second, 1e-9);
 }
 
+// As its price, the power of a host is shared by the devices in it.
+TEST(Plan, ADeviceDrawsItsShareOfTheHost) {
+  DeviceModel device = round_device();
+  device.devices_per_host = 8, device.host_watts = 800, device.watts = device.idle_watts = 100;
+  Job job = generation_job();
+  for (const double devices : {1.0, 2.0, 8.0, 16.0}) {
+    job.devices = devices, job.hosts = 0;
+    EXPECT_NEAR(plan_on(job, device).watts / devices, 1.25 * (100 + 800 / 8.0), 1e-9) << devices;
+  }
+}
+
 TEST(Plan, EveryDeviceFilePlansEveryTask) {
   const std::vector<DeviceModel> devices = all_device_models();
   EXPECT_GE(devices.size(), 30u);

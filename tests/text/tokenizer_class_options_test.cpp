@@ -32,6 +32,45 @@ TEST(ClassOptions, OfBertOverruleTheNormaliser) {
   EXPECT_THROW(tokens(R"({"tokenizer_class": "BertTokenizer", "do_lower_case": "no"})"), Error);
 }
 
+// Transformers makes LlamaTokenizer of vocabulary and merges: its options decide where words get their mark.
+TEST(ClassOptions, OfLlamaSayWhereWordsGetTheirMark) {
+  constexpr std::string_view kMetaspace = R"({"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first",
+      "split": false})";
+  constexpr std::string_view kPrepend =
+      R"({"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "\u2581"},
+      {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]})";
+  for (const bool metaspace : {true, false}) {
+    const std::string tokenizer =
+        R"({"normalizer": )" + std::string(metaspace ? "null" : kPrepend) + R"(, "pre_tokenizer": )" +
+        std::string(metaspace ? kMetaspace : "null") +
+        R"(, "added_tokens": [{"id": 3, "content": "<s>", "special": true, "normalized": false}],
+        "model": {"type": "BPE", "merges": ["\u2581 a"], "vocab": {"a": 0, "\u2581": 1, "\u2581a": 2, "<s>": 3}}})";
+    const auto tokens = [&](std::string_view config) {
+      return Tokenizer::from_json(tokenizer, config).encode("a<s>a", {}, {.add_special_tokens = false}).tokens;
+    };
+    const Texts first{"▁a", "<s>", "a"}, always{"▁a", "<s>", "▁a"}, never{"a", "<s>", "a"};
+    EXPECT_EQ(tokens(R"({"tokenizer_class": "LlamaTokenizer"})"), first) << metaspace;
+    EXPECT_EQ(tokens(R"({"tokenizer_class": "LlamaTokenizerFast", "legacy": false})"), first) << metaspace;
+    EXPECT_EQ(tokens(R"({"tokenizer_class": "LlamaTokenizer", "legacy": true})"), always) << metaspace;
+    EXPECT_EQ(tokens(R"({"tokenizer_class": "LlamaTokenizer", "add_prefix_space": false})"), never) << metaspace;
+    EXPECT_EQ(tokens(R"({"tokenizer_class": "PreTrainedTokenizerFast", "legacy": true})"), metaspace ? first : always);
+  }
+}
+
+TEST(ClassOptions, ThatAreNotCarriedOutAreRefused) {
+  const auto said = [](const char* config) {
+    try {
+      Tokenizer::from_json(kCased, config);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(said(R"({"split_special_tokens": true})").find("split_special_tokens = 'true' is not carried out"),
+            std::string::npos);
+  EXPECT_EQ(said(R"({"split_special_tokens": false, "add_bos_token": true, "errors": "replace"})"), "");
+}
+
 TEST(ClassOptions, AddPrefixSpace) {
   const test::TemporaryFolder folder;
   folder.write("tokenizer.json", R"({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},

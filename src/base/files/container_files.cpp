@@ -1,17 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/files/container_files.h"
 
+#include <fstream>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 namespace transom {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::map<std::string, ReadContainer, std::less<>>& readers() {
-  static std::map<std::string, ReadContainer, std::less<>> all;
+struct Format {
+  std::string extension, magic;
+  ReadContainer read;
+};
+
+std::vector<Format>& formats() {
+  static std::vector<Format> all;
   return all;
+}
+
+// The reader of a file; null where it is of no format.
+ReadContainer reader_of(const fs::path& path) {
+  std::error_code none;
+  if (!fs::is_regular_file(path, none)) return nullptr;
+  for (const Format& format : formats())
+    if (path.extension() == format.extension) return format.read;
+  constexpr size_t kLongest = 16;
+  char begin[kLongest] = {};
+  std::ifstream file(path, std::ios::binary);
+  file.read(begin, kLongest);
+  const std::string_view found(begin, static_cast<size_t>(file.gcount()));
+  for (const Format& format : formats())
+    if (found.starts_with(format.magic)) return format.read;
+  return nullptr;
 }
 
 // The parts of the container that was asked for last, as long as the file is the same.
@@ -40,20 +63,19 @@ std::shared_ptr<const ContainerParts> parts_of(const fs::path& path, ReadContain
 
 }  // namespace
 
-RegisterContainer::RegisterContainer(const char* extension, ReadContainer read) { readers()[extension] = read; }
-
-bool is_container(const fs::path& path) {
-  std::error_code none;
-  return readers().contains(path.extension().string()) && fs::is_regular_file(path, none);
+RegisterContainer::RegisterContainer(const char* extension, const char* magic, ReadContainer read) {
+  formats().push_back({extension, magic, read});
 }
+
+bool is_container(const fs::path& path) { return reader_of(path) != nullptr; }
 
 std::optional<std::string> container_part(const fs::path& path) {
   // A part may lie in a folder: model.gguf/1_Pooling/config.json.
   constexpr int kDeepest = 2;
   fs::path parent = path.parent_path(), name = path.filename();
   for (int depth = 0; depth < kDeepest && !parent.empty(); ++depth) {
-    if (is_container(parent)) {
-      const auto parts = parts_of(parent, readers().find(parent.extension().string())->second);
+    if (const ReadContainer read = reader_of(parent)) {
+      const auto parts = parts_of(parent, read);
       const auto found = parts->find(name.generic_string());
       return found == parts->end() ? std::nullopt : std::optional(found->second);
     }

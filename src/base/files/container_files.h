@@ -14,12 +14,13 @@ namespace transom {
 using ContainerParts = std::map<std::string, std::string, std::less<>>;
 using ReadContainer = ContainerParts (*)(const std::filesystem::path& container);
 
-// At start-up, by who knows the format: `extension` as ".gguf".
+// At start-up, by who knows the format: `extension` as ".gguf", and `magic`, the bytes that such files begin with.
 struct RegisterContainer {
-  RegisterContainer(const char* extension, ReadContainer read);
+  RegisterContainer(const char* extension, const char* magic, ReadContainer read);
 };
 
-// Whether the path is that of a file whose parts can be read as those of a directory.
+// Whether the path is that of a file whose parts can be read as those of a directory: one of the extension, or one that
+// begins so under any name (Ollama's blobs have none).
 bool is_container(const std::filesystem::path& path);
 // The part that the path names; nothing where its parent is no container or holds no such part.
 std::optional<std::string> container_part(const std::filesystem::path& path);

@@ -277,7 +277,7 @@ Command bench_command() {
           "  transom bench DIR --json new.json --compare old.json     (exit status 1 if something became slower)\n"
           "  transom bench new.json --compare old.json"};
   command.options = {
-      {"model,--model", &o.model,
+      {kModelPlace, &o.model,
        "directory with config.json (without weights there they are random), or an id on the Hugging Face Hub"},
       {"--task", &o.task, "forward, gradients, train, or the name of a pipeline, whose head the model gets"},
       {"--scenario", &o.scenario, "inference or training (default: inference, training for the task train)"},

@@ -178,7 +178,7 @@ Command bench_serve_command() {
       {"--base_url", &o.base_url, "where the server is"},
       {"--backend", &o.backend, "openai (completions), openai-chat or openai-embeddings"},
       {"--endpoint", &o.endpoint, "path behind the URL (default: that of the backend)"},
-      {"--model", &o.model, "name of the model there (default: the first that /v1/models lists)"},
+      {kModelFlag, &o.model, "name of the model there (default: the first that /v1/models lists)"},
       {"--api_key", &o.api_key, "key that the server wants (also OPENAI_API_KEY)"},
       {.name = "--header",
        .value = &o.headers,

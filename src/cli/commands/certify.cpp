@@ -92,9 +92,9 @@ Command certify_command() {
                       "  transom certify --verify certificate/certificate.json"};
   command.options = {{"--device", &options.device, "cpu, hpu:1 ... (default: TRANSOM_DEVICE, else the best found)"},
                      {"--operation", &options.operations, "names of operations to try (default: all)"},
-                     {"--model", &options.models, "directories of checkpoints (default: small models of its own)"},
-                     {"--level", &options.level, "of operations, models, behaviour, with commas (default: all)"},
-                     {"--seed", &options.seed, "of shapes and values (0: a new one)"},
+                     {kModelFlag, &options.models, "directories of checkpoints (default: small models of its own)"},
+                     {"--level", &options.level, "operations, models, behaviour, with commas (default: all)"},
+                     {"--seed", &options.seed, "seed of shapes and values (0: a new one)"},
                      {"--json", &options.json, "the report on standard output"},
                      {"--output", &options.output, "directory for certificate.json and certificate.html"},
                      {"--stop_at_first_failure", &options.stop, "do not go on after something is wrong"},

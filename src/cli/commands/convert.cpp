@@ -7,6 +7,7 @@
 #include "base/files/directories.h"
 #include "cli/command.h"
 #include "cli/options/companion_files.h"
+#include "cli/options/output.h"
 #include "io/foreign/foreign_writer.h"
 #include "models/loading/missing_weights.h"
 #include "models/save_configuration.h"
@@ -28,6 +29,7 @@ struct ConvertOptions {
 };
 
 int convert(const fs::path& model, const ConvertOptions& options) {
+  expect_directory_name(options.output, "convert");
   const fs::path output = options.output;
   if (path_exists(output) && fs::weakly_canonical(output) == fs::weakly_canonical(model))
     fail(ErrorKind::kUsage, "{}: is the model itself; expected another directory", output.string());
@@ -60,7 +62,7 @@ Command convert_command() {
                   .help = "Write a checkpoint anew: with safetensors, or for TensorFlow or Flax",
                   .examples = "  transom convert MODEL DIRECTORY\n  transom convert MODEL DIRECTORY --format tf"};
   command.options = {
-      {"model", &options.model, kModelHelp, true},
+      {kModelPlace, &options.model, kModelHelp, true},
       {"output", &options.output, "directory for the model", true},
       {"--format", &options.format,
        "safetensors; tf (tf_model.h5) or flax (flax_model.msgpack), as the classes of Transformers 4 read them"},

@@ -83,7 +83,7 @@ Command explain_command() {
           "exchange)\n"
           "  transom explain MODEL --pass fuse_elementwise      (the graph after that pass; trace: before all)"};
   command.options = {
-      {"model,--model", &o.model, kModelHelp, true},
+      {kModelPlace, &o.model, kModelHelp, true},
       {"--task", &o.task, "forward, gradients, train, or the name of a pipeline, whose head the model gets"},
       {"--inputs", &o.inputs, "tensors (.safetensors), or lines of text for the task's pipeline; else random tokens"},
       {"--batch_size", &o.batch_size, "rows of random inputs"},

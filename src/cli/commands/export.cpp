@@ -6,6 +6,7 @@
 #include "cli/commands/quantize_onnx.h"
 #include "cli/options/calibration_inputs.h"
 #include "cli/options/companion_files.h"
+#include "cli/options/output.h"
 #include "io/config.h"
 #include "models/loading/missing_weights.h"
 #include "onnx/export/export_model.h"
@@ -76,6 +77,7 @@ void print_check(const onnx::ExportCheck& check) {
 
 int export_to(const ExportArguments& options) {
   if (options.format != "onnx") fail(ErrorKind::kUsage, "--format: expected onnx, found {}", quoted(options.format));
+  expect_directory_name(options.output, "export");
   const fs::path directory = resolve_model(options.model, options.source.hub());
   const std::unique_ptr<Model> model =
       load_trained(directory.string(), {.task = task_of(options.task), .dtype = options.dtype});
@@ -103,7 +105,7 @@ Command export_command() {
                       "  transom export MODEL DIRECTORY --format onnx --task text-classification --opset 18\n"
                       "  transom export MODEL DIRECTORY --opset 18 --quantization xint8 --calibration_file pictures/"};
   command.options = {
-      {"model", &options.model, kModelHelp, true},
+      {kModelPlace, &options.model, kModelHelp, true},
       {"output", &options.output, "directory for the files", true},
       {"--format", &options.format, "onnx"},
       {"--task", &options.task, "pipeline that chooses the head (default: the architecture of config.json)"},
@@ -116,7 +118,7 @@ Command export_command() {
       {"--quantization", &options.quantization,
        "none, or a format of AMD's compilers for NPUs: xint8 (scales are powers of two), a8w8, a16w8"},
       {"--calibration_file", &options.calibration_file,
-       "of --quantization: a directory of pictures, a file of texts, or tensors (.safetensors)"},
+       "with --quantization: a directory of pictures, a file of texts, or tensors (.safetensors)"},
       {"--calibration_method", &options.calibration_method,
        "minmax, percentile or mse (default: mse for xint8, else minmax)"},
       {"--external_data", &options.external_data, "weights in a file of their own, as above 1.5 GiB"}};

@@ -153,7 +153,7 @@ Command forward_command() {
                       "  transom forward --model MODEL --inputs in.safetensors --outputs out.safetensors --gradients "
                       "g.safetensors"};
   command.options = {
-      {"--model", &options.model, kModelHelp, true},
+      {kModelFlag, &options.model, kModelHelp, true},
       {"--inputs", &options.inputs, "safetensors file with tensors by the names of Transformers' arguments", true},
       {"--outputs", &options.outputs, "where the outputs go, by Transformers' names", true},
       {"--gradients", &options.gradients, "where the gradient of the loss for every parameter goes"},

@@ -4,8 +4,10 @@
 #include <list>
 
 #include "base/error.h"
+#include "base/files/directories.h"
 #include "base/files/files.h"
 #include "base/json/json.h"
+#include "base/terminal/log.h"
 #include "cli/command.h"
 #include "cli/options/inputs.h"
 #include "cli/options/sharding_options.h"
@@ -92,21 +94,48 @@ void generate_lines(const GenerateArguments& options, const Model& model, const 
   if (out) out->commit();
 }
 
-// The messages of --messages: a list of {"role", "content"}, or an object with it, as JSON or in a file.
-Json messages_of(const std::string& word) {
-  const bool inline_json = word.starts_with('[') || word.starts_with('{');
-  const std::string where = inline_json ? "--messages" : word;
-  std::string text = word;
-  if (word == "-") text = read_standard_input();
-  else if (!inline_json) text = std::string(MappedFile::open(word)->text());
-  Json json = parse_json(text, where);
+bool is_message(const Json& json) {
+  return json.is_object() && json.contains("role") && json["role"].is_string() && json.contains("content");
+}
+
+// A chat: a list of {"role", "content"}, or an object with it.
+Json chat_of(Json json, const std::string& where) {
   if (json.is_object() && json.contains("messages")) json = Json(json["messages"]);
   if (!json.is_array() || json.empty()) fail("{}: expected a list of messages {{\"role\", \"content\"}}", where);
   for (const Json& message : json)
-    if (!message.is_object() || !message.contains("role") || !message["role"].is_string() ||
-        !message.contains("content"))
+    if (!is_message(message))
       fail("{}: expected messages {{\"role\", \"content\"}}, found {}", where, quoted(dump_json(message)));
   return json;
+}
+
+// JSON lines: a chat on each, or of one chat a message on each.
+std::vector<Json> chats_of_lines(std::string_view text, const std::string& where) {
+  std::vector<Json> chats;
+  Json messages = Json::array();
+  for_each_line(text, [&](std::string_view line, size_t number) {
+    if (line.find_first_not_of(" \t\r") == line.npos) return;
+    const std::string at = fmt::format("{}: line {}", where, number);
+    Json json = parse_json(line, at);
+    if (is_message(json)) messages.push_back(std::move(json));
+    else chats.push_back(chat_of(std::move(json), at));
+    if (!messages.empty() && !chats.empty()) fail("{}: expected chats or messages on all lines, found both", at);
+  });
+  if (!messages.empty()) chats.push_back(std::move(messages));
+  if (chats.empty()) fail("{}: is empty: expected a chat", where);
+  return chats;
+}
+
+// The chats of --messages: JSON, a file with it, JSON lines of several chats, or the text of one user.
+std::vector<Json> chats_of(const std::string& word) {
+  if (word.starts_with('[') || word.starts_with('{')) return {chat_of(parse_json(word, "--messages"), "--messages")};
+  const std::string ending = fs::path(word).extension().string();
+  const bool names_file = file_exists(word) || ending == ".json" || ending == ".jsonl" || ending == ".txt";
+  if (word != "-" && !names_file) return {Json::array({{{"role", "user"}, {"content", word}}})};
+  const std::string text = word == "-" ? read_standard_input() : std::string(MappedFile::open(word)->text());
+  const size_t first = text.find('\n');
+  const bool lines = first != text.npos && !Json::accept(text) && Json::accept(std::string_view(text).substr(0, first));
+  if (lines) return chats_of_lines(text, word);
+  return {chat_of(parse_json(text, word), word)};
 }
 
 struct Prompt {
@@ -118,13 +147,14 @@ std::vector<Prompt> prompts_of_options(const GenerateArguments& options, const T
   std::vector<Prompt> prompts;
   for (const std::string& prompt : options.prompts) prompts.push_back({prompt == "-" ? read_standard_input() : prompt});
   if (!options.messages) return prompts;
-  const Json messages = messages_of(*options.messages);
-  const bool continues = messages.back()["role"] == "assistant";
-  prompts.push_back(
-      {tokenizer.apply_chat_template(dump_json(messages), {.add_generation_prompt = !continues,
-                                                           .continue_final_message = continues,
-                                                           .chat_template = options.chat_template.value_or("")}),
-       messages});
+  for (const Json& messages : chats_of(*options.messages)) {
+    const bool continues = messages.back()["role"] == "assistant";
+    prompts.push_back(
+        {tokenizer.apply_chat_template(dump_json(messages), {.add_generation_prompt = !continues,
+                                                             .continue_final_message = continues,
+                                                             .chat_template = options.chat_template.value_or("")}),
+         messages});
+  }
   return prompts;
 }
 
@@ -175,8 +205,11 @@ Json generate_prompt(const GenerateArguments& options, const Model& model, const
   const size_t length = writes_anew(model) ? 0 : encoding.size();
   if (!options.json && config.num_beams == 1 && config.num_return_sequences == 1) {
     TextStreamer streamer(tokenizer, print_text, answer_alone);
-    generate(model, inputs, config, {.streamer = &streamer, .tokenizer = &tokenizer});
+    const GenerationOutput output = generate(model, inputs, config, {.streamer = &streamer, .tokenizer = &tokenizer});
     print_text("\n");
+    const bool ended_at_once = output.sequences.at(0).size() <= length + 1 && config.max_new_tokens.value_or(2) > 1;
+    if (!chat && ended_at_once && tokenizer.has_chat_template())
+      log(LogLevel::kWarning, "the model ended the text at once; it has a chat template: --messages TEXT asks it");
     return nullptr;
   }
   const auto rows = generate(model, inputs, config, {.streamer = nullptr, .tokenizer = &tokenizer}).sequences;
@@ -225,7 +258,9 @@ int run_on_server(const GenerateArguments& options) {
     if (word) fields.emplace_back(name, *word);
   std::vector<std::string> prompts;
   for (const std::string& prompt : options.prompts) prompts.push_back(prompt == "-" ? read_standard_input() : prompt);
-  const std::string messages = options.messages ? dump_json(messages_of(*options.messages)) : "";
+  const std::vector<Json> chats = options.messages ? chats_of(*options.messages) : std::vector<Json>();
+  if (chats.size() > 1) fail(ErrorKind::kUsage, "--messages: with --server one chat, found {}", chats.size());
+  const std::string messages = chats.empty() ? "" : dump_json(chats[0]);
   remote_generate(options.remote, options.model, prompts, messages, fields, options.json);
   return 0;
 }
@@ -280,16 +315,16 @@ Command generate_command() {
                   .examples =
                       "  transom generate --model MODEL \"Once upon a time\" --max_new_tokens 40\n"
                       "  transom generate --model MODEL - < prompt.txt\n"
-                      "  transom generate --model MODEL --messages '[{\"role\": \"user\", \"content\": \"Hi\"}]'\n"
+                      "  transom generate --model MODEL --messages \"What is the capital of France?\"\n"
                       "  transom generate --model MODEL --inputs prompts.jsonl --outputs out.jsonl --num_beams 4\n"
                       "  transom generate --model MODEL --inputs prompts.jsonl --outputs out.jsonl --do_sample --seed "
                       "7 --top_p 0.9"};
   command.options = {
       {"prompt", &o.prompts, "texts to continue; - is the whole of standard input"},
-      {"--model", &o.model, kModelHelp},
+      {kModelFlag, &o.model, kModelHelp},
       {"--messages", &o.messages,
-       "a chat: JSON list of {\"role\", \"content\"}, or a file with it; the chat template of the model makes the "
-       "prompt"},
+       "a chat, of which the model's chat template makes the prompt: the text of a user, a JSON list of {\"role\", "
+       "\"content\"}, or a file with it or with a chat a line"},
       {"--chat_template", &o.chat_template, "Jinja template in place of the model's"},
       {"--assistant_model", &o.assistant_model,
        "smaller model of the same tokens, whose drafts the model verifies: the same text, sooner"},

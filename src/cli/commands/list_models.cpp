@@ -36,32 +36,68 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-std::vector<CatalogueRow> filtered(const std::string& filter) {
+// Letters and digits alone: "Qwen/Qwen2.5-0.5B" names what "qwen2" is.
+std::string letters_of(std::string_view text) {
+  std::string result;
+  for (const char c : lower(text))
+    if (('a' <= c && c <= 'z') || ('0' <= c && c <= '9')) result += c;
+  return result;
+}
+
+// The model types that an id of the Hub begins with: the longest of those that its name holds.
+std::vector<std::string> types_in_id(const std::string& id, const std::vector<CatalogueRow>& rows) {
+  const std::string name = letters_of(std::string_view(id).substr(id.rfind('/') + 1));
+  std::vector<std::string> types;
+  for (const CatalogueRow& row : rows) {
+    const std::string type = letters_of(row.model_type);
+    if (!name.starts_with(type)) continue;
+    if (!types.empty() && letters_of(types.front()).size() < type.size()) types.clear();
+    if (types.empty() || letters_of(types.front()).size() == type.size()) types.emplace_back(row.model_type);
+  }
+  return types;
+}
+
+// The rows that have one of the filters.
+std::vector<CatalogueRow> filtered(const std::vector<std::string>& filters) {
   std::vector<CatalogueRow> rows = catalogue();
-  if (filter.empty()) return rows;
-  const std::string part = lower(filter);
+  if (filters.empty()) return rows;
   std::vector<std::string> names;
   for (const CatalogueRow& row : rows) {
     names.emplace_back(row.model_type);
     for (const auto& task : row.tasks) names.emplace_back(task);
   }
-  std::erase_if(rows, [&](const CatalogueRow& row) {
-    const auto has = [&](std::string_view text) { return lower(text).find(part) != std::string::npos; };
-    return !has(row.model_type) && !has(row.architecture) && std::none_of(row.tasks.begin(), row.tasks.end(), has);
-  });
-  if (rows.empty()) fail(ErrorKind::kUsage, "no model has {}{}", quoted(filter), did_you_mean(filter, names));
-  return rows;
+  std::vector<bool> wanted(rows.size());
+  for (const std::string& filter : filters) {
+    const std::string part = lower(filter);
+    const std::vector<std::string> types =
+        filter.find('/') != filter.npos ? types_in_id(filter, rows) : std::vector<std::string>();
+    bool found = false;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const CatalogueRow& row = rows[i];
+      const auto has = [&](std::string_view text) { return lower(text).find(part) != std::string::npos; };
+      const bool fits = has(row.model_type) || has(row.architecture) ||
+                        std::any_of(row.tasks.begin(), row.tasks.end(), has) ||
+                        std::find(types.begin(), types.end(), row.model_type) != types.end();
+      wanted[i] = wanted[i] || fits, found |= fits;
+    }
+    if (!found) fail(ErrorKind::kUsage, "no model has {}{}", quoted(filter), did_you_mean(filter, names));
+  }
+  std::vector<CatalogueRow> result;
+  for (size_t i = 0; i < rows.size(); ++i)
+    if (wanted[i]) result.push_back(std::move(rows[i]));
+  return result;
 }
 
 }  // namespace
 
 Command models_command() {
   static bool json = false, markdown = false;
-  static std::string filter;
+  static std::vector<std::string> filters;
   Command command{.name = "models",
                   .help = "List the architectures, their tasks, and which of their cases pass",
-                  .examples = "  transom models\n  transom models bert\n  transom models fill-mask --json"};
-  command.options = {{"filter", &filter, "part of a model type, an architecture or a task; only what has it is listed"},
+                  .examples = "  transom models\n  transom models gemma3 qwen3\n  transom models fill-mask --json"};
+  command.options = {{"filter", &filters,
+                      "parts of model types, architectures or tasks, or ids of the Hub; only what has one is listed"},
                      {"--json", &json, "machine-readable output (JSON)"},
                      {"--markdown", &markdown, "the page docs/models/README.md"}};
   command.run = [] {
@@ -69,7 +105,7 @@ Command models_command() {
       std::fputs(catalogue_page().c_str(), stdout);
       return 0;
     }
-    const std::vector<CatalogueRow> rows = filtered(filter);
+    const std::vector<CatalogueRow> rows = filtered(filters);
     if (json) {
       Json list = Json::array();
       for (const CatalogueRow& row : rows) list.push_back(as_json(row));

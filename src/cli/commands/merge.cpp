@@ -6,6 +6,7 @@
 #include "base/files/files.h"
 #include "cli/command.h"
 #include "cli/options/companion_files.h"
+#include "cli/options/output.h"
 #include "hub/adapters.h"
 #include "io/checkpoint.h"
 #include "io/sharded_safetensors.h"
@@ -49,6 +50,7 @@ int merge_shards(const fs::path& shards, const fs::path& output) {
 }
 
 int merge(const fs::path& adapters, const fs::path& output) {
+  expect_directory_name(output.string(), "merge");
   if (!path_exists(adapters / kAdapterConfig) && ShardedTensorFiles::exists(adapters))
     return merge_shards(adapters, output);
   if (!path_exists(adapters / kAdapterConfig))
@@ -80,7 +82,7 @@ Command merge_command() {
                       "  transom merge --model ADAPTERS --output DIRECTORY\n"
                       "  transom merge out/checkpoint-500 DIRECTORY"};
   command.options = {
-      {"model,--model", &model,
+      {kModelPlace, &model,
        "directory of PEFT's adapters, or their id on the Hugging Face Hub; checkpoint of a sharded run", true},
       {"output,--output", &output, "directory for the model", true}};
   source.add_to(command);

@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "base/error.h"
+#include "base/files/container_files.h"
 #include "base/files/directories.h"
 #include "base/files/files.h"
 #include "base/json/json.h"
@@ -11,6 +12,7 @@
 #include "cli/output/profile_table.h"
 #include "explain/measured_memory.h"
 #include "plan/machines.h"
+#include "plan/model_shape.h"
 #include "plan/plan.h"
 #include "plan/this_machine.h"
 
@@ -24,7 +26,7 @@ struct PlanArguments {
   int64_t batch = 0, batch_per_device = 0, sequence_length = 0, output_length = 0, max_predictions_per_seq = 0;
   double price = 0;
   DeviceOptions device;
-  bool json = false, list = false, measure = false;
+  bool json = false, list = false, list_models = false, measure = false;
 };
 
 constexpr uint64_t kCaseBytes = 16 << 20;
@@ -47,14 +49,14 @@ int list_devices() {
 // The configuration of a checkpoint, where MODEL is one; else MODEL is a name of the table.
 std::string config_text_of(const std::string& model) {
   fs::path file = model;
-  if (directory_exists(file)) file /= "config.json";
-  else if (!file_exists(file)) return "";
+  if (directory_exists(file) || is_container(file)) file /= "config.json";
+  else if (!path_exists(file)) return "";
   return read_file(file, kCaseBytes);
 }
 
 Job job_of(const PlanArguments& options) {
   if (options.model.empty())
-    fail(ErrorKind::kUsage, "model: expected a checkpoint, a config.json or a name (or --case FILE)");
+    fail(ErrorKind::kUsage, "model: expected a checkpoint, a .gguf file, a config.json or a name (or --case FILE)");
   if (options.hardware.empty())
     fail(ErrorKind::kUsage, "--hardware: expected NAME[:devices[xhosts]], as gaudi2:8x16; --list shows the names");
   Job job;
@@ -123,6 +125,10 @@ int measure_job(PlanArguments& options) {
 
 int run_plan(PlanArguments& options) {
   if (options.list) return list_devices();
+  if (options.list_models) {
+    for (const std::string& name : known_model_names()) std::puts(name.c_str());
+    return 0;
+  }
   if (options.measure) return measure_job(options);
   expect_writable(options.html);
   if (!options.calibrate.empty()) {
@@ -174,30 +180,32 @@ Command plan_command() {
           "  transom plan --case case.json --json\n"
           "  transom plan DIR --measure --task train --batch 8 --sequence_length 128 --dtype fp32 --device cpu\n"
           "  transom plan --calibrate this.json && transom plan gpt2 --hardware this.json --dtype fp32"};
-  command.options = {{"model,--model", &options.model, "a checkpoint, a config.json, or a name of the table of models"},
-                     {"--case", &options.case_file, "a job (case.json); - reads standard input"},
-                     {"--task", &options.task, "pretrain, finetune (train), infer or generate"},
-                     {"--hardware", &options.hardware, "NAME or FILE.json[:devices[xhosts]], several with commas"},
-                     {"--compare", &options.compare, "the same, to be set beside"},
-                     {"--devices", &options.devices, "a number, or a range: 1..4096"},
-                     {"--batch", &options.batch, "samples a step, or sequences in flight, over all devices"},
-                     {"--batch_per_device", &options.batch_per_device, "the same for one device"},
-                     {"--sequence_length,--sequence", &options.sequence_length, "tokens of a sample or a prompt"},
-                     {"--output_length", &options.output_length, "new tokens of a request"},
-                     {"--max_predictions_per_seq", &options.max_predictions_per_seq,
-                      "masked positions of a sequence that the head sees in training (0: all positions)"},
-                     {"--layout", &options.layout, "auto, or dp=8,tp=8,pp=2"},
-                     {"--optimisations", &options.optimisations, "zero=2; recompute; lora=r8; continuous batching ..."},
-                     {"--dtype", &options.dtype, "bf16, fp16, fp8, fp32, int8, Q4_K_M, fp16.16 ..."},
-                     {"--software", &options.software, "as vLLM, PyTorch eager: how far the software is tuned"},
-                     {"--date", &options.date, "chooses among prices: 2021-10"},
-                     {"--price", &options.price, "USD an hour of one host"},
-                     {"--calibrate", &options.calibrate, "measure this machine and write a device file"},
-                     {"--measure", &options.measure,
-                      "plan the memory of the job from its graph on the device that is here, run it, and compare"},
-                     {"--list", &options.list, "the devices that are known"},
-                     {"--html", &options.html, "write a page with pictures here"},
-                     {"--json", &options.json, "print one JSON object; a list of several plans"}};
+  command.options = {
+      {kModelPlace, &options.model, "a checkpoint, a .gguf file, a config.json, or a name of the table of models"},
+      {"--case", &options.case_file, "a job (case.json); - reads standard input"},
+      {"--task", &options.task, "pretrain, finetune (train), infer or generate"},
+      {"--hardware", &options.hardware, "NAME or FILE.json[:devices[xhosts]], several with commas"},
+      {"--compare", &options.compare, "the same, to be set beside"},
+      {"--devices", &options.devices, "a number, or a range: 1..4096"},
+      {"--batch", &options.batch, "samples a step, or sequences in flight, over all devices"},
+      {"--batch_per_device", &options.batch_per_device, "the same for one device"},
+      {"--sequence_length,--sequence", &options.sequence_length, "tokens of a sample or a prompt"},
+      {"--output_length", &options.output_length, "new tokens of a request"},
+      {"--max_predictions_per_seq", &options.max_predictions_per_seq,
+       "masked positions of a sequence that the head sees in training (0: all positions)"},
+      {"--layout", &options.layout, "auto, or dp=8,tp=8,pp=2"},
+      {"--optimisations", &options.optimisations, "zero=2; recompute; lora=r8; continuous batching ..."},
+      {"--dtype", &options.dtype, "bf16, fp16, fp8, fp32, int8, Q4_K_M, fp16.16 ..."},
+      {"--software", &options.software, "as vLLM, PyTorch eager: how far the software is tuned"},
+      {"--date", &options.date, "chooses among prices: 2021-10"},
+      {"--price", &options.price, "USD an hour of one host"},
+      {"--calibrate", &options.calibrate, "measure this machine and write a device file"},
+      {"--measure", &options.measure,
+       "plan the memory of the job from its graph on the device that is here, run it, and compare"},
+      {"--list", &options.list, "list the known devices"},
+      {"--list_models", &options.list_models, "list the names of the table of models"},
+      {"--html", &options.html, "write a page with pictures here"},
+      {"--json", &options.json, "print one JSON object; a list of several plans"}};
   options.device.add_to(command);
   command.run = [] { return run_plan(options); };
   return command;

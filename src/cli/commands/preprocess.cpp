@@ -65,7 +65,7 @@ Command preprocess_command() {
                   .help = "Turn image or sound files into the tensors that a model takes",
                   .examples = "  transom preprocess --processor DIR cat.png dog.jpg --outputs pixels.safetensors"};
   command.options = {{"files", &options.files, "PNG, JPEG, WebP, GIF or BMP files; WAV, FLAC, OGG or MP3 files", true},
-                     {"--processor", &options.processor, "directory with preprocessor_config.json", true},
+                     {"--processor,--model,-m", &options.processor, "directory with preprocessor_config.json", true},
                      {"--outputs", &options.outputs,
                       "safetensors file; tensors are named <file name>/pixel_values, /input_values ...", true}};
   command.run = [] { return preprocess(options); };

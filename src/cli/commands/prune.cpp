@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/options/calibration_options.h"
 #include "cli/options/companion_files.h"
+#include "cli/options/output.h"
 #include "models/compression/prune.h"
 
 namespace transom {
@@ -52,6 +53,7 @@ void print_prune_report(const PruneReport& report, bool as_json) {
 }
 
 int prune(const PruneArguments& options) {
+  expect_directory_name(options.output, "prune");
   const fs::path model = resolve_model(options.model, options.source.hub());
   PruneOptions how = options.how;
   how.on_layer = layer_bar("prune");
@@ -72,7 +74,7 @@ Command prune_command() {
                       "  transom prune MODEL OUT --sparsity 0.5\n"
                       "  transom prune MODEL OUT --pattern 16x16 --sparsity 0.75\n"
                       "  transom prune MODEL OUT --pattern 2:4 --method wanda --calibration_file text.txt"};
-  command.options = {{"model", &o.model, kModelHelp, true},
+  command.options = {{kModelPlace, &o.model, kModelHelp, true},
                      {"output", &o.output, "directory for the model", true},
                      {"--method", &o.how.method,
                       "magnitude: |w|, over a layer; wanda: |w| times the norm of its input on a text, over a row"},

@@ -12,6 +12,7 @@
 #include "cli/options/calibration_inputs.h"
 #include "cli/options/calibration_options.h"
 #include "cli/options/companion_files.h"
+#include "cli/options/output.h"
 #include "models/compression/quantize.h"
 #include "onnx/import/run/imported_graph.h"
 #include "transom/fine_tuning.h"
@@ -21,7 +22,7 @@ namespace transom {
 namespace {
 
 struct QuantizeArguments {
-  std::string model, output, bits;
+  std::string model, output, bits, format;
   QuantizeOptions how;
   bool json = false;
   ModelOptions source;
@@ -113,10 +114,27 @@ void print_metrics(const std::string& validation, const std::string& model, cons
   if (as_json) std::puts(dump_json(json).c_str());
 }
 
+// The format that is asked for: by its name, else by what the output or --type can only mean.
+std::string format_for(const QuantizeArguments& options, bool from_onnx) {
+  const std::string file = format_of_file_name(options.output), fitting = from_onnx ? "onnx" : "gguf";
+  if (!file.empty() && file != fitting)
+    fail(ErrorKind::kUsage, "{}: expected a directory{} for {}, found the name of a {} file", quoted(options.output),
+         from_onnx ? " or the name of an .onnx file" : " or the name of a .gguf file",
+         from_onnx ? "an ONNX model" : "this model", file);
+  if (from_onnx) return options.format.empty() ? "a8w8" : options.format;
+  if (file == "gguf" && !options.format.empty() && options.format != "gguf")
+    fail(ErrorKind::kUsage, "--format {} writes a directory, found {}, the name of a .gguf file", options.format,
+         quoted(options.output));
+  if (!options.format.empty()) return options.format;
+  return file == "gguf" || !options.how.type.empty() ? "gguf" : QuantizeOptions().format;
+}
+
 int quantize(const QuantizeArguments& options) {
   const std::string model = resolve_model(options.model, options.source.hub());
   QuantizeOptions how = options.how;
-  if (const fs::path file = onnx::find_onnx_file(model); !file.empty()) {
+  const fs::path file = onnx::find_onnx_file(model);
+  how.format = format_for(options, !file.empty());
+  if (!file.empty()) {
     if ((how.method != "rtn" && how.method != "static") || (!options.bits.empty() && options.bits != "8") ||
         options.json)
       fail(
@@ -124,7 +142,7 @@ int quantize(const QuantizeArguments& options) {
           "{}: an ONNX file is written in integers of 8 bits, with --format a8w8, a16w8 or xint8; --method, --bits and "
           "--json do not apply",
           file.string());
-    quantize_onnx(file, options.output, how.format == "compressed-tensors" ? "a8w8" : how.format, how.calibration_file);
+    quantize_onnx(file, options.output, how.format, how.calibration_file);
     return 0;
   }
   const std::set<std::string> forms{"", "4", "8", "auto"};
@@ -165,11 +183,13 @@ Command quantize_command() {
           "  transom quantize MODEL OUT --method gptq --act_order --format gptq --calibration_file text.txt\n"
           "  transom quantize MODEL OUT --method awq --format awq --calibration_file text.txt\n"
           "  transom quantize MODEL OUT --method static --bits 8 --calibration_file pictures/\n"
-          "  transom quantize MODEL model-q4_K_M.gguf --format gguf --type q4_K_M\n"
+          "  transom quantize MODEL model.gguf --type q4_K_M\n"
           "  transom quantize model.onnx OUT --format a8w8 --calibration_file pictures/"};
   command.options = {
-      {"model", &o.model, kModelHelp, true},
-      {"output", &o.output, "directory for the model, or the name of a .gguf file", true},
+      {kModelPlace, &o.model, kModelHelp, true},
+      {"output", &o.output,
+       "directory for the model, or a file: NAME.gguf (of an ONNX model NAME.onnx), whose ending chooses the format",
+       true},
       {"--method", &o.how.method,
        "rtn: rounding, with scales of the least squared error; gptq, awq, smoothquant (8 bits, inputs "
        "too): by what the layers read on a text; static (8 bits): inputs too, and convolutions, with scales found on "
@@ -180,11 +200,11 @@ Command quantize_command() {
        "with --bits auto: the most bits that a weight has in the mean, its share of the scales included; layers that "
        "lose most by 4 bits get 8"},
       {"--group_size", &o.how.group_size, "inputs that share a scale; -1: a whole row"},
-      {"--format", &o.how.format,
-       "compressed-tensors, gptq, awq, or gguf: a file for llama.cpp; of an ONNX file a8w8 (its default), a16w8 or "
-       "xint8"},
+      {"--format", &o.format,
+       "compressed-tensors (default), gptq, awq, or gguf: a file for llama.cpp. ONNX models only: a8w8 (default), "
+       "a16w8, xint8"},
       {"--type", &o.how.type,
-       "of a GGUF file: q4_0, q4_1, q5_0, q5_1, q8_0, q4_K_S, q4_K_M, q5_K_S, q5_K_M, q6_K, f16, bf16 or "
+       "GGUF only, and implies it: q4_0, q4_1, q5_0, q5_1, q8_0, q4_K_S, q4_K_M, q5_K_S, q5_K_M, q6_K, f16, bf16 or "
        "f32 (default: q4_K_M; of 8 bits q8_0)"},
       {"--json", &o.json, "print the error of each layer as JSON"}};
   for (Option& option : calibration_options({.calibration_file = &o.how.calibration_file,

@@ -151,6 +151,7 @@ int answer(const RunArguments& options) {
     if (const Json input = input_of_flags(options); !input.is_null()) inputs.push_back(input);
     else if (!dialogue) names = read_inputs(kind, options.inputs, options.file, options.column);
     inputs.insert(inputs.end(), names.begin(), names.end());
+    if (inputs.empty() && options.file) fail("{}: is empty: expected an input a line", *options.file);
     if (inputs.empty() && !dialogue)
       fail(ErrorKind::kUsage,
            "there is nothing to run on: give inputs, - for standard input, --file FILE or --requests FILE");
@@ -289,7 +290,7 @@ Command run_command(const std::vector<std::string>& words) {
   command.options = {
       {"TASK", &o.task, fmt::format("{}", fmt::join(pipeline_tasks(), ", ")), true},
       {"inputs", &o.inputs, "texts, or files and folders of images or sounds; - reads one a line from standard input"},
-      {"--model", &o.model, kModelHelp},
+      {kModelFlag, &o.model, kModelHelp},
       {"--file", &o.file, "text file with one input a line, or a .csv, .tsv, .json or .jsonl table"},
       {"--text_column_name", &o.column,
        "column of the inputs in such a table (default: text, sentence, or the only one)"},

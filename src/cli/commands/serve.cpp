@@ -291,7 +291,8 @@ Command serve_command() {
   constexpr const char* kServer = "Server";
   constexpr const char* kLimits = "Limits";
   command.options = {
-      {"MODEL", &o.models, "directories of checkpoints, .gguf files or ids of the Hub; NAME=MODEL gives a name", true},
+      {"MODEL,--model,-m", &o.models,
+       "directories of checkpoints, .gguf files or ids of the Hub; NAME=MODEL gives a name", true},
       {"--host", &o.host, "address to listen on; 0.0.0.0 for all"},
       {"--port", &o.port, "port to listen on; 0: any that is free"},
       {"--served_model_name", &o.names, "names that clients use, with commas between, one a model"},

@@ -102,7 +102,7 @@ Command tokenize_command() {
                       "  transom tokenize --tokenizer MODEL --inputs lines.jsonl --outputs out.jsonl"};
   command.options = {
       {"texts", &o.texts, "texts; - reads one a line from standard input"},
-      {"--tokenizer,--model", &o.tokenizer,
+      {"--tokenizer,--model,-m", &o.tokenizer,
        "directory with the tokenizer's files, or a model's id on the Hugging Face Hub", true},
       {"--inputs", &o.inputs,
        "JSON lines with text, text_pair, add_special_tokens; or messages, add_generation_prompt, tools, documents; "

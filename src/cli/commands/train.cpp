@@ -3,6 +3,7 @@
 // evaluation of that, alone.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -151,7 +152,8 @@ int say_interrupted(std::vector<std::string> words, const std::string& checkpoin
   return 128 + (interrupting_signal() != 0 ? interrupting_signal() : SIGTERM);
 }
 
-int train(const std::vector<std::string>& words, Part part) {
+int train(std::vector<std::string> words, Part part) {
+  std::replace(words.begin(), words.end(), std::string("-m"), std::string("--model"));
   TrainArguments arguments = parse_train_arguments(words);
   const bool evaluates = part == Part::kEvaluation;
   if (arguments.help) {

@@ -16,7 +16,7 @@ std::vector<Option> calibration_options(const CalibrationTargets& targets, const
           {"--max_memory", targets.max_memory, "GB for a layer's inputs; fewer rows are taken above"},
           {"--validation_file", targets.validation_file,
            "text for the " + judged +
-               " before and after (default: rows of the calibration's text that it does not see); of static: "
+               " before and after (default: rows of the calibration's text that it does not see); static only: "
                "rows or pictures with labels, as transom evaluate reads them"}};
 }
 

@@ -14,7 +14,7 @@ void PrecisionOptions::add_to(Command& command) {
   command.options.push_back(
       {.name = "--activations",
        .value = &activations,
-       .help = "how products with compressed weights read their inputs: float32; int8 where the "
+       .help = "precision of activations in products with quantized weights: float32; int8 where the "
                "format allows; float8 of checkpoints in f8_e4m3fn, for GPUs that multiply it; by default " +
                activations,
        .group = kDeviceGroup});

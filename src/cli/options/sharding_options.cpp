@@ -15,7 +15,7 @@ void ShardingOptions::add_to(Command& command) {
                              .group = kDeviceGroup});
   command.options.push_back({.name = "--pp_size",
                              .value = &pp_size,
-                             .help = "processes that have some layers each, one behind the other (pipeline parallel)",
+                             .help = "number of pipeline stages (pipeline parallel)",
                              .group = kDeviceGroup});
   command.options.push_back({.name = "--ep_size",
                              .value = &ep_size,

@@ -8,7 +8,9 @@
 #include "base/error.h"
 #include "base/json/json.h"
 #include "io/gguf/gguf_keys.h"
+#include "io/gguf/gguf_metadata.h"
 #include "io/gguf/gguf_model.h"
+#include "io/gguf/gguf_special_tokens.h"
 #include "io/gguf/gguf_t5.h"
 
 namespace transom {
@@ -204,14 +206,14 @@ Json gguf_config(const GgufFile& file) {
   if (!known)
     fail("{}: general.architecture {} is not supported{} Known are: {}", file.where(), quoted(architecture),
          did_you_mean(architecture, names), fmt::join(names, ", "));
+  check_gguf_metadata(file);
   const GgufKeys keys(file);
   Json config{{"model_type", known->model_type}, {"architectures", Json::array({known->name})}};
   config["vocab_size"] = vocabulary_size(keys);
   config["tie_word_embeddings"] = file.find("output.weight") == nullptr;
   for (const auto& [key, field] :
        {std::pair{"bos", "bos_token_id"}, {"eos", "eos_token_id"}, {"padding", "pad_token_id"}})
-    if (const std::string name = std::string("tokenizer.ggml.") + key + "_token_id"; file.has(name))
-      config[field] = file.get_int(name);
+    if (const auto id = gguf_special_id(file, key)) config[field] = *id;
     else config[field] = nullptr;
   if (architecture.starts_with("t5")) {
     add_gguf_t5(keys, config);
@@ -223,7 +225,7 @@ Json gguf_config(const GgufFile& file) {
     config["n_head"] = keys.integer("attention.head_count");
     config["n_positions"] = keys.integer("context_length");
     config["n_inner"] = keys.integer("feed_forward_length");
-    config["layer_norm_epsilon"] = keys.number("attention.layer_norm_epsilon", 1e-5);
+    config["layer_norm_epsilon"] = keys.number("attention.layer_norm_epsilon");
     config["activation_function"] = "gelu_new";
     return config;
   }
@@ -231,20 +233,20 @@ Json gguf_config(const GgufFile& file) {
     config["hidden_size"] = keys.integer("embedding_length");
     config["n_layer"] = keys.integer("block_count");
     config["n_head"] = keys.integer("attention.head_count");
-    config["layer_norm_epsilon"] = keys.number("attention.layer_norm_epsilon", 1e-5);
+    config["layer_norm_epsilon"] = keys.number("attention.layer_norm_epsilon");
     return config;
   }
   add_decoder(keys, config);
   if (architecture == "bert") {
     config.erase("rope_parameters");
-    config["layer_norm_eps"] = keys.number("attention.layer_norm_epsilon", 1e-12);
+    config["layer_norm_eps"] = keys.number("attention.layer_norm_epsilon");
     config["type_vocab_size"] = keys.file.get_int("tokenizer.ggml.token_type_count", 2);
     config["hidden_act"] = "gelu";
     config["tie_word_embeddings"] = true;
     return config;
   }
   if (architecture == "gptneox") {
-    config["layer_norm_eps"] = keys.number("attention.layer_norm_epsilon", 1e-5);
+    config["layer_norm_eps"] = keys.number("attention.layer_norm_epsilon");
     config["attention_bias"] = has_biases(file, "attn_qkv");
     config["use_parallel_residual"] = keys.truth("use_parallel_residual", true);
     config["hidden_act"] = "gelu";
@@ -253,14 +255,14 @@ Json gguf_config(const GgufFile& file) {
     return config;
   }
   if (architecture == "starcoder2") {
-    config["norm_epsilon"] = keys.number("attention.layer_norm_epsilon", 1e-5);
+    config["norm_epsilon"] = keys.number("attention.layer_norm_epsilon");
     config["use_bias"] = has_biases(file, "attn_q");
     config["hidden_act"] = "gelu_pytorch_tanh";
     config["sliding_window"] =
         keys.has("attention.sliding_window") ? Json(keys.integer("attention.sliding_window")) : Json(nullptr);
     return config;
   }
-  config["rms_norm_eps"] = keys.number("attention.layer_norm_rms_epsilon", 1e-6);
+  config["rms_norm_eps"] = keys.number("attention.layer_norm_rms_epsilon");
   config["hidden_act"] = "silu";
   if (architecture.starts_with("gemma")) add_gemma(keys, architecture, config);
   if (architecture == "llama") {
@@ -302,15 +304,46 @@ void add_pooling(const GgufFile& file, ContainerParts& parts) {
   parts["1_Pooling/config.json"] = dump_json(Json{{"pooling_mode", kModes[kind]}}, 2) + "\n";
 }
 
+// generation_config.json, as llama.cpp ends and samples: at each token that ends a turn or a text, and with the
+// sampling that the file recommends.
+void add_generation(const GgufFile& file, ContainerParts& parts) {
+  const Json config = parse_json(parts["config.json"], "config.json");
+  const std::string architecture = config["model_type"];
+  if (architecture == "bert" || config["architectures"][0] == "T5EncoderModel") return;
+  Json fields = Json::object();
+  for (const char* name : {"bos_token_id", "pad_token_id", "decoder_start_token_id"})
+    if (config.contains(name) && !config[name].is_null()) fields[name] = config[name];
+  if (const std::vector<int64_t> ends = gguf_end_ids(file); ends.size() == 1) fields["eos_token_id"] = ends[0];
+  else if (!ends.empty()) fields["eos_token_id"] = ends;
+  else if (config.contains("eos_token_id") && !config["eos_token_id"].is_null())
+    fields["eos_token_id"] = config["eos_token_id"];
+  if (const auto suppressed = file.get_ints("tokenizer.ggml.suppress_tokens"); !suppressed.empty())
+    fields["suppress_tokens"] = suppressed;
+  const auto number = [&](const char* key, const char* name) {
+    if (file.has(key)) fields[name] = std::stod(fmt::format("{}", static_cast<float>(file.get_float(key))));
+  };
+  number("general.sampling.temp", "temperature");
+  number("general.sampling.top_p", "top_p"), number("general.sampling.min_p", "min_p");
+  number("general.sampling.penalty_repeat", "repetition_penalty");
+  if (const char* key = "general.sampling.top_k"; file.has(key)) fields["top_k"] = file.get_int(key);
+  if (fields.contains("temperature") && fields["temperature"] == 0) fields.erase("temperature");
+  else if (fields.contains("temperature") || fields.contains("top_p") || fields.contains("top_k"))
+    fields["do_sample"] = true;
+  parts["generation_config.json"] = dump_json(fields, 2) + "\n";
+}
+
 ContainerParts read_parts(const fs::path& path) {
   const GgufFile file = GgufFile::open(path);
+  report_gguf_metadata(file);
+  report_gguf_special_ids(file);
   ContainerParts parts{{"config.json", dump_json(gguf_config(file), 2) + "\n"}};
   add_gguf_tokenizer(file, parts);
+  add_generation(file, parts);
   add_pooling(file, parts);
   return parts;
 }
 
-const RegisterContainer kRegistered(".gguf", read_parts);
+const RegisterContainer kRegistered(".gguf", "GGUF", read_parts);
 
 }  // namespace
 }  // namespace transom

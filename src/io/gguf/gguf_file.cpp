@@ -233,6 +233,12 @@ const GgufTensor* GgufFile::find(std::string_view name) const {
   return found == places_.end() ? nullptr : &tensors_[found->second];
 }
 
+std::vector<std::string> GgufFile::keys() const {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : metadata_) keys.push_back(key);
+  return keys;
+}
+
 const GgufValue* GgufFile::find_value(std::string_view key) const {
   const auto found = metadata_.find(key);
   return found == metadata_.end() ? nullptr : &found->second;
@@ -308,8 +314,8 @@ std::vector<int64_t> GgufFile::get_ints(std::string_view key) const {
 std::optional<fs::path> gguf_in(const fs::path& directory) {
   std::vector<fs::path> found, later;
   for (const fs::path& path : list_directory(directory)) {
-    const std::string name = path.filename().string();
-    if (!name.ends_with(".gguf") || name.find("mmproj") != name.npos || !file_exists(path)) continue;
+    const std::string name = path.filename().string(), ending = path.extension().string();
+    if ((ending != ".gguf" && ending != ".GGUF") || name.find("mmproj") != name.npos || !file_exists(path)) continue;
     const size_t part = name.rfind("-of-");
     if (part != name.npos && part >= 6 && name.substr(part - 6, 6) != "-00001" &&
         name.substr(part - 5, 5).find_first_not_of("0123456789") == name.npos) {

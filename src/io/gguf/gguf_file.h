@@ -41,6 +41,8 @@ class GgufFile {
   const std::string& where() const { return where_; }
 
   bool has(std::string_view key) const { return find_value(key) != nullptr; }
+  std::vector<std::string> keys() const;
+  const GgufValue* find_value(std::string_view key) const;  // null where absent
   // Values by key; an error that names the key where it is missing (without `otherwise`) or of another type.
   int64_t get_int(std::string_view key, std::optional<int64_t> otherwise = std::nullopt) const;
   double get_float(std::string_view key, std::optional<double> otherwise = std::nullopt) const;
@@ -51,7 +53,6 @@ class GgufFile {
   std::vector<int64_t> get_ints(std::string_view key) const;  // one number counts as a list of one
 
  private:
-  const GgufValue* find_value(std::string_view key) const;
   void add(GgufFile part);
   std::map<std::string, GgufValue, std::less<>> metadata_;
   std::vector<GgufTensor> tensors_;

@@ -84,8 +84,7 @@ void add_gguf_t5(const GgufKeys& keys, Json& config) {
   config["relative_attention_max_distance"] = 128;
   config["layer_norm_epsilon"] =
       keys.number(keys.has("attention.layer_norm_rms_epsilon") ? "attention.layer_norm_rms_epsilon"
-                                                               : "attention.layer_norm_epsilon",
-                  1e-6);
+                                                               : "attention.layer_norm_epsilon");
   config["feed_forward_proj"] = file.find("enc.blk.0.ffn_gate.weight") ? "gated-gelu" : "relu";
   config["tie_word_embeddings"] = gguf_t5_head_is_tied(file);
   config["is_encoder_decoder"] = whole;

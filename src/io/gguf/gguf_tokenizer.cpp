@@ -7,13 +7,15 @@
 
 #include "base/error.h"
 #include "base/json/json.h"
+#include "base/terminal/log.h"
 #include "base/text/base64.h"
 #include "io/gguf/gguf_model.h"
+#include "io/gguf/gguf_pre_tokenizers.h"
+#include "io/gguf/gguf_special_tokens.h"
 
 namespace transom {
 namespace {
 
-enum TokenType : int64_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
 constexpr const char* kSpace = "\u2581";
 
 struct Vocabulary {
@@ -26,7 +28,7 @@ struct Vocabulary {
   explicit Vocabulary(const GgufFile& file) : tokens(file.get_strings("tokenizer.ggml.tokens")) {
     types = file.get_ints("tokenizer.ggml.token_type");
     scores = file.get_floats("tokenizer.ggml.scores");
-    if (types.empty()) types.assign(tokens.size(), kNormal);
+    if (types.empty()) types.assign(tokens.size(), GgufTokenType::kNormal);
     if (types.size() != tokens.size() || (!scores.empty() && scores.size() != tokens.size()))
       fail("{}: tokenizer.ggml: expected as many types and scores as the {} tokens, found {} and {}", file.where(),
            tokens.size(), types.size(), scores.size());
@@ -37,14 +39,21 @@ struct Vocabulary {
   }
 };
 
-// The token of a role ("bos"), by its id; nothing where the file names none.
+// The token of a role ("bos"); nothing where the file names none.
 std::optional<std::string> token_of(const GgufFile& file, const Vocabulary& vocabulary, const std::string& role) {
-  const std::string key = "tokenizer.ggml." + role + "_token_id";
-  if (!file.has(key)) return std::nullopt;
-  const int64_t id = file.get_int(key);
-  if (id < 0 || id >= static_cast<int64_t>(vocabulary.tokens.size()))
-    fail("{}: key {}: {} is no token of {}", file.where(), quoted(key), id, vocabulary.tokens.size());
-  return vocabulary.tokens[static_cast<size_t>(id)];
+  const std::optional<int64_t> id = gguf_special_id(file, role);
+  return id ? std::optional(vocabulary.tokens[static_cast<size_t>(*id)]) : std::nullopt;
+}
+
+// The token of a role that is put before or behind texts; nothing where `key` says that none is.
+std::optional<std::string> added_token_of(const GgufFile& file, const Vocabulary& vocabulary, const std::string& role,
+                                          bool otherwise) {
+  const std::string key = "tokenizer.ggml.add_" + role + "_token";
+  if (!file.get_bool(key, otherwise)) return std::nullopt;
+  auto token = token_of(file, vocabulary, role);
+  if (!token && file.has(key))
+    fail("{}: {} is true, but there is no tokenizer.ggml.{}_token_id that is a token", file.where(), key, role);
+  return token;
 }
 
 Json vocabulary_json(const Vocabulary& vocabulary) {
@@ -60,7 +69,8 @@ Json added_tokens(const Vocabulary& vocabulary) {
   Json list = Json::array();
   for (size_t i = 0; i < vocabulary.tokens.size(); ++i) {
     const int64_t type = vocabulary.types[i];
-    if (type != kControl && type != kUserDefined && type != kUnknown) continue;
+    if (type != GgufTokenType::kControl && type != GgufTokenType::kUserDefined && type != GgufTokenType::kUnknown)
+      continue;
     if (vocabulary.tokens[i].empty()) continue;
     list.push_back({{"id", i},
                     {"content", vocabulary.tokens[i]},
@@ -68,14 +78,14 @@ Json added_tokens(const Vocabulary& vocabulary) {
                     {"lstrip", false},
                     {"rstrip", false},
                     {"normalized", false},
-                    {"special", type != kUserDefined}});
+                    {"special", type != GgufTokenType::kUserDefined}});
   }
   return list;
 }
 
-// [bos] A [eos], as far as they are added.
-Json template_processing(const std::optional<std::string>& bos, const std::optional<std::string>& eos,
-                         const Vocabulary& vocabulary) {
+// [bos] A [eos], and of a pair behind it [between] B [eos], as far as they are added.
+Json template_processing(const std::optional<std::string>& bos, const std::optional<std::string>& between,
+                         const std::optional<std::string>& eos, const Vocabulary& vocabulary) {
   Json single = Json::array(), pair = Json::array(), special = Json::object();
   const auto token = [&](Json& items, const std::optional<std::string>& text, int type) {
     if (!text) return;
@@ -88,13 +98,10 @@ Json template_processing(const std::optional<std::string>& bos, const std::optio
   };
   token(single, bos, 0), sequence(single, "A", 0), token(single, eos, 0);
   pair = single;
-  token(pair, bos, 1), sequence(pair, "B", 1), token(pair, eos, 1);
+  token(pair, between, 1), sequence(pair, "B", 1), token(pair, eos, 1);
   return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", special}};
 }
 
-Json split_by(const char* pattern) {
-  return {{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}, {"invert", false}};
-}
 Json byte_level(bool use_regex) {
   return {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", false}, {"use_regex", use_regex}};
 }
@@ -102,53 +109,40 @@ Json sequence_of(const char* key, std::initializer_list<Json> parts) {
   return {{"type", "Sequence"}, {key, Json(std::vector<Json>(parts))}};
 }
 
-// How text is cut before merging, by the names of llama.cpp (src/llama-vocab.cpp).
-Json pre_tokenizer(const std::string& name) {
-  constexpr const char* kLlama3 =
-      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-  constexpr const char* kQwen2 =
-      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-  constexpr const char* kTekken =
-      R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-  constexpr const char* kGpt4o =
-      R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-  constexpr const char* kBloom = R"( ?[^(\s|[.,!?…。，、।۔،])]+)";
-  const auto is = [&](std::initializer_list<std::string_view> names) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-  };
-  const auto by_pattern = [](const char* pattern) {
-    return sequence_of("pretokenizers", {split_by(pattern), byte_level(false)});
-  };
-  if (is({"llama-bpe", "llama3", "llama-v3", "smaug-bpe", "falcon3", "dbrx"})) return by_pattern(kLlama3);
-  if (is({"qwen2", "stablelm2", "deepseek-r1-qwen", "megrez", "hunyuan"})) return by_pattern(kQwen2);
-  if (is({"bloom", "poro-chat", "gpt3-finnish"})) return by_pattern(kBloom);
-  if (is({"tekken"})) return by_pattern(kTekken);
-  if (is({"gpt-4o", "llama4"})) return by_pattern(kGpt4o);
-  if (is({"starcoder", "refact", "smollm", "codeshell", "command-r", "exaone", "minerva-7b"}))
-    return sequence_of("pretokenizers", {Json{{"type", "Digits"}, {"individual_digits", true}}, byte_level(true)});
-  return byte_level(true);  // gpt-2, and what is named nowhere
-}
-
 Json byte_pairs(const GgufFile& file, const Vocabulary& vocabulary) {
-  const std::string pre = file.get_string("tokenizer.ggml.pre", "gpt-2");
+  const bool named = file.has("tokenizer.ggml.pre");
+  if (!named)
+    log(LogLevel::kWarning, fmt::format("{}: tokenizer.ggml.pre is missing: text is cut as llama.cpp's 'default' does, "
+                                        "which may not be the model's way; convert the model again",
+                                        file.where()));
+  const std::string name =
+      file.get_string("tokenizer.ggml.model") == "gemma4" ? "gemma4" : file.get_string("tokenizer.ggml.pre", "default");
+  const GgufPreTokenizer& kind = gguf_pre_tokenizer(name, file.where());
+  if (!file.has("tokenizer.ggml.merges") && name != "kimi-k2")
+    fail("{}: tokenizer.ggml.merges: expected this key of a vocabulary of byte pairs, found none", file.where());
   Json json{{"version", "1.0"}, {"truncation", nullptr}, {"padding", nullptr}};
   json["added_tokens"] = added_tokens(vocabulary);
-  json["normalizer"] = pre == "qwen2" || pre == "deepseek-r1-qwen" ? Json{{"type", "NFC"}} : Json(nullptr);
-  json["pre_tokenizer"] = pre_tokenizer(pre);
-  const auto when = [&](const char* role, const char* key) {
-    return file.get_bool(key, false) ? token_of(file, vocabulary, role) : std::nullopt;
-  };
-  const auto bos = when("bos", "tokenizer.ggml.add_bos_token"), eos = when("eos", "tokenizer.ggml.add_eos_token");
-  json["post_processor"] = bos || eos ? template_processing(bos, eos, vocabulary) : byte_level(true);
-  json["decoder"] = byte_level(true);
+  const Json spaces{{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kSpace}};
+  json["normalizer"] = kind.raw ? spaces : kind.composes ? Json{{"type", "NFC"}} : Json(nullptr);
+  json["pre_tokenizer"] = gguf_pre_tokenizer_json(kind);
+  const auto bos = added_token_of(file, vocabulary, "bos", kind.adds_bos),
+             eos = added_token_of(file, vocabulary, "eos", false);
+  const bool separates = file.get_bool("tokenizer.ggml.add_sep_token", kind.separates);
+  json["post_processor"] =
+      bos || eos ? template_processing(bos, separates ? eos : bos, eos, vocabulary) : byte_level(true);
+  json["decoder"] =
+      kind.raw
+          ? sequence_of("decoders", {Json{{"type", "Replace"}, {"pattern", {{"String", kSpace}}}, {"content", " "}},
+                                     Json{{"type", "ByteFallback"}}, Json{{"type", "Fuse"}}})
+          : byte_level(true);
   json["model"] = {{"type", "BPE"},
                    {"dropout", nullptr},
                    {"unk_token", nullptr},
                    {"continuing_subword_prefix", nullptr},
                    {"end_of_word_suffix", nullptr},
                    {"fuse_unk", false},
-                   {"byte_fallback", false},
-                   {"ignore_merges", pre == "llama-bpe" || pre == "llama3" || pre == "llama-v3" || pre == "tekken"},
+                   {"byte_fallback", kind.raw},
+                   {"ignore_merges", kind.ignores_merges},
                    {"vocab", vocabulary_json(vocabulary)},
                    {"merges", file.get_strings("tokenizer.ggml.merges")}};
   return json;
@@ -161,7 +155,8 @@ size_t bytes_of_character(unsigned char lead) { return lead < 0x80 ? 1 : lead < 
 Json merges_of_scores(const Vocabulary& vocabulary) {
   std::vector<size_t> order;
   for (size_t i = 0; i < vocabulary.tokens.size(); ++i)
-    if (vocabulary.types[i] == kNormal || vocabulary.types[i] == kUserDefined) order.push_back(i);
+    if (vocabulary.types[i] == GgufTokenType::kNormal || vocabulary.types[i] == GgufTokenType::kUserDefined)
+      order.push_back(i);
   if (!vocabulary.scores.empty())
     std::stable_sort(order.begin(), order.end(),
                      [&](size_t a, size_t b) { return vocabulary.scores[a] > vocabulary.scores[b]; });
@@ -192,11 +187,8 @@ Json sentence_pieces(const GgufFile& file, const Vocabulary& vocabulary) {
   json["normalizer"] =
       prefix ? sequence_of("normalizers", {Json{{"type", "Prepend"}, {"prepend", kSpace}}, spaces}) : spaces;
   json["pre_tokenizer"] = nullptr;
-  const auto when = [&](const char* role, const char* key, bool otherwise) {
-    return file.get_bool(key, otherwise) ? token_of(file, vocabulary, role) : std::nullopt;
-  };
-  json["post_processor"] = template_processing(when("bos", "tokenizer.ggml.add_bos_token", true),
-                                               when("eos", "tokenizer.ggml.add_eos_token", false), vocabulary);
+  const auto bos = added_token_of(file, vocabulary, "bos", true), eos = added_token_of(file, vocabulary, "eos", false);
+  json["post_processor"] = template_processing(bos, bos, eos, vocabulary);
   Json decoders = Json::array({Json{{"type", "Replace"}, {"pattern", {{"String", kSpace}}}, {"content", " "}},
                                Json{{"type", "ByteFallback"}}, Json{{"type", "Fuse"}}});
   if (prefix) decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
@@ -204,8 +196,8 @@ Json sentence_pieces(const GgufFile& file, const Vocabulary& vocabulary) {
   std::optional<std::string> unknown = token_of(file, vocabulary, "unknown");
   bool bytes = false;
   for (size_t i = 0; i < vocabulary.tokens.size(); ++i) {
-    if (!unknown && vocabulary.types[i] == kUnknown) unknown = vocabulary.tokens[i];
-    bytes |= vocabulary.types[i] == kByte;
+    if (!unknown && vocabulary.types[i] == GgufTokenType::kUnknown) unknown = vocabulary.tokens[i];
+    bytes |= vocabulary.types[i] == GgufTokenType::kByte;
   }
   json["model"] = {{"type", "BPE"},
                    {"dropout", nullptr},
@@ -227,7 +219,7 @@ std::string word_pieces(const Vocabulary& vocabulary) {
     const std::string& token = vocabulary.tokens[i];
     if (token.starts_with(kSpace)) text += token.substr(std::char_traits<char>::length(kSpace));
     else if (token.size() > 2 && token.front() == '[' && token.back() == ']') text += token;
-    else if (vocabulary.types[i] == kNormal) text += "##" + token;
+    else if (vocabulary.types[i] == GgufTokenType::kNormal) text += "##" + token;
     else text += token;
     text += '\n';
   }
@@ -250,14 +242,15 @@ Json character_map(const GgufFile& file) {
 Json unigrams(const GgufFile& file, const Vocabulary& vocabulary) {
   // Padding up to the model's size is no part of a vocabulary: its scores would change those of unknown characters.
   size_t count = vocabulary.tokens.size();
-  while (count > 0 && vocabulary.types[count - 1] == kUnused) --count;
+  while (count > 0 && vocabulary.types[count - 1] == GgufTokenType::kUnused) --count;
   Json pieces = Json::array();
   for (size_t i = 0; i < count; ++i) {
-    const bool has_score = vocabulary.types[i] == kNormal || vocabulary.types[i] == kUnused;
+    const bool has_score =
+        vocabulary.types[i] == GgufTokenType::kNormal || vocabulary.types[i] == GgufTokenType::kUnused;
     const double score = vocabulary.scores.empty() || !has_score ? 0.0 : vocabulary.scores[i];
     pieces.push_back(Json::array({vocabulary.tokens[i], score}));
   }
-  const int64_t unknown = file.get_int("tokenizer.ggml.unknown_token_id", 2);
+  const int64_t unknown = gguf_special_id(file, "unknown").value_or(0);
   const bool prefix = file.get_bool("tokenizer.ggml.add_space_prefix", true);
   Json json{{"version", "1.0"}, {"truncation", nullptr}, {"padding", nullptr}};
   json["added_tokens"] = added_tokens(vocabulary);
@@ -270,11 +263,8 @@ Json unigrams(const GgufFile& file, const Vocabulary& vocabulary) {
                               ? sequence_of("pretokenizers", {Json{{"type", "WhitespaceSplit"}}, spaces})
                               : spaces;
   json["decoder"] = spaces;
-  const auto when = [&](const char* role, const char* key, bool otherwise) {
-    return file.get_bool(key, otherwise) ? token_of(file, vocabulary, role) : std::nullopt;
-  };
-  json["post_processor"] = template_processing(when("bos", "tokenizer.ggml.add_bos_token", false),
-                                               when("eos", "tokenizer.ggml.add_eos_token", true), vocabulary);
+  const auto bos = added_token_of(file, vocabulary, "bos", false), eos = added_token_of(file, vocabulary, "eos", true);
+  json["post_processor"] = template_processing(bos, bos, eos, vocabulary);
   json["model"] = {{"type", "Unigram"}, {"unk_id", unknown}, {"vocab", std::move(pieces)}, {"byte_fallback", false}};
   return json;
 }
@@ -282,8 +272,9 @@ Json unigrams(const GgufFile& file, const Vocabulary& vocabulary) {
 // Not stored: a vocabulary without capitals is one of lower-cased text.
 bool has_capitals(const Vocabulary& vocabulary) {
   for (size_t i = 0; i < vocabulary.tokens.size(); ++i)
-    if (vocabulary.types[i] == kNormal && std::any_of(vocabulary.tokens[i].begin(), vocabulary.tokens[i].end(),
-                                                      [](char c) { return 'A' <= c && c <= 'Z'; }))
+    if (vocabulary.types[i] == GgufTokenType::kNormal &&
+        std::any_of(vocabulary.tokens[i].begin(), vocabulary.tokens[i].end(),
+                    [](char c) { return 'A' <= c && c <= 'Z'; }))
       return true;
   return false;
 }
@@ -292,8 +283,9 @@ bool has_capitals(const Vocabulary& vocabulary) {
 
 void add_gguf_tokenizer(const GgufFile& file, ContainerParts& parts) {
   const std::string model = file.get_string("tokenizer.ggml.model", "none");
+  if (model == "none" || model == "no_vocab") return;
   const Vocabulary vocabulary(file);
-  if (model == "none" || vocabulary.tokens.empty()) return;
+  if (vocabulary.tokens.empty()) return;
   Json config{{"clean_up_tokenization_spaces", false}};
   const std::string architecture = file.get_string("general.architecture", "");
   if (const std::string key = architecture + ".context_length"; file.has(key))
@@ -305,7 +297,7 @@ void add_gguf_tokenizer(const GgufFile& file, ContainerParts& parts) {
                                    {"mask", "mask_token"}})
     if (const auto token = token_of(file, vocabulary, role)) config[name] = *token;
   if (file.has("tokenizer.chat_template")) config["chat_template"] = file.get_string("tokenizer.chat_template");
-  if (model == "gpt2") {
+  if (model == "gpt2" || model == "gemma4") {
     config["tokenizer_class"] = "PreTrainedTokenizerFast";
     parts["tokenizer.json"] = dump_json(byte_pairs(file, vocabulary));
   } else if (model == "llama") {
@@ -316,12 +308,16 @@ void add_gguf_tokenizer(const GgufFile& file, ContainerParts& parts) {
     parts["tokenizer.json"] = dump_json(unigrams(file, vocabulary));
   } else if (model == "bert") {
     config["tokenizer_class"] = "BertTokenizer";
-    config["do_lower_case"] = !has_capitals(vocabulary);
+    config["do_lower_case"] = file.get_bool("tokenizer.ggml.normalizer.lowercase", !has_capitals(vocabulary));
+    if (const char* key = "tokenizer.ggml.normalizer.strip_accents"; file.has(key))
+      config["strip_accents"] = file.get_bool(key, false);
     if (const auto token = token_of(file, vocabulary, "seperator")) config["sep_token"] = *token;  // spelt so
     if (const auto token = token_of(file, vocabulary, "cls")) config["cls_token"] = *token;
     parts["vocab.txt"] = word_pieces(vocabulary);
   } else {
-    return;  // the model can be used with token ids
+    fail(ErrorKind::kUnsupported,
+         "{}: tokenizer.ggml.model {} is not supported. Known are: gpt2, llama, bert, t5, gemma4, none", file.where(),
+         quoted(model));
   }
   parts["tokenizer_config.json"] = dump_json(config, 2) + "\n";
 }

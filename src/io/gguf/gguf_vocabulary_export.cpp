@@ -8,11 +8,11 @@
 #include "base/terminal/log.h"
 #include "base/text/base64.h"
 #include "io/gguf/gguf_export.h"
+#include "io/gguf/gguf_pre_tokenizers.h"
+#include "io/gguf/gguf_special_tokens.h"
 
 namespace transom {
 namespace {
-
-enum TokenType : int64_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
 
 // Every part of a pre-tokenizer, decoder or normalizer, those of sequences too.
 std::vector<Json> parts_of(const Json& whole) {
@@ -31,22 +31,6 @@ bool has_part(const Json& whole, std::string_view type) {
   return false;
 }
 
-// llama.cpp knows a way of cutting text by a name: found by what is particular to its pattern.
-std::string pre_tokenizer_name(const Json& tokenizer) {
-  std::string pattern;
-  for (const Json& part : parts_of(tokenizer.value("pre_tokenizer", Json())))
-    if (part.value("type", "") == "Split" && part.contains("pattern") && part["pattern"].is_object())
-      pattern += part["pattern"].value("Regex", "");
-  const auto holds = [&](std::string_view piece) { return pattern.find(piece) != pattern.npos; };
-  if (pattern.empty()) return has_part(tokenizer.value("pre_tokenizer", Json()), "Digits") ? "starcoder" : "gpt-2";
-  if (holds(R"(\p{Lu}\p{Lt})")) return holds("'s|'t") ? "gpt-4o" : "tekken";
-  if (holds(R"( ?[^(\s|[.,!?)")) return "bloom";
-  if (holds(R"(\p{N}{1,3})") && holds(R"([^\r\n\p{L}\p{N}]?\p{L}+)")) return "llama-bpe";
-  if (holds(R"(|\p{N}| )") && holds(R"([^\r\n\p{L}\p{N}]?\p{L}+)")) return "qwen2";
-  log(LogLevel::kWarning, "tokenizer.json: llama.cpp may have no name for this pre_tokenizer; gpt-2 is written");
-  return "gpt-2";
-}
-
 // Tokens with their types and scores, by id.
 struct ExportedVocabulary {
   std::vector<std::string> tokens;
@@ -59,7 +43,7 @@ struct ExportedVocabulary {
     if (id < 0 || id > kMost) fail("tokenizer.json: expected ids up to {}, found {}", kMost, id);
     while (static_cast<int64_t>(tokens.size()) <= id) {
       tokens.push_back(fmt::format("[PAD{}]", tokens.size()));
-      types.push_back(kUnused), scores.push_back(0);
+      types.push_back(GgufTokenType::kUnused), scores.push_back(0);
     }
     tokens[static_cast<size_t>(id)] = token;
     types[static_cast<size_t>(id)] = type;
@@ -75,20 +59,20 @@ ExportedVocabulary vocabulary_of(const Json& tokenizer, int64_t size) {
   if (model["vocab"].is_object()) {
     for (const auto& [token, id] : model["vocab"].items()) {
       const bool byte = token.size() == 6 && token.starts_with("<0x") && token.back() == '>';
-      v.put(id.get<int64_t>(), token, byte ? kByte : kNormal);
+      v.put(id.get<int64_t>(), token, byte ? GgufTokenType::kByte : GgufTokenType::kNormal);
     }
   } else {  // of Unigram: pieces with their scores, by id
     int64_t id = 0;
     for (const Json& piece : model["vocab"]) {
       if (!piece.is_array() || piece.size() != 2 || !piece[0].is_string() || !piece[1].is_number())
         fail("tokenizer.json: model: vocab: expected pairs of a piece and a score");
-      v.put(id++, piece[0].get<std::string>(), kNormal);
+      v.put(id++, piece[0].get<std::string>(), GgufTokenType::kNormal);
       v.scores.back() = piece[1].get<float>();
     }
     if (const int64_t at =
             model.contains("unk_id") && model["unk_id"].is_number() ? model["unk_id"].get<int64_t>() : -1;
         at >= 0 && at < id) {
-      v.types[static_cast<size_t>(at)] = kUnknown;
+      v.types[static_cast<size_t>(at)] = GgufTokenType::kUnknown;
       unknown = v.tokens[static_cast<size_t>(at)];
     }
   }
@@ -96,15 +80,15 @@ ExportedVocabulary vocabulary_of(const Json& tokenizer, int64_t size) {
     for (const Json& added : tokenizer["added_tokens"]) {
       const std::string content = added.value("content", "");
       v.put(added.value("id", int64_t{-1}), content,
-            content == unknown              ? kUnknown
-            : added.value("special", false) ? kControl
-                                            : kUserDefined);
+            content == unknown              ? GgufTokenType::kUnknown
+            : added.value("special", false) ? GgufTokenType::kControl
+                                            : GgufTokenType::kUserDefined);
     }
   if (const auto last = static_cast<int64_t>(v.tokens.size()); last > size)
     fail("tokenizer.json has {} tokens, more than the model's {} (vocab_size)", last, size);
   if (size > 0 && static_cast<int64_t>(v.tokens.size()) < size) {
     const std::string name = fmt::format("[PAD{}]", size - 1);
-    v.put(size - 1, name, kUnused);
+    v.put(size - 1, name, GgufTokenType::kUnused);
   }
   return v;
 }
@@ -162,8 +146,8 @@ void add_unigram(GgufWriter& writer, const Json& tokenizer, ExportedVocabulary v
     else refuse_part("pre_tokenizer", part);
   }
   for (size_t i = 0; i < v.scores.size(); ++i)
-    if (v.types[i] == kUserDefined) v.scores[i] = -1000;
-    else if (v.types[i] == kUnused) v.scores[i] = -10000;
+    if (v.types[i] == GgufTokenType::kUserDefined) v.scores[i] = -1000;
+    else if (v.types[i] == GgufTokenType::kUnused) v.scores[i] = -10000;
   writer.add_string("tokenizer.ggml.pre", "default");
   writer.add_strings("tokenizer.ggml.tokens", v.tokens);
   writer.add_floats("tokenizer.ggml.scores", v.scores);
@@ -183,7 +167,8 @@ void add_word_pieces(GgufWriter& writer, const Json& tokenizer, ExportedVocabula
   bool capitals = false;
   for (size_t i = 0; i < v.tokens.size(); ++i) {
     std::string& token = v.tokens[i];
-    if (v.types[i] != kNormal || (token.starts_with("[") && token.ends_with("]") && token.size() > 2)) continue;
+    if (v.types[i] != GgufTokenType::kNormal || (token.starts_with("[") && token.ends_with("]") && token.size() > 2))
+      continue;
     capitals |= std::any_of(token.begin(), token.end(), [](char c) { return 'A' <= c && c <= 'Z'; });
     token = token.starts_with("##") && token.size() > 2 ? token.substr(2) : "\u2581" + token;
   }
@@ -202,7 +187,7 @@ void add_byte_pairs(GgufWriter& writer, const Json& tokenizer, ExportedVocabular
   if (!model.contains("merges") || !model["merges"].is_array()) fail("tokenizer.json: model: expected a list 'merges'");
   const Json& merges = model["merges"];
   if (has_part(tokenizer.value("decoder", Json()), "ByteLevel")) {
-    writer.add_string("tokenizer.ggml.pre", pre_tokenizer_name(tokenizer));
+    writer.add_string("tokenizer.ggml.pre", gguf_pre_tokenizer_name(tokenizer));
     std::vector<std::string> lines;
     for (const Json& merge : merges) {
       const auto [left, right] = halves_of(merge);
@@ -215,7 +200,7 @@ void add_byte_pairs(GgufWriter& writer, const Json& tokenizer, ExportedVocabular
   }
   // SentencePiece joins what has the highest score: that of the piece which is joined first is the highest.
   for (size_t i = 0; i < v.scores.size(); ++i)
-    v.scores[i] = v.types[i] == kNormal ? -static_cast<float>(merges.size() + i) : 0;
+    v.scores[i] = v.types[i] == GgufTokenType::kNormal ? -static_cast<float>(merges.size() + i) : 0;
   float rank = 0;
   std::vector<bool> known(v.tokens.size());
   for (const Json& merge : merges) {

@@ -40,11 +40,14 @@ QuantizeReport quantize_to_gguf(const std::string& source, const std::string& ou
 }  // namespace
 
 std::string gguf_path(const std::string& output) {
-  return output.ends_with(".gguf") ? output : (fs::path(output) / "model.gguf").string();
+  return output.ends_with(".gguf") || output.ends_with(".GGUF") ? output : (fs::path(output) / "model.gguf").string();
 }
 
 QuantizeReport quantize_model(const std::string& source, const std::string& output, const QuantizeOptions& options) {
   check_quantize_options(options);
+  if (options.format != "gguf" && gguf_path(output) == output)
+    fail(ErrorKind::kUsage, "{}: format {} writes a directory, found the name of a .gguf file", quoted(output),
+         options.format);
   if (options.method == "static") return quantize_statically(source, output, options);
   if (options.format == "gguf") return quantize_to_gguf(source, output, options);
   const QuantizedFormat format = parse_quantized_format(options.format, "--format");

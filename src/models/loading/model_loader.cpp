@@ -12,6 +12,7 @@
 #include "models/family.h"
 #include "models/generative.h"
 #include "models/loading/checkpoint_parameters.h"
+#include "models/loading/config_keys.h"
 #include "models/loading/generation_file.h"
 #include "models/loading/input_names.h"
 #include "models/loading/load_changed.h"
@@ -172,6 +173,7 @@ class ModelLoader {
       fail(ErrorKind::kUnsupported, "{}: {} and {} hold different values, and {} has one tensor for both",
            checkpoint->where(), quoted(source.untied()[0].first), quoted(source.untied()[0].second),
            choice.architecture->name);
+    check_config_keys(config);
     source.finish(config);
     if (checkpoint && !report) warn_of_missing(source.report, checkpoint->where());  // who asks for it, says it
     model->precision_ = {.dtype = dtype, .int8 = options.quantization == "int8"};

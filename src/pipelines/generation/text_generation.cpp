@@ -179,14 +179,14 @@ TaskParameters text_generation_parameters() {
       {"skip_special_tokens", TaskParameter::Type::kFlag, "leave special tokens out of the text", "true"},
       {"handle_long_generation",
        TaskParameter::Type::kText,
-       "what happens to a prompt that leaves no room for new tokens; hole: its beginning is cut",
+       "if the prompt leaves no room for new tokens: hole cuts its beginning",
        "",
        {"hole"}},
       {"continue_final_message", TaskParameter::Type::kFlag,
-       "of a chat: the last message is continued (default: if it is the assistant's)"},
-      {"chat_template", TaskParameter::Type::kText, "of a chat: Jinja template in place of the checkpoint's"},
-      {"tools", TaskParameter::Type::kJson, "of a chat: list of the functions that the model may call"},
-      {"documents", TaskParameter::Type::kJson, "of a chat: list of texts that the model may use"},
+       "chats only: the last message is continued (default: if it is the assistant's)"},
+      {"chat_template", TaskParameter::Type::kText, "chats only: Jinja template in place of the checkpoint's"},
+      {"tools", TaskParameter::Type::kJson, "chats only: list of the functions that the model may call"},
+      {"documents", TaskParameter::Type::kJson, "chats only: list of texts that the model may use"},
   });
 }
 

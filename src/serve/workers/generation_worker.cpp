@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/workers/generation_worker.h"
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "base/files/container_files.h"
 #include "base/files/directories.h"
 #include "base/json/json.h"
 #include "base/terminal/log.h"
@@ -185,12 +188,26 @@ void GenerationWorker::fail_all(const std::exception_ptr& error) {
   }
 }
 
+namespace {
+
+bool recommends_sampling(const GenerationModel& model) {
+  constexpr const char* kFields[] = {"temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty"};
+  return std::any_of(std::begin(kFields), std::end(kFields),
+                     [&](const char* name) { return model.given.contains(name); });
+}
+
+}  // namespace
+
 void load_generator(ServedModel& served, const std::string& directory, const ServeOptions& options) {
   LoadOptions load = options.load;
   load.task = "text-generation";
   // Processes that share a model cut its weights, which are read for that.
   load.keep_stored_types = !options.spread;
   GenerationModel model = GenerationModel::load(directory, load);
+  const bool recommends = recommends_sampling(model);
+  // A GGUF file that recommends no sampling is sampled as its users know it from llama.cpp.
+  if (!recommends && is_container(directory))
+    model.specialise({{"temperature", 0.8}, {"top_k", 40}, {"top_p", 0.95}, {"min_p", 0.05}});
   Json set = Json::object();
   const Json file = read_json(generation_file(directory));
   for (const auto& [name, value] : file.items())
@@ -207,10 +224,9 @@ void load_generator(ServedModel& served, const std::string& directory, const Ser
   served.max_length = served.generator->max_model_length();
   if (!served.tokenizer->has_chat_template() && options.chat_template.empty())
     log(LogLevel::kWarning, fmt::format("{}: no chat template; chats are written as ChatML", served.name));
-  if (options.generation_config != "none" && !served.generator->model().given.empty())
-    log(LogLevel::kInfo, fmt::format("{}: sampling defaults come from generation_config.json (--generation_config none "
-                                     "turns them off)",
-                                     served.name));
+  if (options.generation_config != "none" && recommends)
+    log(LogLevel::kInfo, fmt::format("{}: sampling defaults come from {} (--generation_config none turns it off)",
+                                     served.name, is_container(directory) ? "the file" : "generation_config.json"));
 }
 
 }  // namespace transom::serve

@@ -42,8 +42,25 @@ void set_field(Json& component, std::span<const std::string_view> types, const c
   }
 }
 
+constexpr const char* kWordMark = "\u2581";
+
+// Whether words begin with a mark, by a component or by a normalizer that writes it: the form of SentencePiece.
+bool marks_words(const Json& tokenizer) {
+  const auto type_in = [&](const char* key) {
+    const auto found = tokenizer.find(key);
+    return found != tokenizer.end() && found->is_object() ? found->value("type", "") : std::string();
+  };
+  if (type_in("pre_tokenizer") == "Metaspace") return true;
+  if (type_in("normalizer") != "Sequence" || !tokenizer["normalizer"].contains("normalizers")) return false;
+  for (const Json& part : tokenizer["normalizer"]["normalizers"])
+    if (part.is_object() && part.value("type", "") == "Prepend") return true;
+  return false;
+}
+
 }  // namespace
 
+// Transformers makes a LlamaTokenizer of vocabulary and merges alone: `legacy` and add_prefix_space say where words get
+// their mark, whatever tokenizer.json has.
 void apply_class_options(const Json& config, Json& tokenizer, const std::string& where) {
   if (!tokenizer.is_object()) return;
   const std::string name = family(config, where);
@@ -57,6 +74,17 @@ void apply_class_options(const Json& config, Json& tokenizer, const std::string&
     }
   }
   const Json& prefix_space = field(config, "add_prefix_space", where);
+  if (name == "Llama" && marks_words(tokenizer)) {
+    const bool prefix = prefix_space.is_null() || bool_field(config, "add_prefix_space", where, true);
+    const char* scheme = !prefix ? "never" : bool_field(config, "legacy", where, false) ? "always" : "first";
+    tokenizer["normalizer"] = nullptr;
+    tokenizer["pre_tokenizer"] = {
+        {"type", "Metaspace"}, {"replacement", kWordMark}, {"prepend_scheme", scheme}, {"split", false}};
+    Json decoders = Json::array({Json{{"type", "Replace"}, {"pattern", {{"String", kWordMark}}}, {"content", " "}},
+                                 Json{{"type", "ByteFallback"}}, Json{{"type", "Fuse"}}});
+    if (prefix) decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+    tokenizer["decoder"] = {{"type", "Sequence"}, {"decoders", std::move(decoders)}};
+  }
   if (prefix_space.is_null() || !among(name, kByteLevelFamilies)) return;
   constexpr std::string_view kPreTokenizers[] = {"ByteLevel"};
   constexpr std::string_view kPostProcessors[] = {"ByteLevel", "RobertaProcessing"};

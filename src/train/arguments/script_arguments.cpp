@@ -44,7 +44,7 @@ const Argument kScriptArguments[] = {
     ignored("model_type", "the configuration names it"),
     ignored("low_cpu_mem_usage", "weights are mapped from the file"),
 
-    field<&S::load_in_4bit>("load_in_4bit", "With use_peft: hold linear layers as codes of 4 bits (QLoRA)."),
+    field<&S::load_in_4bit>("load_in_4bit", "With use_peft: store linear layers in 4 bits (QLoRA)."),
     field<&S::load_in_8bit>("load_in_8bit", "With use_peft: hold linear layers as codes of 8 bits, a scale a row."),
     field<&S::bnb_4bit_quant_type>("bnb_4bit_quant_type", "What the codes of load_in_4bit stand for.")
         .one_of({"nf4", "fp4"}),
@@ -245,7 +245,7 @@ const Argument kScriptArguments[] = {
     field<&S::lora_rank_pattern>("lora_rank_pattern", "Other ranks for some modules, as an object or a file."),
     field<&S::lora_alpha_pattern>("lora_alpha_pattern", "Other alphas for some modules."),
     field<&S::use_rslora>("use_rslora", "Scale by alpha / sqrt(r) (rsLoRA)."),
-    field<&S::use_dora>("use_dora", "Train the lengths of the weights' rows too (DoRA)."),
+    field<&S::use_dora>("use_dora", "Train the magnitudes of the weight rows too (DoRA)."),
     only_default("load_in_8bit", {"false", "0", "no"}, "weights of adapters' models are not quantised"),
     only_default("load_in_4bit", {"false", "0", "no"}, "weights of adapters' models are not quantised"),
 

@@ -66,7 +66,7 @@ const Argument kTrainingArguments[] = {
         .above(0),
     alias("temperature", "distillation_temperature"),
     field<&T::distillation_weight>("distillation_weight",
-                                   "Part of the teacher in the loss; the rest is that of the labels.")
+                                   "Weight of the teacher's loss; the label loss gets 1 minus this.")
         .at_least(0)
         .at_most(1),
     alias("alpha", "distillation_weight"),

@@ -24,6 +24,7 @@ std::string written(const test::TemporaryFolder& folder, const Json& tokenizer, 
   writer.add_count("bert.block_count", 1), writer.add_count("bert.context_length", 16);
   writer.add_count("bert.embedding_length", 32), writer.add_count("bert.feed_forward_length", 32);
   writer.add_count("bert.attention.head_count", 2), writer.add_count("bert.pooling_type", 2);
+  writer.add_float("bert.attention.layer_norm_epsilon", 1e-12);
   add_gguf_vocabulary(writer, tokenizer, config, size);
   writer.add_tensor("output_norm.weight", 0, {1}, [] { return std::vector<std::byte>(4); });
   const fs::path path = folder / "made.gguf";

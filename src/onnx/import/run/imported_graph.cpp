@@ -6,7 +6,9 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/files/container_files.h"
 #include "base/files/directories.h"
+#include "hub/resolve.h"
 #include "onnx/import/elementwise/element_values.h"
 #include "onnx/proto/read_model.h"
 #include "passes/find_composites.h"
@@ -91,7 +93,7 @@ bool holds_weights(const fs::path& directory) {
 }
 
 fs::path find_onnx_file(const fs::path& path) {
-  if (path.extension() == ".onnx") return path;
+  if (path.extension() == ".onnx" || (!is_container(path) && is_onnx_file(path))) return path;
   if (!directory_exists(path)) return {};
   if (holds_weights(path)) return {};
   for (const fs::path& directory : {path, path / "onnx"}) {
