@@ -311,7 +311,8 @@ GenerationConfig GenerationConfig::from_pretrained(const std::string& directory)
   GenerationConfig config;
   // What is there besides these fields belongs to the model's own ways of generating (Whisper's timestamps), or, in
   // config.json, to the model.
-  const Config file = Config::read(generation_file(directory));
+  const fs::path path = generation_file(directory);
+  const Config file = Config::read(path);
   std::set<std::string> read;
   for (const auto& [name, value] : json_of(file).items()) {
     if (value.is_null()) continue;
@@ -321,7 +322,7 @@ GenerationConfig GenerationConfig::from_pretrained(const std::string& directory)
       fail("{}: {}", file.where(), error.what());
     }
   }
-  if (path_exists(own))
+  if (path.filename() == "generation_config.json")
     check_known_keys(json_of(file), file.where(), kOfModels,
                      [&](const std::string& key) { return read.contains(key); });
   return config;
