@@ -34,8 +34,8 @@ TEST_P(IpuGolden, OutputsAndGradients) {
   expect_same_bits_in_every_mode(lazy);
 }
 
-// The relative error of all gradients of a model in f16, sums in f32 (fp16.32), against those in f32; `spread` is that
-// of PyTorch 2 in f16 on the same case.
+// The relative error of all gradients of a model in f16, sums in f32 (fp16.32), against those in f32; `spread` is the
+// largest of nine of PyTorch 2 in f16 on the same case, eight of them with weights that noise moved by a thousandth.
 struct HalfCase {
   const char* name;
   double spread;
@@ -49,8 +49,8 @@ TEST(IpuHalf, GradientsAreAsNearAsThoseOfPyTorch) {
     GTEST_SKIP() << error.what();
   }
   size_t tried = 0;
-  for (const HalfCase& half : {HalfCase{"bert-sequence-classification", 1.36e-3}, HalfCase{"gpt2-lm", 2.20e-3},
-                               HalfCase{"vit-image-classification", 2.63e-3}}) {
+  for (const HalfCase& half : {HalfCase{"bert-sequence-classification", 2.19e-3}, HalfCase{"gpt2-lm", 2.66e-3},
+                               HalfCase{"vit-image-classification", 3.87e-3}}) {
     const std::filesystem::path folder = test::golden_folder() / half.name;
     if (!std::filesystem::exists(folder / "grads.safetensors")) continue;
     ++tried;
