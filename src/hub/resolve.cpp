@@ -39,7 +39,9 @@ bool is_local(const std::string& name) {
   if (fs::is_directory(name, none) || is_container(name) || directory_of_weights(name) || is_onnx_file(name))
     return true;
   if (fs::exists(name, none))
-    fail("{}: expected a directory, a GGUF or ONNX file, or an id of the Hugging Face Hub; found another file", name);
+    fail(
+        "{}: expected a directory, a GGUF or ONNX file, or an id of the Hugging Face Hub; found a file of another kind",
+        name);
   if (name.empty())
     fail(ErrorKind::kUsage, "expected the directory of a model, or its id on the Hugging Face Hub; found ''");
   if (is_model_id(name)) return false;

@@ -25,6 +25,7 @@ Json small_config(const char* type, const std::string& architecture) {
   json["model_type"] = type;
   json["architectures"] = Json::array({architecture});
   if (json["model_type"] == "mixtral") json["num_local_experts"] = 2;
+  if (json["model_type"] == "gemma3_text") json["sliding_window_pattern"] = 2;  // a layer of each kind
   return json;
 }
 
@@ -62,6 +63,8 @@ TEST(ConfigKeys, ThatChangeResultsAreReadOrRefusedInEveryTextFamily) {
                  "values");
   for (const auto& [type, architecture] : kFamilies) {
     for (const auto& [key, value] : values.items()) {
+      // Qwen reads its window where use_sliding_window asks for one.
+      if (key == "sliding_window" && std::string_view(type).starts_with("qwen")) continue;
       Json json = small_config(type, architecture);
       json[key] = value;
       std::unique_ptr<Model> model;

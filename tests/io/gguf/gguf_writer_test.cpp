@@ -63,12 +63,13 @@ TEST(GgufVocabulary, OfABrokenTokenizerIsRefused) {
         message_of([&] { add_gguf_vocabulary(writer, tokenizer, Json::object(), 1); }).starts_with("tokenizer.json: "))
         << text;
   }
-  GgufWriter writer;  // parts that are no objects, and a Split without a pattern, say nothing
+  GgufWriter writer;  // parts that are no objects, and a Split without a pattern, have no name
   const Json odd = parse_json(R"({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []},
       "decoder": {"type": "ByteLevel"},
       "pre_tokenizer": {"type": "Sequence", "pretokenizers": [3, {"type": "Split"}, {"type": "Split", "pattern": 1}]}})",
                               "tokenizer.json");
-  EXPECT_EQ(message_of([&] { add_gguf_vocabulary(writer, odd, Json::object(), 1); }), "");
+  EXPECT_EQ(message_of([&] { add_gguf_vocabulary(writer, odd, Json::object(), 1); }),
+            "tokenizer.json: pre_tokenizer: llama.cpp has no name for this way of cutting text");
 }
 
 TEST(GgufWriter, LeavesNoHalfOfAFile) {
