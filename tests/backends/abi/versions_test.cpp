@@ -42,7 +42,7 @@ transom_host newest_host() {
 class Loaded {
  public:
   Loaded(const std::string& name, const transom_host& host, size_t table_size = sizeof(transom_plugin)) {
-    const std::string path = test::build_folder() + "/lib/transom/libtransom_" + name + ".so";
+    const std::string path = transom::test::build_folder() + "/lib/transom/libtransom_" + name + ".so";
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) throw std::runtime_error(dlerror());
     const auto open = reinterpret_cast<transom_plugin_open_function>(dlsym(library, "transom_plugin_open"));
