@@ -22,6 +22,7 @@
 #include "serve/http/own_host.h"
 #include "serve/inference/media.h"
 #include "serve/openai/chat_prompt.h"
+#include "serve/tools/long_numbers.h"
 #include "serve/tools/tool_calls.h"
 #include "serve/tools/tool_choice.h"
 #include "transom/error.h"
@@ -60,9 +61,11 @@ void read_request(char which, const std::string& text) {
   using namespace transom;
   using namespace transom::serve;
   switch (which) {
-    case 'm':
-      normalised_messages(parse_request_json(text));
+    case 'm': {
+      LongNumbers numbers;
+      normalised_messages(parse_request_json(text), numbers);
       return;
+    }
     case 's':
       constraint::json_schema_grammar(parse_request_json(text));
       return;
