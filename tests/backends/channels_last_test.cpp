@@ -220,7 +220,7 @@ Tensor pooled(const Windows& p, const Tensor& x, bool maximum) {
             const int64_t place = at * p.strides[i] + tap - p.low[i];
             const bool inside = place >= 0 && place < in;
             const auto value = inside ? static_cast<float>(values[static_cast<size_t>((o * in + place) * inner + k)])
-                                      : (maximum ? -3.3895313892515355e38f : 0.0f);
+                                      : (maximum ? -INFINITY : 0.0f);
             if (tap == 0) result = value;
             else if (!maximum) result += value;
             else if (value > result || std::isnan(value)) result = value;
