@@ -188,8 +188,8 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
                                 {"do_image_splitting", "false"},
                                 {"do_grayscale", "false"},
                                 {"size_divisor", "1"},
-                                {"include_top", "true"},
-                                {"rescale_offset", "false"},
+                                {"include_top", "true", true},
+                                {"rescale_offset", "false", true},
                                 {"pad_size", "null"}};
   check_known_keys(json_of(config), config.where(), kKeys,
                    [&](const std::string& key) { return was_read(config, key); });

@@ -49,6 +49,10 @@ void check_known_keys(const Json& object, const std::string& where, std::span<co
     if (found == known.end()) {
       if (!name.starts_with("_")) unknown.push_back(quoted(name, 100));
     } else if (!found->neutral.empty() && !is_neutral(*found, value)) {
+      if (found->is_reported) {
+        unknown.push_back(quoted(name, 100));
+        continue;
+      }
       fail(ErrorKind::kUnsupported, "{}: {} = {} is not carried out; only {} is", where, name,
            quoted(dump_json(value), 200), found->neutral);
     }

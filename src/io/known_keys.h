@@ -21,6 +21,7 @@ struct KnownKey {
   // Without: the key has no effect on what is computed here. With: JSON values with " or " between, at which it has
   // none; any other value is refused.
   std::string_view neutral = {};
+  bool is_reported = false;  // any other value is reported as a key that is not known, and not refused
 };
 
 // Looks at each key of `object` that is not null and that `is_read` does not know. A key of `known` is passed over or

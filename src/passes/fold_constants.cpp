@@ -72,6 +72,7 @@ class Folder {
   bool folds(const Tensor& value) const {
     const Cone& cone = cones_.at(value.node().get());
     if (is_input(*value.node()) || !cone.frozen || !cone.works || value.node()->types.size() != 1) return false;
+    if (cone.inputs.empty()) return false;  // of constants alone: folded values are kept beside their first input
     int64_t sources = 0;
     for (const size_t i : cone.inputs) sources += bytes_of(graph_.inputs[i].type());
     return bytes_of(value.type()) <= sources;

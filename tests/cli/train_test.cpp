@@ -101,9 +101,14 @@ TEST(TrainProgram, EvaluateTrainsNothing) {
 
 TEST(TrainProgram, QuantizationIsOfEvaluateAlone) {
   const TinyModel model;
-  const std::string file = model.write("a.csv", "text,label\nann,x\nrome,y\n"), folder = model.path().string(),
+  const std::string file = model.write("a.csv", "text,label\nann,x\nrome,y\n"),
+                    folder = (model.path() / "head").string(),
                     files = " --model_name_or_path " + folder + " --validation_file " + file + " --output_dir " +
                             (model.path() / "out").string();
+  ASSERT_EQ(run("train --model_name_or_path " + model.path().string() + " --train_file " + file +
+                " --max_steps 1 --output_dir " + folder)
+                .status,
+            0);
   const auto loss = [&](const std::string& more) {
     const test::CommandOutcome outcome = run("evaluate" + files + more);
     EXPECT_EQ(outcome.status, 0) << outcome.output;

@@ -75,6 +75,19 @@ TEST(FoldFrozen, LeavesWhatIsAnOutputAndWhatIsNotFrozen) {
   EXPECT_EQ(folded(text, {false, false}).graph, text);
 }
 
+// A value of no elements takes no more bytes than no input at all.
+TEST(FoldFrozen, LeavesWhatIsComputedFromNoInput) {
+  const char* text = R"(graph(%0: f32[0], %1: f32[4]) {
+  %2 = iota() {axis=0, dtype=8, shape=[0]} : f32[0]
+  %3 = neg(%2) : f32[0]
+  %4 = mul(%0, %3) : f32[0]
+  %5 = neg(%1) : f32[4]
+  return %4, %5
+}
+)";
+  EXPECT_TRUE(folded(text, {false, true}).values.empty());
+}
+
 // What is spread over a large tensor is folded before it is spread.
 TEST(FoldFrozen, FoldsBelowABroadcast) {
   const Printed printed = folded(R"(graph(%0: f32[8, 4], %1: f32[1, 4]) {

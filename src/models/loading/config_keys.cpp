@@ -274,8 +274,8 @@ constexpr KnownKey kCommon[] = {{"architectures"},
                                 {"static_position_embeddings"},
                                 {"add_bias_logits", "false"}};
 
-// Keys of families that change results, with the values at which they do not. Who does not read them does not carry
-// them out.
+// Keys of families that change results, with the values at which they do not. A family that does not have them does not
+// read them in Transformers either: they are reported.
 constexpr KnownKey kMathematics[] = {
     // Scales and caps of Granite, MiniCPM, Cohere, Gemma, muP.
     {"embedding_multiplier", "1"},
@@ -467,7 +467,10 @@ bool is_overruled(const Config& config, const std::string& key) {
 void check_config_keys(const Config& config) {
   static const std::vector<KnownKey> kKnown = [] {
     std::vector<KnownKey> all(std::begin(kCommon), std::end(kCommon));
-    all.insert(all.end(), std::begin(kMathematics), std::end(kMathematics));
+    for (KnownKey key : kMathematics) {
+      key.is_reported = true;
+      all.push_back(key);
+    }
     return all;
   }();
   check_known_keys(json_of(config), config.where(), kKnown,

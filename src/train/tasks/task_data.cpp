@@ -281,7 +281,7 @@ TaskSetup prepare_task(TrainArguments arguments, HubOptions hub) {
   TaskSetup setup = prepare(arguments, hub);
   if (arguments.training.do_train) setup.teacher = load_teacher(arguments, std::move(hub));
   add_adapters(arguments, base.empty() ? arguments.script.model_name_or_path : base, *setup.model);
-  if (!setup.reads.empty()) log(LogLevel::kInfo, setup.reads);
+  if (!setup.reads.empty() && !arguments.script.json) log(LogLevel::kInfo, setup.reads);  // --json is for machines
   return setup;
 }
 
