@@ -80,7 +80,9 @@ std::vector<std::shared_ptr<Buffer>> CapturedProgram::replay(const std::vector<s
   } else {
     whole.launch(inputs_, outputs_, arena_.get());  // which reports to a profile by itself
   }
-  return program_->results(inputs, outputs_);
+  Buffers all = inputs;  // an output may be what was folded, which stands behind them
+  all.insert(all.end(), inputs_.begin() + static_cast<std::ptrdiff_t>(inputs.size()), inputs_.end());
+  return program_->results(all, outputs_);
 }
 
 size_t CapturedProgram::memory_bytes() const { return own_bytes_; }

@@ -73,7 +73,8 @@ Buffers Program::with_folded(const Buffers& inputs) const {
 // their lock.
 Buffers Program::run(const Buffers& inputs) const {
   for (const std::shared_ptr<Buffer>& input : inputs) input->expect_contents();
-  return results(inputs, executable_->run(with_folded(inputs)));
+  const Buffers all = with_folded(inputs);  // an output may be what was folded
+  return results(all, executable_->run(all));
 }
 
 size_t Program::memory_bytes() const {
