@@ -67,7 +67,8 @@ TEST(ConfigKeys, ThatChangeResultsAreReadRefusedOrReportedInEveryTextFamily) {
       if (key == "sliding_window" && std::string_view(type).starts_with("qwen")) continue;
       Json json = small_config(type, architecture);
       json[key] = value;
-      json["_name_or_path"] = std::string(type) + key;
+      json["remark_of_" + std::string(type)] = key;  // what is said once is not said again
+      json["remark_of_" + key] = type;
       std::string said;
       set_log_sink([&](LogLevel, std::string_view text) { said += text; });
       std::unique_ptr<Model> model;

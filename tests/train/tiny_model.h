@@ -49,7 +49,11 @@ class TinyModel {
       flags.emplace_back(name);
       flags.push_back(path().string());
     }
-    return parse_train_arguments(flags);
+    TrainArguments parsed = parse_train_arguments(flags);
+    TrainingArguments& training = parsed.training;
+    if (!training.do_train && !training.do_predict && !training.do_eval)  // as fine_tune() has it
+      training.do_train = parsed.script.train_file || parsed.script.train_dir;
+    return parsed;
   }
 
  private:

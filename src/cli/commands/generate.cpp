@@ -207,8 +207,8 @@ Json generate_prompt(const GenerateArguments& options, const Model& model, const
     TextStreamer streamer(tokenizer, print_text, answer_alone);
     const GenerationOutput output = generate(model, inputs, config, {.streamer = &streamer, .tokenizer = &tokenizer});
     print_text("\n");
-    const bool ended_at_once = output.sequences.at(0).size() <= length + 1 &&
-                               config.max_new_tokens.value_or(2) > 1 && config.stop_strings.empty();
+    const bool ended_at_once = output.sequences.at(0).size() <= length + 1 && config.max_new_tokens.value_or(2) > 1 &&
+                               config.stop_strings.empty();
     if (!chat && ended_at_once && tokenizer.has_chat_template())
       log(LogLevel::kWarning, "the model ended the text at once; it has a chat template: --messages TEXT asks it");
     return nullptr;
