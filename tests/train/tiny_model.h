@@ -50,9 +50,7 @@ class TinyModel {
       flags.push_back(path().string());
     }
     TrainArguments parsed = parse_train_arguments(flags);
-    TrainingArguments& training = parsed.training;
-    if (!training.do_train && !training.do_predict && !training.do_eval)  // as fine_tune() has it
-      training.do_train = parsed.script.train_file || parsed.script.train_dir;
+    parsed.training.do_train = !parsed.training.do_predict;  // it makes the heads that the model lacks
     return parsed;
   }
 

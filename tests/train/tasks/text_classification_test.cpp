@@ -51,7 +51,9 @@ struct TextModelFolder {
       flags.push_back(flag);
       flags.push_back((flag == "--output_dir" ? folder.path() / "out" : folder.path()).string());
     }
-    return parse_train_arguments(flags);
+    TrainArguments parsed = parse_train_arguments(flags);
+    parsed.training.do_train = true;
+    return parsed;
   }
   std::string read(const std::string& name) const {
     std::ifstream file(folder.path() / name);
