@@ -136,8 +136,14 @@ std::optional<Failure> check_case(const GraphCase& graph_case, bool with_referen
     const Results lazy = run_at_once(graph_case, Mode::kLazy, true);
     if (auto failure = compare_values(lazy, expectation, device_name() + " differs from the reference")) return failure;
     running = "with composites";
-    const Results composed = run_at_once(with_composites(graph_case), Mode::kLazy, true);
-    if (auto failure = compare_values(composed, expectation, "with composites it differs")) return failure;
+    const GraphCase with = with_composites(graph_case);
+    const Results composed = run_at_once(with, Mode::kLazy, true);
+    if (auto failure = compare_values(composed, expectation, "with composites it differs")) {
+      // What a composite is spelled as may go beyond its type on the way to a number that the composite gives (GELU).
+      const bool may_differ = !std::isfinite(expectation.output(failure->output).get(failure->element));
+      Expectation of_composites(with);
+      if (!may_differ || compare_values(composed, of_composites, "")) return failure;
+    }
     const std::pair<const char*, std::function<Results()>> others[] = {
         {"lazy with donated inputs", [&] { return run_at_once(graph_case, Mode::kLazy, false); }},
         {"eager", [&] { return run_at_once(graph_case, Mode::kEager, true); }},
