@@ -50,11 +50,12 @@ def version_of_source():
 
 
 def source_time():
+    """In seconds; even, since that is what a ZIP archive keeps, from which packing it again takes the time."""
     given = os.environ.get("SOURCE_DATE_EPOCH")
     if given:
-        return int(given)
+        return int(given) // 2 * 2
     return int(subprocess.run(["git", "-C", SOURCE, "log", "-1", "--format=%ct"], check=True, capture_output=True,
-                              text=True).stdout)
+                              text=True).stdout) // 2 * 2
 
 
 def python_tag(module):

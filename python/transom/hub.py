@@ -3,15 +3,18 @@
 import json
 import os
 
+from .errors import UnsupportedError
 from .native import library
 
 _HUB = ("revision", "token", "use_auth_token", "cache_dir", "local_files_only")
 _WITHOUT_MEANING = ("force_download", "proxies", "resume_download", "subfolder", "mirror", "code_revision",
-                    "_commit_hash")
+                    "_commit_hash")  # a subfolder that is asked for is refused
 
 
 def hub_arguments(keywords):
     """Splits the keyword arguments of from_pretrained: those of the Hub, as JSON, and the rest."""
+    if keywords.get("subfolder"):
+        raise UnsupportedError("subfolder is not supported: give the folder itself", "unsupported")
     rest = {name: value for name, value in keywords.items() if name not in _WITHOUT_MEANING}
     hub = {}
     for name in _HUB:

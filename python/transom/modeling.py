@@ -18,7 +18,7 @@ _WITHOUT_MEANING = ("low_cpu_mem_usage", "trust_remote_code", "use_safetensors",
                     "weights_only", "return_dict")
 # Those that say what to load or where: what would be passed over is refused.
 _REFUSED = {"state_dict": "weights are read from files", "variant": "the weights of the directory are read",
-            "subfolder": "give the folder itself", "gguf_file": "give the path of the .gguf file as the model",
+            "gguf_file": "give the path of the .gguf file as the model",
             "key_mapping": "tensors have the names of Transformers", "adapter_name": "give the adapter's directory",
             "tp_plan": "`transom run --tp_size` shares a model", "output_attentions": "attention weights are not kept"}
 # Those that ask for another way to the same numbers.
@@ -112,7 +112,7 @@ def quantization_of(config):
 
 def expect_known_fields(fields, directory):
     """Says which keywords are no field of the configuration: a name that is mistyped changes nothing."""
-    known = json.loads(library.read_config(directory))
+    known = json.loads(library.read_config(directory)) if fields else {}  # a directory of adapters has none
     for name in fields:
         if name not in known:
             _warn("from_pretrained: %r is neither an option nor a field of %s; it is added to the configuration, and "
