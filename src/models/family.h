@@ -25,6 +25,7 @@ struct Family {
   std::string model_type;   // of config.json: "bert"
   std::string base_prefix;  // of the parameters of the body inside a model with a head: "bert"
   std::vector<Architecture> architectures;
+  bool ties_scale_head = false;  // tie_word_embeddings also says whether the head's inputs are scaled
 };
 
 const std::vector<Family>& families();

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/terminal/log.h"
+#include "base/text/counted.h"
 #include "models/loading/catalogue.h"
 #include "models/loading/family_names.h"
 
@@ -40,10 +41,6 @@ std::string listed(const std::vector<std::string>& names) {
   return fmt::format("{}{}", fmt::join(first_of(names), ", "), names.size() > kShown ? " ..." : "");
 }
 
-std::string counted(const std::vector<std::string>& names, const char* what) {
-  return names.size() == 1 ? fmt::format("1 {}", what) : fmt::format("{} {}s", names.size(), what);
-}
-
 // A tensor of the checkpoint that nothing reads, perhaps a misspelt one.
 std::string unused(const LoadReport& report, const std::vector<std::string>& missing) {
   const std::string* near = nullptr;
@@ -58,7 +55,7 @@ void warn_of_missing(const LoadReport& report, const std::string& where) {
   if (report.missing.empty()) return;
   log(LogLevel::kWarning,
       fmt::format("{}: {} missing from the checkpoint and {} newly initialised: {}{}", where,
-                  counted(report.missing, "weight") + (report.missing.size() == 1 ? " is" : " are"),
+                  counted(report.missing.size(), "weight") + (report.missing.size() == 1 ? " is" : " are"),
                   report.missing.size() == 1 ? "was" : "were", listed(report.missing), unused(report, report.missing)));
 }
 
@@ -87,9 +84,10 @@ void expect_trained_body(const Model& model, const LoadReport& report, const std
         where, model.architecture(), body.size() == 1 ? "one" : std::to_string(body.size()), listed(body),
         unused(report, body));
   if (report.missing.empty()) return;
-  log(LogLevel::kInfo, fmt::format("{}: {} of the new head {} initialised (expected: training makes the head): {}{}",
-                                   where, counted(report.missing, "weight"), report.missing.size() == 1 ? "is" : "are",
-                                   listed(report.missing), unused(report, report.missing)));
+  log(LogLevel::kInfo,
+      fmt::format("{}: {} of the new head {} initialised (expected: training makes the head): {}{}", where,
+                  counted(report.missing.size(), "weight"), report.missing.size() == 1 ? "is" : "are",
+                  listed(report.missing), unused(report, report.missing)));
 }
 
 std::unique_ptr<Model> load_trained(const std::string& name_or_path, const LoadOptions& options) {

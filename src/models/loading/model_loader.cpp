@@ -92,12 +92,13 @@ DType weight_dtype(const LoadOptions& options, const Config& config, const Check
 
 // A checkpoint with a table and a head of different values has no ties, whatever its configuration says: Transformers
 // takes both as well.
-void untie(Config& config, const std::pair<std::string, std::string>& names, const std::string& where) {
+void untie(Config& config, const Family& family, const std::pair<std::string, std::string>& names,
+           const std::string& where) {
   log(LogLevel::kWarning,
       fmt::format("{}: {} and {} hold different values, though config.json ties them: both are read as they are; "
                   "\"tie_word_embeddings\": false in config.json says so",
                   where, quoted(names.first), quoted(names.second)));
-  if (config.get_string("model_type", "") == "t5")
+  if (family.ties_scale_head)
     set_field(config, "scale_decoder_outputs",
               config.get_bool("scale_decoder_outputs", config.get_bool("tie_word_embeddings", true)));
   set_field(config, "tie_word_embeddings", false);
@@ -160,10 +161,10 @@ class ModelLoader {
     std::unique_ptr<Model> model = choice.architecture->make(config, Scope(*parameters));
     if (!parameters->untied().empty()) {
       const Config tied = config;
-      untie(config, parameters->untied()[0], checkpoint->where());
+      untie(config, *choice.family, parameters->untied()[0], checkpoint->where());
       parameters.emplace(checkpoint, *choice.family, options, dtype);
       model = choice.architecture->make(config, Scope(*parameters));
-      if (choice.family->model_type == "t5") config = tied;  // whose ties say how the head is scaled
+      if (choice.family->ties_scale_head) config = tied;
     }
     CheckpointParameters& source = *parameters;
     for (const auto& [name, other] : source.overruled())

@@ -408,7 +408,8 @@ Family t5_family() {
             {"text-classification", "zero-shot-classification"},
             make_model<T5ForSequenceClassification>},
            {"T5ForTokenClassification", {"token-classification"}, make_model<T5ForTokenClassification>},
-           {"T5ForQuestionAnswering", {"question-answering"}, make_model<T5ForQuestionAnswering>}}};
+           {"T5ForQuestionAnswering", {"question-answering"}, make_model<T5ForQuestionAnswering>}},
+          /*ties_scale_head=*/true};
 }
 
 }  // namespace transom

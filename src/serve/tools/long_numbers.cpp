@@ -2,19 +2,15 @@
 #include "serve/tools/long_numbers.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <random>
+
+#include "serve/openai/identifiers.h"
 
 namespace transom::serve {
 namespace {
 
 constexpr size_t kShort = 18;  // digits: any such number has less than 64 bits
 
-std::string stand_in() {
-  static thread_local std::mt19937_64 generator{std::random_device{}()};
-  return std::to_string(
-      std::uniform_int_distribution<uint64_t>(100'000'000'000'000'000, 999'999'999'999'999'999)(generator));
-}
+std::string stand_in() { return random_text("123456789", 1) + random_text("0123456789", kShort - 1); }
 
 }  // namespace
 

@@ -5,10 +5,6 @@
 
 namespace transom {
 
-std::string counted(size_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : what.ends_with('s') ? "es" : "s");
-}
-
 std::string column_part(std::string_view what, const Dataset& data, size_t column) {
   return fmt::format("{}: column {}", what, data.columns()[column].name);
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text/counted.h"
 #include "data/labels.h"
 #include "train/tasks/task_data.h"
 
@@ -25,7 +26,5 @@ void expect_same_column(const Dataset& first, size_t column, const Dataset& othe
 std::string what_is_read(const std::vector<std::string>& parts, const TaskFiles& files);
 std::string what_is_read(const std::vector<std::string>& parts,
                          const std::vector<std::pair<int64_t, std::string>>& rows);
-// "1 class", "3 classes", "2 rows".
-std::string counted(size_t count, std::string_view what);
 
 }  // namespace transom
