@@ -23,6 +23,8 @@ function(transom_batches target size)
     endif()
     get_filename_component(folder ${source} DIRECTORY)
     file(RELATIVE_PATH room ${PROJECT_SOURCE_DIR} ${folder})
+    # A family's folder holds few files: families share their batches.
+    string(REGEX REPLACE "/families/[^/]+$" "/families" room ${room})
     string(MAKE_C_IDENTIFIER ${room} room)
     list(APPEND rooms ${room})
     list(APPEND sources_${room} ${source})

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an architecture family tells of itself. Each file of this folder defines one (or a few that share their code)
-// and stands in the list of registry.cpp.
+// What the records of families (models/families) are written with.
 #pragma once
 
 #include <memory>
@@ -9,26 +8,12 @@
 #include <string_view>
 #include <vector>
 
+#include "family/family.h"
 #include "io/config.h"
 #include "transom/model.h"
 #include "transom/scope.h"
 
 namespace transom {
-
-struct Architecture {
-  std::string name;                // "BertForSequenceClassification"
-  std::vector<std::string> tasks;  // of pipelines that take this head
-  std::unique_ptr<Model> (*make)(const Config& config, const Scope& scope);
-};
-
-struct Family {
-  std::string model_type;   // of config.json: "bert"
-  std::string base_prefix;  // of the parameters of the body inside a model with a head: "bert"
-  std::vector<Architecture> architectures;
-  bool ties_scale_head = false;  // tie_word_embeddings also says whether the head's inputs are scaled
-};
-
-const std::vector<Family>& families();
 
 template <typename M>
 std::unique_ptr<Model> make_model(const Config& config, const Scope& scope) {

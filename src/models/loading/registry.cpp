@@ -63,6 +63,12 @@ const std::vector<Family>& families() {
   return all;
 }
 
+const Family* find_family(std::string_view model_type) {
+  for (const Family& family : families())
+    if (family.model_type == model_type) return &family;
+  return nullptr;
+}
+
 int64_t number_of_labels(const Config& config) {
   const auto labels = config.get_map("id2label");
   if (!labels.empty()) return static_cast<int64_t>(labels.size());

@@ -2,9 +2,9 @@
 // Heads of decoder-only models: the next token, a class for the text, a class for each token, the place of an answer,
 // or the bare body.
 #include "base/error.h"
+#include "models/families/bert/bert_encoder.h"
 #include "models/shared/decoder.h"
 #include "models/shared/encoder_heads.h"
-#include "models/text/bert_encoder.h"
 #include "nn/weight.h"
 
 namespace transom {

@@ -3,9 +3,9 @@
 // BertConfig of its family), called with (inputs, context), and names itself: kPrefix, and its configuration: Settings.
 #pragma once
 
+#include "models/families/bert/bert_encoder.h"
 #include "models/shared/encoder_body.h"
 #include "models/shared/encoder_heads.h"
-#include "models/text/bert_encoder.h"
 
 namespace transom {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // DistilBERT (Sanh et al., 2019): BERT without token types and pooler, with half the layers. B batch, T time, D hidden.
 #include "base/error.h"
+#include "models/families/bert/bert_encoder.h"
 #include "models/family.h"
 #include "models/shared/encoder_heads.h"
-#include "models/text/bert_encoder.h"
 
 namespace transom {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/text/bert_encoder.h"
+#include "models/families/bert/bert_encoder.h"
 
 #include <cmath>
 

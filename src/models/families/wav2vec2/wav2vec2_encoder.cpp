@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/speech/wav2vec2_encoder.h"
+#include "models/families/wav2vec2/wav2vec2_encoder.h"
 
 #include "base/error.h"
 

@@ -2,8 +2,8 @@
 // Wav2Vec 2.0 (Baevski et al., 2020) and HuBERT (Hsu et al., 2021) with their heads. The body is in wav2vec2_encoder.h.
 // B batch, T frames, D hidden, V vocabulary.
 #include "base/error.h"
+#include "models/families/wav2vec2/wav2vec2_encoder.h"
 #include "models/shared/encoder_heads.h"
-#include "models/speech/wav2vec2_encoder.h"
 
 namespace transom {
 namespace {

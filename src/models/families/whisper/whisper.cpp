@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "models/text/bart_layers.h"
+#include "models/families/bart/bart_layers.h"
 #include "nn/convolution.h"
 #include "nn/losses.h"
 #include "nn/spec_augment.h"

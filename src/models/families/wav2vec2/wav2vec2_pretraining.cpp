@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "models/families/wav2vec2/wav2vec2_encoder.h"
 #include "models/shared/encoder_heads.h"
 #include "models/shared/vision_inputs.h"
-#include "models/speech/wav2vec2_encoder.h"
 
 namespace transom {
 namespace {

@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "models/families/roberta/roberta_heads.h"
 #include "models/family.h"
 #include "models/shared/relative_distance.h"
-#include "models/text/roberta_heads.h"
 
 namespace transom {
 namespace {

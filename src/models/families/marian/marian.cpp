@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "models/text/bart_layers.h"
+#include "models/families/bart/bart_layers.h"
 
 namespace transom {
 namespace {

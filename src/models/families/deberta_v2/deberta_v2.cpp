@@ -105,7 +105,7 @@ Tensor relative_positions(int64_t T, const DebertaV2Config& c) {
 double hidden_score(DType dtype) { return dtype == DType::kFloat16 ? -65504.0 : -3.3895313892515355e38; }
 
 // What all layers see of positions.
-struct Positions {
+struct DistanceTables {
   Tensor embeddings;  // [1, R, D]; empty without relative attention
   Tensor rows;        // i64 [T, T]
 };
@@ -128,7 +128,8 @@ class DisentangledAttention {
     if (p2c_) pos_query_proj_.emplace(scope / "pos_query_proj", c.hidden_size, c.all_heads(), c.new_weights());
   }
 
-  Tensor operator()(const Tensor& x, const Tensor& mask, const Positions& positions, ForwardContext& context) const {
+  Tensor operator()(const Tensor& x, const Tensor& mask, const DistanceTables& positions,
+                    ForwardContext& context) const {
     const ModuleScope module(path_);
     const int64_t B = x.dim(0), T = x.dim(1);
     const Tensor queries = split(query_proj_(x)), keys = split(key_proj_(x)), values = split(value_proj_(x));
@@ -187,7 +188,8 @@ class DebertaV2Layer {
         output_norm_(scope / "output" / "LayerNorm", c.hidden_size, c.layer_norm_eps),
         dropout_(c.hidden_dropout_prob) {}
 
-  Tensor operator()(const Tensor& x, const Tensor& mask, const Positions& positions, ForwardContext& context) const {
+  Tensor operator()(const Tensor& x, const Tensor& mask, const DistanceTables& positions,
+                    ForwardContext& context) const {
     const Tensor attended = attention_output_(self_(x, mask, positions, context));
     const Tensor h = attention_norm_(dropout_(attended, context) + x);
     return output_norm_(dropout_(output_(activation(activation_, intermediate_(h))), context) + h);
@@ -287,7 +289,7 @@ class DebertaV2Body {
     if (counted.defined()) x = x * counted;
     x = dropout_(x, context);
 
-    Positions positions;
+    DistanceTables positions;
     if (rel_embeddings_) {
       const Tensor& table = rel_embeddings_->value;
       positions = {unsqueeze(rel_norm_ ? (*rel_norm_)(table) : table, 0), relative_positions(in.length, c_)};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/text/bart_layers.h"
+#include "models/families/bart/bart_layers.h"
 
 #include <cmath>
 

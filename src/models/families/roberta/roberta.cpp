@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // RoBERTa (Liu et al., 2019), and CamemBERT and XLM-RoBERTa, which are RoBERTa with other tokenizers: BERT's encoder,
 // with positions that begin behind the padding id, and heads of its own.
+#include "models/families/roberta/roberta_heads.h"
 #include "models/family.h"
 #include "models/shared/encoder_causal_lm.h"
-#include "models/text/roberta_heads.h"
 
 namespace transom {
 namespace {

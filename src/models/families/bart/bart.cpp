@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // BART (Lewis et al., 2020): a post-norm transformer with learned positions, which start at 2, and a norm behind the
 // embeddings. B batch, T time, S time of the source, D hidden, V vocabulary.
-#include "models/text/bart_layers.h"
+#include "models/families/bart/bart_layers.h"
 
 namespace transom {
 namespace {

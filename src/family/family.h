@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The record of an architecture family: everything that any part of the program asks about it. Each folder of
+// models/families defines one record, or a few that share their code, and registry.cpp lists them.
+//
+// The record stands on a low floor, so that readers of files, tokenizers and processors can ask it; what it points to
+// is implemented above them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace transom {
+
+class Config;
+class Model;
+class Scope;
+
+struct Architecture {
+  std::string name;                // "BertForSequenceClassification"
+  std::vector<std::string> tasks;  // of pipelines that take this head
+  std::unique_ptr<Model> (*make)(const Config& config, const Scope& scope);
+};
+
+struct Family {
+  std::string model_type;   // of config.json: "bert"
+  std::string base_prefix;  // of the parameters of the body inside a model with a head: "bert"
+  std::vector<Architecture> architectures;
+  bool ties_scale_head = false;  // tie_word_embeddings also says whether the head's inputs are scaled
+};
+
+// All of them, by the names of their folders.
+const std::vector<Family>& families();
+// The family of a model_type; null: none is known.
+const Family* find_family(std::string_view model_type);
+
+}  // namespace transom
