@@ -51,7 +51,7 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 
 EngineRequest request_of(int64_t client, int64_t prompt, int64_t tokens) {
   EngineRequest request;
-  for (int64_t i = 0; i < prompt; ++i) request.prompt.push_back(5 + (client * 131 + i * 7) % 1000);
+  for (int64_t i = 0; i < prompt; ++i) request.prompt.tokens.push_back(5 + (client * 131 + i * 7) % 1000);
   request.config.max_new_tokens = tokens;
   return request;
 }
@@ -60,7 +60,7 @@ void generate_once(const Model& model, int64_t prompt, int64_t tokens) {
   const EngineRequest request = request_of(0, prompt, tokens);
   for (const bool counts : {false, true}) {
     const double start = now();
-    generate(model, {{"input_ids", Tensor::from(request.prompt, {1, prompt})}}, request.config);
+    generate(model, {{"input_ids", Tensor::from(request.prompt.tokens, {1, prompt})}}, request.config);
     if (counts) std::cout << fmt::format("generate()  1 x ({} + {})  {:.3f} s\n", prompt, tokens, now() - start);
   }
 }

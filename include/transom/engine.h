@@ -33,12 +33,12 @@ class TokenConstraint {
   virtual bool prepare(double /*seconds*/) { return true; }
 };
 
-// What one client asks for. Of a model with an encoder the prompt are the first tokens of the decoder (the start
-// token). Sequences of a request: GenerationConfig::num_return_sequences. With num_beams above 1 they are the best of a
-// beam search, whose events come when it has ended; constraints and drafts are refused then.
+// What one client asks for. Sequences of a request: GenerationConfig::num_return_sequences. With num_beams above 1 they
+// are the best of a beam search, whose events come when it has ended; constraints and drafts are refused then.
 struct EngineRequest {
-  TokenIds prompt;              // of the decoder; at least one token
-  NamedTensors encoder_inputs;  // of a model with an encoder, one row
+  // At least one token, with the inputs that fill some of its places. Of a model with an encoder the tokens are the
+  // first ones of the decoder (the start token), and one input without places is what the encoder reads.
+  ModelInputs prompt;
   // With max_new_tokens = 0 nothing is written: prompt_logprobs are the answer.
   GenerationConfig config;  // lengths, sampling and its seed, penalties, ends; stop_strings need a tokenizer
   double presence_penalty = 0, frequency_penalty = 0;  // as OpenAI defines them: over the generated tokens
@@ -141,7 +141,8 @@ struct EngineStatistics {
 //
 // add, cancel, take and statistics may be called by any thread; step by one at a time. The model outlives the engine.
 // A request's tokens and log probabilities do not depend on the others, on the order of arrival, on preemption or on
-// the prefix cache: on the device cpu they have the same bits.
+// the prefix cache: on the device cpu they have the same bits. The prefix cache finds a beginning again where tokens
+// and the bytes of the inputs among them are the same.
 //
 // If a step fails on the device, the sequences that it computed end with kError, and the others are computed again.
 // Over several processes nothing can be computed after that, since the others may be anywhere in the step:

@@ -12,12 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "transom/model.h"
+#include "transom/model_inputs.h"
 #include "transom/tokenizer.h"
 
 namespace transom {
-
-using TokenIds = std::vector<int64_t>;
 
 // The fields of Transformers' GenerationConfig, with its defaults.
 struct GenerationConfig {
@@ -98,14 +96,16 @@ struct GenerationOptions {
 };
 
 struct GenerationOutput {
-  std::vector<TokenIds> sequences;  // num_return_sequences for each row, as generate() returns them, of one length:
-                                    // rows that ended are filled with the padding token
-  std::vector<double> scores;       // of beam search
+  // num_return_sequences for each row, as generate() returns them, of one length: rows that ended are filled with the
+  // padding token. Each begins with its prompt; of a prompt that is embeddings alone it is what was written.
+  std::vector<TokenIds> sequences;
+  std::vector<double> scores;  // of beam search
 };
 
-// Inputs of a decoder-only model are the prompts: input_ids [B, T] and attention_mask, rows padded on the left. Inputs
-// of an encoder-decoder are those of its encoder, with decoder_input_ids if the text begins with more than the start
-// token. Throws for models that do not generate, and for options that are not supported.
+// Inputs of a decoder-only model are the prompts: input_ids [B, T] and attention_mask, rows padded on the left; with
+// inputs_embeds [B, T, D], or these alone, the embeddings of all their places. Inputs of an encoder-decoder are those
+// of its encoder, with decoder_input_ids if the text begins with more than the start token. Throws for models that do
+// not generate, for inputs that the model does not know, and for options that are not supported.
 GenerationOutput generate(const Model& model, const NamedTensors& inputs, const GenerationConfig& config,
                           const GenerationOptions& options = {});
 

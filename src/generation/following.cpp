@@ -74,12 +74,13 @@ GenerationOutput output_of(const std::string& message) {
 }
 
 std::vector<int64_t> numbers_of(const Decoding::Beginning& beginning) {
-  return {beginning.prompts, beginning.masks, beginning.encoder_inputs, beginning.max_length, beginning.use_cache};
+  return {beginning.prompts,  beginning.masks,      beginning.encoder_inputs,
+          beginning.attached, beginning.max_length, beginning.use_cache};
 }
 
 void expect_same_beginning(const std::string& message, const std::vector<int64_t>& mine) {
-  constexpr const char* kNames[] = {"prompts", "attention masks", "inputs of the encoder", "greatest length",
-                                    "use_cache"};
+  constexpr const char* kNames[] = {
+      "prompts", "attention masks", "inputs of the encoder", "inputs among the tokens", "greatest length", "use_cache"};
   if (message.empty() || message[0] != kBegin) fail_at(message);
   const std::vector<int64_t> leading = numbers_of(message);
   if (leading.size() != mine.size()) fail_at(message);

@@ -51,27 +51,46 @@ std::vector<TokenIds> inferred_mask(const std::vector<TokenIds>& rows, const Gen
 struct Prompts {
   std::vector<TokenIds> rows, mask;   // of the decoder
   std::vector<TokenIds> encoder_ids;  // that the encoder reads, or else the prompts; empty if it reads no tokens
-  NamedTensors encoder_inputs;
+  NamedTensors encoder_inputs = {};
+  std::vector<std::vector<AttachedInput>> attached = {};  // of each row
+  int64_t untold = 0;                                     // places of a prompt before the tokens of its row
 };
 
 void check_rows(const Prompts& prompts) {
-  if (prompts.rows.empty() || prompts.rows[0].empty()) fail("input_ids: expected at least one token in each row");
-  if (prompts.mask.size() != prompts.rows.size() || prompts.mask[0].size() != prompts.rows[0].size())
-    fail("attention_mask: expected [{}, {}] as input_ids, found [{}, {}]", prompts.rows.size(), prompts.rows[0].size(),
+  const size_t length = prompts.rows.empty() ? 0 : static_cast<size_t>(prompts.untold) + prompts.rows[0].size();
+  if (length == 0) fail("input_ids: expected at least one token in each row");
+  if (prompts.mask.size() != prompts.rows.size() || prompts.mask[0].size() != length)
+    fail("attention_mask: expected [{}, {}] as input_ids, found [{}, {}]", prompts.rows.size(), length,
          prompts.mask.size(), prompts.mask.empty() ? 0 : prompts.mask[0].size());
+  for (const std::vector<AttachedInput>& row : prompts.attached) check_places(row, static_cast<int64_t>(length));
+  if (!prompts.attached.empty() && prompts.attached.size() != prompts.rows.size())
+    fail("generate: {} rows of tokens, and inputs among them for {}", prompts.rows.size(), prompts.attached.size());
 }
 
-Prompts decoder_prompts(const NamedTensors& inputs, const GenerationConfig& config) {
+// Rows without tokens: what is written is all that they will have, as Transformers' generate() returns them.
+void take_embeddings_alone(Prompts& prompts, const GenerationConfig& config) {
+  prompts.untold = end_of_places(prompts.attached.at(0));
+  prompts.rows.assign(prompts.attached.size(), {});
+  if (config.encoder_repetition_penalty != 1 || config.encoder_no_repeat_ngram_size > 0)
+    fail("encoder_repetition_penalty, encoder_no_repeat_ngram_size: the prompt has no tokens; give input_ids too");
+}
+
+Prompts decoder_prompts(const GenerativeModel& model, const NamedTensors& inputs, const GenerationConfig& config) {
   Prompts prompts;
+  NamedTensors others;
   for (const auto& [name, tensor] : inputs.items())
-    if (name != "input_ids" && name != "attention_mask" && name != "token_type_ids")
-      fail("generate: unknown input {}; this model takes input_ids and attention_mask", quoted(name));
-  prompts.rows = rows_of(inputs.at("input_ids"), "input_ids");
-  if (!prompts.rows.empty() && prompts.rows[0].empty() && config.bos_token_id)
+    if (name != "input_ids" && name != "attention_mask" && name != "token_type_ids") others.set(name, tensor);
+  if (!others.empty()) prompts.attached = model.attached_inputs(inputs);
+  if (!inputs.find("input_ids").defined() && others.find("inputs_embeds").defined())
+    take_embeddings_alone(prompts, config);
+  else prompts.rows = rows_of(inputs.at("input_ids"), "input_ids");
+  if (!prompts.rows.empty() && prompts.rows[0].empty() && prompts.untold == 0 && config.bos_token_id)
     for (TokenIds& row : prompts.rows) row = {*config.bos_token_id};
   const Tensor mask = inputs.find("attention_mask");
-  prompts.mask =
-      mask.defined() && mask.size() > 0 ? rows_of(mask, "attention_mask") : inferred_mask(prompts.rows, config);
+  if (mask.defined() && mask.size() > 0) prompts.mask = rows_of(mask, "attention_mask");
+  else if (prompts.untold > 0)
+    prompts.mask.assign(prompts.rows.size(), TokenIds(static_cast<size_t>(prompts.untold), 1));
+  else prompts.mask = inferred_mask(prompts.rows, config);
   check_rows(prompts);
   prompts.encoder_ids = prompts.rows;  // what penalties for the encoder's tokens mean without one
   for (const TokenIds& row : prompts.mask)
@@ -161,11 +180,14 @@ GenerationOutput generate(const Model& model, const NamedTensors& inputs, const 
   GenerationConfig config = given;
   if (!config.pad_token_id && !config.eos_token_id.empty()) config.pad_token_id = config.eos_token_id[0];
   Prompts prompts = writer->has_encoder() ? encoder_prompts(inputs, config, description.get_string("model_type", ""))
-                                          : decoder_prompts(inputs, config);
+                                          : decoder_prompts(*writer, inputs, config);
   check_counts(config, prompts.rows.size(), options.streamer);
 
+  // Of the rows: places without tokens are not among theirs.
   const auto prompt_length = static_cast<int64_t>(prompts.rows[0].size());
-  const int64_t max_length = greatest_length(config, description, prompt_length);
+  const int64_t untold = prompts.untold;
+  const int64_t max_length = greatest_length(config, description, untold + prompt_length) - untold;
+  config.min_length = std::max<int64_t>(config.min_length - untold, 0);
   const bool beams = config.num_beams > 1;
   // As Transformers has it, beams are filled with the end of text where the padding token is 0.
   int64_t padding = config.pad_token_id.value_or(-1);
@@ -173,15 +195,20 @@ GenerationOutput generate(const Model& model, const NamedTensors& inputs, const 
 
   const int64_t vocabulary =
       description.get_int("decoder_vocab_size", description.get_int("vocab_size", std::numeric_limits<int64_t>::max()));
-  const std::vector<LogitsProcessor> processors =
-      logits_processors(config, {.prompt_length = prompt_length,
-                                 .max_length = max_length,
-                                 .vocabulary = vocabulary,
-                                 .padding = writer->has_encoder() ? std::vector<int64_t>() : padding_of(prompts.mask),
-                                 .encoder_input_ids = std::move(prompts.encoder_ids),
-                                 .custom = options.process_logits});
+  const std::vector<LogitsProcessor> processors = logits_processors(
+      config, {.prompt_length = prompt_length,
+               .max_length = max_length,
+               .vocabulary = vocabulary,
+               .padding = writer->has_encoder() || untold > 0 ? std::vector<int64_t>() : padding_of(prompts.mask),
+               .encoder_input_ids = std::move(prompts.encoder_ids),
+               .custom = options.process_logits});
   const Stopping stopping(config, max_length, options.tokenizer);
-  Decoding decoding(*writer, std::move(prompts.encoder_inputs), std::move(prompts.mask), max_length, config.use_cache);
+  Decoding decoding(*writer,
+                    {.mask = std::move(prompts.mask),
+                     .encoder_inputs = std::move(prompts.encoder_inputs),
+                     .attached = std::move(prompts.attached),
+                     .untold = untold},
+                    untold + max_length, config.use_cache);
   Search search{.decoding = decoding,
                 .config = config,
                 .processors = processors,

@@ -59,7 +59,7 @@ NamedTensors prompts_of_tensors(const Json& json, const std::string& where) {
   for (const auto& [name, value] : json.items()) {
     if (value.is_null()) continue;
     Tensor tensor = tensor_of_json(value, where + ": " + name);
-    if (name == "input_features" && !is_floating(tensor.dtype()))
+    if ((name == "input_features" || name == "inputs_embeds") && !is_floating(tensor.dtype()))
       tensor = Tensor::from(tensor.to_vector<float>(), tensor.shape());
     inputs.set(name, tensor);
   }

@@ -4,8 +4,9 @@
 // Generation owns a KeyValueCache (nn/cache.h), puts it into the ForwardContext, and gives the model the new tokens
 // only:
 //
-//   encode(inputs, context)           encoder-decoder models, once: fills context.cache->encoder_states and
-//   encoder_mask next_logits(ids, positions, ...)  the prompt (or the decoder's start tokens), then one token at a time
+//   encode(inputs, context)    encoder-decoder models, once: fills context.cache->encoder_states and encoder_mask
+//   embed(input)               of each input among the tokens, once: the rows that stand in its places
+//   next_logits(pass, context) the prompt (or the decoder's start tokens), then one token at a time
 //
 // A decoder's layers call cached_attention (nn/attention.h) in place of attention; nothing else in them changes. The
 // cross-attention of an encoder-decoder reads context.cache->encoder_layers[i], which the layer fills in the first pass
@@ -15,9 +16,28 @@
 #pragma once
 
 #include "nn/cache.h"
-#include "transom/model.h"
+#include "transom/model_inputs.h"
 
 namespace transom {
+
+// The tokens of a pass, which the context's cache has not seen yet. Letters: B rows, T tokens, D width.
+struct PassInputs {
+  Tensor input_ids;     // i64 [B, T]
+  Tensor position_ids;  // i64 [B, T], from 0 without padding; of a family with several axes [axes, B, T]
+  // f32 [B, T, D] and i64 [B, T]: where the second is not 0 the row stands in place of the token's embedding. Both or
+  // neither.
+  Tensor embeddings = {}, is_given = {};
+};
+
+// Where the tokens of a text stand for a family with several numbers a place (rotary positions by time, height, width).
+struct TextPositions {
+  std::vector<std::vector<int64_t>> prompt;  // [axes][T], T tokens without padding
+  int64_t delta = 0;                         // a token behind the prompt stands at its place + delta on every axis
+  int64_t at(size_t axis, int64_t place) const {
+    const std::vector<int64_t>& known = prompt[axis];
+    return place < static_cast<int64_t>(known.size()) ? known[static_cast<size_t>(place)] : place + delta;
+  }
+};
 
 class GenerativeModel : public Model {
  public:
@@ -33,11 +53,22 @@ class GenerativeModel : public Model {
   // Encoder-decoder models: runs the encoder on inputs (input_ids and attention_mask, input_features, ...).
   void encode(const NamedTensors& inputs, ForwardContext& context) const;
 
-  // The logits [B, V], f32, of what follows the tokens input_ids [B, T], which the context's cache has not seen yet.
-  // position_ids [B, T] count from 0 and skip padding.
-  Tensor next_logits(const Tensor& input_ids, const Tensor& position_ids, ForwardContext& context) const;
+  // The width D of the embeddings that may stand in place of tokens; 0: the model reads tokens alone.
+  virtual int64_t embedding_width() const { return 0; }
+  // Of the inputs of generate() those of each row besides its tokens and masks, with the places that they fill in it.
+  // Refuses what it does not know by name. By default inputs_embeds [B, T, D], which fill all T places.
+  virtual std::vector<std::vector<AttachedInput>> attached_inputs(const NamedTensors& inputs) const;
+  // What stands in the places of the input, f32 [n, D], not computed yet. Throws where it has not a row for each place.
+  Tensor embed(const AttachedInput& input, ForwardContext& context) const;
+  // Numbers that say where a token stands. With more than one, positions_of() says which; else they are 0, 1, 2, ...
+  virtual int64_t position_axes() const { return 1; }
+  // `inputs` without padding.
+  virtual TextPositions positions_of(const ModelInputs& inputs) const;
+
+  // The logits [B, V], f32, of what follows the tokens.
+  Tensor next_logits(const PassInputs& pass, ForwardContext& context) const;
   // Of a model without an encoder: the same behind each of the last `count` tokens, [B, count, V].
-  Tensor last_logits(const Tensor& input_ids, const Tensor& position_ids, int64_t count, ForwardContext& context) const;
+  Tensor last_logits(const PassInputs& pass, int64_t count, ForwardContext& context) const;
 
   // The most tokens that one text may have; 0: no limit.
   virtual int64_t max_positions() const { return 0; }
@@ -52,7 +83,11 @@ class GenerativeModel : public Model {
   // What encode() and next_logits() compute, in the model's precision. run_step() of a model without an encoder runs
   // the forward pass with both inputs and takes "logits".
   virtual void run_encoder(const NamedTensors& inputs, ForwardContext& context) const;
-  virtual Tensor run_step(const Tensor& input_ids, const Tensor& position_ids, ForwardContext& context) const;
+  virtual Tensor run_step(const PassInputs& pass, ForwardContext& context) const;
+  // What embed() gives, [n, D], in the model's precision. By default of inputs_embeds alone.
+  virtual Tensor run_embedding(const NamedTensors& tensors, ForwardContext& context) const;
+  // Of a model with an embedding_width(): the embeddings [B, T, D] of tokens, as inputs_embeds has them.
+  virtual Tensor embeddings_of(const Tensor& input_ids) const;
 
  private:
   friend class ModelLoader;

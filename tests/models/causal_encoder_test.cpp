@@ -54,7 +54,7 @@ TEST_P(CausalEncoders, SayTheSameTokenByToken) {
   for (size_t t = 0; t < text.size(); ++t) {
     cache.begin(1);
     const Tensor place = Tensor::from(std::vector<int64_t>{static_cast<int64_t>(t)}, {1, 1});
-    const Tensor logits = writer->next_logits(Tensor::from(std::vector<int64_t>{text[t]}, {1, 1}), place, context);
+    const Tensor logits = writer->next_logits({Tensor::from(std::vector<int64_t>{text[t]}, {1, 1}), place}, context);
     std::vector<Tensor> all = cache.tensors();
     all.push_back(logits);
     eval(all);
@@ -91,7 +91,10 @@ TEST(CausalEncoder, DoesNotWriteAsAnEncoder) {
   ForwardContext context{.cache = &cache};
   const Tensor one = Tensor::from(std::vector<int64_t>{3}, {1, 1}),
                place = Tensor::from(std::vector<int64_t>{0}, {1, 1});
-  EXPECT_NE(test::message_of([&] { writer->next_logits(one, place, context); }).find("is_decoder"), std::string::npos);
+  EXPECT_NE(test::message_of([&] {
+              writer->next_logits({one, place}, context);
+            }).find("is_decoder"),
+            std::string::npos);
 }
 
 }  // namespace

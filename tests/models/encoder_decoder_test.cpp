@@ -60,7 +60,7 @@ TEST_P(EncoderDecoderModels, SayTheSameTokenByToken) {
   for (size_t t = 0; t < 4; ++t) {
     cache.begin(1);
     const auto place = static_cast<int64_t>(t);
-    const Tensor logits = generative->next_logits(ids({text[t], text[4 + t]}, 2), ids({place, place}, 2), context);
+    const Tensor logits = generative->next_logits({ids({text[t], text[4 + t]}, 2), ids({place, place}, 2)}, context);
     std::vector<Tensor> all = cache.tensors();
     all.push_back(logits);
     eval(all);
@@ -89,11 +89,12 @@ TEST_P(EncoderDecoderModels, BeamsReadOneSource) {
   ForwardContext context{.cache = &cache};
   generative->encode(source(*model), context);
   cache.begin(1);
-  generative->next_logits(ids({2, 3}, 2), ids({0, 0}, 2), context).to_vector<float>();
+  generative->next_logits({ids({2, 3}, 2), ids({0, 0}, 2)}, context).to_vector<float>();
   cache.end();
   cache.repeat(3);
   cache.begin(1);
-  const Tensor logits = generative->next_logits(ids({11, 12, 13, 14, 15, 16}, 6), ids({1, 1, 1, 1, 1, 1}, 6), context);
+  const Tensor logits =
+      generative->next_logits({ids({11, 12, 13, 14, 15, 16}, 6), ids({1, 1, 1, 1, 1, 1}, 6)}, context);
   const auto found = logits.to_vector<float>();
   ASSERT_EQ(found.size(), expected.size());
   for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 2e-5) << i;

@@ -113,7 +113,7 @@ TEST_F(ModelPrecision, CountsWhereGenerationStepsThroughTheModel) {
     cache.begin(1);
     const Tensor id = Tensor::from(std::vector<int64_t>{2}, {1, 1}),
                  place = Tensor::from(std::vector<int64_t>{0}, {1, 1});
-    const auto logits = writer.next_logits(id, place, context).to_vector<double>();
+    const auto logits = writer.next_logits({id, place}, context).to_vector<double>();
     values.insert(values.end(), logits.begin(), logits.end());
     return values;
   };

@@ -90,6 +90,27 @@ TEST_P(ShardedInferenceTest, GeneratesWhatOneProcessGenerates) {
   EXPECT_EQ(generated("drawn", 2, spread), generated("draws", 1, drawn));
 }
 
+// Prompts of embeddings, 0.1 x (column mod 7) - 0.3 and so on, and what is written behind them.
+TEST_P(ShardedInferenceTest, EmbeddingsGiveWhatTheyGiveOneProcess) {
+  if (std::string_view(GetParam().config).find("ConditionalGeneration") != std::string_view::npos)
+    GTEST_SKIP() << "its encoder reads the prompt";
+  const bool wide = std::string_view(GetParam().config).find("\"hidden_size\": 32") != std::string_view::npos;
+  Json rows = Json::array();
+  for (int t = 0; t < 5; ++t) {
+    rows.push_back(Json::array());
+    for (int d = 0; d < (wide ? 32 : 24); ++d)
+      rows[static_cast<size_t>(t)].push_back(0.1 * ((d * 5 + t * 3) % 7) - 0.3);
+  }
+  write_file(folder_ / "prompts.jsonl", dump_json({{"inputs_embeds", {rows}}}) + "\n" +
+                                            dump_json({{"inputs_embeds", {rows}}, {"input_ids", {{4, 5, 6, 7, 8}}}}) +
+                                            "\n");
+  const std::string one = generated("one", 1, {});
+  const Json first = parse_json(one.substr(0, one.find('\n')), "the first line");
+  EXPECT_LE(first["sequences"][0].size(), 12u);  // what is written alone
+  EXPECT_EQ(generated("two", 2, {"--tp_size", "2"}), one);
+  EXPECT_EQ(generated("stages", 2, {"--pp_size", "2"}), one);
+}
+
 TEST_P(ShardedInferenceTest, StagesGenerateWhatOneProcessGenerates) {
   const std::string one = generated("one", 1, {});
   EXPECT_EQ(generated("two", 2, {"--pp_size", "2"}), one);

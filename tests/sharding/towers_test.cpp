@@ -10,6 +10,7 @@
 #include "base/json/json.h"
 #include "support/own_ranks.h"
 #include "train/loop/train_step.h"
+#include "transom/config.h"
 #include "transom/device.h"
 #include "transom/distributed.h"
 

@@ -14,7 +14,8 @@ namespace {
 
 const GenerativeModel& paged_writer(const Model& model) {
   const auto* writer = dynamic_cast<const GenerativeModel*>(&model);
-  if (!writer || !writer->can_generate() || writer->has_encoder() || writer->cache_expires_at() < 0)
+  if (!writer || !writer->can_generate() || writer->has_encoder() || writer->cache_expires_at() < 0 ||
+      writer->position_axes() > 1)
     fail(ErrorKind::kUnsupported,
          "assistant: {} does not write through a paged cache: expected a decoder alone (GPT2LMHeadModel, "
          "LlamaForCausalLM ...)",
@@ -119,7 +120,7 @@ void Assistant::read(std::vector<Work>& works) {
   std::vector<Draft*> readers;
   const auto run = [&] {
     if (silent.empty() && scored.empty()) return;
-    const PagedPass pass = pass_of(silent, scored, block_size_, most_tokens_);
+    const PagedPass pass = pass_of(silent, scored, block_size_, most_tokens_, {});
     const std::span<const float> scores = program_.run(pass, nullptr);
     const size_t V = scores.size() / static_cast<size_t>(pass.scored);
     const auto some = static_cast<ptrdiff_t>(std::min(V, static_cast<size_t>(vocabulary_)));

@@ -12,7 +12,7 @@ BeamGroup::BeamGroup(std::shared_ptr<const TakenRequest> request, const Tokenize
       tokenizer_(tokenizer),
       stopping_(request_->request.config, request_->length, tokenizer,
                 request_->prompt_length() + request_->request.stop_strings_after),
-      beams_(request_->request.config, stopping_, request_->length, request_->request.prompt),
+      beams_(request_->request.config, stopping_, request_->length, request_->request.prompt.tokens),
       random_(request_->request.config.seed),
       given_(static_cast<size_t>(request_->request.config.num_beams), true) {
   given_[0] = false;
@@ -78,7 +78,7 @@ EngineEvent BeamGroup::text_of(const Beam& beam) const {
   }
   for (size_t i = 0; i < event.tokens.size() && i < beam.logprobs.size(); ++i)
     event.logprobs.push_back(*beam.logprobs[i]);
-  TextDeltas text(tokenizer_, request.prompt, request_->text_rules());
+  TextDeltas text(tokenizer_, request.prompt.tokens, request_->text_rules());
   for (const int64_t token : event.tokens)
     if (text.add(token)) {
       event.stop = text.stop();

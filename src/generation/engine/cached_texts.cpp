@@ -57,17 +57,32 @@ bool CachedTexts::reserve(PagedText& text, int64_t tokens) {
 
 // ---- beginnings that are shared
 
-// Its tokens. Before those of a text's first block stand its tenant and salt in numbers that are no tokens, so that the
-// text is found by those alone who may know of it.
+// All that fills it. Before the tokens of a text's first block stand its tenant and salt in numbers that are no tokens,
+// so that the text is found by those alone who may know of it; behind the tokens of each block, in such numbers too,
+// the contents of the inputs that fill places of it, with the first of these places and the rows that stand there.
 TokenIds CachedTexts::name_of_block(const Sequence& sequence, size_t block) const {
   TokenIds name;
+  const TakenRequest& taken = sequence.request();
+  const auto append = [&](const std::string& bytes) {
+    name.push_back(-1 - static_cast<int64_t>(bytes.size()));
+    for (const char byte : bytes) name.push_back(-1 - static_cast<int64_t>(static_cast<unsigned char>(byte)));
+  };
   if (block == 0)
-    for (const std::string* secret : {&sequence.request().request.tenant, &sequence.request().request.cache_salt}) {
-      name.push_back(-1 - static_cast<int64_t>(secret->size()));
-      for (const char byte : *secret) name.push_back(-1 - static_cast<int64_t>(static_cast<unsigned char>(byte)));
+    for (const std::string* secret : {&taken.request.tenant, &taken.request.cache_salt}) append(*secret);
+  const int64_t begin = static_cast<int64_t>(block) * block_size_, end = begin + block_size_;
+  name.insert(name.end(), sequence.tokens().begin() + begin, sequence.tokens().begin() + end);
+  for (size_t i = 0; i < taken.contents.size(); ++i) {
+    int64_t row = 0;
+    for (const FilledPlaces& places : taken.request.prompt.attached[i].places) {
+      const int64_t first = std::max(places.begin, begin), last = std::min(places.end(), end);
+      if (first < last) {
+        append(taken.contents[i]);
+        for (const int64_t number : {first - begin, last - begin, row + first - places.begin})
+          name.push_back(-1 - number);
+      }
+      row += places.count;
     }
-  const auto begin = sequence.tokens().begin() + static_cast<ptrdiff_t>(block) * block_size_;
-  name.insert(name.end(), begin, begin + block_size_);
+  }
   return name;
 }
 

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "generation/embedded_inputs.h"
 #include "generation/engine/mask_turns.h"
 #include "generation/engine/runner.h"
 #include "generation/lengths.h"
@@ -102,6 +103,8 @@ class Engine::Implementation {
         taken->deadline = taken->arrival + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                                                std::chrono::duration<double>(*request.config.max_time));
       taken->rules = std::make_shared<const SamplingRules>(request, taken->length, vocabulary_);
+      for (const AttachedInput& input : request.prompt.attached) taken->contents.push_back(content_of(input));
+      if (model_.position_axes() > 1) taken->positions = model_.positions_of(request.prompt);
       taken->request = std::move(request);
       TextDeltas::check(options_.tokenizer, taken->request.config.stop_strings);
       const std::lock_guard lock(mutex_);
@@ -177,17 +180,11 @@ class Engine::Implementation {
   // The greatest length of its sequences.
   int64_t check(const EngineRequest& request) const {
     const GenerationConfig& config = request.config;
-    if (request.prompt.empty()) fail("prompt: expected at least one token");
-    for (const int64_t token : request.prompt)
+    if (request.prompt.tokens.empty()) fail("prompt: expected at least one token");
+    for (const int64_t token : request.prompt.tokens)
       if (token < 0 || token >= vocabulary_)
         fail("prompt: the token {} is not among the model's {}", token, vocabulary_);
-    if (model_.has_encoder() && request.encoder_inputs.empty())
-      fail("encoder_inputs: this model reads inputs with its encoder, and none are given");
-    if (!model_.has_encoder() && !request.encoder_inputs.empty())
-      fail("encoder_inputs: this model has no encoder; its prompt is all that it reads");
-    for (const auto& [name, tensor] : request.encoder_inputs.items())
-      if (tensor.rank() < 1 || tensor.dim(0) != 1)
-        fail("encoder_inputs: {}: expected one row, found {}", name, to_string(tensor.shape()));
+    check_attached(request.prompt);
     check_counts("num_beams", config.num_beams, 1);
     check_counts("num_return_sequences", config.num_return_sequences, 1);
     for (const auto& [name, count] :
@@ -201,7 +198,7 @@ class Engine::Implementation {
     check_counts("stop_strings_after", request.stop_strings_after, 0);
     check_counts("prompt_lookup_num_tokens", request.prompt_lookup_num_tokens, 0);
     check_counts("max_matching_ngram_size", request.max_matching_ngram_size, 1);
-    const auto prompt = static_cast<int64_t>(request.prompt.size());
+    const auto prompt = static_cast<int64_t>(request.prompt.tokens.size());
     if (config.max_new_tokens == 0) return check_reading(request);
     if (prompt >= max_model_length_)
       fail("prompt: {} tokens; this model takes texts of at most {}, with what it writes", prompt, max_model_length_);
@@ -212,9 +209,30 @@ class Engine::Implementation {
     return length;
   }
 
+  void check_attached(const ModelInputs& prompt) const {
+    check_places(prompt.attached, static_cast<int64_t>(prompt.tokens.size()));
+    if (model_.has_encoder()) return check_encoder_inputs(prompt);
+    const NoGradient inference;
+    for (const AttachedInput& input : prompt.attached) {
+      if (input.places.empty())
+        fail("prompt: this model has no encoder: an input beside its tokens needs places among them");
+      ForwardContext context;
+      model_.embed(input, context);  // is not computed: shapes alone are checked
+    }
+  }
+
+  void check_encoder_inputs(const ModelInputs& prompt) const {
+    if (prompt.attached.empty()) fail("prompt: this model reads inputs with its encoder, and none are given");
+    if (prompt.attached.size() > 1 || !prompt.attached[0].places.empty())
+      fail(ErrorKind::kUnsupported, "prompt: the encoder's inputs are all that stands beside this model's tokens");
+    for (const auto& [name, tensor] : prompt.attached[0].tensors.items())
+      if (tensor.rank() < 1 || tensor.dim(0) != 1)
+        fail("prompt: {}: expected one row, found {}", name, to_string(tensor.shape()));
+  }
+
   // A request that writes nothing may be as long as the model takes.
   int64_t check_reading(const EngineRequest& request) const {
-    const auto prompt = static_cast<int64_t>(request.prompt.size());
+    const auto prompt = static_cast<int64_t>(request.prompt.tokens.size());
     if (!request.prompt_logprobs || request.config.num_beams > 1)
       fail("max_new_tokens: 0 asks for the log probabilities of the prompt: expected prompt_logprobs, and no beams");
     if (prompt > max_model_length_)

@@ -19,15 +19,20 @@
 namespace transom {
 namespace {
 
-constexpr size_t kInputs = 5;  // before the pools: ids, positions, slots, block tables, lengths
+// Before the pools: ids, positions, slots, block tables, lengths; then rows in place of tokens, and where they stand.
+constexpr size_t kInputs = 5, kInputsOfRows = 2;
+
+size_t inputs_before_pools(bool embeds) { return kInputs + (embeds ? kInputsOfRows : 0); }
+
+// [1, N], of a model with several axes [axes, 1, N].
+Shape shape_of_positions(int64_t axes, int64_t tokens) { return axes == 1 ? Shape{1, tokens} : Shape{axes, 1, tokens}; }
 
 // The logits [K, V] of the last of the tokens.
-Tensor logits_of(const GenerativeModel& model, const Tensor& ids, const Tensor& positions, int64_t scored,
-                 KeyValueCache& cache) {
+Tensor logits_of(const GenerativeModel& model, const PassInputs& pass, int64_t scored, KeyValueCache& cache) {
   const BatchInvariance apart;  // a row's bits do not depend on the tokens that are computed with it
   ForwardContext context;
   context.cache = &cache;
-  return reshape(model.last_logits(ids, positions, scored, context), {scored, -1});
+  return reshape(model.last_logits(pass, scored, context), {scored, -1});
 }
 
 // Whether products of the model round their inputs to 8 bits, beside which a key of 16 bits is exact.
@@ -43,7 +48,7 @@ std::vector<KeyValueShape> key_value_shapes(const GenerativeModel& model, const 
   const NoGradient inference;
   PagedCache cache;
   const Tensor one = zeros({1, 1}, DType::kInt64);
-  logits_of(model, one, one, 1, cache);
+  logits_of(model, {one, zeros(shape_of_positions(model.position_axes(), 1), DType::kInt64)}, 1, cache);
   if (cache.shapes().empty()) fail(ErrorKind::kUnsupported, "{} keeps no keys", model.architecture());
   std::vector<KeyValueShape> shapes = cache.shapes();
   for (KeyValueShape& shape : shapes)
@@ -106,24 +111,35 @@ void PagedProgram::make_pools() {
     }
 }
 
-std::vector<Tensor> PagedProgram::traced(int64_t scored, const AdapterSet* adapters,
-                                         const std::vector<Tensor>& in) const {
-  const AdapterScope scope(adapters);
+std::vector<Tensor> PagedProgram::traced(const StepKind& kind, const std::vector<Tensor>& in) const {
+  const AdapterScope scope(kind.adapters);
+  PassInputs pass{in[0], in[1]};
+  if (kind.embeds) pass.embeddings = in[kInputs], pass.is_given = in[kInputs + 1];
   std::vector<KeysAndValues> pools;
-  for (size_t i = kInputs; i < in.size(); i += 2) pools.push_back({in[i], in[i + 1]});
+  for (size_t i = inputs_before_pools(kind.embeds); i < in.size(); i += 2) pools.push_back({in[i], in[i + 1]});
   PagedCache cache(std::move(pools), block_size_, {.slots = in[2], .block_tables = in[3], .lengths = in[4]});
-  std::vector<Tensor> results{logits_of(model_, in[0], in[1], scored, cache)};
+  std::vector<Tensor> results{logits_of(model_, pass, kind.scored, cache)};
   for (const KeysAndValues& pool : cache.pools()) results.push_back(pool.keys), results.push_back(pool.values);
   return results;
 }
 
-const CompiledFunction& PagedProgram::step(int64_t scored, const AdapterSet* adapters) {
-  const auto known = steps_.find({scored, adapters});
+const CompiledFunction& PagedProgram::step(const StepKind& kind) {
+  const auto known = steps_.find(kind);
   if (known != steps_.end()) return known->second;
-  const auto trace = [this, scored, adapters](const std::vector<Tensor>& in) { return traced(scored, adapters, in); };
+  const auto trace = [this, kind](const std::vector<Tensor>& in) { return traced(kind, in); };
   CompileOptions options{.name = "engine step", .capture = false, .donated = {}};
-  for (size_t i = 0; i < 2 * shapes_.size(); ++i) options.donated.push_back(kInputs + i);
-  return steps_.emplace(std::pair(scored, adapters), compile(trace, std::move(options))).first->second;
+  for (size_t i = 0; i < 2 * shapes_.size(); ++i) options.donated.push_back(inputs_before_pools(kind.embeds) + i);
+  return steps_.emplace(kind, compile(trace, std::move(options))).first->second;
+}
+
+std::vector<float> PagedProgram::embed(const AttachedInput& input, const AdapterSet* adapters) {
+  const NoGradient inference;
+  const AdapterScope scope(adapters);
+  ForwardContext context;
+  const Tensor rows = model_.embed(input, context);
+  tell({.kind = EngineCommand::Kind::kEmbed, .attached = input});
+  if (evaluator_) compute_together({&rows, 1}, pools_);
+  return rows.to_vector<float>();
 }
 
 void PagedProgram::grow(int64_t blocks) {
@@ -218,18 +234,24 @@ std::span<float> PagedProgram::run(const PagedPass& pass, const AdapterSet* adap
   tell({.kind = EngineCommand::Kind::kRun, .pass = pass});
   if (pools_.empty()) make_pools();
   const auto tokens = static_cast<int64_t>(pass.ids.size());
-  std::vector<Tensor> arguments{Tensor::from(pass.ids, {1, tokens}), Tensor::from(pass.positions, {1, tokens}),
+  const StepKind kind{pass.scored, adapters, !pass.embeddings.empty()};
+  std::vector<Tensor> arguments{Tensor::from(pass.ids, {1, tokens}),
+                                Tensor::from(pass.positions, shape_of_positions(model_.position_axes(), tokens)),
                                 Tensor::from(pass.slots, {tokens}),
                                 Tensor::from(pass.block_tables, {tokens, pass.blocks}),
                                 Tensor::from(pass.lengths, {tokens})};
+  if (kind.embeds) {
+    arguments.push_back(Tensor::from(pass.embeddings, {1, tokens, model_.embedding_width()}));
+    arguments.push_back(Tensor::from(pass.is_given, {1, tokens}));
+  }
   std::move(pools_.begin(), pools_.end(), std::back_inserter(arguments));
   pools_.clear();
   if (evaluator_) {
-    const std::vector<Tensor> together = traced(pass.scored, adapters, arguments);
+    const std::vector<Tensor> together = traced(kind, arguments);
     compute_together({together.data(), 1}, {together.begin() + 1, together.end()});
     return read(together[0]);
   }
-  std::vector<Tensor> results = step(pass.scored, adapters)(std::move(arguments));
+  std::vector<Tensor> results = step(kind)(std::move(arguments));
   pools_.assign(std::make_move_iterator(results.begin() + 1), std::make_move_iterator(results.end()));
   return read(std::move(results[0]));
 }

@@ -3,6 +3,7 @@
 // Letters: N tokens of a pass, K of them whose scores are asked for, M blocks of the longest text, V vocabulary.
 #pragma once
 
+#include <compare>
 #include <map>
 #include <optional>
 #include <span>
@@ -20,10 +21,13 @@ namespace transom {
 std::vector<KeyValueShape> key_value_shapes(const GenerativeModel& model, const std::string& cache_dtype = "auto");
 
 struct PagedPass {
-  std::vector<int64_t> ids, positions, slots;  // [N]
+  std::vector<int64_t> ids, positions, slots;  // [N]; of a model with several axes positions are [axes, N]
   std::vector<int32_t> block_tables, lengths;  // [N, M], [N]
   int64_t blocks = 0;                          // M
   int64_t scored = 1;                          // K: the last ones
+  // [N, D] and [N]: where the second is not 0 the row stands in place of the token's embedding. Both empty: nowhere.
+  std::vector<float> embeddings = {};
+  std::vector<int64_t> is_given = {};
 };
 
 struct EngineCommand;  // generation/engine/shared_commands.h
@@ -42,6 +46,9 @@ class PagedProgram {
   // The scores [K, V] of what follows the last K tokens, until the next call; with adapters, which outlive the program,
   // or null. If it throws, all keys and values are lost.
   std::span<float> run(const PagedPass& pass, const AdapterSet* adapters);
+  // What the model makes of an input among the tokens, a row [D] for each of its places. If it throws, nothing is lost,
+  // but over several processes all is, as after run().
+  std::vector<float> embed(const AttachedInput& input, const AdapterSet* adapters);
   // Makes room for so many more blocks; programs are compiled anew only where that is beyond what was reserved. If it
   // throws, there are as many as before, and all keys and values are lost.
   void grow(int64_t blocks);
@@ -52,13 +59,20 @@ class PagedProgram {
   const std::string& failure() const { return failure_; }
 
  private:
-  std::vector<Tensor> traced(int64_t scored, const AdapterSet* adapters, const std::vector<Tensor>& in) const;
+  // What a program is traced for, besides the shapes of its arguments.
+  struct StepKind {
+    int64_t scored;
+    const AdapterSet* adapters;
+    bool embeds;  // rows stand in place of tokens
+    auto operator<=>(const StepKind&) const = default;
+  };
+  std::vector<Tensor> traced(const StepKind& kind, const std::vector<Tensor>& in) const;
   // Where they are, if the host reaches them, else a copy.
   std::span<float> read(Tensor scores);
   void tell(const EngineCommand& command);
   // Computes `outputs` and the new pools on all processes.
   void compute_together(std::span<const Tensor> outputs, const std::vector<Tensor>& pools);
-  const CompiledFunction& step(int64_t scored, const AdapterSet* adapters);
+  const CompiledFunction& step(const StepKind& kind);
   void make_pools();
   const GenerativeModel& model_;
   std::vector<KeyValueShape> shapes_;
@@ -69,7 +83,7 @@ class PagedProgram {
   std::vector<float> copied_;  // elsewhere: megabytes, whose memory is not asked for at each step
   Evaluator* evaluator_;       // null: this process alone
   std::string failure_;        // out of step with the other processes
-  std::map<std::pair<int64_t, const AdapterSet*>, CompiledFunction> steps_;
+  std::map<StepKind, CompiledFunction> steps_;
   std::optional<CompiledFunction> copy_;
 };
 

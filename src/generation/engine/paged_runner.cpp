@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "generation/embedded_inputs.h"
 #include "generation/engine/assistant.h"
 #include "generation/engine/cached_texts.h"
 #include "generation/engine/mask_turns.h"
@@ -31,6 +32,7 @@ class PagedRunner : public Runner {
       : adapters_(adapters),
         program_(model, std::move(shapes), blocks.first, options.block_size, blocks.most),
         texts_(program_, blocks, options.block_size, options.prefix_caching),
+        widths_{model.position_axes(), model.embedding_width()},
         most_tokens_(most_tokens),
         budget_(options.step_seconds, most_tokens),
         assistant_tokens_(options.num_assistant_tokens) {
@@ -47,6 +49,7 @@ class PagedRunner : public Runner {
       statistics.preemptions += texts_.lose_all(sequences);
       parts = schedule(sequences, statistics);
     }
+    std::erase_if(parts, [&](const StepPart& part) { return !embed(part); });
     if (!parts.empty()) {
       const auto start = std::chrono::steady_clock::now();
       compute_all(parts, sequences, statistics);
@@ -66,6 +69,7 @@ class PagedRunner : public Runner {
 
   void forget(Sequence& sequence) override {
     texts_.forget(sequence);
+    embedded_.erase(&sequence);
     drafts_.erase(&sequence);
     if (assistant_) assistant_->forget(sequence);
   }
@@ -193,8 +197,9 @@ class PagedRunner : public Runner {
     std::vector<Draft> drafts;
     for (Sequence* sequence : order) {
       const EngineRequest& request = sequence->request().request;
-      if (sequence->group() || request.prompt_lookup_num_tokens > 0 || !texts_.holds(*sequence) ||
-          sequence->length() - sequence->seen != 1)
+      // The assistant reads tokens alone.
+      if (sequence->group() || request.prompt_lookup_num_tokens > 0 || !request.prompt.attached.empty() ||
+          !texts_.holds(*sequence) || sequence->length() - sequence->seen != 1)
         continue;
       drafts.push_back({sequence, std::min(assistant_tokens_, sequence->request().length - sequence->length() - 1)});
     }
@@ -259,6 +264,39 @@ class PagedRunner : public Runner {
 
   // ---- the pass
 
+  // Rows for the inputs among the tokens of the part, unless they are there. False where that fails, which ends the
+  // sequence.
+  bool embed(const StepPart& part) {
+    Sequence& sequence = *part.sequence;
+    const TakenRequest& taken = sequence.request();
+    if (part.begin >= end_of_places(taken.request.prompt.attached)) return true;
+    std::shared_ptr<const EmbeddedInputs>& embedded = embedded_[&sequence];
+    const auto is_lacking = [&] { return !embedded || embedded->from() > part.begin; };
+    for (const auto& [other, its] : embedded_)
+      if (is_lacking() && its && &other->request() == &taken) embedded = its;
+    try {
+      if (is_lacking())
+        embedded = std::make_shared<const EmbeddedInputs>(
+            taken.request.prompt.attached, widths_.embedding, part.begin,
+            [&](const AttachedInput& input) { return program_.embed(input, adapters_.find(taken.adapter)); });
+    } catch (const std::exception& error) {
+      if (const auto* known = dynamic_cast<const Error*>(&error); known && known->kind() == ErrorKind::kInterrupted)
+        throw;
+      sequence.finish(FinishReason::kError, error.what());
+      return false;
+    }
+    return true;
+  }
+
+  PassToken pass_token(const StepPart& part, int64_t place) const {
+    PassToken token{.id = part.token(place), .place = place, .blocks = &part.text->blocks};
+    if (const auto& positions = part.sequence->request().positions) token.positions = &*positions;
+    if (part.sequence->request().request.prompt.attached.empty()) return token;
+    if (const auto found = embedded_.find(part.sequence); found != embedded_.end() && found->second)
+      token.row = found->second->at(place);
+    return token;
+  }
+
   // One pass for each adapter among the parts.
   void compute_all(const std::vector<StepPart>& parts, Sequences sequences, EngineStatistics& statistics) {
     std::map<size_t, std::vector<const StepPart*>> by_adapter;
@@ -281,8 +319,8 @@ class PagedRunner : public Runner {
     std::vector<PassToken> silent, scored;
     for (const StepPart* part : parts)
       for (int64_t place = part->begin; place < part->end(); ++place)
-        (part->is_scored(place) ? scored : silent).push_back({part->token(place), place, &part->text->blocks});
-    const PagedPass pass = pass_of(silent, scored, texts_.block_size(), most_tokens_);
+        (part->is_scored(place) ? scored : silent).push_back(pass_token(*part, place));
+    const PagedPass pass = pass_of(silent, scored, texts_.block_size(), most_tokens_, widths_);
     const std::span<float> scores = program_.run(pass, adapter);
     const size_t V = scores.size() / static_cast<size_t>(pass.scored);
     float* next = scores.data() + (static_cast<size_t>(pass.scored) - scored.size()) * V;
@@ -339,6 +377,8 @@ class PagedRunner : public Runner {
   const EngineAdapters& adapters_;
   PagedProgram program_;
   CachedTexts texts_;
+  std::map<const Sequence*, std::shared_ptr<const EmbeddedInputs>> embedded_;  // those of a request have one
+  const TokenWidths widths_;
   const int64_t most_tokens_;
   StepBudget budget_;
   std::optional<Assistant> assistant_;

@@ -89,10 +89,12 @@ class RowByRow : public Runner {
   Decoding& decoding_of(const Sequence& sequence) {
     std::unique_ptr<Decoding>& decoding = decodings_[&sequence];
     const TakenRequest& taken = sequence.request();
-    if (!decoding)
-      decoding = std::make_unique<Decoding>(model_, taken.request.encoder_inputs,
-                                            std::vector<TokenIds>{TokenIds(taken.request.prompt.size(), 1)},
-                                            taken.length, taken.request.config.use_cache);
+    if (decoding) return *decoding;
+    const ModelInputs& prompt = taken.request.prompt;
+    DecodingPrompts prompts{.mask = {TokenIds(prompt.tokens.size(), 1)}};
+    if (model_.has_encoder()) prompts.encoder_inputs = prompt.attached.at(0).tensors;
+    else if (!prompt.attached.empty()) prompts.attached = {prompt.attached};
+    decoding = std::make_unique<Decoding>(model_, std::move(prompts), taken.length, taken.request.config.use_cache);
     return *decoding;
   }
 

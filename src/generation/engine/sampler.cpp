@@ -32,7 +32,7 @@ void check_penalty(const char* name, double value) {
 }  // namespace
 
 SamplingRules::SamplingRules(const EngineRequest& request, int64_t length, int64_t vocabulary)
-    : prompt_(request.prompt.size()),
+    : prompt_(request.prompt.tokens.size()),
       sampled_(request.config.do_sample),
       presence_(request.presence_penalty),
       frequency_(request.frequency_penalty),
@@ -51,9 +51,11 @@ SamplingRules::SamplingRules(const EngineRequest& request, int64_t length, int64
   unwarped.do_sample = false, unwarped.renormalize_logits = false;
   if (constraint_) unwarped.min_length = 0, unwarped.min_new_tokens.reset();  // a grammar says where a text may end
   LogitsContext context{.prompt_length = static_cast<int64_t>(prompt_), .max_length = length, .vocabulary = vocabulary};
-  if (const Tensor ids = request.encoder_inputs.find("input_ids"); ids.defined())
-    context.encoder_input_ids = {ids.to_vector<int64_t>()};
-  else if (request.encoder_inputs.empty()) context.encoder_input_ids = {request.prompt};
+  const std::vector<AttachedInput>& attached = request.prompt.attached;
+  const bool encodes = !attached.empty() && attached[0].places.empty();
+  const Tensor ids = encodes ? attached[0].tensors.find("input_ids") : Tensor();
+  if (ids.defined()) context.encoder_input_ids = {ids.to_vector<int64_t>()};
+  else if (!encodes) context.encoder_input_ids = {request.prompt.tokens};
   processors_ = logits_processors(unwarped, context);
   if (request.config.num_beams > 1) beam_processors_ = logits_processors(request.config, context);
   if (sampled_) add_logits_warpers(warpers_, request.config, 1);

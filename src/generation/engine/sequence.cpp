@@ -16,7 +16,7 @@ Sequence::Sequence(std::shared_ptr<const TakenRequest> request, int64_t index, c
     : request_(std::move(request)),
       group_(std::move(group)),
       index_(index),
-      tokens_(request_->request.prompt),
+      tokens_(request_->request.prompt.tokens),
       sampler_(request_->rules, index),
       text_(tokenizer, tokens_, request_->text_rules()) {
   if (group_) group_->join(this);
@@ -28,7 +28,7 @@ Sequence::Sequence(std::shared_ptr<const TakenRequest> request, int64_t index, c
 void Sequence::read_prompt(int64_t position, std::span<const float> scores) {
   const std::optional<int64_t>& count = request_->request.prompt_logprobs;
   if (!count || position != static_cast<int64_t>(prompt_.size()) || position + 1 >= request_->prompt_length()) return;
-  prompt_.push_back(logprobs_of(scores, request_->request.prompt[static_cast<size_t>(position) + 1], *count));
+  prompt_.push_back(logprobs_of(scores, request_->request.prompt.tokens[static_cast<size_t>(position) + 1], *count));
 }
 
 void Sequence::seek_mask(double seconds) {

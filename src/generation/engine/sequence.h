@@ -8,6 +8,7 @@
 #include "generation/engine/beam_group.h"
 #include "generation/engine/sampler.h"
 #include "generation/engine/text_deltas.h"
+#include "models/generative.h"
 #include "transom/engine.h"
 
 namespace transom {
@@ -18,7 +19,9 @@ struct TakenRequest {
   EngineRequest request;
   int64_t length = 0;  // the most tokens of a sequence, with its prompt
   std::shared_ptr<const SamplingRules> rules;
-  size_t adapter = 0;  // 0: none; else of the engine's adapters, from 1
+  std::vector<std::string> contents;       // of each attached input, content_of()
+  std::optional<TextPositions> positions;  // of a model with several axes
+  size_t adapter = 0;                      // 0: none; else of the engine's adapters, from 1
   std::chrono::steady_clock::time_point arrival{};
   std::optional<std::chrono::steady_clock::time_point> deadline;
 
@@ -30,7 +33,7 @@ struct TakenRequest {
   TextDeltas::Rules text_rules() const {
     return {request.config.stop_strings, request.stop_strings_after, request.skip_special_tokens};
   }
-  int64_t prompt_length() const { return static_cast<int64_t>(request.prompt.size()); }
+  int64_t prompt_length() const { return static_cast<int64_t>(request.prompt.tokens.size()); }
   // Nothing is written: the request asks for the log probabilities of its prompt alone.
   bool only_reads() const { return request.config.max_new_tokens == 0; }
 };

@@ -13,10 +13,11 @@
 namespace transom {
 
 struct EngineCommand {
-  enum class Kind { kMake, kRun, kGrow, kCopy, kEnd };
+  enum class Kind { kMake, kEmbed, kRun, kGrow, kCopy, kEnd };
   Kind kind = Kind::kEnd;
   int64_t blocks = 0, block_size = 0;                   // of kMake; blocks of kGrow
   DType cache_dtype = DType::kFloat32;                  // of kMake
+  AttachedInput attached = {};                          // of kEmbed
   PagedPass pass = {};                                  // of kRun
   std::vector<std::pair<int32_t, int32_t>> pairs = {};  // of kCopy
 };

@@ -63,28 +63,84 @@ void GenerativeModel::encode(const NamedTensors& inputs, ForwardContext& context
   run_encoder(inputs, context);
 }
 
-Tensor GenerativeModel::next_logits(const Tensor& input_ids, const Tensor& position_ids,
-                                    ForwardContext& context) const {
+Tensor GenerativeModel::next_logits(const PassInputs& pass, ForwardContext& context) const {
   const PrecisionScope scope(precision());
-  return run_step(input_ids, position_ids, context);
+  return run_step(pass, context);
 }
 
 void GenerativeModel::run_encoder(const NamedTensors&, ForwardContext&) const {
   fail(ErrorKind::kInternal, "{} has no encoder", architecture());
 }
 
-Tensor GenerativeModel::last_logits(const Tensor& input_ids, const Tensor& position_ids, int64_t count,
-                                    ForwardContext& context) const {
+Tensor GenerativeModel::last_logits(const PassInputs& pass, int64_t count, ForwardContext& context) const {
   const PrecisionScope scope(precision());
   context.logits_to_keep = count;
-  NamedTensors inputs{{"input_ids", input_ids}};
+  NamedTensors inputs;
+  if (pass.embeddings.defined()) {
+    const Tensor own = embeddings_of(pass.input_ids), given = unsqueeze(pass.is_given, 2);
+    const Tensor none = zeros(given.shape(), given.dtype());
+    inputs.set("inputs_embeds", select(not_equal(given, none), cast(pass.embeddings, own.dtype()), own));
+  } else {
+    inputs.set("input_ids", pass.input_ids);
+  }
   const std::vector<std::string> names = input_names();
-  if (std::find(names.begin(), names.end(), "position_ids") != names.end()) inputs.set("position_ids", position_ids);
+  if (std::find(names.begin(), names.end(), "position_ids") != names.end())
+    inputs.set("position_ids", pass.position_ids);
   return cast(forward(inputs, context).at("logits"), DType::kFloat32);
 }
 
-Tensor GenerativeModel::run_step(const Tensor& input_ids, const Tensor& position_ids, ForwardContext& context) const {
-  return squeeze(last_logits(input_ids, position_ids, 1, context), 1);
+Tensor GenerativeModel::run_step(const PassInputs& pass, ForwardContext& context) const {
+  return squeeze(last_logits(pass, 1, context), 1);
+}
+
+// ---- inputs among the tokens
+
+std::vector<std::vector<AttachedInput>> GenerativeModel::attached_inputs(const NamedTensors& inputs) const {
+  for (const auto& [name, tensor] : inputs.items()) {
+    if (name == "input_ids" || name == "attention_mask" || name == "token_type_ids") continue;
+    if (embedding_width() == 0 || name != "inputs_embeds")
+      fail("generate: unknown input {}; this model takes input_ids and attention_mask{}", quoted(name),
+           embedding_width() > 0 ? ", or inputs_embeds in place of the first" : "");
+  }
+  const Tensor& embeddings = inputs.at("inputs_embeds");
+  if (embeddings.rank() != 3 || !is_floating(embeddings.dtype()) || embeddings.dim(1) < 1 ||
+      embeddings.dim(2) != embedding_width())
+    fail("inputs_embeds: expected [batch, length, {}] of float32, found {}", embedding_width(),
+         to_string(embeddings.type()));
+  std::vector<std::vector<AttachedInput>> rows;
+  for (int64_t row = 0; row < embeddings.dim(0); ++row)
+    rows.push_back({{.tensors = {{"inputs_embeds", squeeze(slice(embeddings, 0, row, row + 1), 0)}},
+                     .places = {{.begin = 0, .count = embeddings.dim(1)}}}});
+  return rows;
+}
+
+Tensor GenerativeModel::embed(const AttachedInput& input, ForwardContext& context) const {
+  if (embedding_width() == 0)
+    fail(ErrorKind::kUnsupported, "{} reads tokens alone: nothing can stand in their place", architecture());
+  const PrecisionScope scope(precision());
+  const Tensor rows = run_embedding(input.tensors, context);
+  int64_t count = 0;
+  for (const FilledPlaces& places : input.places) count += places.count;
+  if (rows.rank() != 2 || !is_floating(rows.dtype()) || rows.dim(0) != count || rows.dim(1) != embedding_width())
+    fail("{} of an input among the tokens: expected {}, a row for each of its places, found {}",
+         input.tensors.items().front().first, to_string({count, embedding_width()}), to_string(rows.type()));
+  return cast(rows, DType::kFloat32);
+}
+
+TextPositions GenerativeModel::positions_of(const ModelInputs&) const {
+  fail(ErrorKind::kInternal, "{} does not say where its tokens stand", architecture());
+}
+
+Tensor GenerativeModel::run_embedding(const NamedTensors& tensors, ForwardContext&) const {
+  for (const auto& [name, tensor] : tensors.items())
+    if (name != "inputs_embeds")
+      fail(ErrorKind::kUnsupported, "{} makes nothing of {} among the tokens; it takes inputs_embeds", architecture(),
+           quoted(name));
+  return tensors.at("inputs_embeds");
+}
+
+Tensor GenerativeModel::embeddings_of(const Tensor&) const {
+  fail(ErrorKind::kInternal, "{} does not give the embeddings of its tokens", architecture());
 }
 
 }  // namespace transom

@@ -79,6 +79,8 @@ class Decoder {
   virtual DecoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const = 0;
   virtual DecoderTraits traits() const = 0;
   virtual const Embedding& word_embeddings() const = 0;
+  // Of tokens [B, T], as inputs_embeds has them.
+  virtual Tensor embed(const Tensor& input_ids) const { return word_embeddings()(input_ids); }
   virtual std::vector<std::string> input_names() const {
     return {"input_ids", "attention_mask", "position_ids", "inputs_embeds"};
   }

@@ -6,6 +6,7 @@
 #include "models/shared/decoder.h"
 #include "models/shared/encoder_heads.h"
 #include "nn/weight.h"
+#include "ops/products/packed_matrix.h"
 
 namespace transom {
 namespace {
@@ -19,8 +20,13 @@ class DecoderModel : public GenerativeModel {
   int64_t max_positions() const override { return traits_.max_positions; }
   bool can_generate() const override { return false; }
   int64_t cache_expires_at() const override { return traits_.cache_expires_at; }
+  int64_t embedding_width() const override {
+    const Parameter& table = *body_->word_embeddings().weight();
+    return table.packed ? table.packed->depth : table.value.dim(1);
+  }
 
  protected:
+  Tensor embeddings_of(const Tensor& input_ids) const override { return body_->embed(input_ids); }
   std::vector<std::string> input_names() const override { return body_->input_names(); }
   std::vector<std::string> with_labels() const {
     std::vector<std::string> names = body_->input_names();

@@ -123,9 +123,8 @@ Tensor ConditionalGenerationModel::decoder_logits(const Tensor& input_ids, const
   return logits(decoder_states(input_ids, position_ids, context));
 }
 
-Tensor ConditionalGenerationModel::run_step(const Tensor& input_ids, const Tensor& position_ids,
-                                            ForwardContext& context) const {
-  const Tensor hidden = decoder_states(input_ids, position_ids, context);
+Tensor ConditionalGenerationModel::run_step(const PassInputs& pass, ForwardContext& context) const {
+  const Tensor hidden = decoder_states(pass.input_ids, pass.position_ids, context);
   return squeeze(cast(logits(slice(hidden, 1, hidden.dim(1) - 1, hidden.dim(1))), DType::kFloat32), 1);
 }
 

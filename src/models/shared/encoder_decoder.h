@@ -115,7 +115,7 @@ class ConditionalGenerationModel : public GenerativeModel {
 
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override;
   void run_encoder(const NamedTensors& inputs, ForwardContext& context) const override;
-  Tensor run_step(const Tensor& input_ids, const Tensor& position_ids, ForwardContext& context) const override;
+  Tensor run_step(const PassInputs& pass, ForwardContext& context) const override;
   std::vector<std::string> input_names() const override;
 
   int64_t decoder_start_token_id_, pad_token_id_;

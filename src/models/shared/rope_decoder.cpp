@@ -243,11 +243,7 @@ class RopeDecoder : public Decoder {
 
   DecoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const override {
     const DecoderInputs in = decoder_inputs(inputs, context, Positions::kInOrder);
-    Tensor x = in.inputs_embeds;
-    if (!x.defined()) {
-      x = embed_tokens_(in.input_ids);
-      if (c_.embedding_scale != 1) x = x * c_.embedding_scale;
-    }
+    const Tensor x = in.inputs_embeds.defined() ? in.inputs_embeds : embed(in.input_ids);
     std::vector<RotaryAngles> angles;
     for (const RotaryEmbedding& rotary : rotary_) angles.push_back(rotary(in.position_ids));
     std::vector<Tensor> router;
@@ -263,6 +259,11 @@ class RopeDecoder : public Decoder {
         });
     output.router_logits = std::move(router);
     return output;
+  }
+
+  Tensor embed(const Tensor& input_ids) const override {
+    const Tensor x = embed_tokens_(input_ids);
+    return c_.embedding_scale == 1 ? x : x * c_.embedding_scale;
   }
 
   DecoderTraits traits() const override {

@@ -92,7 +92,8 @@ class OnnxEncoderDecoder : public GenerativeModel {
     context.cache->encoder_mask = inputs.find("attention_mask");
   }
 
-  Tensor run_step(const Tensor& input_ids, const Tensor&, ForwardContext& context) const override {
+  Tensor run_step(const PassInputs& pass, ForwardContext& context) const override {
+    const Tensor& input_ids = pass.input_ids;
     for (const int64_t place : context.cache->places().to_vector<int64_t>())
       if (place == 0)
         fail("{}: decoder_attention_mask: an ONNX decoder has no mask; expected ones", decoder_->model().where);

@@ -34,7 +34,8 @@ class OnnxModel : public GenerativeModel {
   bool one_program_for_all_steps() const override { return !past_.works() || past_.one_shape(); }
 
  protected:
-  Tensor run_step(const Tensor& input_ids, const Tensor& position_ids, ForwardContext& context) const override {
+  Tensor run_step(const PassInputs& pass, ForwardContext& context) const override {
+    const Tensor &input_ids = pass.input_ids, &position_ids = pass.position_ids;
     if (past_.works()) return past_.logits(input_ids, position_ids, *context.cache);
     const Tensor mask = context.cache->places();
     NamedTensors inputs{{"input_ids", input_ids}, {"position_ids", position_ids}};

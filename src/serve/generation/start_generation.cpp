@@ -33,11 +33,11 @@ class RunningCall : public std::enable_shared_from_this<RunningCall> {
     call_->on_gone([weak = weak_from_this()] {
       if (const auto self = weak.lock()) self->cancel();
     });
-    for (const EngineRequest& each : requests_) call_->prompt_tokens += static_cast<int64_t>(each.prompt.size());
+    for (const EngineRequest& each : requests_) call_->prompt_tokens += static_cast<int64_t>(each.prompt.tokens.size());
     for (size_t i = 0; i < requests_.size(); ++i) {
-      lengths_[i] = static_cast<int64_t>(requests_[i].prompt.size());
-      metrics_.prompt_tokens.add(static_cast<double>(requests_[i].prompt.size()));
-      metrics_.request_prompt_tokens.observe(static_cast<double>(requests_[i].prompt.size()));
+      lengths_[i] = static_cast<int64_t>(requests_[i].prompt.tokens.size());
+      metrics_.prompt_tokens.add(static_cast<double>(requests_[i].prompt.tokens.size()));
+      metrics_.request_prompt_tokens.observe(static_cast<double>(requests_[i].prompt.tokens.size()));
       metrics_.request_max_tokens.observe(static_cast<double>(requests_[i].config.max_new_tokens.value_or(0)));
       metrics_.request_n.observe(static_cast<double>(samples_));
       requests_[i].tenant = call_->tenant;

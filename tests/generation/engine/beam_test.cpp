@@ -66,9 +66,10 @@ EngineRequest beam_request_of(const Model& model, TokenIds prompt, const std::st
   EngineRequest request{.prompt = std::move(prompt)};
   request.config.update(options);
   if (model.config().get_string("model_type") == "bart") {
-    request.encoder_inputs.set("input_ids", Tensor::from(std::vector<int64_t>{5, 6, 7, 2}, {1, 4}));
-    request.encoder_inputs.set("attention_mask", Tensor::from(std::vector<int64_t>{1, 1, 1, 1}, {1, 4}));
-    request.prompt.insert(request.prompt.begin(), 2);
+    request.prompt.attached = {{.tensors = {{"input_ids", Tensor::from(std::vector<int64_t>{5, 6, 7, 2}, {1, 4})},
+                                            {"attention_mask", Tensor::from(std::vector<int64_t>{1, 1, 1, 1}, {1, 4})}},
+                                .places = {}}};
+    request.prompt.tokens.insert(request.prompt.tokens.begin(), 2);
     request.config.decoder_start_token_id = 2;
   }
   return request;
@@ -76,9 +77,9 @@ EngineRequest beam_request_of(const Model& model, TokenIds prompt, const std::st
 
 // What generate() gives, without the padding behind the end.
 std::vector<std::pair<TokenIds, double>> generated(const Model& model, const EngineRequest& request) {
-  NamedTensors inputs = request.encoder_inputs;
+  NamedTensors inputs = request.prompt.attached.empty() ? NamedTensors() : request.prompt.attached[0].tensors;
   inputs.set(inputs.empty() ? "input_ids" : "decoder_input_ids",
-             Tensor::from(request.prompt, {1, static_cast<int64_t>(request.prompt.size())}));
+             Tensor::from(request.prompt.tokens, {1, static_cast<int64_t>(request.prompt.tokens.size())}));
   GenerationConfig config = request.config;
   config.pad_token_id = -7;
   const GenerationOutput output = generate(model, inputs, config);
@@ -86,7 +87,7 @@ std::vector<std::pair<TokenIds, double>> generated(const Model& model, const Eng
   for (size_t i = 0; i < output.sequences.size(); ++i) {
     TokenIds tokens = output.sequences[i];
     while (!tokens.empty() && tokens.back() == -7) tokens.pop_back();
-    tokens.erase(tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(request.prompt.size()));
+    tokens.erase(tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(request.prompt.tokens.size()));
     texts.emplace_back(std::move(tokens), output.scores[i]);
   }
   return texts;

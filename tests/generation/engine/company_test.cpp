@@ -7,6 +7,7 @@
 #include <map>
 #include <random>
 
+#include "models/generative.h"
 #include "transom/engine.h"
 #include "transom/error.h"
 
@@ -76,7 +77,17 @@ class ThirdsOfTokens : public TokenConstraint {
   int turns_ = 2;
 };
 
-std::vector<EngineRequest> random_requests(int count, std::mt19937& random) {
+// Embeddings [n, width] in place of some tokens, one of a few.
+AttachedInput random_input(int64_t tokens, int64_t width, std::mt19937& random) {
+  const auto begin = static_cast<int64_t>(random() % static_cast<uint64_t>(tokens));
+  const int64_t count = 1 + static_cast<int64_t>(random() % static_cast<uint64_t>(tokens - begin));
+  std::mt19937 of_rows(static_cast<uint32_t>(random() % 3));
+  std::vector<float> rows;
+  for (int64_t i = 0; i < count * width; ++i) rows.push_back(static_cast<float>(of_rows() % 1000) / 1000 - 0.5f);
+  return {.tensors = {{"inputs_embeds", Tensor::from(rows, {count, width})}}, .places = {{begin, count}}};
+}
+
+std::vector<EngineRequest> random_requests(int count, int64_t width, std::mt19937& random) {
   const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint64_t>(n)); };
   std::vector<TokenIds> beginnings(5);
   for (TokenIds& beginning : beginnings)
@@ -85,8 +96,10 @@ std::vector<EngineRequest> random_requests(int count, std::mt19937& random) {
   for (int i = 0; i < count; ++i) {
     EngineRequest request;
     const TokenIds& beginning = beginnings[static_cast<size_t>(below(5))];
-    request.prompt.assign(beginning.begin(), beginning.begin() + below(41));
-    for (int64_t n = 1 + below(4); n > 0; --n) request.prompt.push_back(below(61));
+    request.prompt.tokens.assign(beginning.begin(), beginning.begin() + below(41));
+    for (int64_t n = 1 + below(4); n > 0; --n) request.prompt.tokens.push_back(below(61));
+    if (below(3) == 0)
+      request.prompt.attached = {random_input(static_cast<int64_t>(request.prompt.tokens.size()), width, random)};
     GenerationConfig& config = request.config;
     config.max_new_tokens = below(8) ? 1 + below(8) : 40;
     config.eos_token_id = {below(61)};
@@ -161,7 +174,8 @@ TEST_P(Company, DoesNotShowInTheBits) {
   const auto model =
       Model::from_config(GetParam().config, {.dtype = GetParam().dtype, .quantization = GetParam().quantization});
   std::mt19937 random(17);
-  const std::vector<EngineRequest> requests = random_requests(GetParam().requests, random);
+  const std::vector<EngineRequest> requests =
+      random_requests(GetParam().requests, dynamic_cast<const GenerativeModel&>(*model).embedding_width(), random);
   const Answers lonely = alone(*model, requests, GetParam().cache_dtype);
   for (const auto& [key, answer] : lonely) ASSERT_TRUE(answer.finish) << key.first;
   const int64_t token_bytes = GetParam().token_bytes;

@@ -85,11 +85,11 @@ EngineRequest request_of(TokenIds prompt, const std::string& options) {
 }
 
 TokenIds generated_alone(const Model& model, const EngineRequest& request) {
-  const Tensor ids = Tensor::from(request.prompt, {1, static_cast<int64_t>(request.prompt.size())});
-  NamedTensors inputs = request.encoder_inputs;
+  const Tensor ids = Tensor::from(request.prompt.tokens, {1, static_cast<int64_t>(request.prompt.tokens.size())});
+  NamedTensors inputs = request.prompt.attached.empty() ? NamedTensors() : request.prompt.attached[0].tensors;
   inputs.set(inputs.empty() ? "input_ids" : "decoder_input_ids", ids);
   TokenIds tokens = generate(model, inputs, request.config).sequences.at(0);
-  tokens.erase(tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(request.prompt.size()));
+  tokens.erase(tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(request.prompt.tokens.size()));
   return tokens;
 }
 
@@ -100,9 +100,10 @@ class EveryKind : public testing::TestWithParam<const char*> {
   EngineRequest request(TokenIds prompt, const std::string& options) const {
     EngineRequest made = request_of(std::move(prompt), options);
     if (model->config().get_string("model_type") == "bart") {
-      made.encoder_inputs.set("input_ids", Tensor::from(std::vector<int64_t>{5, 6, 7, 2}, {1, 4}));
-      made.encoder_inputs.set("attention_mask", Tensor::from(std::vector<int64_t>{1, 1, 1, 1}, {1, 4}));
-      made.prompt.insert(made.prompt.begin(), 2);
+      made.prompt.attached = {{.tensors = {{"input_ids", Tensor::from(std::vector<int64_t>{5, 6, 7, 2}, {1, 4})},
+                                           {"attention_mask", Tensor::from(std::vector<int64_t>{1, 1, 1, 1}, {1, 4})}},
+                               .places = {}}};
+      made.prompt.tokens.insert(made.prompt.tokens.begin(), 2);
       made.config.decoder_start_token_id = 2;
     }
     return made;
@@ -146,9 +147,9 @@ TEST_P(EveryKind, GivesLogProbabilities) {
     EXPECT_GE(at.top[0].second, at.top[1].second);
     EXPECT_LT(at.logprob, 0);
   }
-  ASSERT_EQ(result.prompt.size(), one.prompt.size() - 1);
-  for (size_t i = 0; i + 1 < one.prompt.size(); ++i) {
-    EXPECT_EQ(result.prompt[i].token, one.prompt[i + 1]);
+  ASSERT_EQ(result.prompt.size(), one.prompt.tokens.size() - 1);
+  for (size_t i = 0; i + 1 < one.prompt.tokens.size(); ++i) {
+    EXPECT_EQ(result.prompt[i].token, one.prompt.tokens[i + 1]);
     EXPECT_LE(result.prompt[i].logprob, result.prompt[i].top.at(0).second);
   }
 }

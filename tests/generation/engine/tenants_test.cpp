@@ -18,7 +18,7 @@ class Tenants : public testing::Test {
   static EngineRequest request_of(const std::string& tenant, int64_t length = 1) {
     EngineRequest request;
     request.tenant = tenant;
-    for (int64_t i = 0; i < length; ++i) request.prompt.push_back(i * i % 29);
+    for (int64_t i = 0; i < length; ++i) request.prompt.tokens.push_back(i * i % 29);
     request.config.max_new_tokens = 2;
     return request;
   }

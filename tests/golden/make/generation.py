@@ -2,6 +2,7 @@
 """Runs of generate() whose ids do not hang on the last bits: greedy, beams, penalties, ends."""
 
 import copy
+import json
 
 import torch
 
@@ -19,14 +20,27 @@ def inputs_of(model, tokenizer, rows):
     return {"input_ids": made["input_ids"].tolist(), "attention_mask": made["attention_mask"].tolist()}
 
 
+def embeddings_of(model, inputs, name, folder):
+    """The prompts as embeddings that are those of no tokens, in a file beside the case."""
+    from safetensors.torch import save_file
+
+    with torch.no_grad():
+        rows = model.get_input_embeddings()(torch.tensor(inputs["input_ids"])).float()
+    noise = torch.empty(rows.shape).normal_(generator=generator("embeddings of " + name))
+    save_file({"inputs_embeds": (rows + 0.3 * rows.std() * noise).contiguous()}, folder / "embeddings.safetensors")
+    place = f"embeddings.safetensors:inputs_embeds[0:{len(rows)}]"
+    return {"inputs_embeds": place, "attention_mask": inputs["attention_mask"]}
+
+
 def tensors_of(inputs, folder, dtype):
     from safetensors.torch import load_file
 
     made = {}
     for key, value in inputs.items():
         if isinstance(value, str):
-            begin, end = value[value.index("[") + 1 : -1].split(":")
-            made[key] = load_file(folder / "inputs.safetensors")[key][int(begin) : int(end)].to(dtype)
+            file, place = value.split(":", 1)
+            begin, end = place[place.index("[") + 1 : -1].split(":")
+            made[key] = load_file(folder / file)[key][int(begin) : int(end)].to(dtype)
         else:
             made[key] = torch.tensor(value)
     return made
@@ -55,7 +69,8 @@ def run(model, inputs, folder, kwargs):
         )
 
 
-def make_runs(model, tokenizer, name, folder):
+def make_runs(model, tokenizer, name, folder, only=None):
+    """Writes generate.json; with `only`, those of its runs that begin so, beside the others that it has."""
     model = model.eval()
     both, first, second = slice(0, 2), slice(0, 1), slice(1, 2)
     greedy = dict(do_sample=False, max_new_tokens=NEW)
@@ -75,10 +90,26 @@ def make_runs(model, tokenizer, name, folder):
         ("greedy_eos", both, dict(eos_token_id=end)),
         ("greedy_min_length", both, dict(min_new_tokens=10, eos_token_id=end)),
     ]
+    plans = [(title, inputs_of(model, tokenizer, rows), kwargs) for title, rows, kwargs in plans]
+    if not model.config.is_encoder_decoder:
+        embeddings = embeddings_of(model, inputs_of(model, tokenizer, both), name, folder)
+        with_ids = inputs_of(model, tokenizer, both) | embeddings
+        # Without padding: Transformers' repetition_penalty leaves out so many of the tokens that are written.
+        unpadded = {key: value.replace("[0:", "[1:") if isinstance(value, str) else value[1:] for key, value in embeddings.items()}
+        plans += [
+            ("embeddings", embeddings, {}),
+            ("embeddings_beam3", unpadded, dict(num_beams=3, repetition_penalty=1.2)),
+            ("embeddings_min_length", embeddings, dict(max_new_tokens=None, max_length=24, min_length=20)),
+            ("embeddings_with_ids", with_ids, dict(repetition_penalty=1.3)),
+        ]
     others, runs = [noisy(model, name), noisy(model, name + " again")], []
     exact = copy.deepcopy(model).double()  # with rows that begin with padding it gives NaN
-    for title, rows, kwargs in plans:
-        inputs, kwargs = inputs_of(model, tokenizer, rows), greedy | kwargs
+    if only:
+        plans = [plan for plan in plans if plan[0].startswith(only)]
+        runs = [run for run in json.loads((folder / "generate.json").read_text())["runs"]]
+        runs = [run for run in runs if not run["name"].startswith(only)]
+    for title, inputs, kwargs in plans:
+        kwargs = greedy | kwargs
         made = run(model, inputs, folder, kwargs)
         record = {"name": title, "inputs": inputs, "kwargs": kwargs, "sequences": made.sequences.tolist()}
         if getattr(made, "sequences_scores", None) is not None:
