@@ -153,6 +153,12 @@ std::string text_input(const Json& input, const std::string& field) {
   fail("expected a text, or an object with the string \"{}\"; found {}", field, quoted(dump_json(input)));
 }
 
+std::optional<std::span<const std::byte>> bytes_input(const Json& input, const std::string& field) {
+  if (input.is_binary()) return std::as_bytes(std::span(input.get_binary()));
+  if (input.is_object() && input.contains(field) && input[field].is_binary()) return bytes_input(input[field], field);
+  return std::nullopt;
+}
+
 int64_t int_parameter(const Json& parameters, const char* name, int64_t otherwise) {
   const auto found = parameters.find(name);
   if (found == parameters.end()) return otherwise;

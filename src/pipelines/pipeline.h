@@ -3,7 +3,10 @@
 // returns.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -61,6 +64,8 @@ std::vector<Json> run_pipeline(const Pipeline& pipeline, const std::vector<Json>
 std::vector<double> softmax_of(const std::vector<float>& logits);
 int64_t batch_size_of(const Json& parameters);  // `batch_size`; 1 without it
 std::string text_input(const Json& input, const std::string& field = "text");
+// Of a picture or sound whose bytes are given (Json's binary) in place of a path; they live as long as the input.
+std::optional<std::span<const std::byte>> bytes_input(const Json& input, const std::string& field);
 int64_t int_parameter(const Json& parameters, const char* name, int64_t otherwise);
 std::string string_parameter(const Json& parameters, const char* name, const std::string& otherwise);
 bool bool_parameter(const Json& parameters, const char* name, bool otherwise);

@@ -76,6 +76,21 @@ TEST_F(ImageTasks, ImagesOfSeveralSizes) {
   expect_batches_like_single_images(*task);
 }
 
+TEST_F(ImageTasks, BytesInMemoryAreAsFiles) {
+  const auto task = pipeline("image-classification", "ResNetForImageClassification", {{"height", 8}, {"width", 8}});
+  for (const Json& file : files_) {
+    const std::string bytes = read_file(file.get<std::string>());
+    const Json given = Json::binary({bytes.begin(), bytes.end()});
+    const Json expected = run_pipeline(*task, file, Json::object());
+    EXPECT_EQ(run_pipeline(*task, given, Json::object()), expected);
+    EXPECT_EQ(run_pipeline(*task, Json{{"image", given}}, Json::object()), expected);
+  }
+  const std::string error = test::message_of([&] {
+    run_pipeline(*task, Json::binary({'n', 'o', 'n', 'e'}), Json::object());
+  });
+  EXPECT_TRUE(error.starts_with("the input: expected a PNG, JPEG")) << error;
+}
+
 TEST_F(ImageTasks, AFileThatIsNoImageIsNamed) {
   write_file(folder_ / "text.bmp", "no image");
   files_.insert(files_.begin() + 3, (folder_ / "text.bmp").string());

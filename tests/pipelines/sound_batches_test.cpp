@@ -8,6 +8,7 @@
 #include "base/json/json.h"
 #include "pipelines/pipeline.h"
 #include "support/golden.h"
+#include "support/message.h"
 #include "support/temporary_folder.h"
 
 namespace transom {
@@ -69,6 +70,17 @@ TEST(SoundBatches, SpeechIsThatOfSoundsAlone) {
   const auto task = make_pipeline("automatic-speech-recognition", directory);
   expect_same_alone(*task, {{"return_timestamps", "char"}});
   expect_same_alone(*task, {{"chunk_length_s", 0.1}});
+}
+
+TEST(SoundBatches, BytesInMemoryAreAsFiles) {
+  const auto task = make_pipeline("automatic-speech-recognition", golden("wav2vec2-ctc/model"));
+  const std::string file = (test::golden_folder() / "audio" / "mono_16k.wav").string(), bytes = read_file(file);
+  EXPECT_EQ(run_pipeline(*task, Json::binary({bytes.begin(), bytes.end()}), Json::object()),
+            run_pipeline(*task, file, Json::object()));
+  const std::string error = test::message_of([&] {
+    run_pipeline(*task, Json::binary({'n', 'o', 'n', 'e'}), Json::object());
+  });
+  EXPECT_TRUE(error.starts_with("the input: expected a sound")) << error;
 }
 
 TEST(SoundBatches, WhisperWritesWhatItWritesOfSoundsAlone) {

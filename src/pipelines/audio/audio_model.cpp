@@ -18,6 +18,7 @@ AudioModel AudioModel::load(const std::string& directory, const LoadOptions& opt
 }
 
 Sound sound_of(const Json& input, int64_t sampling_rate) {
+  if (const auto bytes = bytes_input(input, "raw")) return resampled(parse_sound(*bytes, "the input"), sampling_rate);
   if (input.is_string()) return resampled(read_sound(input.get<std::string>()), sampling_rate);
   const char* field = input.is_object() && input.contains("raw") ? "raw" : "array";
   if (!input.is_object() || !input.contains(field) || !input[field].is_array() || !input.contains("sampling_rate") ||

@@ -35,7 +35,10 @@ Image image_of(const std::string& source) {
 
 }  // namespace
 
-Pixels ImageModel::pixels(const Json& input) const { return processor(image_of(text_input(input, "image"))); }
+Pixels ImageModel::pixels(const Json& input) const {
+  if (const auto bytes = bytes_input(input, "image")) return processor(decode_image(*bytes, "the input"));
+  return processor(image_of(text_input(input, "image")));
+}
 
 std::vector<ImageModel::Row> ImageModel::rows(const std::vector<Json>& inputs, const std::string& name,
                                               int64_t batch_size) const {

@@ -9,16 +9,6 @@
 namespace transom::serve {
 namespace {
 
-// Media reach the pipelines as files of this process, whose names mean nothing to a client.
-std::string without_own_files(std::string text) {
-  for (size_t at = 0; (at = text.find("/proc/self/fd/", at)) != text.npos;) {
-    size_t end = at + 14;
-    while (end < text.size() && text[end] >= '0' && text[end] <= '9') ++end;
-    text.replace(at, end - at, "the input");
-  }
-  return text;
-}
-
 const char* openai_type(int status) {
   if (status == 429) return "rate_limit_error";
   return status >= 500 ? "server_error" : "invalid_request_error";
@@ -66,7 +56,7 @@ ApiError api_error_of(const std::exception_ptr& error) {
       case ErrorKind::kInput:
       case ErrorKind::kUsage:
       case ErrorKind::kUnsupported:
-        return {400, without_own_files(known.what())};
+        return {400, known.what()};
       case ErrorKind::kOutOfMemory:
         return {503, "the server is out of memory for this request; try a smaller one"};
       case ErrorKind::kInterrupted:

@@ -1,32 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/inference/media.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-
+#include "base/json/json.h"
 #include "serve/api/api_error.h"
 
 namespace transom::serve {
 
-MemoryFile::MemoryFile(std::string_view bytes) : descriptor_(::memfd_create("request", MFD_CLOEXEC)) {
-  if (descriptor_ < 0) fail("a file in memory: {}", std::strerror(errno));
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) {
-      ::close(descriptor_);
-      fail(ErrorKind::kOutOfMemory, "a file in memory: {}", std::strerror(errno));
-    }
-    bytes.remove_prefix(static_cast<size_t>(count));
-  }
-}
-
-MemoryFile::~MemoryFile() { ::close(descriptor_); }
-
-std::string MemoryFile::path() const { return fmt::format("/proc/self/fd/{}", descriptor_); }
+Json media_input(std::string_view bytes) { return Json::binary({bytes.begin(), bytes.end()}); }
 
 std::string media_bytes(std::string_view text, const char* field) {
   if (text.starts_with("http:") || text.starts_with("https:") || text.starts_with("file:"))

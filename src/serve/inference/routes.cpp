@@ -42,9 +42,8 @@ void infer_media(const std::shared_ptr<Call>& call, ServedModel& model) {
     expect_known_options(fields, "/models");
     expect_known_fields(fields, "/models");
   }
-  const auto file = std::make_shared<MemoryFile>(bytes);
-  compute_task(call, model, model.task, {Json(file->path())}, parameters,
-               [call, file](const std::vector<Json>& results) { call->reply(results.at(0)); });
+  compute_task(call, model, model.task, {media_input(bytes)}, parameters,
+               [call](const std::vector<Json>& results) { call->reply(results.at(0)); });
 }
 
 void infer_vectors(const std::shared_ptr<Call>& call, ServedModel& model, RequestFields& fields, const Json& inputs) {

@@ -186,9 +186,8 @@ void transcribe(const std::shared_ptr<Call>& call, const char* task) {
   }
   if (whisper && settings.task == "translate") parameters["task"] = "translate";
   if (!whisper && settings.task == "translate") throw ApiError(400, "this model does not translate", "model");
-  const auto held = std::make_shared<MemoryFile>(*file);
-  compute_task(call, model, "automatic-speech-recognition", {Json(held->path())}, parameters,
-               [call, held, settings](const std::vector<Json>& results) { answer(call, settings, results.at(0)); });
+  compute_task(call, model, "automatic-speech-recognition", {media_input(*file)}, parameters,
+               [call, settings](const std::vector<Json>& results) { answer(call, settings, results.at(0)); });
 }
 
 }  // namespace
