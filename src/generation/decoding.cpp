@@ -6,7 +6,7 @@
 #include <span>
 
 #include "base/error.h"
-#include "generation/following.h"
+#include "generation/processes/follow.h"
 #include "tensor/evaluator.h"
 #include "transom/ops.h"
 
@@ -164,7 +164,7 @@ std::vector<float> Decoding::next(const std::vector<TokenIds>& rows) {
     told.insert(told.end(), static_cast<size_t>(std::max<int64_t>(untold_ - seen, 0)), 0);
     told.insert(told.end(), row.begin() + std::max<int64_t>(seen - untold_, 0), row.end());
   }
-  tell_followers(DecodingStep::kRead, told);
+  tell_followers({.kind = ProcessCommand::Kind::kRead, .numbers = told});
   return read({told.begin() + 1, told.end()}, length).to_vector<float>();
 }
 
@@ -262,7 +262,7 @@ void Decoding::embed() {
 void Decoding::repeat(int64_t times) {
   if (times == 1) return;
   if (!cache_ || times < 1) fail("generate: expected rows that were read, to be repeated {} times", times);
-  tell_followers(DecodingStep::kRepeat, {&times, 1});
+  tell_followers({.kind = ProcessCommand::Kind::kRepeat, .numbers = {times}});
   mask_ = repeated(mask_, times);
   attached_ = repeated(attached_, times);
   embedded_ = repeated(embedded_, times);
@@ -278,7 +278,7 @@ void Decoding::reorder(const std::vector<int64_t>& sources) {
   for (const int64_t source : sources)
     if (source < 0 || source >= static_cast<int64_t>(mask_.size()))
       fail("generate: expected rows in [0, {}), found {}", mask_.size(), source);
-  tell_followers(DecodingStep::kReorder, sources);
+  tell_followers({.kind = ProcessCommand::Kind::kReorder, .numbers = sources});
   const NoGradient inference;
   cache_->reorder(Tensor::from(sources, {static_cast<int64_t>(sources.size())}));
 }

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "base/terminal/log.h"
-#include "generation/following.h"
 #include "generation/lengths.h"
+#include "generation/processes/follow.h"
 #include "generation/search.h"
 #include "io/config.h"
 #include "models/head_traits.h"

@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "generation/engine/shared_commands.h"
+#include "generation/processes/follow.h"
 #include "sharding/inference.h"
 #include "support/own_ranks.h"
 #include "tensor/evaluator.h"

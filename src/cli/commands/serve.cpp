@@ -18,7 +18,7 @@
 #include "cli/options/sharding_options.h"
 #include "cli/output/log_messages.h"
 #include "distributed/process_group.h"
-#include "generation/engine/shared_commands.h"
+#include "generation/processes/follow.h"
 #include "hub/resolve.h"
 #include "models/loading/missing_weights.h"
 #include "serve/models/served_model.h"

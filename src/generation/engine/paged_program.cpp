@@ -7,11 +7,12 @@
 #include "base/error.h"
 #include "device/device.h"
 #include "generation/engine/reserved_pools.h"
-#include "generation/engine/shared_commands.h"
 #include "generation/engine/step_shape.h"
+#include "generation/processes/process_command.h"
 #include "ops/batch_invariance.h"
 #include "ops/products/packed_matrix.h"
 #include "tensor/evaluate.h"
+#include "tensor/evaluator.h"
 #include "tensor/host_values.h"
 #include "transom/interrupt.h"
 #include "transom/ops.h"
@@ -65,7 +66,7 @@ PagedProgram::PagedProgram(const GenerativeModel& model, std::vector<KeyValueSha
       block_size_(block_size),
       most_(most),
       evaluator_(EvaluatorScope::current()) {
-  tell({.kind = EngineCommand::Kind::kMake,
+  tell({.kind = ProcessCommand::Kind::kMake,
         .blocks = blocks,
         .block_size = block_size,
         .cache_dtype = shapes_.front().dtype});
@@ -74,14 +75,14 @@ PagedProgram::PagedProgram(const GenerativeModel& model, std::vector<KeyValueSha
 
 PagedProgram::~PagedProgram() {
   try {
-    tell({.kind = EngineCommand::Kind::kEnd});
+    tell({.kind = ProcessCommand::Kind::kEnd});
   } catch (const std::exception&) {  // the others end by themselves where this one is lost
   }
 }
 
-void PagedProgram::tell(const EngineCommand& command) {
+void PagedProgram::tell(const ProcessCommand& command) {
   if (!evaluator_ || !evaluator_->leads()) return;
-  if (!failure_.empty() && command.kind != EngineCommand::Kind::kEnd) fail(ErrorKind::kDevice, "{}", failure_);
+  if (!failure_.empty() && command.kind != ProcessCommand::Kind::kEnd) fail(ErrorKind::kDevice, "{}", failure_);
   evaluator_->from_leader(bytes_of(command));
 }
 
@@ -137,7 +138,7 @@ std::vector<float> PagedProgram::embed(const AttachedInput& input, const Adapter
   const AdapterScope scope(adapters);
   ForwardContext context;
   const Tensor rows = model_.embed(input, context);
-  tell({.kind = EngineCommand::Kind::kEmbed, .attached = input});
+  tell({.kind = ProcessCommand::Kind::kEmbed, .attached = input});
   if (evaluator_) compute_together({&rows, 1}, pools_);
   return rows.to_vector<float>();
 }
@@ -145,7 +146,7 @@ std::vector<float> PagedProgram::embed(const AttachedInput& input, const Adapter
 void PagedProgram::grow(int64_t blocks) {
   const NoGradient inference;
   if (evaluator_) {
-    tell({.kind = EngineCommand::Kind::kGrow, .blocks = blocks});
+    tell({.kind = ProcessCommand::Kind::kGrow, .blocks = blocks});
     std::vector<Tensor> larger;
     for (const Tensor& pool : pools_) {
       Shape more = pool.shape();
@@ -193,7 +194,7 @@ void PagedProgram::copy_blocks(const std::vector<std::pair<int32_t, int32_t>>& p
     for (size_t i = 2; i < in.size(); ++i) results.push_back(scatter(in[i], in[1], gather(in[i], in[0], 0)));
     return results;
   };
-  tell({.kind = EngineCommand::Kind::kCopy, .pairs = pairs});
+  tell({.kind = ProcessCommand::Kind::kCopy, .pairs = pairs});
   if (!copy_ && !evaluator_) {
     CompileOptions options{.name = "copy of blocks", .capture = false, .donated = {}};
     for (size_t i = 0; i < 2 * shapes_.size(); ++i) options.donated.push_back(2 + i);
@@ -231,7 +232,7 @@ std::span<float> PagedProgram::read(Tensor scores) {
 std::span<float> PagedProgram::run(const PagedPass& pass, const AdapterSet* adapters) {
   const NoGradient inference;
   scores_ = {};
-  tell({.kind = EngineCommand::Kind::kRun, .pass = pass});
+  tell({.kind = ProcessCommand::Kind::kRun, .pass = pass});
   if (pools_.empty()) make_pools();
   const auto tokens = static_cast<int64_t>(pass.ids.size());
   const StepKind kind{pass.scored, adapters, !pass.embeddings.empty()};

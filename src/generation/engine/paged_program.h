@@ -30,8 +30,8 @@ struct PagedPass {
   std::vector<int64_t> is_given = {};
 };
 
-struct EngineCommand;  // generation/engine/shared_commands.h
-class Evaluator;       // tensor/evaluator.h
+struct ProcessCommand;  // generation/processes/process_command.h
+class Evaluator;        // tensor/evaluator.h
 
 // Made within an EvaluatorScope, it computes by that evaluator; where this process leads, it tells the others.
 class PagedProgram {
@@ -69,7 +69,7 @@ class PagedProgram {
   std::vector<Tensor> traced(const StepKind& kind, const std::vector<Tensor>& in) const;
   // Where they are, if the host reaches them, else a copy.
   std::span<float> read(Tensor scores);
-  void tell(const EngineCommand& command);
+  void tell(const ProcessCommand& command);
   // Computes `outputs` and the new pools on all processes.
   void compute_together(std::span<const Tensor> outputs, const std::vector<Tensor>& pools);
   const CompiledFunction& step(const StepKind& kind);

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "generation/engine/shared_commands.h"
+#include "generation/processes/follow.h"
 #include "support/message.h"
 #include "tensor/evaluator.h"
 #include "transom/device.h"

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Processes that compute one model together: all of them hold the tokens of the one that leads, whatever they compute.
-#include "generation/following.h"
+#include "generation/processes/follow.h"
 
 #include <gtest/gtest.h>
 
 #include <barrier>
 #include <thread>
 
+#include "support/message.h"
 #include "tensor/evaluator.h"
 #include "transom/device.h"
 #include "transom/error.h"
@@ -188,17 +189,40 @@ TEST_P(Following, MessagesOfNoMeaningAreRefused) {
     const EvaluatorScope scope(&leader);
     answer(1, R"({"max_new_tokens": 9})");
   }
-  const std::string zero(8, '\0'), large(8, '\x7f'), minus(8, '\xff');
+  using Kind = ProcessCommand::Kind;
+  const std::string run = bytes_of({.kind = Kind::kRun});
   for (const std::string& message :
-       {std::string(), std::string("x"), std::string("r"), std::string("r12"), "r" + zero, "r" + large, "e" + zero,
-        "e" + large + zero + large, "e" + minus + zero + zero, "e" + zero + large + zero, "n" + zero + zero}) {
+       {std::string(), std::string("x"), run.substr(0, run.size() - 1), std::string(8, '\xff'), run,
+        bytes_of({.kind = Kind::kEnd}), bytes_of({.kind = Kind::kRead}),
+        bytes_of({.kind = Kind::kRead, .numbers = {4, 0}}), bytes_of({.kind = Kind::kRead, .numbers = {INT64_MAX, 1}}),
+        bytes_of({.kind = Kind::kRead, .numbers = {INT64_MIN, 1}}), bytes_of({.kind = Kind::kRepeat}),
+        bytes_of({.kind = Kind::kRepeat, .numbers = {0}}), bytes_of({.kind = Kind::kReorder, .numbers = {1, 0}})}) {
     for (const bool begins : {false, true}) {
       Recital liar(false, begins ? std::vector{leader.heard[0], message} : std::vector{message});
       const EvaluatorScope scope(&liar);
       const std::string error = answer(1, R"({"max_new_tokens": 9})").error;
-      EXPECT_TRUE(error.starts_with("generate: rank 0 sent") || error.starts_with("generate: expected")) << error;
+      EXPECT_TRUE(error.starts_with("expected a command of the process that leads") ||
+                  error.starts_with("generate: expected"))
+          << error;
     }
   }
+}
+
+// An engine's command beside those of a search, and the reverse.
+TEST_P(Following, CommandsOfOthersAreRefused) {
+  if (GetParam() == kBart) GTEST_SKIP() << "is not computed over a paged cache";
+  const auto model = Model::from_config(GetParam());
+  using Kind = ProcessCommand::Kind;
+  const std::string make =
+      bytes_of({.kind = Kind::kMake, .blocks = 2, .block_size = 4, .cache_dtype = DType::kFloat32});
+  for (const std::vector<std::string>& messages :
+       {std::vector{bytes_of({.kind = Kind::kRun})}, std::vector{make, bytes_of({.kind = Kind::kRead})},
+        std::vector{make, bytes_of({.kind = Kind::kAnswer})}}) {
+    Recital liar(false, messages);
+    EXPECT_NE(test::message_of([&] { follow_engine(*model, liar); }).find("expected a command"), std::string::npos);
+  }
+  Recital leader(false, {make, bytes_of({.kind = Kind::kEnd})});
+  EXPECT_EQ(test::message_of([&] { follow_engine(*model, leader); }), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Following, testing::Values(kGpt2, kBart),
