@@ -224,6 +224,15 @@ class GenerationTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "max_new_tokenz"):
             self.generate(max_new_tokenz=3)
 
+    def test_embeddings_of_the_prompt_give_its_text(self):
+        table = self.model.get_input_embeddings().weight.tolist()
+        rows = [[table[token] for token in self.ids[0]]]
+        options = dict(max_new_tokens=4, eos_token_id=99, pad_token_id=0)
+        self.assertEqual(self.model.generate(inputs_embeds=rows, **options).tolist()[0],
+                         self.generate(max_new_tokens=4, eos_token_id=99)[0][len(self.ids[0]):])
+        self.assertEqual(self.model.generate(inputs_embeds=rows, input_ids=self.ids, **options).tolist(),
+                         self.generate(max_new_tokens=4, eos_token_id=99))
+
     def test_streams_from_another_thread(self):
         streamer = TextIteratorStreamer(self.tokenizer, skip_prompt=True, timeout=60)
         options = dict(input_ids=self.ids, max_new_tokens=5, pad_token_id=0, streamer=streamer)

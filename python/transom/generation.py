@@ -168,7 +168,7 @@ def _scores_by(processors):
     return change
 
 
-_INPUTS = ("input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask", "input_features",
+_INPUTS = ("input_ids", "inputs_embeds", "attention_mask", "decoder_input_ids", "decoder_attention_mask", "input_features",
            "pixel_values", "encoder_outputs", "token_type_ids", "position_ids")
 _WITHOUT_MEANING = ("use_cache", "synced_gpus", "return_legacy_cache", "token_type_ids", "position_ids",
                     "output_attentions", "trust_remote_code", "disable_compile", "cache_implementation")

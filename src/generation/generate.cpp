@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/terminal/log.h"
+#include "generation/generate_prompt.h"
 #include "generation/lengths.h"
 #include "generation/processes/follow.h"
 #include "generation/search.h"
@@ -164,23 +165,25 @@ std::vector<int64_t> padding_of(const std::vector<TokenIds>& mask) {
   return padding;
 }
 
-}  // namespace
-
-GenerationOutput generate(const Model& model, const NamedTensors& inputs, const GenerationConfig& given,
-                          const GenerationOptions& options) {
+const GenerativeModel& writer_with_head(const Model& model) {
   const auto* writer = dynamic_cast<const GenerativeModel*>(&model);
-  const Config& description = model.config();
   if (!writer || !head_traits(model.architecture()).generates_text ||
-      description.get_bool("is_encoder_decoder", writer->has_encoder()) != writer->has_encoder())
+      model.config().get_bool("is_encoder_decoder", writer->has_encoder()) != writer->has_encoder())
     fail(
         "{} does not generate text: expected a model with a head for that (GPT2LMHeadModel, LlamaForCausalLM, "
         "T5ForConditionalGeneration ...)",
         model.architecture());
-  const NoGradient inference;
-  GenerationConfig config = given;
+  return *writer;
+}
+
+GenerationConfig with_padding(GenerationConfig config) {
   if (!config.pad_token_id && !config.eos_token_id.empty()) config.pad_token_id = config.eos_token_id[0];
-  Prompts prompts = writer->has_encoder() ? encoder_prompts(inputs, config, description.get_string("model_type", ""))
-                                          : decoder_prompts(*writer, inputs, config);
+  return config;
+}
+
+GenerationOutput write_behind(const GenerativeModel& writer, Prompts prompts, GenerationConfig config,
+                              const GenerationOptions& options) {
+  const Config& description = writer.config();
   check_counts(config, prompts.rows.size(), options.streamer);
 
   // Of the rows: places without tokens are not among theirs.
@@ -199,11 +202,11 @@ GenerationOutput generate(const Model& model, const NamedTensors& inputs, const 
       config, {.prompt_length = prompt_length,
                .max_length = max_length,
                .vocabulary = vocabulary,
-               .padding = writer->has_encoder() || untold > 0 ? std::vector<int64_t>() : padding_of(prompts.mask),
+               .padding = writer.has_encoder() || untold > 0 ? std::vector<int64_t>() : padding_of(prompts.mask),
                .encoder_input_ids = std::move(prompts.encoder_ids),
                .custom = options.process_logits});
   const Stopping stopping(config, max_length, options.tokenizer);
-  Decoding decoding(*writer,
+  Decoding decoding(writer,
                     {.mask = std::move(prompts.mask),
                      .encoder_inputs = std::move(prompts.encoder_inputs),
                      .attached = std::move(prompts.attached),
@@ -221,6 +224,31 @@ GenerationOutput generate(const Model& model, const NamedTensors& inputs, const 
   return search_together(decoding, search.rows, [&] {
     return beams ? beam_search(std::move(search)) : choose_token_by_token(std::move(search));
   });
+}
+
+}  // namespace
+
+GenerationOutput generate(const Model& model, const NamedTensors& inputs, const GenerationConfig& given,
+                          const GenerationOptions& options) {
+  const GenerativeModel& writer = writer_with_head(model);
+  const NoGradient inference;
+  const GenerationConfig config = with_padding(given);
+  Prompts prompts = writer.has_encoder() ? encoder_prompts(inputs, config, model.config().get_string("model_type", ""))
+                                         : decoder_prompts(writer, inputs, config);
+  return write_behind(writer, std::move(prompts), config, options);
+}
+
+GenerationOutput generate_prompt(const Model& model, const ModelInputs& prompt, const GenerationConfig& given,
+                                 const GenerationOptions& options) {
+  const GenerativeModel& writer = writer_with_head(model);
+  if (writer.has_encoder())
+    fail(ErrorKind::kUnsupported, "{}: its encoder reads a prompt's inputs; nothing stands among its tokens",
+         model.architecture());
+  const NoGradient inference;
+  Prompts prompts{.rows = {prompt.tokens}, .mask = ones_like({prompt.tokens}), .encoder_ids = {prompt.tokens}};
+  if (!prompt.attached.empty()) prompts.attached = {prompt.attached};
+  check_rows(prompts);
+  return write_behind(writer, std::move(prompts), with_padding(given), options);
 }
 
 }  // namespace transom

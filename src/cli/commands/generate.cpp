@@ -12,7 +12,7 @@
 #include "cli/options/inputs.h"
 #include "cli/options/sharding_options.h"
 #include "cli/remote/remote_server.h"
-#include "generation/assisted_generation.h"
+#include "generation/generate_each.h"
 #include "generation/generation_fields.h"
 #include "generation/prompts.h"
 #include "models/loading/missing_weights.h"
@@ -183,14 +183,17 @@ Json result_of(const Prompt& prompt, const Tokenizer& tokenizer, const std::vect
 }
 
 // One prompt with an assistant model: what generate_prompt prints and returns.
-Json generate_assisted_prompt(const GenerateArguments& options, const Model& model, const Assisted& assisted,
+Json generate_assisted_prompt(const GenerateArguments& options, const Model& model, const Model& assistant,
                               const GenerationConfig& config, const Tokenizer& tokenizer, const Prompt& prompt) {
   const bool chat = !prompt.messages.is_null();
   const Encoding encoding = tokenizer.encode(prompt.text, std::nullopt, {.add_special_tokens = !chat});
   TextStreamer streamer(tokenizer, print_text, chat);
-  const TokenIds text = generate_assisted(model, assisted, encoding.ids, config,
-                                          {.streamer = options.json ? nullptr : &streamer, .tokenizer = &tokenizer});
-  if (options.json) return result_of(prompt, tokenizer, {text}, encoding.size());
+  const std::vector<TokenIds> texts = generate_each(model, {ModelInputs(encoding.ids)}, config,
+                                                    {.tokenizer = &tokenizer,
+                                                     .streamer = options.json ? nullptr : &streamer,
+                                                     .assistant = &assistant,
+                                                     .num_assistant_tokens = options.num_assistant_tokens});
+  if (options.json) return result_of(prompt, tokenizer, texts, encoding.size());
   print_text("\n");
   return nullptr;
 }
@@ -229,14 +232,13 @@ void generate_prompts(const GenerateArguments& options, const Model& model, cons
   std::unique_ptr<Model> assistant;
   if (options.assistant_model)
     assistant = load_assistant(resolve_model(*options.assistant_model, options.source.hub()), load, tokenizer);
-  const Assisted assisted{assistant.get(), options.num_assistant_tokens};
   Json results = Json::array();
   uint64_t done = 0;
   for (const Prompt& prompt : prompts) {
     const GenerationConfig own = config_of_number(config, done++);
     if (!options.json && prompts.size() > 1 && writes_anew(model))
       print_text(prompt.text + "\n");  // it is no part of the text
-    Json result = assistant ? generate_assisted_prompt(options, model, assisted, own, tokenizer, prompt)
+    Json result = assistant ? generate_assisted_prompt(options, model, *assistant, own, tokenizer, prompt)
                             : generate_prompt(options, model, own, tokenizer, prompt);
     if (prompts.size() == 1) results = std::move(result);
     else

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/json/json.h"
-#include "generation/generate_together.h"
+#include "generation/generate_each.h"
 #include "generation/prompts.h"
 #include "io/config.h"
 #include "pipelines/generation/generation_model.h"
@@ -48,12 +48,13 @@ class TextGeneration : public Pipeline {
     if (together == 1 || inputs.size() < 2 || config.num_beams != 1 || config.num_return_sequences != 1)
       return Pipeline::run_all(inputs, parameters);
     std::vector<Prompt> prompts;
-    std::vector<TokenIds> ids;
+    std::vector<ModelInputs> before;
     for (const Json& input : inputs) {
       prompts.push_back(prompt_of(input, parameters));
-      ids.push_back(prompts.back().ids);
+      before.emplace_back(prompts.back().ids);
     }
-    const std::vector<TokenIds> texts = generate_together(*model_.model, ids, config, model_.tokenizer, together);
+    const std::vector<TokenIds> texts =
+        generate_each(*model_.model, before, config, {.tokenizer = &model_.tokenizer, .together = together});
     std::vector<Json> results;
     for (size_t i = 0; i < texts.size(); ++i) results.push_back(results_of(prompts[i], {texts[i]}, parameters));
     return results;

@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "generation/assisted_generation.h"
+#include "generation/generate_each.h"
 #include "support/message.h"
 #include "transom/engine.h"
 #include "transom/error.h"
@@ -123,7 +123,8 @@ TEST_F(WithAssistant, GeneratesWhatGenerateGives) {
     NamedTensors inputs;
     inputs.set("input_ids", Tensor::from(std::vector<int64_t>{3, 1, 4}, {1, 3}));
     EngineStatistics statistics;
-    EXPECT_EQ(generate_assisted(*model, {small.get(), 3}, {3, 1, 4}, config, {}, &statistics),
+    const EachOptions with{.assistant = small.get(), .num_assistant_tokens = 3, .statistics = &statistics};
+    EXPECT_EQ(generate_each(*model, {ModelInputs{3, 1, 4}}, config, with).at(0),
               generate(*model, inputs, config).sequences.at(0))
         << options;
     drafts += statistics.drafts;
@@ -142,7 +143,9 @@ TEST_F(WithAssistant, RefusesWhatDoesNotFit) {
             std::string::npos);
   GenerationConfig beams;
   beams.num_beams = 2;
-  EXPECT_NE(test::message_of([&] { generate_assisted(*model, {model.get()}, {1}, beams, {}); }).find("num_beams"),
+  EXPECT_NE(test::message_of([&] {
+              generate_each(*model, {ModelInputs{1}}, beams, {.assistant = model.get()});
+            }).find("num_beams"),
             std::string::npos);
 }
 
