@@ -82,6 +82,18 @@ KeysAndValues KeyValueCache::append(int64_t layer, const Tensor& keys, const Ten
   return seen;
 }
 
+Tensor KeyValueCache::state(size_t number) const {
+  if (concatenates_) fail(ErrorKind::kUnsupported, "a state beside keys and values is no input of another runtime");
+  return length_ == 0 || number >= states_.size() ? Tensor() : states_[number];
+}
+
+void KeyValueCache::set_state(size_t number, Tensor state) {
+  if (state.rank() < 1 || state.dim(0) != rows_)
+    fail(ErrorKind::kInternal, "a state of a cache of {} rows: found {}", rows_, to_string(state.type()));
+  if (states_.size() <= number) states_.resize(number + 1);
+  states_[number] = std::move(state);
+}
+
 void KeyValueCache::forget_visible() {
   visible_.clear();
   padding_ = {};
@@ -113,6 +125,7 @@ Tensor KeyValueCache::visible(int64_t tokens, int64_t sliding_window) {
 
 void KeyValueCache::reorder(const Tensor& sources) {
   for (KeysAndValues& layer : layers_) layer = {gather(layer.keys, sources, 0), gather(layer.values, sources, 0)};
+  for (Tensor& state : states_) state = gather(state, sources, 0);
 }
 
 void KeyValueCache::repeat(int64_t times) {
@@ -138,9 +151,13 @@ void KeyValueCache::reserve(int64_t tokens) {
 
 std::vector<Tensor> KeyValueCache::take() {
   std::vector<Tensor> state;
-  for (auto* layers : {&layers_, &encoder_layers})
-    for (KeysAndValues& layer : *layers)
+  const auto take_all = [&](std::vector<KeysAndValues>& layers) {
+    for (KeysAndValues& layer : layers)
       state.push_back(std::move(layer.keys)), state.push_back(std::move(layer.values));
+  };
+  take_all(layers_);
+  for (Tensor& one : states_) state.push_back(std::move(one));
+  take_all(encoder_layers);
   for (Tensor* one : {&start_, &places_, &encoder_mask})
     if (one->defined()) state.push_back(std::move(*one));
   forget_visible();
@@ -150,8 +167,12 @@ std::vector<Tensor> KeyValueCache::take() {
 
 void KeyValueCache::put(const std::vector<Tensor>& state) {
   size_t next = 0;
-  for (auto* layers : {&layers_, &encoder_layers})
-    for (KeysAndValues& layer : *layers) layer.keys = state.at(next++), layer.values = state.at(next++);
+  const auto put_all = [&](std::vector<KeysAndValues>& layers) {
+    for (KeysAndValues& layer : layers) layer.keys = state.at(next++), layer.values = state.at(next++);
+  };
+  put_all(layers_);
+  for (Tensor& one : states_) one = state.at(next++);
+  put_all(encoder_layers);
   start_ = state.at(next++);
   places_ = state.at(next++);
   encoder_mask = next < state.size() ? state[next] : Tensor();
@@ -162,6 +183,7 @@ std::vector<Tensor> KeyValueCache::tensors() const {
   std::vector<Tensor> all;
   for (const auto* layers : {&layers_, &encoder_layers})
     for (const KeysAndValues& layer : *layers) all.push_back(layer.keys), all.push_back(layer.values);
+  all.insert(all.end(), states_.begin(), states_.end());
   if (encoder_states.defined()) all.push_back(encoder_states);
   return all;
 }

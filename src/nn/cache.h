@@ -41,12 +41,12 @@ class KeyValueCache {
   // Room for that many tokens from the beginning, so that nothing is made anew as the text grows. Before the first
   // pass.
   void reserve(int64_t tokens);
-  // What a pass behind the prompt reads and writes, as arguments of a compiled function: first the keys and values that
-  // it replaces (updated() of them), then what it only reads. take() leaves the cache without them; put() gives it
-  // those, or others in their place.
+  // What a pass behind the prompt reads and writes, as arguments of a compiled function: first the keys, values and
+  // states that it replaces (updated() of them), then what it only reads. take() leaves the cache without them; put()
+  // gives it those, or others in their place.
   std::vector<Tensor> take();
   void put(const std::vector<Tensor>& state);
-  size_t updated() const { return 2 * layers_.size(); }
+  size_t updated() const { return 2 * layers_.size() + states_.size(); }
   int64_t rows() const { return rows_; }
   int64_t length() const { return length_; }      // tokens so far
   int64_t capacity() const { return capacity_; }  // places that there are
@@ -69,6 +69,13 @@ class KeyValueCache {
   // 1 where a place holds, or will hold, a token, 0 where it holds padding: i64 [B, S].
   const Tensor& places() const { return places_; }
 
+  // ---- of layers that keep something else than keys and values of each token: the state of a recurrence, the last
+  // inputs of a convolution. By numbers from 0 on; in the first pass there is none (undefined), and each pass sets all.
+  // What stands before a text is padding (places()), which a state must not see. A cache that others share cannot hold
+  // them (kUnsupported): such models are computed row by row.
+  virtual Tensor state(size_t number) const;
+  virtual void set_state(size_t number, Tensor state);  // [B, ...], of one type in all passes
+
   // ---- of encoder-decoder models: what the encoder made, and its keys and values in each decoder layer, which the
   // first pass computes (append has no part in them).
   Tensor encoder_states;  // [B, S', D]
@@ -87,6 +94,7 @@ class KeyValueCache {
   Tensor start_;  // i64 [4]: where the new tokens go, (0, length, 0, 0)
   Tensor places_;
   std::vector<KeysAndValues> layers_;
+  std::vector<Tensor> states_;
   bool concatenates_ = false;
   struct Visible {
     int64_t window;

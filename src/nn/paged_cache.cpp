@@ -13,6 +13,8 @@ Tensor with_tokens(const Tensor& pool, const Tensor& slots, const Tensor& heads)
   return scatter(pool, slots, reshape(cast(heads, pool.dtype()), {slots.dim(0), pool.dim(1), pool.dim(2)}));
 }
 
+[[noreturn]] void refuse_state() { fail(ErrorKind::kUnsupported, "a state beside keys and values cannot be paged"); }
+
 }  // namespace
 
 int64_t KeyValueShape::bytes(int64_t tokens) const {
@@ -40,5 +42,8 @@ Tensor PagedCache::attend(int64_t layer, const Tensor& q, const Tensor& k, const
       paged_attention(queries, pool.keys, pool.values, block_size_, tokens_.block_tables, tokens_.lengths, options);
   return reshape(mixed, {q.dim(0), q.dim(1), q.dim(2), v.dim(3)});
 }
+
+Tensor PagedCache::state(size_t) const { refuse_state(); }
+void PagedCache::set_state(size_t, Tensor) { refuse_state(); }
 
 }  // namespace transom
