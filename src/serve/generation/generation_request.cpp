@@ -170,7 +170,7 @@ std::string shown_end(const EngineEvent& event, bool include_stop, bool include_
   return include_stop ? event.stop.value_or("") : "";
 }
 
-EngineRequest request_for(const SamplingFields& sampling, TokenIds prompt, const ServedModel& model,
+EngineRequest request_for(const SamplingFields& sampling, ModelInputs prompt, const ServedModel& model,
                           int64_t otherwise) {
   EngineRequest request = sampling.request;
   if (request.config.num_beams > 1 && request.constraint)
@@ -178,7 +178,7 @@ EngineRequest request_for(const SamplingFields& sampling, TokenIds prompt, const
         "use_beam_search",
         "use_beam_search: not beside response_format, structured_outputs, guided_* or tools that are enforced");
   const int64_t limit = model.generator->max_model_length();
-  const auto length = static_cast<int64_t>(prompt.size());
+  const auto length = static_cast<int64_t>(prompt.tokens.size());
   if (length == 0)
     refuse_field(sampling.names.prompt, "{}: the prompt is empty: expected at least one token", sampling.names.prompt);
   const int64_t asked = sampling.max_tokens.value_or(otherwise > 0 ? otherwise : std::max<int64_t>(1, limit - length));
@@ -196,7 +196,7 @@ EngineRequest request_for(const SamplingFields& sampling, TokenIds prompt, const
     refuse_field("min_tokens", "min_tokens: expected at most {} ({}), found {}", most,
                  sampling.max_tokens ? sampling.names.tokens : sampling.names.tokens + ", which was not given",
                  *sampling.min_tokens);
-  for (const int64_t token : prompt)
+  for (const int64_t token : prompt.tokens)
     if (token < 0 || token >= model.tokenizer->vocab_size())
       throw ApiError(400,
                      fmt::format("{}: expected token ids from 0 to {}, found {}", sampling.names.prompt,

@@ -48,7 +48,8 @@ void expect_one_plain_answer(const SamplingFields& sampling);
 std::string shown_end(const EngineEvent& event, bool include_stop, bool include_stop_token);
 // Checks lengths and sets the prompt and the number of tokens; `otherwise` is the limit without max_tokens (0: the rest
 // of the context). With max_tokens = 0 the prompt may fill the context. Throws 400 context_length_exceeded.
-EngineRequest request_for(const SamplingFields& sampling, TokenIds prompt, const ServedModel& model, int64_t otherwise);
+EngineRequest request_for(const SamplingFields& sampling, ModelInputs prompt, const ServedModel& model,
+                          int64_t otherwise);
 bool can_generate(const ModelFacts& model);
 // What one token is as text and as bytes: {"token", "bytes"} of OpenAI's log probabilities.
 Json token_json(const Tokenizer& tokenizer, int64_t token);
