@@ -334,8 +334,8 @@ Command generate_command() {
       {"--num_assistant_tokens", &o.num_assistant_tokens, "tokens of a draft"},
       {"--json", &o.json, "print [{\"generated_text\": ...}]; of several prompts a list of {\"input\", \"result\"}"},
       {"--inputs", &o.inputs,
-       "JSON lines {\"input_ids\": [[...]], \"attention_mask\": [[...]]}, {\"input_features\": ...} or {\"text\": "
-       "[...]}"},
+       "JSON lines {\"input_ids\": [[...]], \"attention_mask\": [[...]]}, {\"inputs_embeds\": ...}, "
+       "{\"input_features\": ...} or {\"text\": [...]}"},
       {"--outputs", &o.outputs, "where the JSON lines {\"sequences\": [[...]]} go"}};
   o.fields.clear();
   for (const GenerationField& field : generation_fields()) {
