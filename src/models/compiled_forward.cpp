@@ -7,14 +7,14 @@
 #include "ir/node.h"
 #include "ir/tensor_map.h"
 #include "models/unfinite_numbers.h"
-#include "ops/batch_invariance.h"
+#include "ops/computing.h"
 #include "transom/ops.h"
 
 namespace transom {
 
 bool CompiledForward::applies(const NamedTensors& inputs, const ForwardContext& context) {
   if ((mode() != Mode::kCompile && mode() != Mode::kGraph) || context.training || context.cache ||
-      context.buffer_updates || context.loss_divisors || gradients_enabled())
+      context.buffer_updates || context.loss_divisors || gradients_enabled() || !key_of(computing()))
     return false;  // a cache decides by itself what is traced anew
   return std::none_of(inputs.items().begin(), inputs.items().end(), [](const auto& input) {
     const Tensor& tensor = input.second;
@@ -70,8 +70,7 @@ std::shared_ptr<CompiledForward::Pass> CompiledForward::find(const Model& model,
 NamedTensors CompiledForward::operator()(const Model& model, const NamedTensors& inputs,
                                          const ForwardContext& context) {
   const ContextParts parts = parts_of(context);
-  std::string key = fmt::format("{} {}{}{} {}", static_cast<int>(Autocast::current()), AllowTf32::active() ? "t" : "",
-                                QuantizedLinear::active() ? "q" : "", BatchInvariance::active() ? "i" : "", parts.key);
+  std::string key = key_of(computing()).value() + " " + parts.key;
   std::vector<std::string> names;
   std::vector<Tensor> arguments;
   for (const auto& [name, tensor] : inputs.items()) {

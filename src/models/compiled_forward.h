@@ -18,7 +18,8 @@ namespace transom {
 // Any number of threads may call it; a pass that is being traced holds up those who want the same one.
 class CompiledForward {
  public:
-  // Whether a pass is to be one: the mode says so, nobody will ask for gradients, and no function is being traced.
+  // Whether a pass is to be one: the mode says so, nobody will ask for gradients, no function is being traced, and what
+  // it computes under (ops/computing.h) has a key.
   static bool applies(const NamedTensors& inputs, const ForwardContext& context);
 
   NamedTensors operator()(const Model& model, const NamedTensors& inputs, const ForwardContext& context);

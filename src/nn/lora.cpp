@@ -7,9 +7,6 @@
 namespace transom {
 namespace {
 
-thread_local ForwardContext* current = nullptr;
-thread_local const AdapterSet* chosen = nullptr;
-
 // W + scaling B A, f32 [out, in], whichever way round W is held.
 Tensor sum_of_weights(const Parameter& weight, const LowRankAdapter& adapter) {
   const Tensor a = cast(adapter.a->value, DType::kFloat32), b = cast(adapter.b->value, DType::kFloat32);
@@ -25,13 +22,14 @@ Tensor row_scales(const Parameter& weight, const LowRankAdapter& adapter) {
 
 }  // namespace
 
-AdapterPass::AdapterPass(ForwardContext& context) : before_(current) { current = &context; }
-AdapterPass::~AdapterPass() { current = before_; }
+AdapterPass::AdapterPass(ForwardContext& context) : before_(set_computing(&Computing::pass, &context)) {}
+AdapterPass::~AdapterPass() { set_computing(&Computing::pass, before_); }
 
-AdapterScope::AdapterScope(const AdapterSet* adapters) : before_(chosen) { chosen = adapters; }
-AdapterScope::~AdapterScope() { chosen = before_; }
+AdapterScope::AdapterScope(const AdapterSet* adapters) : before_(set_computing(&Computing::adapters, adapters)) {}
+AdapterScope::~AdapterScope() { set_computing(&Computing::adapters, before_); }
 
 const LowRankAdapter* adapter_of(const Parameter& weight) {
+  const AdapterSet* chosen = computing().adapters;
   if (!chosen) return weight.adapter.get();
   const auto found = chosen->find(&weight);
   return found == chosen->end() ? nullptr : &found->second;
@@ -39,6 +37,7 @@ const LowRankAdapter* adapter_of(const Parameter& weight) {
 
 Tensor add_adapter(const Tensor& product, const Tensor& x, const Parameter& weight, const Tensor& bias,
                    const LowRankAdapter& adapter) {
+  ForwardContext* current = computing().pass;
   const bool drops = current && current->training && adapter.dropout > 0;
   const Tensor in = drops ? Dropout(adapter.dropout)(x, *current) : x;
   const Tensor inner = linear(in, adapter.a->value);

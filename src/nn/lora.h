@@ -4,8 +4,7 @@
 // y = m / |W + scaling B A| (W + scaling B A) x, where |.| is the length of a row and a constant to gradients.
 #pragma once
 
-#include <map>
-
+#include "ops/computing.h"
 #include "transom/model.h"
 
 namespace transom {
@@ -30,9 +29,6 @@ class AdapterPass {
  private:
   ForwardContext* before_;
 };
-
-// Adapters by the parameters of their weights.
-using AdapterSet = std::map<const Parameter*, LowRankAdapter>;
 
 // While it lives, the linear layers that its thread calls have these adapters in place of their own; null: their own.
 class AdapterScope {

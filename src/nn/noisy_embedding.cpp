@@ -4,12 +4,11 @@
 #include <cmath>
 #include <utility>
 
+#include "ops/computing.h"
 #include "transom/ops.h"
 
 namespace transom {
 namespace {
-
-thread_local NoisyEmbedding* noisy = nullptr;
 
 // Offsets that no dropout of the pass comes to.
 constexpr double kFirstDraw = 1 << 19;
@@ -17,10 +16,11 @@ constexpr double kFirstDraw = 1 << 19;
 }  // namespace
 
 NoisyEmbedding::NoisyEmbedding(std::shared_ptr<Parameter> table, double alpha, Tensor key)
-    : table_(std::move(table)), alpha_(alpha), key_(std::move(key)), before_(std::exchange(noisy, this)) {}
-NoisyEmbedding::~NoisyEmbedding() { noisy = before_; }
+    : table_(std::move(table)), alpha_(alpha), key_(std::move(key)), before_(set_computing(&Computing::noise, this)) {}
+NoisyEmbedding::~NoisyEmbedding() { set_computing(&Computing::noise, before_); }
 
 Tensor with_noise(const std::shared_ptr<Parameter>& table, const Tensor& vectors) {
+  NoisyEmbedding* noisy = computing().noise;
   if (!noisy || !noisy->table_ || noisy->table_ != table || vectors.rank() != 3) return vectors;
   const double bound = noisy->alpha_ / std::sqrt(static_cast<double>(vectors.dim(1) * vectors.dim(2)));
   const Tensor key = noisy->key_ + iota({2}, 0) * (kFirstDraw + static_cast<double>(noisy->draws_++));

@@ -3,20 +3,17 @@
 
 #include <utility>
 
+#include "ops/computing.h"
+
 namespace transom {
-namespace {
 
-thread_local CollectLookups* collector = nullptr;
-
-}  // namespace
-
-CollectLookups::CollectLookups(bool wanted) : before_(std::exchange(collector, wanted ? this : nullptr)) {}
-CollectLookups::~CollectLookups() { collector = before_; }
+CollectLookups::CollectLookups(bool wanted) : before_(set_computing(&Computing::lookups, wanted ? this : nullptr)) {}
+CollectLookups::~CollectLookups() { set_computing(&Computing::lookups, before_); }
 
 void note_lookup(SparseLookup lookup) {
-  if (collector) collector->lookups_.push_back(std::move(lookup));
+  if (CollectLookups* collector = computing().lookups) collector->lookups_.push_back(std::move(lookup));
 }
 
-bool collects_lookups() { return collector != nullptr; }
+bool collects_lookups() { return computing().lookups != nullptr; }
 
 }  // namespace transom

@@ -3,6 +3,7 @@
 
 #include "nn/linear_observer.h"
 #include "nn/lora.h"
+#include "ops/computing.h"
 #include "ops/elementwise/quantization.h"
 #include "ops/products/integer_products.h"
 #include "ops/products/packed_matrix.h"
@@ -15,7 +16,7 @@ bool is_transposed(const Parameter& weight) { return weight.use == Parameter::Us
 
 Tensor product_of(const Tensor& x, const Parameter& weight, const Tensor& bias) {
   if (weight.packed) return quantized_matmul(x, *weight.packed, bias);
-  if (QuantizedLinear::active()) return quantized_linear(x, weight.value, bias, is_transposed(weight));
+  if (computing().int8) return quantized_linear(x, weight.value, bias, is_transposed(weight));
   if (!is_transposed(weight)) return linear(x, weight.value, bias);
   const Tensor product = dot_general(x, weight.value, {{}, {}, {x.rank() - 1}, {0}});
   return bias.defined() ? product + cast(bias, product.dtype()) : product;
@@ -24,7 +25,7 @@ Tensor product_of(const Tensor& x, const Parameter& weight, const Tensor& bias) 
 }  // namespace
 
 Tensor linear(const Tensor& x, const Parameter& weight, const Tensor& bias) {
-  if (LinearObserver* observer = LinearObserver::active()) observer->before(x, weight);
+  if (LinearObserver* observer = computing().observer) observer->before(x, weight);
   const Tensor product = product_of(x, weight, bias);
   const LowRankAdapter* adapter = adapter_of(weight);
   return adapter ? add_adapter(product, x, weight, bias, *adapter) : product;
@@ -33,10 +34,10 @@ Tensor linear(const Tensor& x, const Parameter& weight, const Tensor& bias) {
 Tensor product_without_adapter(const Tensor& x, const Parameter& weight) { return product_of(x, weight, {}); }
 
 Tensor convolution(const Tensor& x, const Parameter& weight, const ConvolutionOptions& options) {
-  if (LinearObserver* observer = LinearObserver::active()) observer->before_convolution(x, weight, options);
+  if (LinearObserver* observer = computing().observer) observer->before_convolution(x, weight, options);
   if (weight.packed && weight.packed->integers) return quantized_convolution(x, *weight.packed->integers, options);
   const bool images = x.rank() == 4 && is_floating(x.dtype());
-  if (images && QuantizedLinear::active() && quantizes_convolution(weight.value))
+  if (images && computing().int8 && quantizes_convolution(weight.value))
     return quantized_convolution(x, weight.value, options);
   return convolution(x, weight.value, options);
 }
@@ -58,7 +59,7 @@ bool reads_as_codes(const Parameter& one, const Parameter& other) {
 
 Tensor rows_of(const Parameter& table, const Tensor& ids) {
   if (!table.packed) return gather(table.value, ids, 0);
-  return cast(dequantised_rows(*table.packed, ids), Autocast::current());  // the type that the model computes in
+  return cast(dequantised_rows(*table.packed, ids), computing().dtype);  // the type that the model computes in
 }
 
 Tensor unpacked(const Parameter& weight, DType dtype) {

@@ -2,6 +2,11 @@
 // In compile and graph mode a pass answers the question of its own context, not that of the first one.
 #include <gtest/gtest.h>
 
+#include <future>
+
+#include "nn/lora.h"
+#include "nn/weight.h"
+#include "tensor/mode_scope.h"
 #include "transom/device.h"
 #include "transom/model.h"
 #include "transom/ops.h"
@@ -91,6 +96,46 @@ TEST_P(CompiledContexts, APassUnderTf32IsAnother) {
     allowed();
   }
   EXPECT_EQ(model.traces(), 2);
+}
+
+// A model of one linear layer.
+class OneLayer : public Model {
+ public:
+  const Parameter& weight() const { return *weight_; }
+
+ protected:
+  NamedTensors run(const NamedTensors& inputs, ForwardContext&) const override {
+    return {{"y", linear(inputs.at("x"), *weight_)}};
+  }
+  std::vector<std::string> input_names() const override { return {"x"}; }
+
+ private:
+  std::shared_ptr<Parameter> weight_ = std::make_shared<Parameter>(
+      Parameter{"weight", Tensor::from(std::vector<float>{1, 2, 3, 4}, {2, 2}), false, Parameter::Use::kLinear});
+};
+
+// Two askers of one model, at once, each with adapters of its own, and one with none.
+TEST_P(CompiledContexts, APassUnderAdaptersIsForItsAskerAlone) {
+  const OneLayer model;
+  const auto adapter_with = [](float value) {
+    const auto parameter = [&](const char* name, Shape shape) {
+      return std::make_shared<Parameter>(Parameter{name, Tensor::from(std::vector<float>{value, value}, shape)});
+    };
+    return LowRankAdapter{.a = parameter("a", {1, 2}), .b = parameter("b", {2, 1})};
+  };
+  const std::vector<AdapterSet> sets{{}, {{&model.weight(), adapter_with(1)}}, {{&model.weight(), adapter_with(2)}}};
+  const std::vector<std::vector<float>> expected{{3, 7}, {5, 9}, {11, 15}};
+  const auto ask = [&](size_t set) {
+    const ModeScope mode_of_asker(GetParam());
+    const NoGradient no_gradient;
+    const NamedTensors inputs{{"x", Tensor::from(std::vector<float>{1, 1}, {1, 2})}};
+    EXPECT_EQ(model.forward(inputs).at("y").to_vector<float>(), expected[0]);
+    const AdapterScope scope(&sets[set]);
+    for (int round = 0; round < 8; ++round) EXPECT_EQ(model.forward(inputs).at("y").to_vector<float>(), expected[set]);
+  };
+  std::vector<std::future<void>> askers;
+  for (size_t set = 0; set < sets.size(); ++set) askers.push_back(std::async(std::launch::async, ask, set));
+  for (std::future<void>& asker : askers) asker.get();
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, CompiledContexts, testing::Values(Mode::kCompile, Mode::kGraph),

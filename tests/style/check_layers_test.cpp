@@ -53,6 +53,17 @@ TEST_F(CheckLayers, AcceptsIncludesOfLowerLayers) {
             "");
 }
 
+TEST_F(CheckLayers, RefusesStateOfAThreadThatHasNoReason) {
+  const std::string licence = kLicence, state = "thread_local bool on = false;\n";
+  EXPECT_NE(finding("src/nn/a.cpp", licence + state).find("src/nn/a.cpp:2: a thread_local"), std::string::npos);
+  EXPECT_NE(finding("include/transom/ops.h", licence + "inline " + state).find(":2: a thread_local"),
+            std::string::npos);
+  EXPECT_EQ(finding("src/nn/a.cpp", licence + "// no thread_local here\n"), "");
+  EXPECT_EQ(finding("src/tensor/mode.cpp", licence + state), "");
+  EXPECT_NE(finding("src/tensor/mode.cpp", licence + state + state).find("mode.cpp:3: a thread_local"),
+            std::string::npos);
+}
+
 TEST_F(CheckLayers, RefusesIncludesOfHigherLayers) {
   const std::string licence = kLicence;
   EXPECT_EQ(finding("src/ir/a.cpp", licence + "#include \"ops/rules.h\"\n"),

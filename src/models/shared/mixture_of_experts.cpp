@@ -5,7 +5,7 @@
 #include "nn/linear_observer.h"
 #include "nn/lora.h"
 #include "nn/weight.h"
-#include "ops/batch_invariance.h"
+#include "ops/computing.h"
 #include "ops/products/grouped_linear.h"
 
 namespace transom {
@@ -45,7 +45,7 @@ MixtureOfExperts::MixtureOfExperts(const Scope& scope, const ExpertsConfig& c)
 }
 
 bool MixtureOfExperts::are_plain() const {
-  if (LinearObserver::active() || QuantizedLinear::active() || BatchInvariance::active()) return false;
+  if (computing().observer || computing().int8 || computing().batch_invariant) return false;
   for (const Expert& expert : experts_)
     for (const Weight* weight : {&expert.w1, &expert.w2, &expert.w3}) {
       const Parameter& parameter = *weight->parameter;

@@ -2,7 +2,7 @@
 // attention: scaled dot products (Vaswani et al., 2017) of grouped heads (Ainslie et al., 2023) as one composite, which
 // a device may run in blocks that never hold the scores (Dao et al., 2022). The gradient recomputes them.
 #include "ops/attention/attention_parts.h"
-#include "ops/batch_invariance.h"
+#include "ops/computing.h"
 #include "ops/records.h"
 #include "ops/rules.h"
 
@@ -165,7 +165,7 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
   if (bias.defined()) inputs.push_back(cast(bias, wide_type(inputs[0].dtype())));
   if (dropout > 0) inputs.push_back(key);
   Attributes attributes = attributes_of(options, bias.defined(), dropout);
-  if (BatchInvariance::active()) attributes.set("batch_invariant", int64_t{1});
+  if (computing().batch_invariant) attributes.set("batch_invariant", int64_t{1});
   return make_tensor(kAttention, std::move(inputs), std::move(attributes));
 }
 

@@ -3,14 +3,13 @@
 // quantisation as of torch.ao.quantization.quantize_dynamic, with a scale for each row).
 #include "ops/elementwise/quantization.h"
 #include "ops/autocast.h"
+#include "ops/computing.h"
 #include "ops/products/integer_products.h"
 #include "ops/records.h"
 #include "ops/rules.h"
 
 namespace transom {
 namespace {
-
-thread_local bool quantizing = false;
 
 constexpr double kLargest = 127;
 
@@ -101,9 +100,9 @@ namespace op {
 const Operation& quantized_linear = kQuantizedLinear;
 }  // namespace op
 
-QuantizedLinear::QuantizedLinear(bool on) : before_(quantizing) { quantizing = on; }
-QuantizedLinear::~QuantizedLinear() { quantizing = before_; }
-bool QuantizedLinear::active() { return quantizing; }
+QuantizedLinear::QuantizedLinear(bool on) : before_(set_computing(&Computing::int8, on)) {}
+QuantizedLinear::~QuantizedLinear() { set_computing(&Computing::int8, before_); }
+bool QuantizedLinear::active() { return computing().int8; }
 
 Tensor quantized_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, bool transposed) {
   const Tensor wide = autocast_full(x);  // a weight of f32 gives an output of f32; one of 16 bits an output of its type

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "ops/autocast.h"
-#include "ops/batch_invariance.h"
+#include "ops/computing.h"
 #include "ops/elementwise/quantization.h"
 #include "ops/records.h"
 #include "ops/rules.h"
@@ -334,7 +334,7 @@ const Operation& dot_general = kDotGeneral;
 Tensor dot_general(const Tensor& x, const Tensor& y, const DotAxes& axes, std::optional<DType> dtype) {
   std::vector<Tensor> inputs = autocast_inputs(kDotGeneral, {x, y});
   Attributes attributes = dot_attributes(axes, dtype.value_or(inputs[0].dtype()));
-  if (BatchInvariance::active()) attributes.set(kBatchInvariant, int64_t{1});
+  if (computing().batch_invariant) attributes.set(kBatchInvariant, int64_t{1});
   allow_tf32(attributes, inputs[0].dtype());
   return make_tensor(kDotGeneral, std::move(inputs), attributes);
 }
@@ -360,12 +360,12 @@ Tensor matmul(const Tensor& x, const Tensor& y) {
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  if (QuantizedLinear::active()) return quantized_linear(x, weight, bias);
+  if (computing().int8) return quantized_linear(x, weight, bias);
   std::vector<Tensor> inputs{x, weight};
   if (bias.defined()) inputs.push_back(bias);
   inputs = autocast_inputs(kLinear, std::move(inputs));
   Attributes attributes;
-  if (BatchInvariance::active()) attributes.set(kBatchInvariant, int64_t{1});
+  if (computing().batch_invariant) attributes.set(kBatchInvariant, int64_t{1});
   allow_tf32(attributes, inputs[0].dtype());
   return make_tensor(kLinear, std::move(inputs), std::move(attributes));
 }
