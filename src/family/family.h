@@ -11,6 +11,9 @@
 #include <string_view>
 #include <vector>
 
+#include "family/processors.h"
+#include "family/weights.h"
+
 namespace transom {
 
 class Config;
@@ -28,6 +31,10 @@ struct Family {
   std::string base_prefix;  // of the parameters of the body inside a model with a head: "bert"
   std::vector<Architecture> architectures;
   bool ties_scale_head = false;  // tie_word_embeddings also says whether the head's inputs are scaled
+  // Facts by subject, each in a header of its own. Their fields are Stated: none has a default, and a record that says
+  // nothing does not compile. They are plain data, so that a record can also be read from a file.
+  FamilyProcessors processors;
+  FamilyWeights weights;
 };
 
 // All of them, by the names of their folders.

@@ -8,6 +8,7 @@
 #include "base/files/directories.h"
 #include "base/files/files.h"
 #include "base/json/json.h"
+#include "family/family.h"
 #include "io/known_keys.h"
 
 namespace transom {
@@ -70,18 +71,9 @@ constexpr Defaults kDefaults[] = {
 
 // The processor that AutoImageProcessor takes for a model that names none.
 std::string family_of_model(const std::string& model_type) {
-  static const std::pair<std::string_view, std::string_view> known[] = {{"vit", "ViT"},
-                                                                        {"swin", "ViT"},
-                                                                        {"clip", "CLIP"},
-                                                                        {"clip_vision_model", "CLIP"},
-                                                                        {"dinov2", "Bit"},
-                                                                        {"resnet", "ConvNext"},
-                                                                        {"convnext", "ConvNext"},
-                                                                        {"deit", "DeiT"},
-                                                                        {"efficientnet", "EfficientNet"}};
-  for (const auto& [type, family] : known)
-    if (type == model_type) return std::string(family);
-  return "";
+  if (model_type == "deit") return "DeiT";  // has no record: Transom reads its pictures, and not its models
+  const Family* known = find_family(model_type);
+  return known ? *known->processors.image_processor : "";
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "models/loading/untied.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
+#include "transom/layers.h"
 #include "transom/ops.h"
 #include "transom/tensor.h"
 

@@ -5,28 +5,23 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "family/family.h"
 #include "io/blocks/quantized_parts.h"
 
 namespace transom {
 namespace {
 
-struct ScaledActivation {
-  const char *model_type, *layer, *activation;
-};
-constexpr ScaledActivation kActivations[] = {{"bloom", ".dense_h_to_4h", ".gelu_impl"},
-                                             {"gpt_neox", ".dense_h_to_4h", ".act"},
-                                             {"gpt_bigcode", ".c_fc", ".act"},
-                                             {"starcoder2", ".c_fc", ".act"}};
 constexpr std::string_view kNextLayers[] = {".c_proj", ".dense_4h_to_h"};
 constexpr const char* kScales[] = {".act.scales", ".gelu_impl.scales"};
 
 }  // namespace
 
 std::string awq_activation_scales(const std::string& model_type, const std::string& module) {
-  for (const ScaledActivation& known : kActivations)
-    if (model_type == known.model_type && module.ends_with(known.layer))
-      return module.substr(0, module.rfind('.')) + known.activation + ".scales";
-  return "";
+  const Family* family = find_family(model_type);
+  if (!family || family->weights.awq_activation->layer.empty()) return "";
+  const ScaledActivation& scaled = *family->weights.awq_activation;
+  if (!module.ends_with("." + scaled.layer)) return "";
+  return module.substr(0, module.rfind('.') + 1) + scaled.activation + ".scales";
 }
 
 std::map<std::string, std::vector<float>> take_awq_divisors(Checkpoint& checkpoint) {

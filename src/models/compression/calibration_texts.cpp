@@ -6,6 +6,7 @@
 #include "io/config.h"
 #include "models/compression/calibration.h"
 #include "models/generative.h"
+#include "models/loading/maximum_tokens.h"
 
 namespace transom {
 namespace {
@@ -20,15 +21,6 @@ int64_t rows_that_fit(const Model& model, const CalibrationTextOptions& options,
   return std::clamp<int64_t>(static_cast<int64_t>(options.max_memory * 1e9 / row), 1, options.samples);
 }
 
-// The tokens that the longest text has. RoBERTa and its like count from behind the padding token's id.
-int64_t positions_of(const Config& config, int64_t otherwise) {
-  const int64_t positions = config.get_int("max_position_embeddings", config.get_int("n_positions", otherwise));
-  const std::string type = config.get_string("model_type", "");
-  for (const char* counted : {"roberta", "xlm-roberta", "camembert", "mpnet"})
-    if (type == counted) return positions - config.get_int("pad_token_id", 1) - 1;
-  return positions;
-}
-
 }  // namespace
 
 CalibrationTexts read_calibration_texts(const Model& model, const std::string& source,
@@ -38,7 +30,7 @@ CalibrationTexts read_calibration_texts(const Model& model, const std::string& s
   if (options.calibration_file.empty() && options.validation_file.empty()) return texts;
   expect_model_of_texts(model);
   const Tokenizer tokenizer = Tokenizer::from_pretrained(source);
-  const int64_t length = std::min(options.length, positions_of(model.config(), options.length));
+  const int64_t length = std::min(options.length, maximum_tokens(model.config()).value_or(options.length));
   if (!options.validation_file.empty())
     texts.validation = token_rows(tokenizer, options.validation_file, kJudged, length);
   if (options.calibration_file.empty()) return texts;

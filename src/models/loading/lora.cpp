@@ -10,6 +10,7 @@
 #include "base/files/directories.h"
 #include "base/json/json.h"
 #include "base/numbers/mt19937.h"
+#include "family/family.h"
 #include "hub/adapters.h"
 #include "io/safetensors.h"
 #include "models/loading/missing_weights.h"
@@ -55,12 +56,12 @@ const TaskType kTaskTypes[] = {
 void complete(LoraConfig& config, const Model& model) {
   if (!config.says_targets()) {
     const std::string type = model.config().get_string("model_type", "");
-    const auto targets = default_lora_targets(type);
-    if (targets.empty())
+    const Family* family = find_family(type);
+    if (!family || family->weights.lora_targets->empty())
       fail(ErrorKind::kUsage,
            "lora_target_modules: there is no custom for models of type {}; name the modules, or give all-linear",
            transom::quoted(type));
-    config.set("target_modules", targets);
+    config.set("target_modules", *family->weights.lora_targets);
   }
   for (const TaskType& task : kTaskTypes) {
     if (config.task_type().empty() ? !model.architecture().ends_with(task.ending) : config.task_type() != task.type)

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <span>
 
 #include "base/error.h"
@@ -198,31 +197,6 @@ bool LoraConfig::saves(const std::string& parameter) const {
     for (size_t dot = parameter.find('.'); dot != parameter.npos; dot = parameter.find('.', dot + 1))
       if (ends_with_module(parameter.substr(0, dot), name)) return true;
   return false;
-}
-
-std::vector<std::string> default_lora_targets(const std::string& model_type) {
-  static const std::map<std::string, std::vector<std::string>> targets = {{"t5", {"q", "v"}},
-                                                                          {"bart", {"q_proj", "v_proj"}},
-                                                                          {"gpt2", {"c_attn"}},
-                                                                          {"bloom", {"query_key_value"}},
-                                                                          {"opt", {"q_proj", "v_proj"}},
-                                                                          {"gpt_neox", {"query_key_value"}},
-                                                                          {"bert", {"query", "value"}},
-                                                                          {"roberta", {"query", "value"}},
-                                                                          {"xlm-roberta", {"query", "value"}},
-                                                                          {"electra", {"query", "value"}},
-                                                                          {"deberta-v2", {"query_proj", "value_proj"}},
-                                                                          {"llama", {"q_proj", "v_proj"}},
-                                                                          {"gpt_bigcode", {"c_attn"}},
-                                                                          {"mistral", {"q_proj", "v_proj"}},
-                                                                          {"mixtral", {"q_proj", "v_proj"}},
-                                                                          {"gemma", {"q_proj", "v_proj"}},
-                                                                          {"gemma2", {"q_proj", "v_proj"}},
-                                                                          {"gemma3_text", {"q_proj", "v_proj"}},
-                                                                          {"qwen2", {"q_proj", "v_proj"}},
-                                                                          {"qwen3", {"q_proj", "v_proj"}}};
-  const auto found = targets.find(model_type);
-  return found == targets.end() ? std::vector<std::string>{} : found->second;
 }
 
 }  // namespace transom

@@ -58,7 +58,4 @@ class LoraConfig {
   Config config_;
 };
 
-// The modules that PEFT gives adapters where none are named; empty for a type that it does not know.
-std::vector<std::string> default_lora_targets(const std::string& model_type);
-
 }  // namespace transom

@@ -1,17 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/loading/maximum_tokens.h"
 
+#include "family/family.h"
 #include "io/config.h"
 
 namespace transom {
+namespace {
+
+int64_t number_at(const Config& config, const std::string& path) {
+  const size_t dot = path.find('.');
+  if (dot == path.npos) return config.get_int(path, 0);
+  const std::string outer = path.substr(0, dot);
+  return config.has(outer) ? number_at(config.get_object(outer), path.substr(dot + 1)) : 0;
+}
+
+}  // namespace
 
 std::optional<int64_t> maximum_tokens(const Config& config) {
-  int64_t limit = config.get_int("max_position_embeddings", 0);
-  const std::string type = config.get_string("model_type", "");
-  if (type == "gpt2" || type == "gpt_bigcode") limit = config.get_int("n_positions", limit);
-  // RoBERTa's positions begin behind the padding id.
-  if (limit > 0 && (type == "roberta" || type == "xlm-roberta" || type == "camembert" || type == "mpnet"))
-    limit -= config.get_int("pad_token_id", 1) + 1;
+  const Family* family = find_family(config.get_string("model_type", ""));
+  const PositionLimit positions = family ? *family->processors.positions : PositionLimit{{"max_position_embeddings"}};
+  int64_t limit = 0;
+  for (const std::string& field : positions.fields)
+    if (limit == 0) limit = number_at(config, field);
+  if (limit > 0 && positions.behind_padding) limit -= config.get_int("pad_token_id", 1) + 1;
   return limit > 0 ? std::optional(limit) : std::nullopt;
 }
 

@@ -110,23 +110,23 @@ Architecture decoder_architecture(std::string name) {
           }};
 }
 
-// A family whose classes are named as LLaMA's: XModel, XForCausalLM, XForSequenceClassification ...
+// Classes that are named as LLaMA's: XModel, XForCausalLM, XForSequenceClassification ...
 template <MakeDecoder body, const char* prefix>
-Family decoder_family(const std::string& model_type, const std::string& name) {
-  return {model_type,
-          prefix,
-          {decoder_architecture<body, prefix, DecoderHead::kNone>(name + "Model"),
-           decoder_architecture<body, prefix, DecoderHead::kCausalLM>(name + "ForCausalLM"),
-           decoder_architecture<body, prefix, DecoderHead::kSequenceClassification>(name + "ForSequenceClassification"),
-           decoder_architecture<body, prefix, DecoderHead::kTokenClassification>(name + "ForTokenClassification")}};
+std::vector<Architecture> decoder_architectures(const std::string& name) {
+  return {decoder_architecture<body, prefix, DecoderHead::kNone>(name + "Model"),
+          decoder_architecture<body, prefix, DecoderHead::kCausalLM>(name + "ForCausalLM"),
+          decoder_architecture<body, prefix, DecoderHead::kSequenceClassification>(name + "ForSequenceClassification"),
+          decoder_architecture<body, prefix, DecoderHead::kTokenClassification>(name + "ForTokenClassification")};
 }
 
-// The same with a head that finds answers. Some classes call the body `prefix` there, and not as in their other ones.
-template <MakeDecoder body, const char* prefix>
-Family with_question_answering(Family family, const std::string& name) {
-  family.architectures.push_back(
-      decoder_architecture<body, prefix, DecoderHead::kQuestionAnswering>(name + "ForQuestionAnswering"));
-  return family;
+// The same with a head that finds answers. Some classes call the body `answers_prefix` there, and not as in their other
+// ones.
+template <MakeDecoder body, const char* prefix, const char* answers_prefix>
+std::vector<Architecture> answering_decoder_architectures(const std::string& name) {
+  std::vector<Architecture> all = decoder_architectures<body, prefix>(name);
+  all.push_back(
+      decoder_architecture<body, answers_prefix, DecoderHead::kQuestionAnswering>(name + "ForQuestionAnswering"));
+  return all;
 }
 
 }  // namespace transom

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <span>
 
+#include "family/family.h"
 #include "text/components/fields.h"
 
 namespace transom::text {
@@ -103,42 +104,9 @@ std::string tokenizer_family(const Json& config, const std::string& model_type, 
     if (name == "Wav2Vec2CTC" || name == "Wav2Vec2") return "Wav2Vec2CTC";
     return name;
   }
-  constexpr std::pair<std::string_view, const char*> kFamilies[] = {
-      {"bert", "Bert"},
-      {"distilbert", "DistilBert"},
-      {"electra", "Electra"},
-      {"mpnet", "MPNet"},
-      {"roberta", "Roberta"},
-      {"camembert", "Camembert"},
-      {"albert", "Albert"},
-      {"xlm-roberta", "XLMRoberta"},
-      {"gpt2", "GPT2"},
-      {"opt", "GPT2"},
-      {"gpt_bigcode", "GPT2"},
-      {"starcoder2", "GPT2"},
-      {"gpt_neox", "GPTNeoX"},
-      {"qwen2", "Qwen2"},
-      {"qwen3", "Qwen2"},
-      {"llama", "Llama"},
-      {"mistral", "Llama"},
-      {"mixtral", "Llama"},
-      {"phi3", "Llama"},
-      {"gemma", "Gemma"},
-      {"gemma2", "Gemma"},
-      {"gemma3_text", "Gemma"},
-      {"t5", "T5"},
-      {"marian", "Marian"},
-      {"bart", "Bart"},
-      {"mbart", "MBart"},
-      {"deberta-v2", "DebertaV2"},
-      {"clip", "CLIP"},
-      {"whisper", "Whisper"},
-      {"wav2vec2", "Wav2Vec2CTC"},
-      {"hubert", "Wav2Vec2CTC"},
-  };
-  for (const auto& [type, result] : kFamilies)
-    if (model_type == type) return result;
-  return "";
+  if (model_type == "mbart") return "MBart";  // has no record: Transom reads its texts, and not its models
+  const Family* known = find_family(model_type);
+  return known ? *known->processors.tokenizer : "";
 }
 
 void name_special_tokens(const std::string& family, Json& config) {

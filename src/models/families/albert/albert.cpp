@@ -222,8 +222,10 @@ class AlbertForPreTraining : public AlbertWithPooler {
 }  // namespace
 
 Family albert_family() {
-  return {"albert",
-          "albert",
+  return {
+      .model_type = "albert",
+      .base_prefix = "albert",
+      .architectures =
           {{"AlbertModel", {"feature-extraction"}, make_model<AlbertModel>},
            {"AlbertForSequenceClassification",
             {"text-classification", "zero-shot-classification"},
@@ -234,7 +236,11 @@ Family albert_family() {
            {"AlbertForQuestionAnswering", {"question-answering"}, make_model<EncoderForQuestionAnswering<AlbertBody>>},
            {"AlbertForMaskedLM", {"fill-mask"}, make_model<EncoderForMaskedLM<AlbertBody, AlbertPredictions>>},
            {"AlbertForPreTraining", {"pretraining"}, make_model<AlbertForPreTraining>},
-           {"AlbertForMultipleChoice", {"multiple-choice"}, make_model<AlbertForMultipleChoice>}}};
+           {"AlbertForMultipleChoice", {"multiple-choice"}, make_model<AlbertForMultipleChoice>}},
+      .processors = {.tokenizer = "Albert",
+                     .image_processor = none,
+                     .positions = PositionLimit{{"max_position_embeddings"}}},
+      .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
 }
 
 }  // namespace transom

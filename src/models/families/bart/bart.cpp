@@ -164,16 +164,20 @@ class BartForQuestionAnswering : public BartWithHead {
 }  // namespace
 
 Family bart_family() {
-  return {"bart",
-          "model",
-          {{"BartModel", {"feature-extraction"}, make_model<BartModel>},
-           {"BartForConditionalGeneration",
-            {"text2text-generation", "summarization", "translation"},
-            make_model<BartForConditionalGeneration>},
-           {"BartForSequenceClassification",
-            {"text-classification", "zero-shot-classification"},
-            make_model<BartForSequenceClassification>},
-           {"BartForQuestionAnswering", {"question-answering"}, make_model<BartForQuestionAnswering>}}};
+  return {.model_type = "bart",
+          .base_prefix = "model",
+          .architectures = {{"BartModel", {"feature-extraction"}, make_model<BartModel>},
+                            {"BartForConditionalGeneration",
+                             {"text2text-generation", "summarization", "translation"},
+                             make_model<BartForConditionalGeneration>},
+                            {"BartForSequenceClassification",
+                             {"text-classification", "zero-shot-classification"},
+                             make_model<BartForSequenceClassification>},
+                            {"BartForQuestionAnswering", {"question-answering"}, make_model<BartForQuestionAnswering>}},
+          .processors = {.tokenizer = "Bart",
+                         .image_processor = none,
+                         .positions = PositionLimit{{"max_position_embeddings"}}},
+          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none}};
 }
 
 }  // namespace transom

@@ -145,19 +145,26 @@ class BertForMultipleChoice : public BertWithPooler {
 
 Family bert_family() {
   return {
-      "bert",
-      "bert",
-      {{"BertModel", {"feature-extraction"}, make_model<BertModel>},
-       {"BertForSequenceClassification",
-        {"text-classification", "zero-shot-classification"},
-        make_model<BertForSequenceClassification>},
-       {"BertForTokenClassification", {"token-classification"}, make_model<EncoderForTokenClassification<BertBody>>},
-       {"BertForQuestionAnswering", {"question-answering"}, make_model<EncoderForQuestionAnswering<BertBody>>},
-       {"BertForMaskedLM", {"fill-mask"}, make_model<EncoderForMaskedLM<BertBody, BertPredictions>>},
-       {"BertLMHeadModel", {"text-generation"}, make_model<EncoderForCausalLM<BertBody, BertPredictions>>},
-       {"BertForPreTraining", {"pretraining"}, make_model<BertForPreTraining>},
-       {"BertForNextSentencePrediction", {"next-sentence-prediction"}, make_model<BertForNextSentencePrediction>},
-       {"BertForMultipleChoice", {"multiple-choice"}, make_model<BertForMultipleChoice>}}};
+      .model_type = "bert",
+      .base_prefix = "bert",
+      .architectures =
+          {{"BertModel", {"feature-extraction"}, make_model<BertModel>},
+           {"BertForSequenceClassification",
+            {"text-classification", "zero-shot-classification"},
+            make_model<BertForSequenceClassification>},
+           {"BertForTokenClassification",
+            {"token-classification"},
+            make_model<EncoderForTokenClassification<BertBody>>},
+           {"BertForQuestionAnswering", {"question-answering"}, make_model<EncoderForQuestionAnswering<BertBody>>},
+           {"BertForMaskedLM", {"fill-mask"}, make_model<EncoderForMaskedLM<BertBody, BertPredictions>>},
+           {"BertLMHeadModel", {"text-generation"}, make_model<EncoderForCausalLM<BertBody, BertPredictions>>},
+           {"BertForPreTraining", {"pretraining"}, make_model<BertForPreTraining>},
+           {"BertForNextSentencePrediction", {"next-sentence-prediction"}, make_model<BertForNextSentencePrediction>},
+           {"BertForMultipleChoice", {"multiple-choice"}, make_model<BertForMultipleChoice>}},
+      .processors = {.tokenizer = "Bert",
+                     .image_processor = none,
+                     .positions = PositionLimit{{"max_position_embeddings"}}},
+      .weights = {.lora_targets = {"query", "value"}, .late_parts = none, .awq_activation = none}};
 }
 
 }  // namespace transom

@@ -160,8 +160,13 @@ std::unique_ptr<Decoder> make_bloom(const Config& config, const Scope& scope) {
 }  // namespace
 
 Family bloom_family() {
-  return with_question_answering<make_bloom, kBloomPrefix>(decoder_family<make_bloom, kBloomPrefix>("bloom", "Bloom"),
-                                                           "Bloom");
+  return {.model_type = "bloom",
+          .base_prefix = kBloomPrefix,
+          .architectures = answering_decoder_architectures<make_bloom, kBloomPrefix, kBloomPrefix>("Bloom"),
+          .processors = {.tokenizer = none, .image_processor = none, .positions = none},
+          .weights = {.lora_targets = {"query_key_value"},
+                      .late_parts = none,
+                      .awq_activation = ScaledActivation{"dense_h_to_4h", "gelu_impl"}}};
 }
 
 }  // namespace transom

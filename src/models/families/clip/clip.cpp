@@ -368,11 +368,31 @@ Family clip_family() {
       {"CLIPForImageClassification", {"image-classification"}, make_model<CLIPForImageClassification>}};
   for (const auto& part : {text_architectures(), vision_architectures()})
     all.insert(all.end(), part.begin(), part.end());
-  return {"clip", "clip", all};
+  return {.model_type = "clip",
+          .base_prefix = "clip",
+          .architectures = all,
+          .processors = {.tokenizer = "CLIP",
+                         .image_processor = "CLIP",
+                         .positions = PositionLimit{{"text_config.max_position_embeddings"}}},
+          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
 }
 
 // Checkpoints of one tower name it as their type.
-Family clip_text_family() { return {"clip_text_model", "text_model", text_architectures()}; }
-Family clip_vision_family() { return {"clip_vision_model", "vision_model", vision_architectures()}; }
+Family clip_text_family() {
+  return {.model_type = "clip_text_model",
+          .base_prefix = "text_model",
+          .architectures = text_architectures(),
+          .processors = {.tokenizer = none,
+                         .image_processor = none,
+                         .positions = PositionLimit{{"max_position_embeddings"}}},
+          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
+}
+Family clip_vision_family() {
+  return {.model_type = "clip_vision_model",
+          .base_prefix = "vision_model",
+          .architectures = vision_architectures(),
+          .processors = {.tokenizer = none, .image_processor = "CLIP", .positions = none},
+          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
+}
 
 }  // namespace transom

@@ -166,10 +166,14 @@ class ConvNextForImageClassification : public Model {
 }  // namespace
 
 Family convnext_family() {
-  return {"convnext",
-          "convnext",
+  return {
+      .model_type = "convnext",
+      .base_prefix = "convnext",
+      .architectures =
           {{"ConvNextModel", {"image-feature-extraction"}, make_model<ImageFeatureModel<ConvNextBody, false>>},
-           {"ConvNextForImageClassification", {"image-classification"}, make_model<ConvNextForImageClassification>}}};
+           {"ConvNextForImageClassification", {"image-classification"}, make_model<ConvNextForImageClassification>}},
+      .processors = {.tokenizer = none, .image_processor = "ConvNext", .positions = none},
+      .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
 }
 
 }  // namespace transom

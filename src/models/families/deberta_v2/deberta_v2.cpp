@@ -443,20 +443,25 @@ class DebertaV2ForMaskedLM : public DebertaV2WithHead {
 }  // namespace
 
 Family deberta_v2_family() {
-  return {"deberta-v2",
-          "deberta",
-          {{"DebertaV2Model", {"feature-extraction"}, make_model<DebertaV2Model>},
-           {"DebertaV2ForSequenceClassification",
-            {"text-classification", "zero-shot-classification"},
-            make_model<DebertaV2ForSequenceClassification>},
-           {"DebertaV2ForTokenClassification",
-            {"token-classification"},
-            make_model<EncoderForTokenClassification<DebertaV2Body>>},
-           {"DebertaV2ForQuestionAnswering",
-            {"question-answering"},
-            make_model<EncoderForQuestionAnswering<DebertaV2Body>>},
-           {"DebertaV2ForMaskedLM", {"fill-mask"}, make_model<DebertaV2ForMaskedLM>},
-           {"DebertaV2ForMultipleChoice", {"multiple-choice"}, make_model<DebertaV2ForMultipleChoice>}}};
+  return {
+      .model_type = "deberta-v2",
+      .base_prefix = "deberta",
+      .architectures = {{"DebertaV2Model", {"feature-extraction"}, make_model<DebertaV2Model>},
+                        {"DebertaV2ForSequenceClassification",
+                         {"text-classification", "zero-shot-classification"},
+                         make_model<DebertaV2ForSequenceClassification>},
+                        {"DebertaV2ForTokenClassification",
+                         {"token-classification"},
+                         make_model<EncoderForTokenClassification<DebertaV2Body>>},
+                        {"DebertaV2ForQuestionAnswering",
+                         {"question-answering"},
+                         make_model<EncoderForQuestionAnswering<DebertaV2Body>>},
+                        {"DebertaV2ForMaskedLM", {"fill-mask"}, make_model<DebertaV2ForMaskedLM>},
+                        {"DebertaV2ForMultipleChoice", {"multiple-choice"}, make_model<DebertaV2ForMultipleChoice>}},
+      .processors = {.tokenizer = "DebertaV2",
+                     .image_processor = none,
+                     .positions = PositionLimit{{"max_position_embeddings"}}},
+      .weights = {.lora_targets = {"query_proj", "value_proj"}, .late_parts = none, .awq_activation = none}};
 }
 
 }  // namespace transom

@@ -233,10 +233,14 @@ class Dinov2ForImageClassification : public Model {
 }  // namespace
 
 Family dinov2_family() {
-  return {"dinov2",
-          "dinov2",
-          {{"Dinov2Model", {"image-feature-extraction"}, make_model<Dinov2Model>},
-           {"Dinov2ForImageClassification", {"image-classification"}, make_model<Dinov2ForImageClassification>}}};
+  return {.model_type = "dinov2",
+          .base_prefix = "dinov2",
+          .architectures = {{"Dinov2Model", {"image-feature-extraction"}, make_model<Dinov2Model>},
+                            {"Dinov2ForImageClassification",
+                             {"image-classification"},
+                             make_model<Dinov2ForImageClassification>}},
+          .processors = {.tokenizer = none, .image_processor = "Bit", .positions = none},
+          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
 }
 
 }  // namespace transom

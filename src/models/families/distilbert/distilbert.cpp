@@ -250,8 +250,10 @@ class DistilBertForMaskedLM : public DistilBertModelWithHead {
 }  // namespace
 
 Family distilbert_family() {
-  return {"distilbert",
-          "distilbert",
+  return {
+      .model_type = "distilbert",
+      .base_prefix = "distilbert",
+      .architectures =
           {{"DistilBertModel", {"feature-extraction"}, make_model<DistilBertModel>},
            {"DistilBertForSequenceClassification",
             {"text-classification", "zero-shot-classification"},
@@ -259,7 +261,11 @@ Family distilbert_family() {
            {"DistilBertForTokenClassification", {"token-classification"}, make_model<DistilBertForTokenClassification>},
            {"DistilBertForQuestionAnswering", {"question-answering"}, make_model<DistilBertForQuestionAnswering>},
            {"DistilBertForMaskedLM", {"fill-mask"}, make_model<DistilBertForMaskedLM>},
-           {"DistilBertForMultipleChoice", {"multiple-choice"}, make_model<DistilBertForMultipleChoice>}}};
+           {"DistilBertForMultipleChoice", {"multiple-choice"}, make_model<DistilBertForMultipleChoice>}},
+      .processors = {.tokenizer = "DistilBert",
+                     .image_processor = none,
+                     .positions = PositionLimit{{"max_position_embeddings"}}},
+      .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
 }
 
 }  // namespace transom

@@ -212,6 +212,12 @@ class DLRM_Net : public Model {  // as facebookresearch/dlrm has it
 
 }  // namespace
 
-Family dlrm_family() { return {"dlrm", "", {{"DLRM_Net", {"click-prediction"}, make_model<DLRM_Net>}}}; }
+Family dlrm_family() {
+  return {.model_type = "dlrm",
+          .base_prefix = "",
+          .architectures = {{"DLRM_Net", {"click-prediction"}, make_model<DLRM_Net>}},
+          .processors = {.tokenizer = none, .image_processor = none, .positions = none},
+          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
+}
 
 }  // namespace transom

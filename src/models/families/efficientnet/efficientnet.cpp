@@ -215,12 +215,16 @@ class EfficientNetForImageClassification : public Model {
 }  // namespace
 
 Family efficientnet_family() {
-  return {"efficientnet",
-          "efficientnet",
-          {{"EfficientNetModel", {"image-feature-extraction"}, make_model<ImageFeatureModel<EfficientNetBody, false>>},
-           {"EfficientNetForImageClassification",
-            {"image-classification"},
-            make_model<EfficientNetForImageClassification>}}};
+  return {.model_type = "efficientnet",
+          .base_prefix = "efficientnet",
+          .architectures = {{"EfficientNetModel",
+                             {"image-feature-extraction"},
+                             make_model<ImageFeatureModel<EfficientNetBody, false>>},
+                            {"EfficientNetForImageClassification",
+                             {"image-classification"},
+                             make_model<EfficientNetForImageClassification>}},
+          .processors = {.tokenizer = none, .image_processor = "EfficientNet", .positions = none},
+          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
 }
 
 }  // namespace transom

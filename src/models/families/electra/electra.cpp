@@ -173,20 +173,28 @@ class ElectraForMultipleChoice : public ElectraWithHead {
 
 Family electra_family() {
   return {
-      "electra",
-      "electra",
-      {{"ElectraModel", {"feature-extraction"}, make_model<ElectraModel>},
-       {"ElectraForSequenceClassification",
-        {"text-classification", "zero-shot-classification"},
-        make_model<ElectraForSequenceClassification>},
-       {"ElectraForTokenClassification",
-        {"token-classification"},
-        make_model<EncoderForTokenClassification<ElectraBody>>},
-       {"ElectraForQuestionAnswering", {"question-answering"}, make_model<EncoderForQuestionAnswering<ElectraBody>>},
-       {"ElectraForMaskedLM", {"fill-mask"}, make_model<EncoderForMaskedLM<ElectraBody, ElectraGenerator>>},
-       {"ElectraForCausalLM", {"text-generation"}, make_model<EncoderForCausalLM<ElectraBody, ElectraGenerator>>},
-       {"ElectraForPreTraining", {"pretraining"}, make_model<ElectraForPreTraining>},
-       {"ElectraForMultipleChoice", {"multiple-choice"}, make_model<ElectraForMultipleChoice>}}};
+      .model_type = "electra",
+      .base_prefix = "electra",
+      .architectures =
+          {{"ElectraModel", {"feature-extraction"}, make_model<ElectraModel>},
+           {"ElectraForSequenceClassification",
+            {"text-classification", "zero-shot-classification"},
+            make_model<ElectraForSequenceClassification>},
+           {"ElectraForTokenClassification",
+            {"token-classification"},
+            make_model<EncoderForTokenClassification<ElectraBody>>},
+           {"ElectraForQuestionAnswering",
+            {"question-answering"},
+            make_model<EncoderForQuestionAnswering<ElectraBody>>},
+           {"ElectraForMaskedLM", {"fill-mask"}, make_model<EncoderForMaskedLM<ElectraBody, ElectraGenerator>>},
+           {"ElectraForCausalLM", {"text-generation"}, make_model<EncoderForCausalLM<ElectraBody, ElectraGenerator>>},
+           {"ElectraForPreTraining", {"pretraining"}, make_model<ElectraForPreTraining>},
+           {"ElectraForMultipleChoice", {"multiple-choice"}, make_model<ElectraForMultipleChoice>}},
+      .processors = {.tokenizer = "Electra",
+                     .image_processor = none,
+                     .positions = PositionLimit{{"max_position_embeddings"}}},
+      .weights = {
+          .lora_targets = {"query", "value"}, .late_parts = {LatePart{"", "classifier"}}, .awq_activation = none}};
 }
 
 }  // namespace transom

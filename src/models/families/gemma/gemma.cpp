@@ -81,15 +81,36 @@ std::unique_ptr<Decoder> make_gemma3(const Config& config, const Scope& scope) {
 
 }  // namespace
 
-Family gemma_family() { return decoder_family<make_gemma, kGemmaPrefix>("gemma", "Gemma"); }
-Family gemma2_family() { return decoder_family<make_gemma2, kGemmaPrefix>("gemma2", "Gemma2"); }
+Family gemma_family() {
+  return {.model_type = "gemma",
+          .base_prefix = kGemmaPrefix,
+          .architectures = decoder_architectures<make_gemma, kGemmaPrefix>("Gemma"),
+          .processors = {.tokenizer = "Gemma",
+                         .image_processor = none,
+                         .positions = PositionLimit{{"max_position_embeddings"}}},
+          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none}};
+}
+Family gemma2_family() {
+  return {.model_type = "gemma2",
+          .base_prefix = kGemmaPrefix,
+          .architectures = decoder_architectures<make_gemma2, kGemmaPrefix>("Gemma2"),
+          .processors = {.tokenizer = "Gemma",
+                         .image_processor = none,
+                         .positions = PositionLimit{{"max_position_embeddings"}}},
+          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none}};
+}
 Family gemma3_text_family() {
-  return {"gemma3_text",
-          kGemmaPrefix,
-          {decoder_architecture<make_gemma3, kGemmaPrefix, DecoderHead::kNone>("Gemma3TextModel"),
-           decoder_architecture<make_gemma3, kGemmaPrefix, DecoderHead::kCausalLM>("Gemma3ForCausalLM"),
-           decoder_architecture<make_gemma3, kGemmaPrefix, DecoderHead::kSequenceClassification>(
-               "Gemma3TextForSequenceClassification")}};
+  return {
+      .model_type = "gemma3_text",
+      .base_prefix = kGemmaPrefix,
+      .architectures = {decoder_architecture<make_gemma3, kGemmaPrefix, DecoderHead::kNone>("Gemma3TextModel"),
+                        decoder_architecture<make_gemma3, kGemmaPrefix, DecoderHead::kCausalLM>("Gemma3ForCausalLM"),
+                        decoder_architecture<make_gemma3, kGemmaPrefix, DecoderHead::kSequenceClassification>(
+                            "Gemma3TextForSequenceClassification")},
+      .processors = {.tokenizer = "Gemma",
+                     .image_processor = none,
+                     .positions = PositionLimit{{"max_position_embeddings"}}},
+      .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none}};
 }
 
 }  // namespace transom

@@ -184,15 +184,20 @@ std::unique_ptr<Decoder> make_gpt2(const Config& config, const Scope& scope) {
 }  // namespace
 
 Family gpt2_family() {
-  return {
-      "gpt2",
-      kGpt2Prefix,
-      {decoder_architecture<make_gpt2, kGpt2Prefix, DecoderHead::kNone>("GPT2Model"),
-       decoder_architecture<make_gpt2, kGpt2Prefix, DecoderHead::kCausalLM>("GPT2LMHeadModel"),
-       decoder_architecture<make_gpt2, kGpt2Prefix, DecoderHead::kSequenceClassification>(
-           "GPT2ForSequenceClassification"),
-       decoder_architecture<make_gpt2, kGpt2Prefix, DecoderHead::kTokenClassification>("GPT2ForTokenClassification"),
-       decoder_architecture<make_gpt2, kGpt2Prefix, DecoderHead::kQuestionAnswering>("GPT2ForQuestionAnswering")}};
+  return {.model_type = "gpt2",
+          .base_prefix = kGpt2Prefix,
+          .architectures = {decoder_architecture<make_gpt2, kGpt2Prefix, DecoderHead::kNone>("GPT2Model"),
+                            decoder_architecture<make_gpt2, kGpt2Prefix, DecoderHead::kCausalLM>("GPT2LMHeadModel"),
+                            decoder_architecture<make_gpt2, kGpt2Prefix, DecoderHead::kSequenceClassification>(
+                                "GPT2ForSequenceClassification"),
+                            decoder_architecture<make_gpt2, kGpt2Prefix, DecoderHead::kTokenClassification>(
+                                "GPT2ForTokenClassification"),
+                            decoder_architecture<make_gpt2, kGpt2Prefix, DecoderHead::kQuestionAnswering>(
+                                "GPT2ForQuestionAnswering")},
+          .processors = {.tokenizer = "GPT2",
+                         .image_processor = none,
+                         .positions = PositionLimit{{"n_positions", "max_position_embeddings"}}},
+          .weights = {.lora_targets = {"c_attn"}, .late_parts = none, .awq_activation = none}};
 }
 
 }  // namespace transom

@@ -147,6 +147,15 @@ std::unique_ptr<Decoder> make_gpt_bigcode(const Config& config, const Scope& sco
 
 }  // namespace
 
-Family gpt_bigcode_family() { return decoder_family<make_gpt_bigcode, kGptBigcodePrefix>("gpt_bigcode", "GPTBigCode"); }
+Family gpt_bigcode_family() {
+  return {
+      .model_type = "gpt_bigcode",
+      .base_prefix = kGptBigcodePrefix,
+      .architectures = decoder_architectures<make_gpt_bigcode, kGptBigcodePrefix>("GPTBigCode"),
+      .processors = {.tokenizer = "GPT2",
+                     .image_processor = none,
+                     .positions = PositionLimit{{"n_positions", "max_position_embeddings"}}},
+      .weights = {.lora_targets = {"c_attn"}, .late_parts = none, .awq_activation = ScaledActivation{"c_fc", "act"}}};
+}
 
 }  // namespace transom

@@ -157,8 +157,15 @@ std::unique_ptr<Decoder> make_gpt_neox(const Config& config, const Scope& scope)
 }  // namespace
 
 Family gpt_neox_family() {
-  return with_question_answering<make_gpt_neox, kGptNeoxPrefix>(
-      decoder_family<make_gpt_neox, kGptNeoxPrefix>("gpt_neox", "GPTNeoX"), "GPTNeoX");
+  return {.model_type = "gpt_neox",
+          .base_prefix = kGptNeoxPrefix,
+          .architectures = answering_decoder_architectures<make_gpt_neox, kGptNeoxPrefix, kGptNeoxPrefix>("GPTNeoX"),
+          .processors = {.tokenizer = "GPTNeoX",
+                         .image_processor = none,
+                         .positions = PositionLimit{{"max_position_embeddings"}}},
+          .weights = {.lora_targets = {"query_key_value"},
+                      .late_parts = none,
+                      .awq_activation = ScaledActivation{"dense_h_to_4h", "act"}}};
 }
 
 }  // namespace transom

@@ -18,8 +18,13 @@ std::unique_ptr<Decoder> make_llama(const Config& config, const Scope& scope) {
 }  // namespace
 
 Family llama_family() {
-  return with_question_answering<make_llama, kAnswersPrefix>(decoder_family<make_llama, kLlamaPrefix>("llama", "Llama"),
-                                                             "Llama");
+  return {.model_type = "llama",
+          .base_prefix = kLlamaPrefix,
+          .architectures = answering_decoder_architectures<make_llama, kLlamaPrefix, kAnswersPrefix>("Llama"),
+          .processors = {.tokenizer = "Llama",
+                         .image_processor = none,
+                         .positions = PositionLimit{{"max_position_embeddings"}}},
+          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none}};
 }
 
 }  // namespace transom

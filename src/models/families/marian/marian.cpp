@@ -147,10 +147,14 @@ class MarianMTModel : public ConditionalGenerationModel {
 }  // namespace
 
 Family marian_family() {
-  return {"marian",
-          "model",
-          {{"MarianModel", {"feature-extraction"}, make_model<MarianModel>},
-           {"MarianMTModel", {"translation", "text2text-generation"}, make_model<MarianMTModel>}}};
+  return {.model_type = "marian",
+          .base_prefix = "model",
+          .architectures = {{"MarianModel", {"feature-extraction"}, make_model<MarianModel>},
+                            {"MarianMTModel", {"translation", "text2text-generation"}, make_model<MarianMTModel>}},
+          .processors = {.tokenizer = "Marian",
+                         .image_processor = none,
+                         .positions = PositionLimit{{"max_position_embeddings"}}},
+          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
 }
 
 }  // namespace transom

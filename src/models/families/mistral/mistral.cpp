@@ -44,12 +44,22 @@ std::unique_ptr<Decoder> make_mixtral(const Config& given, const Scope& scope) {
 }  // namespace
 
 Family mistral_family() {
-  return with_question_answering<make_mistral, kMistralPrefix>(
-      decoder_family<make_mistral, kMistralPrefix>("mistral", "Mistral"), "Mistral");
+  return {.model_type = "mistral",
+          .base_prefix = kMistralPrefix,
+          .architectures = answering_decoder_architectures<make_mistral, kMistralPrefix, kMistralPrefix>("Mistral"),
+          .processors = {.tokenizer = "Llama",
+                         .image_processor = none,
+                         .positions = PositionLimit{{"max_position_embeddings"}}},
+          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none}};
 }
 Family mixtral_family() {
-  return with_question_answering<make_mixtral, kMistralPrefix>(
-      decoder_family<make_mixtral, kMistralPrefix>("mixtral", "Mixtral"), "Mixtral");
+  return {.model_type = "mixtral",
+          .base_prefix = kMistralPrefix,
+          .architectures = answering_decoder_architectures<make_mixtral, kMistralPrefix, kMistralPrefix>("Mixtral"),
+          .processors = {.tokenizer = "Llama",
+                         .image_processor = none,
+                         .positions = PositionLimit{{"max_position_embeddings"}}},
+          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none}};
 }
 
 }  // namespace transom

@@ -347,8 +347,10 @@ class ModernBertForMultipleChoice : public ModernBertClassifier {
 }  // namespace
 
 Family modernbert_family() {
-  return {"modernbert",
-          "model",
+  return {
+      .model_type = "modernbert",
+      .base_prefix = "model",
+      .architectures =
           {{"ModernBertModel", {"feature-extraction"}, make_model<ModernBertModel>},
            {"ModernBertForMaskedLM", {"fill-mask"}, make_model<ModernBertForMaskedLM>},
            {"ModernBertForSequenceClassification",
@@ -356,7 +358,11 @@ Family modernbert_family() {
             make_model<ModernBertForSequenceClassification>},
            {"ModernBertForTokenClassification", {"token-classification"}, make_model<ModernBertForTokenClassification>},
            {"ModernBertForQuestionAnswering", {"question-answering"}, make_model<ModernBertForQuestionAnswering>},
-           {"ModernBertForMultipleChoice", {"multiple-choice"}, make_model<ModernBertForMultipleChoice>}}};
+           {"ModernBertForMultipleChoice", {"multiple-choice"}, make_model<ModernBertForMultipleChoice>}},
+      .processors = {.tokenizer = none,
+                     .image_processor = none,
+                     .positions = PositionLimit{{"max_position_embeddings"}}},
+      .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
 }
 
 }  // namespace transom

@@ -150,16 +150,26 @@ class MPNetModel : public EncoderModel<MPNetBody> {
 
 Family mpnet_family() {
   return {
-      "mpnet",
-      "mpnet",
-      {{"MPNetModel", {"feature-extraction"}, make_model<MPNetModel>},
-       {"MPNetForSequenceClassification",
-        {"text-classification", "zero-shot-classification"},
-        make_model<RobertaSequenceClassifier<MPNetBody>>},
-       {"MPNetForTokenClassification", {"token-classification"}, make_model<EncoderForTokenClassification<MPNetBody>>},
-       {"MPNetForQuestionAnswering", {"question-answering"}, make_model<EncoderForQuestionAnswering<MPNetBody>>},
-       {"MPNetForMaskedLM", {"fill-mask"}, make_model<EncoderForMaskedLM<MPNetBody, RobertaLMHead>>},
-       {"MPNetForMultipleChoice", {"multiple-choice"}, make_model<RobertaMultipleChoice<MPNetBody>>}}};
+      .model_type = "mpnet",
+      .base_prefix = "mpnet",
+      .architectures = {{"MPNetModel", {"feature-extraction"}, make_model<MPNetModel>},
+                        {"MPNetForSequenceClassification",
+                         {"text-classification", "zero-shot-classification"},
+                         make_model<RobertaSequenceClassifier<MPNetBody>>},
+                        {"MPNetForTokenClassification",
+                         {"token-classification"},
+                         make_model<EncoderForTokenClassification<MPNetBody>>},
+                        {"MPNetForQuestionAnswering",
+                         {"question-answering"},
+                         make_model<EncoderForQuestionAnswering<MPNetBody>>},
+                        {"MPNetForMaskedLM", {"fill-mask"}, make_model<EncoderForMaskedLM<MPNetBody, RobertaLMHead>>},
+                        {"MPNetForMultipleChoice", {"multiple-choice"}, make_model<RobertaMultipleChoice<MPNetBody>>}},
+      .processors = {.tokenizer = "MPNet",
+                     .image_processor = none,
+                     .positions = PositionLimit{{"max_position_embeddings"}, /*behind_padding=*/true}},
+      .weights = {.lora_targets = none,
+                  .late_parts = {LatePart{"encoder", "relative_attention_bias"}},
+                  .awq_activation = none}};
 }
 
 }  // namespace transom

@@ -186,13 +186,18 @@ std::unique_ptr<Decoder> make_opt(const Config& config, const Scope& scope) {
 }  // namespace
 
 Family opt_family() {
-  return {
-      "opt",
-      kOptPrefix,
-      {decoder_architecture<make_opt, kOptPrefix, DecoderHead::kNone>("OPTModel"),
-       decoder_architecture<make_opt, kOptPrefix, DecoderHead::kCausalLM>("OPTForCausalLM"),
-       decoder_architecture<make_opt, kOptPrefix, DecoderHead::kSequenceClassification>("OPTForSequenceClassification"),
-       decoder_architecture<make_opt, kOptPrefix, DecoderHead::kQuestionAnswering>("OPTForQuestionAnswering")}};
+  return {.model_type = "opt",
+          .base_prefix = kOptPrefix,
+          .architectures = {decoder_architecture<make_opt, kOptPrefix, DecoderHead::kNone>("OPTModel"),
+                            decoder_architecture<make_opt, kOptPrefix, DecoderHead::kCausalLM>("OPTForCausalLM"),
+                            decoder_architecture<make_opt, kOptPrefix, DecoderHead::kSequenceClassification>(
+                                "OPTForSequenceClassification"),
+                            decoder_architecture<make_opt, kOptPrefix, DecoderHead::kQuestionAnswering>(
+                                "OPTForQuestionAnswering")},
+          .processors = {.tokenizer = "GPT2",
+                         .image_processor = none,
+                         .positions = PositionLimit{{"max_position_embeddings"}}},
+          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none}};
 }
 
 }  // namespace transom

@@ -29,6 +29,14 @@ std::unique_ptr<Decoder> make_phi3(const Config& given, const Scope& scope) {
 
 }  // namespace
 
-Family phi3_family() { return decoder_family<make_phi3, kPhi3Prefix>("phi3", "Phi3"); }
+Family phi3_family() {
+  return {.model_type = "phi3",
+          .base_prefix = kPhi3Prefix,
+          .architectures = decoder_architectures<make_phi3, kPhi3Prefix>("Phi3"),
+          .processors = {.tokenizer = "Llama",
+                         .image_processor = none,
+                         .positions = PositionLimit{{"max_position_embeddings"}}},
+          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
+}
 
 }  // namespace transom

@@ -40,12 +40,22 @@ std::unique_ptr<Decoder> make_qwen3(const Config& given, const Scope& scope) {
 }  // namespace
 
 Family qwen2_family() {
-  return with_question_answering<make_qwen2, kQwenAnswersPrefix>(
-      decoder_family<make_qwen2, kQwenPrefix>("qwen2", "Qwen2"), "Qwen2");
+  return {.model_type = "qwen2",
+          .base_prefix = kQwenPrefix,
+          .architectures = answering_decoder_architectures<make_qwen2, kQwenPrefix, kQwenAnswersPrefix>("Qwen2"),
+          .processors = {.tokenizer = "Qwen2",
+                         .image_processor = none,
+                         .positions = PositionLimit{{"max_position_embeddings"}}},
+          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none}};
 }
 Family qwen3_family() {
-  return with_question_answering<make_qwen3, kQwenAnswersPrefix>(
-      decoder_family<make_qwen3, kQwenPrefix>("qwen3", "Qwen3"), "Qwen3");
+  return {.model_type = "qwen3",
+          .base_prefix = kQwenPrefix,
+          .architectures = answering_decoder_architectures<make_qwen3, kQwenPrefix, kQwenAnswersPrefix>("Qwen3"),
+          .processors = {.tokenizer = "Qwen2",
+                         .image_processor = none,
+                         .positions = PositionLimit{{"max_position_embeddings"}}},
+          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none}};
 }
 
 }  // namespace transom

@@ -152,10 +152,13 @@ class ResNetForImageClassification : public Model {
 }  // namespace
 
 Family resnet_family() {
-  return {"resnet",
-          "resnet",
-          {{"ResNetModel", {"image-feature-extraction"}, make_model<ImageFeatureModel<ResNetBody, true>>},
-           {"ResNetForImageClassification", {"image-classification"}, make_model<ResNetForImageClassification>}}};
+  return {.model_type = "resnet",
+          .base_prefix = "resnet",
+          .architectures =
+              {{"ResNetModel", {"image-feature-extraction"}, make_model<ImageFeatureModel<ResNetBody, true>>},
+               {"ResNetForImageClassification", {"image-classification"}, make_model<ResNetForImageClassification>}},
+          .processors = {.tokenizer = none, .image_processor = "ConvNext", .positions = none},
+          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
 }
 
 }  // namespace transom

@@ -31,27 +31,57 @@ class RobertaModel : public RobertaWithHead {
   BertPooler pooler_;
 };
 
-Family family_named(const std::string& model_type, const std::string& prefix) {
+std::vector<Architecture> roberta_architectures(const std::string& prefix) {
   return {
-      model_type,
-      "roberta",
-      {{prefix + "Model", {"feature-extraction"}, make_model<RobertaModel>},
-       {prefix + "ForSequenceClassification",
-        {"text-classification", "zero-shot-classification"},
-        make_model<RobertaSequenceClassifier<RobertaBody>>},
-       {prefix + "ForTokenClassification",
-        {"token-classification"},
-        make_model<EncoderForTokenClassification<RobertaBody>>},
-       {prefix + "ForQuestionAnswering", {"question-answering"}, make_model<EncoderForQuestionAnswering<RobertaBody>>},
-       {prefix + "ForMaskedLM", {"fill-mask"}, make_model<EncoderForMaskedLM<RobertaBody, RobertaLMHead>>},
-       {prefix + "ForCausalLM", {"text-generation"}, make_model<EncoderForCausalLM<RobertaBody, RobertaLMHead>>},
-       {prefix + "ForMultipleChoice", {"multiple-choice"}, make_model<RobertaMultipleChoice<RobertaBody>>}}};
+      {prefix + "Model", {"feature-extraction"}, make_model<RobertaModel>},
+      {prefix + "ForSequenceClassification",
+       {"text-classification", "zero-shot-classification"},
+       make_model<RobertaSequenceClassifier<RobertaBody>>},
+      {prefix + "ForTokenClassification",
+       {"token-classification"},
+       make_model<EncoderForTokenClassification<RobertaBody>>},
+      {prefix + "ForQuestionAnswering", {"question-answering"}, make_model<EncoderForQuestionAnswering<RobertaBody>>},
+      {prefix + "ForMaskedLM", {"fill-mask"}, make_model<EncoderForMaskedLM<RobertaBody, RobertaLMHead>>},
+      {prefix + "ForCausalLM", {"text-generation"}, make_model<EncoderForCausalLM<RobertaBody, RobertaLMHead>>},
+      {prefix + "ForMultipleChoice", {"multiple-choice"}, make_model<RobertaMultipleChoice<RobertaBody>>}};
 }
 
 }  // namespace
 
-Family roberta_family() { return family_named("roberta", "Roberta"); }
-Family camembert_family() { return family_named("camembert", "Camembert"); }
-Family xlm_roberta_family() { return family_named("xlm-roberta", "XLMRoberta"); }
+Family roberta_family() {
+  return {.model_type = "roberta",
+          .base_prefix = "roberta",
+          .architectures = roberta_architectures("Roberta"),
+          .processors = {.tokenizer = "Roberta",
+                         .image_processor = none,
+                         .positions = PositionLimit{{"max_position_embeddings"}, /*behind_padding=*/true}},
+          .weights = {.lora_targets = {"query", "value"},
+                      .late_parts = {LatePart{"embeddings", "position_embeddings"}},
+                      .awq_activation = none}};
+}
+Family camembert_family() {
+  return {.model_type = "camembert",
+          .base_prefix = "roberta",
+          .architectures = roberta_architectures("Camembert"),
+          .processors = {.tokenizer = "Camembert",
+                         .image_processor = none,
+                         .positions = PositionLimit{{"max_position_embeddings"}, /*behind_padding=*/true}},
+          .weights = {.lora_targets = none,
+                      .late_parts = {LatePart{"embeddings", "position_embeddings"},
+                                     LatePart{"", "roberta", /*from_version_5=*/true}},
+                      .awq_activation = none}};
+}
+Family xlm_roberta_family() {
+  return {.model_type = "xlm-roberta",
+          .base_prefix = "roberta",
+          .architectures = roberta_architectures("XLMRoberta"),
+          .processors = {.tokenizer = "XLMRoberta",
+                         .image_processor = none,
+                         .positions = PositionLimit{{"max_position_embeddings"}, /*behind_padding=*/true}},
+          .weights = {.lora_targets = {"query", "value"},
+                      .late_parts = {LatePart{"embeddings", "position_embeddings"},
+                                     LatePart{"", "roberta", /*from_version_5=*/true}},
+                      .awq_activation = none}};
+}
 
 }  // namespace transom

@@ -26,6 +26,14 @@ std::unique_ptr<Decoder> make_starcoder2(const Config& given, const Scope& scope
 
 }  // namespace
 
-Family starcoder2_family() { return decoder_family<make_starcoder2, kStarcoder2Prefix>("starcoder2", "Starcoder2"); }
+Family starcoder2_family() {
+  return {.model_type = "starcoder2",
+          .base_prefix = kStarcoder2Prefix,
+          .architectures = decoder_architectures<make_starcoder2, kStarcoder2Prefix>("Starcoder2"),
+          .processors = {.tokenizer = "GPT2",
+                         .image_processor = none,
+                         .positions = PositionLimit{{"max_position_embeddings"}}},
+          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = ScaledActivation{"c_fc", "act"}}};
+}
 
 }  // namespace transom

@@ -360,11 +360,14 @@ class SwinForMaskedImageModeling : public Model {
 }  // namespace
 
 Family swin_family() {
-  return {"swin",
-          "swin",
-          {{"SwinModel", {"image-feature-extraction"}, make_model<SwinModel>},
-           {"SwinForImageClassification", {"image-classification"}, make_model<SwinForImageClassification>},
-           {"SwinForMaskedImageModeling", {"masked-image-modeling"}, make_model<SwinForMaskedImageModeling>}}};
+  return {.model_type = "swin",
+          .base_prefix = "swin",
+          .architectures =
+              {{"SwinModel", {"image-feature-extraction"}, make_model<SwinModel>},
+               {"SwinForImageClassification", {"image-classification"}, make_model<SwinForImageClassification>},
+               {"SwinForMaskedImageModeling", {"masked-image-modeling"}, make_model<SwinForMaskedImageModeling>}},
+          .processors = {.tokenizer = none, .image_processor = "ViT", .positions = none},
+          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
 }
 
 }  // namespace transom

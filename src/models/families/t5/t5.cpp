@@ -397,19 +397,22 @@ class T5ForQuestionAnswering : public T5WithHead {
 }  // namespace
 
 Family t5_family() {
-  return {"t5",
-          "transformer",
-          {{"T5Model", {}, make_model<T5Model>},
-           {"T5EncoderModel", {"feature-extraction"}, make_model<T5EncoderModel>},
-           {"T5ForConditionalGeneration",
-            {"text2text-generation", "summarization", "translation"},
-            make_model<T5ForConditionalGeneration>},
-           {"T5ForSequenceClassification",
-            {"text-classification", "zero-shot-classification"},
-            make_model<T5ForSequenceClassification>},
-           {"T5ForTokenClassification", {"token-classification"}, make_model<T5ForTokenClassification>},
-           {"T5ForQuestionAnswering", {"question-answering"}, make_model<T5ForQuestionAnswering>}},
-          /*ties_scale_head=*/true};
+  return {
+      .model_type = "t5",
+      .base_prefix = "transformer",
+      .architectures = {{"T5Model", {}, make_model<T5Model>},
+                        {"T5EncoderModel", {"feature-extraction"}, make_model<T5EncoderModel>},
+                        {"T5ForConditionalGeneration",
+                         {"text2text-generation", "summarization", "translation"},
+                         make_model<T5ForConditionalGeneration>},
+                        {"T5ForSequenceClassification",
+                         {"text-classification", "zero-shot-classification"},
+                         make_model<T5ForSequenceClassification>},
+                        {"T5ForTokenClassification", {"token-classification"}, make_model<T5ForTokenClassification>},
+                        {"T5ForQuestionAnswering", {"question-answering"}, make_model<T5ForQuestionAnswering>}},
+      .ties_scale_head = true,
+      .processors = {.tokenizer = "T5", .image_processor = none, .positions = none},
+      .weights = {.lora_targets = {"q", "v"}, .late_parts = none, .awq_activation = none}};
 }
 
 }  // namespace transom

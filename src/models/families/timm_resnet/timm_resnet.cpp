@@ -359,11 +359,16 @@ class TimmWrapperForImageClassification : public Model {
 }  // namespace
 
 Family timm_wrapper_family() {
-  return {
-      "timm_wrapper",
-      "timm_model",
-      {{"TimmWrapperForImageClassification", {"image-classification"}, make_model<TimmWrapperForImageClassification>},
-       {"TimmWrapperModel", {"image-feature-extraction"}, make_model<ImageFeatureModel<TimmResNet, false>>}}};
+  return {.model_type = "timm_wrapper",
+          .base_prefix = "timm_model",
+          .architectures = {{"TimmWrapperForImageClassification",
+                             {"image-classification"},
+                             make_model<TimmWrapperForImageClassification>},
+                            {"TimmWrapperModel",
+                             {"image-feature-extraction"},
+                             make_model<ImageFeatureModel<TimmResNet, false>>}},
+          .processors = {.tokenizer = none, .image_processor = none, .positions = none},
+          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
 }
 
 }  // namespace transom

@@ -222,11 +222,14 @@ class ViTForMaskedImageModeling : public Model {
 }  // namespace
 
 Family vit_family() {
-  return {"vit",
-          "vit",
-          {{"ViTModel", {"image-feature-extraction"}, make_model<ViTModel>},
-           {"ViTForImageClassification", {"image-classification"}, make_model<ViTForImageClassification>},
-           {"ViTForMaskedImageModeling", {"masked-image-modeling"}, make_model<ViTForMaskedImageModeling>}}};
+  return {.model_type = "vit",
+          .base_prefix = "vit",
+          .architectures =
+              {{"ViTModel", {"image-feature-extraction"}, make_model<ViTModel>},
+               {"ViTForImageClassification", {"image-classification"}, make_model<ViTForImageClassification>},
+               {"ViTForMaskedImageModeling", {"masked-image-modeling"}, make_model<ViTForMaskedImageModeling>}},
+          .processors = {.tokenizer = none, .image_processor = "ViT", .positions = none},
+          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
 }
 
 }  // namespace transom

@@ -234,13 +234,15 @@ class Wav2Vec2ForXVector : public Wav2Vec2WithHead<false> {
 
 template <bool hubert>
 Family family_named(const std::string& name) {
-  return {hubert ? "hubert" : "wav2vec2",
-          hubert ? "hubert" : "wav2vec2",
-          {{name + "Model", {}, make_model<Wav2Vec2Model<hubert>>},
-           {name + "ForCTC", {"automatic-speech-recognition"}, make_model<Wav2Vec2ForCTC<hubert>>},
-           {name + "ForSequenceClassification",
-            {"audio-classification"},
-            make_model<Wav2Vec2ForSequenceClassification<hubert>>}}};
+  return {.model_type = hubert ? "hubert" : "wav2vec2",
+          .base_prefix = hubert ? "hubert" : "wav2vec2",
+          .architectures = {{name + "Model", {}, make_model<Wav2Vec2Model<hubert>>},
+                            {name + "ForCTC", {"automatic-speech-recognition"}, make_model<Wav2Vec2ForCTC<hubert>>},
+                            {name + "ForSequenceClassification",
+                             {"audio-classification"},
+                             make_model<Wav2Vec2ForSequenceClassification<hubert>>}},
+          .processors = {.tokenizer = "Wav2Vec2CTC", .image_processor = none, .positions = none},
+          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
 }
 
 }  // namespace

@@ -238,13 +238,19 @@ class WhisperForAudioClassification : public Model {
 }  // namespace
 
 Family whisper_family() {
-  return {"whisper",
-          "model",
-          {{"WhisperModel", {}, make_model<WhisperModel>},
-           {"WhisperForConditionalGeneration",
-            {"automatic-speech-recognition"},
-            make_model<WhisperForConditionalGeneration>},
-           {"WhisperForAudioClassification", {"audio-classification"}, make_model<WhisperForAudioClassification>}}};
+  return {.model_type = "whisper",
+          .base_prefix = "model",
+          .architectures = {{"WhisperModel", {}, make_model<WhisperModel>},
+                            {"WhisperForConditionalGeneration",
+                             {"automatic-speech-recognition"},
+                             make_model<WhisperForConditionalGeneration>},
+                            {"WhisperForAudioClassification",
+                             {"audio-classification"},
+                             make_model<WhisperForAudioClassification>}},
+          .processors = {.tokenizer = "Whisper",
+                         .image_processor = none,
+                         .positions = PositionLimit{{"max_target_positions"}}},
+          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
 }
 
 }  // namespace transom
