@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "family/foreign.h"
 #include "family/processors.h"
 #include "family/weights.h"
 
@@ -35,6 +36,7 @@ struct Family {
   // nothing does not compile. They are plain data, so that a record can also be read from a file.
   FamilyProcessors processors;
   FamilyWeights weights;
+  FamilyForeign foreign;
 };
 
 // All of them, by the names of their folders.

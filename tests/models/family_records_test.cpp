@@ -8,9 +8,11 @@
 #include <map>
 #include <set>
 
+#include "base/error.h"
 #include "base/json/json.h"
 #include "io/blocks/awq_activations.h"
 #include "io/config.h"
+#include "io/foreign/foreign_layout.h"
 #include "models/family.h"
 #include "models/loading/maximum_tokens.h"
 #include "support/golden_cases.h"
@@ -74,6 +76,57 @@ TEST(FamilyRecords, NameFieldsThatLimitPositions) {
       if (config.get_string("model_type", "") == family.model_type)
         EXPECT_EQ(maximum_tokens(config).has_value(), !family.processors.positions->fields.empty())
             << family.model_type;
+}
+
+TEST(FamilyRecords, NameClassesOfTheirOwnInOtherFormats) {
+  std::map<std::string, int> owners;
+  for (const Family& family : families()) {
+    const auto count = [&](auto fits) {
+      return std::count_if(family.architectures.begin(), family.architectures.end(),
+                           [&](const Architecture& architecture) { return fits(architecture.name); });
+    };
+    if (const auto& gguf = *family.foreign.gguf) {
+      EXPECT_EQ(count([&](const std::string& name) { return name == gguf->model_class; }), 1) << family.model_type;
+      owners[gguf->architecture] += gguf->owns_architecture ? 1 : 0;
+    }
+    std::vector<std::string> endings;
+    if (const auto& keras = *family.foreign.keras) endings = keras->without;
+    if (const auto& flax = *family.foreign.flax)
+      endings.insert(endings.end(), flax->without.begin(), flax->without.end());
+    for (const std::string& ending : endings)
+      EXPECT_GE(count([&](const std::string& name) { return name.ends_with(ending); }), 1)
+          << family.model_type << ": without: " << ending;
+  }
+  for (const auto& [architecture, number] : owners) EXPECT_EQ(number, 1) << architecture;
+}
+
+// Every parameter has a name of its own in each library that has the class.
+TEST(FamilyRecords, GiveParametersNamesInOtherLibraries) {
+  using Layout = std::vector<ForeignWeight> (*)(const NamedViews&, const ForeignModel&);
+  const std::pair<const char*, Layout> libraries[] = {{"keras", keras_weights}, {"flax", flax_weights}};
+  std::map<std::string, int> written;
+  for (const std::string& name : test::golden_cases_with("expected.safetensors")) {
+    const auto model = Model::from_pretrained((test::folder_of_case(name) / "model").string());
+    NamedViews views;
+    for (const auto& parameter : model->parameters())
+      views.emplace_back(parameter->name, TensorView{.dtype = DType::kFloat32, .shape = parameter->value.shape()});
+    const std::string type = model->config().get_string("model_type", "");
+    for (const auto& [library, weights_of] : libraries) {
+      std::vector<ForeignWeight> weights;
+      try {
+        weights = weights_of(views, {type, model->architecture()});
+      } catch (const Error&) {
+        continue;  // Transformers has no such class there
+      }
+      ++written[library];
+      std::set<std::string> names;
+      for (const ForeignWeight& weight : weights)
+        EXPECT_TRUE(names.insert(weight.name).second)
+            << library << ": " << model->architecture() << ": " << weight.name;
+    }
+  }
+  EXPECT_GT(written["keras"], 50);
+  EXPECT_GT(written["flax"], 40);
 }
 
 std::optional<int64_t> limit_of(const char* config) { return maximum_tokens(Config::parse(config, "a test")); }

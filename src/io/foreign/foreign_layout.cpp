@@ -1,99 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names of Transformers 4.57, the last with these classes.
 #include "io/foreign/foreign_layout.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <string_view>
 
 #include "base/error.h"
+#include "family/family.h"
 
 namespace transom {
 namespace {
 
-struct KerasFamily {
-  std::string_view type;
-  std::string_view body;          // the layer that holds the body; a bare body's names in PyTorch lack it
-  char joint = '_';               // "layer_._0", or '.': "layers.0"
-  std::string_view without = "";  // endings of architectures that have no class
-};
-
-constexpr std::array<KerasFamily, 25> kKerasFamilies = {{
-    {"albert", "albert"},
-    {"bart", "model", '.', "BartForQuestionAnswering"},
-    {"bert", "bert"},
-    {"camembert", "roberta"},
-    {"clip", "clip", '_', "CLIPForImageClassification WithProjection"},
-    {"clip_text_model", "clip", '_', "WithProjection"},
-    {"clip_vision_model", "clip", '_', "WithProjection"},
-    {"convnext", "convnext", '.'},
-    {"deberta-v2", "deberta"},
-    {"distilbert", "distilbert"},
-    {"electra", "electra", '_', "ElectraForCausalLM"},
-    {"gpt2", "transformer", '_', "GPT2ForQuestionAnswering GPT2ForTokenClassification"},
-    {"hubert", "hubert", '.', "HubertForSequenceClassification"},
-    {"marian", "model", '.'},
-    {"mistral", "model", '.', "MistralForQuestionAnswering MistralForTokenClassification"},
-    {"mpnet", "mpnet"},
-    {"opt", "model", '.', "OPTForQuestionAnswering OPTForSequenceClassification"},
-    {"resnet", "resnet", '.'},
-    {"roberta", "roberta"},
-    {"swin", "swin", '.'},
-    {"t5", "", '_', "T5ForQuestionAnswering T5ForSequenceClassification T5ForTokenClassification"},
-    {"vit", "vit", '_', "ViTForMaskedImageModeling"},
-    {"wav2vec2", "wav2vec2", '.', "ForAudioFrameClassification ForPreTraining ForXVector"},
-    {"whisper", "model", '.', "WhisperForAudioClassification"},
-    {"xlm-roberta", "roberta"},
-}};
-
-struct FlaxFamily {
-  std::string_view type, without;
-};
-
-constexpr std::array<FlaxFamily, 23> kFlaxFamilies = {{
-    {"albert", ""},
-    {"bart", ""},
-    {"bert", "BertLMHeadModel"},
-    {"bloom", "BloomForSequenceClassification BloomForTokenClassification BloomForQuestionAnswering"},
-    {"clip", "CLIPForImageClassification CLIPVisionModelWithProjection"},
-    {"clip_text_model", ""},
-    {"clip_vision_model", "CLIPVisionModelWithProjection"},
-    {"dinov2", ""},
-    {"distilbert", ""},
-    {"electra", ""},
-    {"gemma", "GemmaForSequenceClassification GemmaForTokenClassification"},
-    {"gpt2", "GPT2ForSequenceClassification GPT2ForTokenClassification GPT2ForQuestionAnswering"},
-    {"llama", "LlamaForSequenceClassification LlamaForTokenClassification LlamaForQuestionAnswering"},
-    {"marian", ""},
-    {"mistral", "MistralForSequenceClassification MistralForTokenClassification MistralForQuestionAnswering"},
-    {"opt", "OPTForSequenceClassification OPTForQuestionAnswering"},
-    {"resnet", ""},
-    {"roberta", ""},
-    {"t5", "T5ForQuestionAnswering T5ForSequenceClassification T5ForTokenClassification"},
-    {"vit", "ViTForMaskedImageModeling"},
-    {"wav2vec2", "ForSequenceClassification ForAudioFrameClassification ForXVector"},
-    {"whisper", ""},
-    {"xlm-roberta", ""},
-}};
-
-template <typename Families>
-const auto& family_of(const Families& families, const ForeignModel& model, const char* library) {
-  std::vector<std::string_view> types;
-  for (const auto& family : families) {
-    types.push_back(family.type);
-    if (family.type != model.model_type) continue;
-    for (std::string_view left = family.without; !left.empty();) {
-      const size_t end = std::min(left.find(' '), left.size());
-      if (model.architecture.ends_with(left.substr(0, end)))
-        fail(ErrorKind::kUnsupported, "{}: Transformers has no such class in {}; expected safetensors",
-             model.architecture, library);
-      left.remove_prefix(std::min(end + 1, left.size()));
-    }
-    return family;
+// The family's names in a library: what `names_of` gives of its record. Errors (kUnsupported): there are none, or not
+// for this class.
+template <typename NamesOf>
+const auto& names_in(const ForeignModel& model, const char* library, NamesOf names_of) {
+  const Family* family = find_family(model.model_type);
+  if (!family || !names_of(*family)) {
+    std::vector<std::string_view> types;
+    for (const Family& each : families())
+      if (names_of(each)) types.push_back(each.model_type);
+    fail(ErrorKind::kUnsupported, "model_type {}: Transformers has no such model in {}; it has {}",
+         quoted(model.model_type), library, fmt::join(types, ", "));
   }
-  fail(ErrorKind::kUnsupported, "model_type {}: Transformers has no such model in {}; it has {}",
-       quoted(model.model_type), library, fmt::join(types, ", "));
+  for (const std::string& ending : names_of(*family)->without)
+    if (model.architecture.ends_with(ending))
+      fail(ErrorKind::kUnsupported, "{}: Transformers has no such class in {}; expected safetensors",
+           model.architecture, library);
+  return *names_of(*family);
+}
+
+bool holds(const std::vector<std::string>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 // What a tensor is to the layer that holds it.
@@ -111,11 +49,6 @@ bool is_table(std::string_view module, size_t rank) {
                                      "shared", "relative_attention_bias"})
     if (module.ends_with(end)) return true;
   return false;
-}
-
-bool is_conv1d(const ForeignModel& model, std::string_view module) {
-  return model.model_type == "gpt2" &&
-         (module == "c_attn" || module == "c_proj" || module == "c_fc" || module == "q_attn");
 }
 
 std::vector<Place> places_of(const NamedViews& tensors) {
@@ -193,21 +126,19 @@ std::string snake_case(std::string_view name) {
 }
 
 // The name of the table in its layer: layers of Transformers' own say "weight", Keras's "embeddings".
-const char* keras_table(const ForeignModel& model, std::string_view module) {
-  const bool own = module == "word_embeddings" || module == "token_embedding" ||
-                   (model.model_type == "opt" && module == "embed_tokens") ||
-                   (model.model_type == "whisper" && module == "embed_positions");
+const char* keras_table(const KerasNames& names, std::string_view module) {
+  const bool own = module == "word_embeddings" || module == "token_embedding" || holds(names.own_tables, module);
   return own ? "weight" : "embeddings";
 }
 
-std::string keras_leaf(const Place& place, const ForeignModel& model) {
+std::string keras_leaf(const Place& place, const KerasNames& names) {
   switch (place.role) {
     case Role::kKernel:
-      return is_conv1d(model, place.modules.back()) ? "weight" : "kernel";
+      return holds(names.conv1d, place.modules.back()) ? "weight" : "kernel";
     case Role::kEmbedding:
-      return keras_table(model, place.modules.back());
+      return keras_table(names, place.modules.back());
     case Role::kScale:
-      return model.model_type == "t5" || model.model_type == "mistral" ? "weight" : "gamma";
+      return names.scale;
     case Role::kShift:
       return "beta";
     case Role::kMean:
@@ -220,46 +151,48 @@ std::string keras_leaf(const Place& place, const ForeignModel& model) {
 }
 
 // "layer", "0" -> "layer_._0"; modules joined with '/'.
-std::string keras_modules(const std::vector<std::string>& modules, const KerasFamily& family) {
+std::string keras_modules(const std::vector<std::string>& modules, const KerasNames& names) {
   std::string text;
   for (size_t i = 0; i < modules.size(); ++i) {
-    const bool apart = i > 0 && modules[i - 1] == "decoder" && family.type == "swin";  // of masked image modelling
-    if (i > 0 && is_index(modules[i]) && !apart) text += family.joint == '.' ? "." : "_._";
+    const bool apart = i > 0 && modules[i - 1] == names.separate;
+    if (i > 0 && is_index(modules[i]) && !apart) text += names.joint;
     else if (i > 0) text += '/';
     text += modules[i];
   }
   return text;
 }
 
-std::string keras_path(const Place& place, const ForeignModel& model, const KerasFamily& family) {
-  const std::string leaf = keras_leaf(place, model), of_model = snake_case("TF" + model.architecture);
+std::string keras_path(const Place& place, const ForeignModel& model, const KerasNames& names) {
+  const std::string leaf = keras_leaf(place, names), of_model = snake_case("TF" + model.architecture);
   const auto& modules = place.modules;
   if (modules.empty()) {
     if (leaf == "final_logits_bias") return leaf + "/" + leaf + ":0";
     return fmt::format("{}/{}/{}:0", kKerasTopLevel, of_model, leaf);
   }
   if (modules.back() == "shared") {
-    const std::string name = family.body.empty() ? "shared" : "model.shared";
+    const std::string name = names.body.empty() ? "shared" : "model.shared";
     return fmt::format("{}/{}/{}/{}:0", modules[0], name, name, leaf);
   }
   if (modules.back() == "rel_embeddings") {
     const std::vector<std::string> above(modules.begin(), modules.end() - 1);
-    return fmt::format("{}/{}/{}/rel_embeddings.weight:0", modules[0], of_model, keras_modules(above, family));
+    return fmt::format("{}/{}/{}/rel_embeddings.weight:0", modules[0], of_model, keras_modules(above, names));
   }
-  const std::string path = keras_modules(modules, family);
+  const std::string path = keras_modules(modules, names);
   return fmt::format("{}/{}/{}/{}:0", path.substr(0, path.find('/')), of_model, path, leaf);
 }
 
 }  // namespace
 
 std::vector<ForeignWeight> keras_weights(const NamedViews& tensors, const ForeignModel& model) {
-  const KerasFamily& family = family_of(kKerasFamilies, model, "TensorFlow");
-  const std::string body = std::string(family.body) + ".";
-  const bool bare = !family.body.empty() && std::none_of(tensors.begin(), tensors.end(), [&](const auto& item) {
-    return item.first.starts_with(body);
-  });
-  const bool has_decoder_bias = std::any_of(tensors.begin(), tensors.end(),
-                                            [](const auto& item) { return item.first == "predictions.decoder.bias"; });
+  const KerasNames& names = names_in(
+      model, "TensorFlow", [](const Family& family) -> const auto& { return *family.foreign.keras; });
+  const std::string body = names.body + ".";
+  const bool bare = !names.body.empty() && std::none_of(tensors.begin(), tensors.end(),
+                                                        [&](const auto& item) { return item.first.starts_with(body); });
+  // "predictions.bias" is also "predictions.decoder.bias".
+  const std::string second = names.doubled.substr(0, names.doubled.rfind('.') + 1) + "decoder.bias";
+  const bool has_second =
+      std::any_of(tensors.begin(), tensors.end(), [&](const auto& item) { return item.first == second; });
   std::vector<Place> places = places_of(tensors);
   std::vector<ForeignWeight> result;
   for (size_t i = 0; i < places.size(); ++i) {
@@ -267,34 +200,37 @@ std::vector<ForeignWeight> keras_weights(const NamedViews& tensors, const Foreig
     const TensorView& view = tensors[i].second;
     if (place.role == Role::kNone) continue;
     auto& modules = place.modules;
-    if (bare) modules.insert(modules.begin(), std::string(family.body));
-    if (model.model_type == "bert" && modules.size() > 1 && modules[0] == "cls")
-      modules[0] = modules[1] == "predictions" ? "mlm___cls" : "nsp___cls";
-    const bool conv1d = !modules.empty() && is_conv1d(model, modules.back());
+    if (bare) modules.insert(modules.begin(), names.body);
+    if (modules.size() > 1)
+      for (const auto& [head, name] : names.renamed)
+        if (modules[0] + "/" + modules[1] == head) {
+          modules[0] = name;
+          break;
+        }
+    const bool conv1d = !modules.empty() && holds(names.conv1d, modules.back());
     std::vector<int64_t> axes;
     if (place.role == Role::kKernel && !conv1d) axes = kernel_axes(view.shape.size());
     if (place.role == Role::kLength && view.shape.size() == 3) axes = {2, 1, 0};
-    result.push_back(weight_of(keras_path(place, model, family), i, view, axes));
+    result.push_back(weight_of(keras_path(place, model, names), i, view, axes));
     std::vector<int64_t>& shape = result.back().shape;
     if (conv1d && place.role == Role::kBias) shape.insert(shape.begin(), 1);
     if (shape.empty()) shape = {1};  // "logit_scale"
     // Two variables there, one here.
-    if (model.model_type == "albert" && tensors[i].first == "predictions.bias" && !has_decoder_bias) {
+    if (!names.doubled.empty() && tensors[i].first == names.doubled && !has_second) {
       Place copy = place;
       copy.modules.emplace_back("decoder");
-      result.push_back(weight_of(keras_path(copy, model, family), i, view));
+      result.push_back(weight_of(keras_path(copy, model, names), i, view));
     }
   }
   return result;
 }
 
 std::vector<ForeignWeight> flax_weights(const NamedViews& tensors, const ForeignModel& model) {
-  family_of(kFlaxFamilies, model, "Flax");
+  const FlaxNames& names = names_in(
+      model, "Flax", [](const Family& family) -> const auto& { return *family.foreign.flax; });
   const std::vector<Place> places = places_of(tensors);
   const bool has_statistics =
       std::any_of(places.begin(), places.end(), [](const Place& p) { return p.role == Role::kMean; });
-  const bool plain_norms = model.model_type == "t5" || model.model_type == "llama" || model.model_type == "mistral" ||
-                           model.model_type == "gemma";
   std::vector<ForeignWeight> result;
   for (size_t i = 0; i < places.size(); ++i) {
     const Place& place = places[i];
@@ -310,7 +246,7 @@ std::vector<ForeignWeight> flax_weights(const NamedViews& tensors, const Foreign
         name += "embedding";
         break;
       case Role::kScale:
-        name += plain_norms ? "weight" : "scale";
+        name += names.scale;
         break;
       case Role::kMean:
         name += "mean";
@@ -321,8 +257,7 @@ std::vector<ForeignWeight> flax_weights(const NamedViews& tensors, const Foreign
       default:
         name += place.leaf;
     }
-    // Marian's positions are computed there.
-    if (model.model_type == "marian" && name.ends_with("embed_positions/embedding")) continue;
+    if (!names.computed.empty() && name.ends_with(names.computed)) continue;
     const TensorView& view = tensors[i].second;
     result.push_back(weight_of(std::move(name), i, view,
                                place.role == Role::kKernel ? kernel_axes(view.shape.size()) : std::vector<int64_t>()));

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/json/json.h"
+#include "family/family.h"
 #include "io/gguf/gguf_keys.h"
 #include "io/gguf/gguf_metadata.h"
 #include "io/gguf/gguf_model.h"
@@ -16,23 +17,25 @@
 namespace transom {
 namespace {
 
-struct KnownArchitecture {
-  const char *architecture, *model_type, *name;
+struct FileClass {
+  std::string model_type, name;  // "llama", "LlamaForCausalLM"
 };
-constexpr KnownArchitecture kKnown[] = {{"llama", "llama", "LlamaForCausalLM"},
-                                        {"qwen2", "qwen2", "Qwen2ForCausalLM"},
-                                        {"qwen3", "qwen3", "Qwen3ForCausalLM"},
-                                        {"gemma", "gemma", "GemmaForCausalLM"},
-                                        {"gemma2", "gemma2", "Gemma2ForCausalLM"},
-                                        {"gemma3", "gemma3_text", "Gemma3ForCausalLM"},
-                                        {"phi3", "phi3", "Phi3ForCausalLM"},
-                                        {"gpt2", "gpt2", "GPT2LMHeadModel"},
-                                        {"starcoder2", "starcoder2", "Starcoder2ForCausalLM"},
-                                        {"bloom", "bloom", "BloomForCausalLM"},
-                                        {"gptneox", "gpt_neox", "GPTNeoXForCausalLM"},
-                                        {"bert", "bert", "BertModel"},
-                                        {"t5", "t5", "T5ForConditionalGeneration"},
-                                        {"t5encoder", "t5", "T5EncoderModel"}};
+
+// What the models of a file are, by the records of families. Errors: an unknown architecture.
+FileClass class_of_architecture(const std::string& architecture, const GgufFile& file) {
+  const bool encoder = architecture == "t5encoder";  // the first half of a t5
+  std::vector<std::string> names;
+  for (const Family& family : families()) {
+    const std::optional<GgufFamily>& known = *family.foreign.gguf;
+    if (!known || !known->owns_architecture) continue;
+    if (encoder && known->architecture == "t5") return {family.model_type, "T5EncoderModel"};
+    if (architecture == known->architecture) return {family.model_type, known->model_class};
+    names.push_back(known->architecture);
+  }
+  names.emplace_back("t5encoder");
+  fail("{}: general.architecture {} is not supported{} Known are: {}", file.where(), quoted(architecture),
+       did_you_mean(architecture, names), fmt::join(names, ", "));
+}
 
 // Numbers of a small f32 tensor.
 std::vector<double> numbers_of(const GgufFile& file, const char* name) {
@@ -197,18 +200,10 @@ Json gguf_config(const GgufFile& file) {
   const std::string type = file.get_string("general.type", "model");
   if (type != "model") fail("{}: general.type: expected model, found {}", file.where(), quoted(type));
   const std::string architecture = file.get_string("general.architecture");
-  const KnownArchitecture* known = nullptr;
-  std::vector<std::string> names;
-  for (const KnownArchitecture& one : kKnown) {
-    if (architecture == one.architecture) known = &one;
-    names.emplace_back(one.architecture);
-  }
-  if (!known)
-    fail("{}: general.architecture {} is not supported{} Known are: {}", file.where(), quoted(architecture),
-         did_you_mean(architecture, names), fmt::join(names, ", "));
+  const FileClass known = class_of_architecture(architecture, file);
   check_gguf_metadata(file);
   const GgufKeys keys(file);
-  Json config{{"model_type", known->model_type}, {"architectures", Json::array({known->name})}};
+  Json config{{"model_type", known.model_type}, {"architectures", Json::array({known.name})}};
   config["vocab_size"] = vocabulary_size(keys);
   config["tie_word_embeddings"] = file.find("output.weight") == nullptr;
   for (const auto& [key, field] :

@@ -3,42 +3,19 @@
 
 #include <algorithm>
 
+#include "family/family.h"
 #include "io/gguf/gguf_fields.h"
 #include "io/gguf/gguf_rotary_export.h"
 
 namespace transom {
 namespace {
 
-struct ExportedFamily {
-  const char *model_type, *architecture;
-  std::vector<const char*> activations;  // those that the file stands for, since it names none; the default first
-};
-const std::vector<ExportedFamily>& known() {
-  static const std::vector<ExportedFamily> all = {{"llama", "llama", {"silu", "swish"}},
-                                                  {"mistral", "llama", {"silu", "swish"}},
-                                                  {"mixtral", "llama", {"silu", "swish"}},
-                                                  {"qwen2", "qwen2", {"silu", "swish"}},
-                                                  {"qwen3", "qwen3", {"silu", "swish"}},
-                                                  {"gemma", "gemma", {"gelu_pytorch_tanh", "gelu"}},
-                                                  {"gemma2", "gemma2", {"gelu_pytorch_tanh"}},
-                                                  {"gemma3_text", "gemma3", {"gelu_pytorch_tanh"}},
-                                                  {"phi3", "phi3", {"silu", "swish"}},
-                                                  {"gpt2", "gpt2", {"gelu_new", "gelu_pytorch_tanh"}},
-                                                  {"starcoder2", "starcoder2", {"gelu_pytorch_tanh"}},
-                                                  {"bloom", "bloom", {""}},
-                                                  {"gpt_neox", "gptneox", {"gelu"}},
-                                                  {"bert", "bert", {"gelu"}},
-                                                  {"t5", "t5", {"relu", "gated-gelu"}}};
-  return all;
-}
-
-const ExportedFamily& known_of(const Json& config) {
+const GgufFamily& known_of(const Json& config) {
   const std::string type = text_of(config, {"model_type"}, "");
+  if (const Family* family = find_family(type); family && *family->foreign.gguf) return **family->foreign.gguf;
   std::vector<std::string> names;
-  for (const ExportedFamily& one : known()) {
-    if (type == one.model_type) return one;
-    names.emplace_back(one.model_type);
-  }
+  for (const Family& family : families())
+    if (*family.foreign.gguf) names.push_back(family.model_type);
   fail(ErrorKind::kUnsupported, "config.json: model_type {} cannot be written as GGUF; these can: {}", quoted(type),
        fmt::join(names, ", "));
 }
@@ -48,7 +25,7 @@ const ExportedFamily& known_of(const Json& config) {
        found.dump(), architecture);
 }
 
-void check_activation(const Json& config, const ExportedFamily& family) {
+void check_activation(const Json& config, const GgufFamily& family) {
   for (const char* field : {"hidden_activation", "hidden_act", "activation_function", "feed_forward_proj"}) {
     if (!config.contains(field) || !config[field].is_string()) continue;
     // Gemma 2 and 3 have the second field from their base class, and do not read it.
@@ -56,7 +33,7 @@ void check_activation(const Json& config, const ExportedFamily& family) {
         config["hidden_activation"].is_string())
       continue;
     const auto name = config[field].get<std::string>();
-    if (family.activations[0][0] != '\0' &&
+    if (!family.activations.empty() &&
         std::find(family.activations.begin(), family.activations.end(), name) == family.activations.end())
       refuse(field, config[field], family.architecture);
   }

@@ -240,7 +240,9 @@ Family albert_family() {
       .processors = {.tokenizer = "Albert",
                      .image_processor = none,
                      .positions = PositionLimit{{"max_position_embeddings"}}},
-      .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
+      .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
+      .foreign = {
+          .gguf = none, .keras = KerasNames{.body = "albert", .doubled = "predictions.bias"}, .flax = FlaxNames{}}};
 }
 
 }  // namespace transom

@@ -177,7 +177,10 @@ Family bart_family() {
           .processors = {.tokenizer = "Bart",
                          .image_processor = none,
                          .positions = PositionLimit{{"max_position_embeddings"}}},
-          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none}};
+          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none},
+          .foreign = {.gguf = none,
+                      .keras = KerasNames{.body = "model", .joint = ".", .without = {"BartForQuestionAnswering"}},
+                      .flax = FlaxNames{}}};
 }
 
 }  // namespace transom

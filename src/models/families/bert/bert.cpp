@@ -164,7 +164,12 @@ Family bert_family() {
       .processors = {.tokenizer = "Bert",
                      .image_processor = none,
                      .positions = PositionLimit{{"max_position_embeddings"}}},
-      .weights = {.lora_targets = {"query", "value"}, .late_parts = none, .awq_activation = none}};
+      .weights = {.lora_targets = {"query", "value"}, .late_parts = none, .awq_activation = none},
+      .foreign = {
+          .gguf = GgufFamily{.architecture = "bert", .model_class = "BertModel", .activations = {"gelu"}},
+          .keras = KerasNames{.body = "bert",
+                              .renamed = {{"cls/predictions", "mlm___cls"}, {"cls/seq_relationship", "nsp___cls"}}},
+          .flax = FlaxNames{.without = {"BertLMHeadModel"}}}};
 }
 
 }  // namespace transom

@@ -166,7 +166,11 @@ Family bloom_family() {
           .processors = {.tokenizer = none, .image_processor = none, .positions = none},
           .weights = {.lora_targets = {"query_key_value"},
                       .late_parts = none,
-                      .awq_activation = ScaledActivation{"dense_h_to_4h", "gelu_impl"}}};
+                      .awq_activation = ScaledActivation{"dense_h_to_4h", "gelu_impl"}},
+          .foreign = {.gguf = GgufFamily{.architecture = "bloom", .model_class = "BloomForCausalLM"},
+                      .keras = none,
+                      .flax = FlaxNames{.without = {"BloomForSequenceClassification", "BloomForTokenClassification",
+                                                    "BloomForQuestionAnswering"}}}};
 }
 
 }  // namespace transom

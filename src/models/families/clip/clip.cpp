@@ -374,7 +374,10 @@ Family clip_family() {
           .processors = {.tokenizer = "CLIP",
                          .image_processor = "CLIP",
                          .positions = PositionLimit{{"text_config.max_position_embeddings"}}},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
+          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
+          .foreign = {.gguf = none,
+                      .keras = KerasNames{.body = "clip", .without = {"CLIPForImageClassification", "WithProjection"}},
+                      .flax = FlaxNames{.without = {"CLIPForImageClassification", "CLIPVisionModelWithProjection"}}}};
 }
 
 // Checkpoints of one tower name it as their type.
@@ -385,14 +388,19 @@ Family clip_text_family() {
           .processors = {.tokenizer = none,
                          .image_processor = none,
                          .positions = PositionLimit{{"max_position_embeddings"}}},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
+          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
+          .foreign = {
+              .gguf = none, .keras = KerasNames{.body = "clip", .without = {"WithProjection"}}, .flax = FlaxNames{}}};
 }
 Family clip_vision_family() {
   return {.model_type = "clip_vision_model",
           .base_prefix = "vision_model",
           .architectures = vision_architectures(),
           .processors = {.tokenizer = none, .image_processor = "CLIP", .positions = none},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
+          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
+          .foreign = {.gguf = none,
+                      .keras = KerasNames{.body = "clip", .without = {"WithProjection"}},
+                      .flax = FlaxNames{.without = {"CLIPVisionModelWithProjection"}}}};
 }
 
 }  // namespace transom

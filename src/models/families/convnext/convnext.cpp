@@ -173,7 +173,8 @@ Family convnext_family() {
           {{"ConvNextModel", {"image-feature-extraction"}, make_model<ImageFeatureModel<ConvNextBody, false>>},
            {"ConvNextForImageClassification", {"image-classification"}, make_model<ConvNextForImageClassification>}},
       .processors = {.tokenizer = none, .image_processor = "ConvNext", .positions = none},
-      .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
+      .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
+      .foreign = {.gguf = none, .keras = KerasNames{.body = "convnext", .joint = "."}, .flax = none}};
 }
 
 }  // namespace transom

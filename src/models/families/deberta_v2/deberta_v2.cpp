@@ -461,7 +461,8 @@ Family deberta_v2_family() {
       .processors = {.tokenizer = "DebertaV2",
                      .image_processor = none,
                      .positions = PositionLimit{{"max_position_embeddings"}}},
-      .weights = {.lora_targets = {"query_proj", "value_proj"}, .late_parts = none, .awq_activation = none}};
+      .weights = {.lora_targets = {"query_proj", "value_proj"}, .late_parts = none, .awq_activation = none},
+      .foreign = {.gguf = none, .keras = KerasNames{.body = "deberta"}, .flax = none}};
 }
 
 }  // namespace transom

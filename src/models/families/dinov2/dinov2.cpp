@@ -240,7 +240,8 @@ Family dinov2_family() {
                              {"image-classification"},
                              make_model<Dinov2ForImageClassification>}},
           .processors = {.tokenizer = none, .image_processor = "Bit", .positions = none},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
+          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
+          .foreign = {.gguf = none, .keras = none, .flax = FlaxNames{}}};
 }
 
 }  // namespace transom

@@ -265,7 +265,8 @@ Family distilbert_family() {
       .processors = {.tokenizer = "DistilBert",
                      .image_processor = none,
                      .positions = PositionLimit{{"max_position_embeddings"}}},
-      .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
+      .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
+      .foreign = {.gguf = none, .keras = KerasNames{.body = "distilbert"}, .flax = FlaxNames{}}};
 }
 
 }  // namespace transom

@@ -217,7 +217,8 @@ Family dlrm_family() {
           .base_prefix = "",
           .architectures = {{"DLRM_Net", {"click-prediction"}, make_model<DLRM_Net>}},
           .processors = {.tokenizer = none, .image_processor = none, .positions = none},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
+          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
+          .foreign = {.gguf = none, .keras = none, .flax = none}};
 }
 
 }  // namespace transom

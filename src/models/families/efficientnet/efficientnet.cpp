@@ -224,7 +224,8 @@ Family efficientnet_family() {
                              {"image-classification"},
                              make_model<EfficientNetForImageClassification>}},
           .processors = {.tokenizer = none, .image_processor = "EfficientNet", .positions = none},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
+          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
+          .foreign = {.gguf = none, .keras = none, .flax = none}};
 }
 
 }  // namespace transom

@@ -193,8 +193,12 @@ Family electra_family() {
       .processors = {.tokenizer = "Electra",
                      .image_processor = none,
                      .positions = PositionLimit{{"max_position_embeddings"}}},
-      .weights = {
-          .lora_targets = {"query", "value"}, .late_parts = {LatePart{"", "classifier"}}, .awq_activation = none}};
+      .weights = {.lora_targets = {"query", "value"},
+                  .late_parts = {LatePart{"", "classifier"}},
+                  .awq_activation = none},
+      .foreign = {.gguf = none,
+                  .keras = KerasNames{.body = "electra", .without = {"ElectraForCausalLM"}},
+                  .flax = FlaxNames{}}};
 }
 
 }  // namespace transom

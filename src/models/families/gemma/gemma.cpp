@@ -88,7 +88,13 @@ Family gemma_family() {
           .processors = {.tokenizer = "Gemma",
                          .image_processor = none,
                          .positions = PositionLimit{{"max_position_embeddings"}}},
-          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none}};
+          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none},
+          .foreign = {.gguf = GgufFamily{.architecture = "gemma",
+                                         .model_class = "GemmaForCausalLM",
+                                         .activations = {"gelu_pytorch_tanh", "gelu"}},
+                      .keras = none,
+                      .flax = FlaxNames{.without = {"GemmaForSequenceClassification", "GemmaForTokenClassification"},
+                                        .scale = "weight"}}};
 }
 Family gemma2_family() {
   return {.model_type = "gemma2",
@@ -97,7 +103,12 @@ Family gemma2_family() {
           .processors = {.tokenizer = "Gemma",
                          .image_processor = none,
                          .positions = PositionLimit{{"max_position_embeddings"}}},
-          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none}};
+          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none},
+          .foreign = {.gguf = GgufFamily{.architecture = "gemma2",
+                                         .model_class = "Gemma2ForCausalLM",
+                                         .activations = {"gelu_pytorch_tanh"}},
+                      .keras = none,
+                      .flax = none}};
 }
 Family gemma3_text_family() {
   return {
@@ -110,7 +121,12 @@ Family gemma3_text_family() {
       .processors = {.tokenizer = "Gemma",
                      .image_processor = none,
                      .positions = PositionLimit{{"max_position_embeddings"}}},
-      .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none}};
+      .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none},
+      .foreign = {.gguf = GgufFamily{.architecture = "gemma3",
+                                     .model_class = "Gemma3ForCausalLM",
+                                     .activations = {"gelu_pytorch_tanh"}},
+                  .keras = none,
+                  .flax = none}};
 }
 
 }  // namespace transom

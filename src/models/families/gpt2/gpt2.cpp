@@ -197,7 +197,15 @@ Family gpt2_family() {
           .processors = {.tokenizer = "GPT2",
                          .image_processor = none,
                          .positions = PositionLimit{{"n_positions", "max_position_embeddings"}}},
-          .weights = {.lora_targets = {"c_attn"}, .late_parts = none, .awq_activation = none}};
+          .weights = {.lora_targets = {"c_attn"}, .late_parts = none, .awq_activation = none},
+          .foreign = {.gguf = GgufFamily{.architecture = "gpt2",
+                                         .model_class = "GPT2LMHeadModel",
+                                         .activations = {"gelu_new", "gelu_pytorch_tanh"}},
+                      .keras = KerasNames{.body = "transformer",
+                                          .without = {"GPT2ForQuestionAnswering", "GPT2ForTokenClassification"},
+                                          .conv1d = {"c_attn", "c_proj", "c_fc", "q_attn"}},
+                      .flax = FlaxNames{.without = {"GPT2ForSequenceClassification", "GPT2ForTokenClassification",
+                                                    "GPT2ForQuestionAnswering"}}}};
 }
 
 }  // namespace transom

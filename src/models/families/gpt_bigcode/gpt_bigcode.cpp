@@ -155,7 +155,8 @@ Family gpt_bigcode_family() {
       .processors = {.tokenizer = "GPT2",
                      .image_processor = none,
                      .positions = PositionLimit{{"n_positions", "max_position_embeddings"}}},
-      .weights = {.lora_targets = {"c_attn"}, .late_parts = none, .awq_activation = ScaledActivation{"c_fc", "act"}}};
+      .weights = {.lora_targets = {"c_attn"}, .late_parts = none, .awq_activation = ScaledActivation{"c_fc", "act"}},
+      .foreign = {.gguf = none, .keras = none, .flax = none}};
 }
 
 }  // namespace transom

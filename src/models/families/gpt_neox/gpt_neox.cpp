@@ -157,15 +157,20 @@ std::unique_ptr<Decoder> make_gpt_neox(const Config& config, const Scope& scope)
 }  // namespace
 
 Family gpt_neox_family() {
-  return {.model_type = "gpt_neox",
-          .base_prefix = kGptNeoxPrefix,
-          .architectures = answering_decoder_architectures<make_gpt_neox, kGptNeoxPrefix, kGptNeoxPrefix>("GPTNeoX"),
-          .processors = {.tokenizer = "GPTNeoX",
-                         .image_processor = none,
-                         .positions = PositionLimit{{"max_position_embeddings"}}},
-          .weights = {.lora_targets = {"query_key_value"},
-                      .late_parts = none,
-                      .awq_activation = ScaledActivation{"dense_h_to_4h", "act"}}};
+  return {
+      .model_type = "gpt_neox",
+      .base_prefix = kGptNeoxPrefix,
+      .architectures = answering_decoder_architectures<make_gpt_neox, kGptNeoxPrefix, kGptNeoxPrefix>("GPTNeoX"),
+      .processors = {.tokenizer = "GPTNeoX",
+                     .image_processor = none,
+                     .positions = PositionLimit{{"max_position_embeddings"}}},
+      .weights = {.lora_targets = {"query_key_value"},
+                  .late_parts = none,
+                  .awq_activation = ScaledActivation{"dense_h_to_4h", "act"}},
+      .foreign = {
+          .gguf = GgufFamily{.architecture = "gptneox", .model_class = "GPTNeoXForCausalLM", .activations = {"gelu"}},
+          .keras = none,
+          .flax = none}};
 }
 
 }  // namespace transom

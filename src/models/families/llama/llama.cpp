@@ -24,7 +24,14 @@ Family llama_family() {
           .processors = {.tokenizer = "Llama",
                          .image_processor = none,
                          .positions = PositionLimit{{"max_position_embeddings"}}},
-          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none}};
+          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none},
+          .foreign = {.gguf = GgufFamily{.architecture = "llama",
+                                         .model_class = "LlamaForCausalLM",
+                                         .activations = {"silu", "swish"}},
+                      .keras = none,
+                      .flax = FlaxNames{.without = {"LlamaForSequenceClassification", "LlamaForTokenClassification",
+                                                    "LlamaForQuestionAnswering"},
+                                        .scale = "weight"}}};
 }
 
 }  // namespace transom

@@ -154,7 +154,10 @@ Family marian_family() {
           .processors = {.tokenizer = "Marian",
                          .image_processor = none,
                          .positions = PositionLimit{{"max_position_embeddings"}}},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
+          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
+          .foreign = {.gguf = none,
+                      .keras = KerasNames{.body = "model", .joint = "."},
+                      .flax = FlaxNames{.computed = "embed_positions/embedding"}}};
 }
 
 }  // namespace transom

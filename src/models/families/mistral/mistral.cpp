@@ -50,7 +50,18 @@ Family mistral_family() {
           .processors = {.tokenizer = "Llama",
                          .image_processor = none,
                          .positions = PositionLimit{{"max_position_embeddings"}}},
-          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none}};
+          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none},
+          .foreign = {.gguf = GgufFamily{.architecture = "llama",
+                                         .model_class = "MistralForCausalLM",
+                                         .activations = {"silu", "swish"},
+                                         .owns_architecture = false},
+                      .keras = KerasNames{.body = "model",
+                                          .joint = ".",
+                                          .without = {"MistralForQuestionAnswering", "MistralForTokenClassification"},
+                                          .scale = "weight"},
+                      .flax = FlaxNames{.without = {"MistralForSequenceClassification", "MistralForTokenClassification",
+                                                    "MistralForQuestionAnswering"},
+                                        .scale = "weight"}}};
 }
 Family mixtral_family() {
   return {.model_type = "mixtral",
@@ -59,7 +70,13 @@ Family mixtral_family() {
           .processors = {.tokenizer = "Llama",
                          .image_processor = none,
                          .positions = PositionLimit{{"max_position_embeddings"}}},
-          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none}};
+          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none},
+          .foreign = {.gguf = GgufFamily{.architecture = "llama",
+                                         .model_class = "MixtralForCausalLM",
+                                         .activations = {"silu", "swish"},
+                                         .owns_architecture = false},
+                      .keras = none,
+                      .flax = none}};
 }
 
 }  // namespace transom

@@ -362,7 +362,8 @@ Family modernbert_family() {
       .processors = {.tokenizer = none,
                      .image_processor = none,
                      .positions = PositionLimit{{"max_position_embeddings"}}},
-      .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
+      .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
+      .foreign = {.gguf = none, .keras = none, .flax = none}};
 }
 
 }  // namespace transom

@@ -169,7 +169,8 @@ Family mpnet_family() {
                      .positions = PositionLimit{{"max_position_embeddings"}, /*behind_padding=*/true}},
       .weights = {.lora_targets = none,
                   .late_parts = {LatePart{"encoder", "relative_attention_bias"}},
-                  .awq_activation = none}};
+                  .awq_activation = none},
+      .foreign = {.gguf = none, .keras = KerasNames{.body = "mpnet"}, .flax = none}};
 }
 
 }  // namespace transom

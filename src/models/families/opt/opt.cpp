@@ -197,7 +197,13 @@ Family opt_family() {
           .processors = {.tokenizer = "GPT2",
                          .image_processor = none,
                          .positions = PositionLimit{{"max_position_embeddings"}}},
-          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none}};
+          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none},
+          .foreign = {.gguf = none,
+                      .keras = KerasNames{.body = "model",
+                                          .joint = ".",
+                                          .without = {"OPTForQuestionAnswering", "OPTForSequenceClassification"},
+                                          .own_tables = {"embed_tokens"}},
+                      .flax = FlaxNames{.without = {"OPTForSequenceClassification", "OPTForQuestionAnswering"}}}};
 }
 
 }  // namespace transom

@@ -36,7 +36,12 @@ Family phi3_family() {
           .processors = {.tokenizer = "Llama",
                          .image_processor = none,
                          .positions = PositionLimit{{"max_position_embeddings"}}},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
+          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
+          .foreign = {.gguf = GgufFamily{.architecture = "phi3",
+                                         .model_class = "Phi3ForCausalLM",
+                                         .activations = {"silu", "swish"}},
+                      .keras = none,
+                      .flax = none}};
 }
 
 }  // namespace transom

@@ -46,7 +46,12 @@ Family qwen2_family() {
           .processors = {.tokenizer = "Qwen2",
                          .image_processor = none,
                          .positions = PositionLimit{{"max_position_embeddings"}}},
-          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none}};
+          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none},
+          .foreign = {.gguf = GgufFamily{.architecture = "qwen2",
+                                         .model_class = "Qwen2ForCausalLM",
+                                         .activations = {"silu", "swish"}},
+                      .keras = none,
+                      .flax = none}};
 }
 Family qwen3_family() {
   return {.model_type = "qwen3",
@@ -55,7 +60,12 @@ Family qwen3_family() {
           .processors = {.tokenizer = "Qwen2",
                          .image_processor = none,
                          .positions = PositionLimit{{"max_position_embeddings"}}},
-          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none}};
+          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none},
+          .foreign = {.gguf = GgufFamily{.architecture = "qwen3",
+                                         .model_class = "Qwen3ForCausalLM",
+                                         .activations = {"silu", "swish"}},
+                      .keras = none,
+                      .flax = none}};
 }
 
 }  // namespace transom

@@ -158,7 +158,8 @@ Family resnet_family() {
               {{"ResNetModel", {"image-feature-extraction"}, make_model<ImageFeatureModel<ResNetBody, true>>},
                {"ResNetForImageClassification", {"image-classification"}, make_model<ResNetForImageClassification>}},
           .processors = {.tokenizer = none, .image_processor = "ConvNext", .positions = none},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
+          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
+          .foreign = {.gguf = none, .keras = KerasNames{.body = "resnet", .joint = "."}, .flax = FlaxNames{}}};
 }
 
 }  // namespace transom

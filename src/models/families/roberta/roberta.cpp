@@ -57,7 +57,8 @@ Family roberta_family() {
                          .positions = PositionLimit{{"max_position_embeddings"}, /*behind_padding=*/true}},
           .weights = {.lora_targets = {"query", "value"},
                       .late_parts = {LatePart{"embeddings", "position_embeddings"}},
-                      .awq_activation = none}};
+                      .awq_activation = none},
+          .foreign = {.gguf = none, .keras = KerasNames{.body = "roberta"}, .flax = FlaxNames{}}};
 }
 Family camembert_family() {
   return {.model_type = "camembert",
@@ -69,7 +70,8 @@ Family camembert_family() {
           .weights = {.lora_targets = none,
                       .late_parts = {LatePart{"embeddings", "position_embeddings"},
                                      LatePart{"", "roberta", /*from_version_5=*/true}},
-                      .awq_activation = none}};
+                      .awq_activation = none},
+          .foreign = {.gguf = none, .keras = KerasNames{.body = "roberta"}, .flax = none}};
 }
 Family xlm_roberta_family() {
   return {.model_type = "xlm-roberta",
@@ -81,7 +83,8 @@ Family xlm_roberta_family() {
           .weights = {.lora_targets = {"query", "value"},
                       .late_parts = {LatePart{"embeddings", "position_embeddings"},
                                      LatePart{"", "roberta", /*from_version_5=*/true}},
-                      .awq_activation = none}};
+                      .awq_activation = none},
+          .foreign = {.gguf = none, .keras = KerasNames{.body = "roberta"}, .flax = FlaxNames{}}};
 }
 
 }  // namespace transom

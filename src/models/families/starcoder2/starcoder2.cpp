@@ -33,7 +33,12 @@ Family starcoder2_family() {
           .processors = {.tokenizer = "GPT2",
                          .image_processor = none,
                          .positions = PositionLimit{{"max_position_embeddings"}}},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = ScaledActivation{"c_fc", "act"}}};
+          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = ScaledActivation{"c_fc", "act"}},
+          .foreign = {.gguf = GgufFamily{.architecture = "starcoder2",
+                                         .model_class = "Starcoder2ForCausalLM",
+                                         .activations = {"gelu_pytorch_tanh"}},
+                      .keras = none,
+                      .flax = none}};
 }
 
 }  // namespace transom

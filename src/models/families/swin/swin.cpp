@@ -367,7 +367,9 @@ Family swin_family() {
                {"SwinForImageClassification", {"image-classification"}, make_model<SwinForImageClassification>},
                {"SwinForMaskedImageModeling", {"masked-image-modeling"}, make_model<SwinForMaskedImageModeling>}},
           .processors = {.tokenizer = none, .image_processor = "ViT", .positions = none},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
+          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
+          .foreign = {
+              .gguf = none, .keras = KerasNames{.body = "swin", .joint = ".", .separate = "decoder"}, .flax = none}};
 }
 
 }  // namespace transom

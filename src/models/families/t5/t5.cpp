@@ -412,7 +412,17 @@ Family t5_family() {
                         {"T5ForQuestionAnswering", {"question-answering"}, make_model<T5ForQuestionAnswering>}},
       .ties_scale_head = true,
       .processors = {.tokenizer = "T5", .image_processor = none, .positions = none},
-      .weights = {.lora_targets = {"q", "v"}, .late_parts = none, .awq_activation = none}};
+      .weights = {.lora_targets = {"q", "v"}, .late_parts = none, .awq_activation = none},
+      .foreign = {.gguf = GgufFamily{.architecture = "t5",
+                                     .model_class = "T5ForConditionalGeneration",
+                                     .activations = {"relu", "gated-gelu"}},
+                  .keras = KerasNames{.body = "",
+                                      .without = {"T5ForQuestionAnswering", "T5ForSequenceClassification",
+                                                  "T5ForTokenClassification"},
+                                      .scale = "weight"},
+                  .flax = FlaxNames{
+                      .without = {"T5ForQuestionAnswering", "T5ForSequenceClassification", "T5ForTokenClassification"},
+                      .scale = "weight"}}};
 }
 
 }  // namespace transom

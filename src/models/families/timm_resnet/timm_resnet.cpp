@@ -368,7 +368,8 @@ Family timm_wrapper_family() {
                              {"image-feature-extraction"},
                              make_model<ImageFeatureModel<TimmResNet, false>>}},
           .processors = {.tokenizer = none, .image_processor = none, .positions = none},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
+          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
+          .foreign = {.gguf = none, .keras = none, .flax = none}};
 }
 
 }  // namespace transom

@@ -229,7 +229,10 @@ Family vit_family() {
                {"ViTForImageClassification", {"image-classification"}, make_model<ViTForImageClassification>},
                {"ViTForMaskedImageModeling", {"masked-image-modeling"}, make_model<ViTForMaskedImageModeling>}},
           .processors = {.tokenizer = none, .image_processor = "ViT", .positions = none},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
+          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
+          .foreign = {.gguf = none,
+                      .keras = KerasNames{.body = "vit", .without = {"ViTForMaskedImageModeling"}},
+                      .flax = FlaxNames{.without = {"ViTForMaskedImageModeling"}}}};
 }
 
 }  // namespace transom

@@ -234,15 +234,25 @@ class Wav2Vec2ForXVector : public Wav2Vec2WithHead<false> {
 
 template <bool hubert>
 Family family_named(const std::string& name) {
-  return {.model_type = hubert ? "hubert" : "wav2vec2",
-          .base_prefix = hubert ? "hubert" : "wav2vec2",
-          .architectures = {{name + "Model", {}, make_model<Wav2Vec2Model<hubert>>},
-                            {name + "ForCTC", {"automatic-speech-recognition"}, make_model<Wav2Vec2ForCTC<hubert>>},
-                            {name + "ForSequenceClassification",
-                             {"audio-classification"},
-                             make_model<Wav2Vec2ForSequenceClassification<hubert>>}},
-          .processors = {.tokenizer = "Wav2Vec2CTC", .image_processor = none, .positions = none},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
+  return {
+      .model_type = hubert ? "hubert" : "wav2vec2",
+      .base_prefix = hubert ? "hubert" : "wav2vec2",
+      .architectures = {{name + "Model", {}, make_model<Wav2Vec2Model<hubert>>},
+                        {name + "ForCTC", {"automatic-speech-recognition"}, make_model<Wav2Vec2ForCTC<hubert>>},
+                        {name + "ForSequenceClassification",
+                         {"audio-classification"},
+                         make_model<Wav2Vec2ForSequenceClassification<hubert>>}},
+      .processors = {.tokenizer = "Wav2Vec2CTC", .image_processor = none, .positions = none},
+      .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
+      .foreign = {
+          .gguf = none,
+          .keras = hubert ? KerasNames{.body = "hubert", .joint = ".", .without = {"HubertForSequenceClassification"}}
+                          : KerasNames{.body = "wav2vec2",
+                                       .joint = ".",
+                                       .without = {"ForAudioFrameClassification", "ForPreTraining", "ForXVector"}},
+          .flax = hubert ? std::nullopt
+                         : std::optional(FlaxNames{.without = {"ForSequenceClassification",
+                                                               "ForAudioFrameClassification", "ForXVector"}})}};
 }
 
 }  // namespace

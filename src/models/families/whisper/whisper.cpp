@@ -250,7 +250,13 @@ Family whisper_family() {
           .processors = {.tokenizer = "Whisper",
                          .image_processor = none,
                          .positions = PositionLimit{{"max_target_positions"}}},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none}};
+          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
+          .foreign = {.gguf = none,
+                      .keras = KerasNames{.body = "model",
+                                          .joint = ".",
+                                          .without = {"WhisperForAudioClassification"},
+                                          .own_tables = {"embed_positions"}},
+                      .flax = FlaxNames{}}};
 }
 
 }  // namespace transom

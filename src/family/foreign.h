@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// A family in other formats of files: GGUF, and the TensorFlow and Flax classes of Transformers 4.57, the last with
+// them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "family/stated.h"
+
+namespace transom {
+
+struct KerasNames {
+  std::string body;                  // the layer that holds the body; a bare body's names in PyTorch lack it
+  std::string joint = "_._";         // between a list of layers and a number: "layer_._0", or ".": "layers.0"
+  std::vector<std::string> without;  // endings of architectures that have no class there
+  // Modules whose weights lie there as in PyTorch, by their last word, since they are Conv1D in both.
+  std::vector<std::string> conv1d;
+  std::vector<std::string> own_tables;  // tables of layers of Transformers' own: their variable is "weight"
+  std::string scale = "gamma";          // the variable of a norm's scale
+  std::vector<std::pair<std::string, std::string>> renamed;  // the first two modules of a head, and its name there
+  std::string separate;  // the module whose numbers are modules of their own: "decoder/0"
+  std::string doubled;   // a bias that is there a second time, in the layer "decoder" beside it
+};
+
+struct FlaxNames {
+  std::vector<std::string> without;  // endings of architectures that have no class there
+  std::string scale = "scale";       // the name of a norm's scale
+  std::string computed;              // the end of the name of a tensor that is computed there
+};
+
+struct GgufFamily {
+  std::string architecture;  // general.architecture
+  std::string model_class;   // of a model that is read: "LlamaForCausalLM"
+  // The activations that a file stands for, since it names none; empty: the configuration has none either.
+  std::vector<std::string> activations;
+  // Whether a file of the architecture is of this family, unless its metadata tell it from others of the same.
+  bool owns_architecture = true;
+};
+
+struct FamilyForeign {
+  Stated<std::optional<GgufFamily>> gguf;
+  Stated<std::optional<KerasNames>> keras;
+  Stated<std::optional<FlaxNames>> flax;
+};
+
+}  // namespace transom
