@@ -108,5 +108,10 @@ struct GenerationOutput {
 // not generate, for inputs that the model does not know, and for options that are not supported.
 GenerationOutput generate(const Model& model, const NamedTensors& inputs, const GenerationConfig& config,
                           const GenerationOptions& options = {});
+// The same of one prompt: its tokens, with the inputs that fill some of their places. Of a model with an encoder one
+// input without places is what the encoder reads, and tokens are those that the text begins with; none: the start
+// token.
+GenerationOutput generate(const Model& model, const ModelInputs& prompt, const GenerationConfig& config,
+                          const GenerationOptions& options = {});
 
 }  // namespace transom

@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/terminal/log.h"
-#include "generation/generate_prompt.h"
 #include "generation/lengths.h"
 #include "generation/processes/follow.h"
 #include "generation/search.h"
@@ -238,12 +237,16 @@ GenerationOutput generate(const Model& model, const NamedTensors& inputs, const 
   return write_behind(writer, std::move(prompts), config, options);
 }
 
-GenerationOutput generate_prompt(const Model& model, const ModelInputs& prompt, const GenerationConfig& given,
-                                 const GenerationOptions& options) {
+GenerationOutput generate(const Model& model, const ModelInputs& prompt, const GenerationConfig& given,
+                          const GenerationOptions& options) {
   const GenerativeModel& writer = writer_with_head(model);
-  if (writer.has_encoder())
-    fail(ErrorKind::kUnsupported, "{}: its encoder reads a prompt's inputs; nothing stands among its tokens",
-         model.architecture());
+  if (writer.has_encoder()) {
+    if (prompt.attached.size() != 1 || !prompt.attached[0].places.empty())
+      fail("prompt: this model reads inputs with its encoder: expected one attached input, without places");
+    NamedTensors inputs = prompt.attached[0].tensors;
+    if (!prompt.tokens.empty()) inputs.set("decoder_input_ids", tensor_of({prompt.tokens}));
+    return generate(model, inputs, given, options);
+  }
   const NoGradient inference;
   Prompts prompts{.rows = {prompt.tokens}, .mask = ones_like({prompt.tokens}), .encoder_ids = {prompt.tokens}};
   if (!prompt.attached.empty()) prompts.attached = {prompt.attached};

@@ -4,7 +4,6 @@
 #include <map>
 
 #include "base/error.h"
-#include "generation/generate_prompt.h"
 #include "generation/lengths.h"
 #include "generation/prompts.h"
 #include "models/generative.h"
@@ -17,7 +16,7 @@ namespace {
 TokenIds generate_alone(const Model& model, const ModelInputs& prompt, const GenerationConfig& config,
                         const EachOptions& options) {
   const GenerationOptions alone{.streamer = options.streamer, .tokenizer = options.tokenizer};
-  if (!prompt.attached.empty()) return generate_prompt(model, prompt, config, alone).sequences.at(0);
+  if (!prompt.attached.empty()) return generate(model, prompt, config, alone).sequences.at(0);
   if (!options.tokenizer) fail(ErrorKind::kInternal, "generate_each: a prompt that goes through generate() needs one");
   return generate(model, prompts_of(std::span(&prompt.tokens, 1), model, *options.tokenizer), config, alone)
       .sequences.at(0);

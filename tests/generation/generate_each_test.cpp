@@ -67,6 +67,7 @@ TEST_F(GenerateEach, WritesTheSameTogetherAndAlone) {
     const NamedTensors embeddings{{"inputs_embeds", unsqueeze(given[2].attached[0].tensors.at("inputs_embeds"), 0)},
                                   {"input_ids", Tensor::from(given[2].tokens, {1, 2})}};
     EXPECT_EQ(generate(*model, embeddings, config(options)).sequences.at(0), alone[2]) << options;
+    EXPECT_EQ(generate(*model, given[2], config(options)).sequences.at(0), alone[2]) << options;
   }
 }
 

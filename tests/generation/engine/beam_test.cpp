@@ -77,12 +77,9 @@ EngineRequest beam_request_of(const Model& model, TokenIds prompt, const std::st
 
 // What generate() gives, without the padding behind the end.
 std::vector<std::pair<TokenIds, double>> generated(const Model& model, const EngineRequest& request) {
-  NamedTensors inputs = request.prompt.attached.empty() ? NamedTensors() : request.prompt.attached[0].tensors;
-  inputs.set(inputs.empty() ? "input_ids" : "decoder_input_ids",
-             Tensor::from(request.prompt.tokens, {1, static_cast<int64_t>(request.prompt.tokens.size())}));
   GenerationConfig config = request.config;
   config.pad_token_id = -7;
-  const GenerationOutput output = generate(model, inputs, config);
+  const GenerationOutput output = generate(model, request.prompt, config);
   std::vector<std::pair<TokenIds, double>> texts;
   for (size_t i = 0; i < output.sequences.size(); ++i) {
     TokenIds tokens = output.sequences[i];

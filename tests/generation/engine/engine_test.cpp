@@ -85,10 +85,7 @@ EngineRequest request_of(TokenIds prompt, const std::string& options) {
 }
 
 TokenIds generated_alone(const Model& model, const EngineRequest& request) {
-  const Tensor ids = Tensor::from(request.prompt.tokens, {1, static_cast<int64_t>(request.prompt.tokens.size())});
-  NamedTensors inputs = request.prompt.attached.empty() ? NamedTensors() : request.prompt.attached[0].tensors;
-  inputs.set(inputs.empty() ? "input_ids" : "decoder_input_ids", ids);
-  TokenIds tokens = generate(model, inputs, request.config).sequences.at(0);
+  TokenIds tokens = generate(model, request.prompt, request.config).sequences.at(0);
   tokens.erase(tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(request.prompt.tokens.size()));
   return tokens;
 }
