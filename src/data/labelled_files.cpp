@@ -24,7 +24,6 @@ bool is_hidden(const fs::path& path) {
   return name.starts_with('.') || name.starts_with("__");
 }
 
-// The files below a directory that are not hidden, in order; links to directories are followed, each directory once.
 void collect_files(const fs::path& directory, std::set<fs::path>& seen, std::vector<fs::path>& files) {
   std::error_code none;
   if (!seen.insert(fs::weakly_canonical(directory, none)).second) return;
@@ -56,6 +55,13 @@ class LeftOut {
 
 }  // namespace
 
+std::vector<fs::path> visible_files(const fs::path& directory) {
+  std::set<fs::path> seen;
+  std::vector<fs::path> files;
+  collect_files(directory, seen, files);
+  return files;
+}
+
 LabelledFiles LabelledFiles::open_folder(const fs::path& directory, bool (*is_wanted)(const fs::path&),
                                          std::string_view what) {
   if (!directory_exists(directory)) fail("{}: expected a directory with one folder a class", directory.string());
@@ -70,9 +76,7 @@ LabelledFiles LabelledFiles::open_folder(const fs::path& directory, bool (*is_wa
       continue;
     }
     folders = true;
-    std::set<fs::path> seen;
-    std::vector<fs::path> files;
-    collect_files(path, seen, files);
+    const std::vector<fs::path> files = visible_files(path);
     const auto label = static_cast<int64_t>(result.classes.size());
     const size_t before = result.files.size();
     for (const fs::path& file : files)

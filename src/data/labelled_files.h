@@ -27,6 +27,10 @@ struct LabelledFiles {
   static LabelledFiles read_rows(const Dataset& data, const std::string& file_column, const std::string& label_column);
 };
 
+// The files below a directory in order, hidden ones (.name, __name) and what is below hidden folders left out. Links to
+// directories are followed, each directory once.
+std::vector<std::filesystem::path> visible_files(const std::filesystem::path& directory);
+
 // The file that a cell of a table names: as it stands, or beside the table where that is no file. An error that names
 // the row where there is none.
 std::filesystem::path file_of(const Dataset& data, int64_t row, size_t column);

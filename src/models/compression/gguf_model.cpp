@@ -15,6 +15,7 @@
 #include "io/config.h"
 #include "io/gguf/gguf_export.h"
 #include "io/gguf/gguf_names.h"
+#include "models/compression/gguf_pooling.h"
 
 namespace transom {
 namespace {
@@ -229,19 +230,6 @@ void add_tokenizer(GgufWriter& writer, const std::string& directory, int64_t voc
   add_gguf_vocabulary(writer, tokenizer, config, vocabulary);
 }
 
-// What modules.json of sentence-transformers says of an encoder's vectors, as llama.cpp counts it.
-void add_pooling(GgufWriter& writer, const std::string& directory) {
-  const fs::path modules = fs::path(directory) / "modules.json", folder = fs::path(directory) / "1_Pooling";
-  int64_t kind = 0;
-  if (path_exists(modules) && path_exists(folder / "config.json")) {
-    const Json config = read_json(folder / "config.json");
-    const auto mode = [&](const char* name) { return config.contains(name) && config[name] == true; };
-    if (mode("pooling_mode_cls_token") || config.value("pooling_mode", Json()) == "cls") kind = 2;
-    else if (mode("pooling_mode_mean_tokens") || config.value("pooling_mode", Json()) == "mean") kind = 1;
-  }
-  writer.add_count("bert.pooling_type", kind);
-}
-
 }  // namespace
 
 void check_gguf_type(const std::string& type) { file_type(type); }
@@ -254,7 +242,9 @@ QuantizeReport write_gguf_model(const Model& model, const std::string& tokenizer
   GgufWriter file;
   add_gguf_config(file, writer.config());
   file.add_count("general.file_type", chosen.id);
-  if (gguf_architecture(writer.config()) == "bert") add_pooling(file, tokenizer);
+  const std::string architecture = gguf_architecture(writer.config());
+  const std::optional<int64_t> pooling = gguf_pooling_type(tokenizer);
+  if (pooling || architecture == "bert") file.add_count(architecture + ".pooling_type", pooling.value_or(0));
   add_tokenizer(file, tokenizer, writer.config().value("vocab_size", int64_t{0}));
   QuantizeReport report;
   for (const Entry& entry : writer.entries()) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/tasks/task_data.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "audio/sound.h"
@@ -9,6 +10,7 @@
 #include "base/numbers/mt19937.h"
 #include "base/terminal/log.h"
 #include "data/columns.h"
+#include "data/labelled_files.h"
 #include "data/tokenised_rows.h"
 #include "device/static_shapes.h"
 #include "images/image.h"
@@ -105,13 +107,12 @@ const Task& find_task(const ScriptArguments& script, const Dataset& data) {
 // The task whose files lie in the folders of a directory.
 const Task& find_folder_task(const ScriptArguments& script) {
   const std::string directory = script.train_dir ? *script.train_dir : *script.validation_dir;
-  std::error_code none;
+  const std::vector<std::filesystem::path> files =
+      script.task ? std::vector<std::filesystem::path>() : visible_files(directory);
   for (const Task& task : kTasks) {
     if (!task.is_file) continue;
     if (script.task && (*script.task == task.name || *script.task == task.alias)) return task;
-    if (script.task) continue;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(directory, none))
-      if (task.is_file(entry.path())) return task;
+    if (std::any_of(files.begin(), files.end(), task.is_file)) return task;
   }
   if (script.task)
     fail(ErrorKind::kUsage,

@@ -56,6 +56,17 @@ TEST_F(SoundTraining, LearnsFolders) {
   EXPECT_EQ(accuracy_after_training(given), 1);
 }
 
+TEST_F(SoundTraining, HiddenFoldersDoNotNameTheTask) {
+  for (const char* hidden : {".thumbnails", "__MACOSX"}) {
+    std::filesystem::create_directory(folder_ / "sounds" / hidden);
+    write_file(folder_ / "sounds" / hidden / "cover.png", "a picture");
+  }
+  TrainArguments given = arguments();
+  ASSERT_FALSE(given.script.task);
+  given.script.train_dir = given.script.validation_dir = (folder_ / "sounds").string();
+  EXPECT_EQ(prepare_task(given).model->labels(), (std::vector<std::string>{"high", "low"}));
+}
+
 TEST_F(SoundTraining, LearnsATable) {
   std::string rows = "audio,label\n";
   for (const char* name : {"low", "high"})
