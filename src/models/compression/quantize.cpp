@@ -6,7 +6,7 @@
 #include "base/files/directories.h"
 #include "base/files/files.h"
 #include "models/compression/calibration_texts.h"
-#include "models/compression/gguf_model.h"
+#include "models/compression/gguf/gguf_model.h"
 #include "models/compression/quantize_options.h"
 #include "models/compression/quantized_checkpoint.h"
 #include "models/compression/static_quantization.h"

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "io/config.h"
-#include "models/compression/gguf_model.h"
+#include "models/compression/gguf/gguf_model.h"
 #include "models/loading/input_names.h"
 #include "transom/model.h"
 

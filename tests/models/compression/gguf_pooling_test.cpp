@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/compression/gguf_pooling.h"
+#include "models/compression/gguf/gguf_pooling.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/compression/gguf_model.h"
+#include "models/compression/gguf/gguf_model.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +15,7 @@
 #include "io/config.h"
 #include "io/gguf/gguf_export.h"
 #include "io/gguf/gguf_names.h"
-#include "models/compression/gguf_pooling.h"
+#include "models/compression/gguf/gguf_pooling.h"
 
 namespace transom {
 namespace {
