@@ -20,6 +20,7 @@
 #include "transom/layers.h"
 #include "transom/log.h"
 #include "transom/losses.h"
+#include "transom/media.h"
 #include "transom/model.h"
 #include "transom/ops.h"
 #include "transom/optim.h"
