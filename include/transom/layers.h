@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The layers that modules are made of; scope.h says how. Letters: B batch, T time, D hidden, V vocabulary, N images, C
 // and O channels. A layer shares its parameters with the source that made them, and may be called by several threads at
-// once while nobody trains it.
+// once while nobody trains it; each call has the ForwardContext of its pass.
 #pragma once
 
 #include "transom/ops.h"
@@ -18,7 +18,7 @@ class Linear {
   };
   Linear(const Scope& scope, int64_t in, int64_t out, const Options& options);
   Linear(const Scope& scope, int64_t in, int64_t out) : Linear(scope, in, out, Options{}) {}
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x, ForwardContext& context) const;
 
  private:
   std::string path_;
@@ -29,7 +29,7 @@ class Linear {
 class Embedding {
  public:
   Embedding(const Scope& scope, int64_t count, int64_t width, double deviation = 0.02, int64_t padding = -1);
-  Tensor operator()(const Tensor& ids) const;
+  Tensor operator()(const Tensor& ids, const ForwardContext& context) const;
   const std::shared_ptr<Parameter>& weight() const { return weight_; }
 
  private:
@@ -42,7 +42,7 @@ class Embedding {
 class LayerNorm {
  public:
   LayerNorm(const Scope& scope, int64_t width, double epsilon, bool bias = true);
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x, const ForwardContext& context) const;
 
  private:
   std::string path_;
@@ -71,9 +71,9 @@ class RmsNorm {
         weight_(scope.parameter("weight", {width}, from_one ? Initial::zeros() : Initial::ones())),
         epsilon_(epsilon),
         from_one_(from_one) {}
-  Tensor operator()(const Tensor& x) const {
+  Tensor operator()(const Tensor& x, const ForwardContext& context) const {
     const ModuleScope module(path_);
-    return rms_norm(x, from_one_ ? weight_->value + 1.0 : weight_->value, epsilon_);
+    return rms_norm(x, from_one_ ? weight_->value + 1.0 : weight_->value, epsilon_, context.computing);
   }
 
  private:
@@ -94,7 +94,7 @@ class Convolution {
   };
   // `window`: one extent a spatial axis.
   Convolution(const Scope& scope, int64_t in, int64_t out, const Axes& window, const Options& options);
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x, const ForwardContext& context) const;
   // Where the weight is of integers whose inputs have a scale of their own: x as those integers, which operator() takes
   // in x's place, and the numbers that they stand for; else an empty Tensor.
   Tensor codes_of(const Tensor& x) const;

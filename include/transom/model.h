@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "transom/computing.h"
 #include "transom/tensor.h"
 
 namespace transom {
@@ -18,7 +19,6 @@ namespace transom {
 class CompiledForward;    // models/compiled_forward.h
 class Config;             // config.h
 class KeyValueCache;      // nn/cache.h
-struct LowRankAdapter;    // nn/lora.h
 struct PackedMatrix;      // ops/quantization.h
 class LowRankAdaptation;  // models/loading/lora.h
 
@@ -78,6 +78,7 @@ struct ForwardContext {
   int64_t dropouts = 0;            // number of draws of this pass so far
   KeyValueCache* cache = nullptr;  // of incremental decoding: keys and values of earlier tokens; this pass adds its own
   int64_t logits_to_keep = 0;      // of language models: logits of the last positions alone; 0: of all
+  Computing computing;             // Model::forward adds what the model computes under
 };
 
 struct LoadOptions {
@@ -107,6 +108,8 @@ struct LoadOptions {
   // left as they lie in the file, and cast where they are read: less memory and a faster start. For models that are
   // only computed with, in lazy mode on the cpu; elsewhere they are converted as ever.
   bool keep_stored_types = false;
+  // A row's bits do not depend on the rows beside it, where the device can give them so; see Computing.
+  bool batch_invariant = false;
 };
 
 // The differences between the tensors of a checkpoint and those of the model.
@@ -114,14 +117,6 @@ struct LoadReport {
   std::vector<std::string> missing;     // not in the checkpoint: newly initialised
   std::vector<std::string> unexpected;  // not in the model: ignored
   std::vector<std::string> mismatched;  // of another shape: newly initialised, with ignore_mismatched_sizes
-};
-
-// What a model computes with, on whichever thread it is called.
-struct Precision {
-  // Of the weights and of matrix products and convolutions. In a 16-bit type norms, softmax and losses are computed in
-  // f32.
-  DType dtype = DType::kFloat32;
-  bool int8 = false;  // linear layers in 8-bit integers, as QuantizedLinear (ops.h) has them
 };
 
 // Any number of threads may call forward() and the other const functions of one model at once. Changes of parameters or
@@ -151,9 +146,14 @@ class Model {
   // With adapters, parameters() are those that are trained, and these are the others; packed weights are among them.
   const std::vector<std::shared_ptr<Parameter>>& frozen() const { return frozen_; }
   const LowRankAdaptation* adaptation() const { return adaptation_.get(); }  // null: no adapters
-  // As LoadOptions chose it. It takes precedence over the Autocast and QuantizedLinear (ops.h) of the calling thread,
-  // which apply to a model of f32 without quantization.
-  const Precision& precision() const { return precision_; }
+  // The type of the weights, as LoadOptions chose it.
+  DType dtype() const { return dtype_; }
+  // What passes of this model compute under, on whichever thread: at first what LoadOptions chose. The context of a
+  // pass may ask for more: switches that are on stay on, and so does the type of a model of 16 bits.
+  const Computing& computing() const { return computing_; }
+  // Needs exclusive use. A model of 16 bits keeps its type. What the pointers name outlives the model, or the next
+  // call.
+  void set_computing(const Computing& computing);
   Config& config() const { return *config_; }
   const std::string& architecture() const { return architecture_; }
   // The names of the classes by id, from id2label.
@@ -167,6 +167,8 @@ class Model {
  protected:
   Model() = default;
   virtual NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const = 0;
+  // Puts what the model computes under into the context of a pass.
+  void prepare(ForwardContext& context) const;
   // The arguments that run() knows.
   virtual std::vector<std::string> input_names() const = 0;
 
@@ -178,7 +180,8 @@ class Model {
   std::shared_ptr<const LowRankAdaptation> adaptation_;
   std::shared_ptr<Config> config_;
   std::string architecture_;
-  Precision precision_;
+  DType dtype_ = DType::kFloat32;
+  Computing computing_;
   mutable std::shared_ptr<CompiledForward> compiled_;  // made by the first forward pass in compile or graph mode
 };
 

@@ -2,6 +2,7 @@
 // The operations on tensors. Binary operations broadcast as NumPy does and need equal element types, except
 // floating ones, of which the wider is taken; axes may be negative.
 // Shape errors are thrown at the call.
+// Those that depend on what they compute under, such as the precision of products, take a Computing.
 #pragma once
 
 #include <optional>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "transom/computing.h"
 #include "transom/tensor.h"
 
 namespace transom {
@@ -119,17 +121,21 @@ struct DotAxes {
   Axes x_batch, y_batch, x_contract, y_contract;
 };
 // Output: batch axes, then the other axes of x, then those of y.
-Tensor dot_general(const Tensor& x, const Tensor& y, const DotAxes& axes, std::optional<DType> dtype = std::nullopt);
-Tensor matmul(const Tensor& x, const Tensor& y);  // as NumPy's, batch axes broadcast
+Tensor dot_general(const Tensor& x, const Tensor& y, const DotAxes& axes,
+                   const Computing& computing TRANSOM_DEFAULT({}), std::optional<DType> dtype = std::nullopt);
+// As NumPy's, batch axes broadcast.
+Tensor matmul(const Tensor& x, const Tensor& y, const Computing& computing TRANSOM_DEFAULT({}));
 // x [..., K], weight [N, K], bias [N] or undefined -> [..., N]
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias TRANSOM_DEFAULT({}),
+              const Computing& computing TRANSOM_DEFAULT({}));
 
 struct ConvolutionOptions {
   Axes strides, low, high, dilations;  // one number a spatial axis; empty: 1, 0, 0, 1
   int64_t groups = 1;
 };
 // x [N, C, spatial...], weight [O, C / groups, window...]
-Tensor convolution(const Tensor& x, const Tensor& weight, const ConvolutionOptions& options = {});
+Tensor convolution(const Tensor& x, const Tensor& weight, const ConvolutionOptions& options TRANSOM_DEFAULT({}),
+                   const Computing& computing TRANSOM_DEFAULT({}));
 
 struct PoolingOptions {
   Axes window, strides, low, high;  // one number a spatial axis; empty strides: the window's extents; empty padding: 0
@@ -152,16 +158,18 @@ constexpr double kMaskedScore = -3.3895313892515355e38;
 // G, d], v [B, S, G, e], where H is a multiple of G; bias is added to the scores and broadcasts to [B, H, T, S], or is
 // undefined. Weights are dropped out with probability `dropout` by `key`. -> [B, T, H, e]
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias, const AttentionOptions& options,
-                 const Tensor& key = {}, double dropout = 0);
+                 const Computing& computing TRANSOM_DEFAULT({}), const Tensor& key = {}, double dropout = 0);
 // Attention to keys and values in blocks of a pool (Kwon et al., 2023): q [B, T, H, d] are the last T of
 // lengths[b] tokens of each row; token s of row b is in block block_table[b][s / size] of k_blocks [N, size, G, d]
 // and v_blocks [N, size, G, e]. -> [B, T, H, e]. `options` as of attention; it is causal.
 Tensor paged_attention(const Tensor& q, const Tensor& k_blocks, const Tensor& v_blocks, const Tensor& block_table,
-                       const Tensor& lengths, const AttentionOptions& options);
-Tensor softmax(const Tensor& x);      // over the last axis
-Tensor log_softmax(const Tensor& x);  // over the last axis
-Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& bias, double epsilon);
-Tensor rms_norm(const Tensor& x, const Tensor& scale, double epsilon);
+                       const Tensor& lengths, const AttentionOptions& options,
+                       const Computing& computing TRANSOM_DEFAULT({}));
+Tensor softmax(const Tensor& x, const Computing& computing TRANSOM_DEFAULT({}));      // over the last axis
+Tensor log_softmax(const Tensor& x, const Computing& computing TRANSOM_DEFAULT({}));  // over the last axis
+Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& bias, double epsilon,
+                  const Computing& computing TRANSOM_DEFAULT({}));
+Tensor rms_norm(const Tensor& x, const Tensor& scale, double epsilon, const Computing& computing TRANSOM_DEFAULT({}));
 Tensor sigmoid(const Tensor& x);
 Tensor relu(const Tensor& x);
 Tensor gelu(const Tensor& x);       // with erf
@@ -172,50 +180,7 @@ Tensor softplus(const Tensor& x);
 Tensor activation(std::string_view name, const Tensor& x);
 // -log softmax(logits)[label] for each row: logits [N, C], labels i64 [N] -> [N]; rows whose label is ignore_index give
 // 0.
-Tensor cross_entropy(const Tensor& logits, const Tensor& labels, int64_t ignore_index = -100);
-
-// While an instance exists, matrix products on its thread are computed in `dtype` (bf16), softmax, norms and losses in
-// f32, as with torch.autocast. A model that is loaded in a 16-bit type has one of its own (Model::precision).
-class Autocast {
- public:
-  explicit Autocast(DType dtype);
-  ~Autocast();
-  Autocast(const Autocast&) = delete;
-  Autocast& operator=(const Autocast&) = delete;
-  static DType current();  // float32: none
-
- private:
-  DType before_;
-};
-
-// While an instance exists, a device may round the f32 operands of matrix products and convolutions that its thread
-// calls, and of their gradients, to TF32 (10 bits after the point) and add in f32, as with
-// torch.backends.cuda.matmul.allow_tf32: NVIDIA's from Ampere on and MI300 are several times as fast then. Nodes carry
-// it as the attribute `tf32`; devices without TF32 ignore it. It is off otherwise.
-class AllowTf32 {
- public:
-  explicit AllowTf32(bool on = true);
-  ~AllowTf32();
-  AllowTf32(const AllowTf32&) = delete;
-  AllowTf32& operator=(const AllowTf32&) = delete;
-  static bool active();
-
- private:
-  bool before_;
-};
-
-// While an instance exists, linear layers on its thread compute in 8-bit integers: each row of the input and each row
-// of the weight is rounded to 255 steps of its own scale. They have no gradients then.
-class QuantizedLinear {
- public:
-  explicit QuantizedLinear(bool on = true);
-  ~QuantizedLinear();
-  QuantizedLinear(const QuantizedLinear&) = delete;
-  QuantizedLinear& operator=(const QuantizedLinear&) = delete;
-  static bool active();
-
- private:
-  bool before_;
-};
+Tensor cross_entropy(const Tensor& logits, const Tensor& labels, int64_t ignore_index TRANSOM_DEFAULT(-100),
+                     const Computing& computing TRANSOM_DEFAULT({}));
 
 }  // namespace transom

@@ -4,7 +4,7 @@
 //
 //   struct Classifier {
 //     Classifier(const Scope& scope) : hidden(scope / "hidden", 768, 768), out(scope / "out", 768, 2) {}
-//     Tensor operator()(const Tensor& x) const { return out(tanh(hidden(x))); }
+//     Tensor operator()(const Tensor& x, ForwardContext& pass) const { return out(tanh(hidden(x, pass)), pass); }
 //     Linear hidden, out;  // hidden.weight, hidden.bias, out.weight, out.bias
 //   };
 //

@@ -119,7 +119,7 @@ void bind_models(nb::module_& module) {
                             const std::string& value) { model.config().set_json(field, value); })
       .def("architecture", &Model::architecture)
       .def("labels", &Model::labels)
-      .def("dtype", [](const Model& model) { return std::string(name_of(model.precision().dtype)); })
+      .def("dtype", [](const Model& model) { return std::string(name_of(model.dtype())); })
       .def("can_generate",
            [](const Model& model) {
              const auto* writer = dynamic_cast<const GenerativeModel*>(&model);

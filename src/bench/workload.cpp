@@ -119,12 +119,12 @@ class GradientsWorkload : public ModelWorkload {
 
   void run() override {
     const Tensor key = Tensor::from(std::vector<int64_t>{options_.seed, passes_++ << 20}, {2});
-    const MaxPredictions predictions(options_.max_predictions_per_seq);
     const Tensor loss = model_
                             ->forward(inputs_, {.training = true,
                                                 .dropout_key = key,
                                                 .gradient_checkpointing = options_.gradient_checkpointing,
-                                                .return_loss = true})
+                                                .return_loss = true,
+                                                .computing = {.max_predictions = options_.max_predictions_per_seq}})
                             .find("loss");
     if (!loss.defined()) fail("{}: the model gave no loss that could have gradients", options_.model);
     std::vector<Tensor> values;

@@ -38,8 +38,8 @@ struct Step {
                                   make_input({DType::kFloat32, {kColumns, kColumns}}),
                                   make_input({DType::kInt64, {2}})};
     const Tensor &x = leaves[0], &w = leaves[1];
-    const Tensor h = softmax(matmul(x, w)) + dropout(x, leaves[2], 0.3);
-    graph = make_graph({h, w - matmul(permute(x, {1, 0}), h) * 0.01, reduce_sum(h, {0})}, leaves);
+    const Tensor h = softmax(matmul(x, w, kAsGiven), kAsGiven) + dropout(x, leaves[2], 0.3);
+    graph = make_graph({h, w - matmul(permute(x, {1, 0}), h, kAsGiven) * 0.01, reduce_sum(h, {0})}, leaves);
     for (const Tensor& leaf : leaves) {
       Array& array = inputs.emplace_back(leaf.type());
       for (double& value : array.real) value = real(random);

@@ -69,14 +69,13 @@ Tensor objective(const NamedTensors& outputs) {
 
 Run run(const Subject& subject, const std::string& device, uint64_t seed, bool bf16) {
   set_device(device);
-  std::optional<Autocast> autocast;
-  if (bf16) autocast.emplace(DType::kBFloat16);
   const std::unique_ptr<Model> model = subject.directory.empty()
                                            ? Model::from_config(subject.config, {.seed = seed})
                                            : Model::from_pretrained(subject.directory, {.seed = seed});
   BenchOptions shape;
   shape.batch_size = 2;
   shape.sequence_length = 8;
+  if (bf16) model->set_computing({.dtype = DType::kBFloat16});
   const bool learns = has_synthetic_labels(*model);
   const NamedTensors inputs = synthetic_inputs(*model, shape, learns);
   Run result;

@@ -51,14 +51,16 @@ std::vector<T> repeated(const std::vector<T>& rows, int64_t times) {
 
 }  // namespace
 
-Decoding::Decoding(const GenerativeModel& model, DecodingPrompts prompts, int64_t max_length, bool use_cache)
+Decoding::Decoding(const GenerativeModel& model, DecodingPrompts prompts, int64_t max_length, bool use_cache,
+                   const Computing& computing)
     : model_(model),
       encoder_inputs_(std::move(prompts.encoder_inputs)),
       mask_(std::move(prompts.mask)),
       attached_(std::move(prompts.attached)),
       untold_(prompts.untold),
       max_length_(max_length),
-      use_cache_(use_cache && model.cache_expires_at() >= 0) {
+      use_cache_(use_cache && model.cache_expires_at() >= 0),
+      computing_(computing) {
   for (const std::vector<AttachedInput>& row : attached_) {
     check_places(row, static_cast<int64_t>(mask_[0].size()));
     filled_ = std::max(filled_, end_of_places(row));
@@ -91,8 +93,7 @@ void Decoding::restart() {
     fresh->encoder_mask = cache_->encoder_mask;
     fresh->encoder_layers = cache_->encoder_layers;
   } else if (model_.has_encoder()) {
-    ForwardContext context;
-    context.cache = fresh.get();
+    ForwardContext context{.cache = fresh.get(), .computing = computing_};
     model_.encode(encoder_inputs_, context);
     if (Evaluator* evaluator = EvaluatorScope::current()) evaluator->evaluate({&fresh->encoder_states, 1}, {});
     else eval({fresh->encoder_states});
@@ -106,8 +107,7 @@ void Decoding::restart() {
 
 // The logits of a pass, computed with all that the next one goes on from.
 Tensor Decoding::pass(const PassInputs& inputs) {
-  ForwardContext context;
-  context.cache = cache_.get();
+  ForwardContext context{.cache = cache_.get(), .computing = computing_};
   Tensor logits = model_.next_logits(inputs, context);
   if (Evaluator* evaluator = EvaluatorScope::current()) {
     cache_->put(evaluator->evaluate({&logits, 1}, cache_->take()));
@@ -124,8 +124,7 @@ Tensor Decoding::step(const PassInputs& inputs) {
   if (!step_) {
     const auto trace = [this](const std::vector<Tensor>& arguments) {
       cache_->put({arguments.begin() + 2, arguments.end()});
-      ForwardContext context;
-      context.cache = cache_.get();
+      ForwardContext context{.cache = cache_.get(), .computing = computing_};
       std::vector<Tensor> results{model_.next_logits({arguments[0], arguments[1]}, context)};
       const std::vector<Tensor> state = cache_->take();
       results.insert(results.end(), state.begin(), state.begin() + static_cast<ptrdiff_t>(cache_->updated()));
@@ -252,7 +251,7 @@ void Decoding::embed() {
   for (const std::vector<AttachedInput>& row : attached_)
     embedded_.push_back(
         std::make_shared<const EmbeddedInputs>(row, model_.embedding_width(), 0, [&](const AttachedInput& input) {
-          ForwardContext context;
+          ForwardContext context{.computing = computing_};
           const Tensor rows = model_.embed(input, context);
           if (Evaluator* evaluator = EvaluatorScope::current()) evaluator->evaluate({&rows, 1}, {});
           return rows.to_vector<float>();

@@ -24,8 +24,9 @@ struct DecodingPrompts {
 
 class Decoding {
  public:
-  // Texts get no longer than `max_length`, the untold places counted.
-  Decoding(const GenerativeModel& model, DecodingPrompts prompts, int64_t max_length, bool use_cache);
+  // Texts get no longer than `max_length`, the untold places counted. `computing` is of all its passes.
+  Decoding(const GenerativeModel& model, DecodingPrompts prompts, int64_t max_length, bool use_cache,
+           const Computing& computing);
 
   // The scores of the next token behind each of the rows, [rows, V] in f32. Rows are longer than at the last call, by
   // what the model then reads; at the first call they are the prompts.
@@ -63,6 +64,7 @@ class Decoding {
   std::vector<std::shared_ptr<const EmbeddedInputs>> embedded_;  // of each row, from the first pass on that needs them
   std::vector<TextPositions> positions_;                         // likewise, of a model with several axes
   bool use_cache_;
+  Computing computing_;
   int64_t vocabulary_ = 0;
   bool is_reading_ = false;
   std::unique_ptr<KeyValueCache> cache_;

@@ -210,7 +210,7 @@ GenerationOutput write_behind(const GenerativeModel& writer, Prompts prompts, Ge
                      .encoder_inputs = std::move(prompts.encoder_inputs),
                      .attached = std::move(prompts.attached),
                      .untold = untold},
-                    untold + max_length, config.use_cache);
+                    untold + max_length, config.use_cache, kAsGiven);
   Search search{.decoding = decoding,
                 .config = config,
                 .processors = processors,

@@ -14,7 +14,7 @@ namespace transom {
 
 bool CompiledForward::applies(const NamedTensors& inputs, const ForwardContext& context) {
   if ((mode() != Mode::kCompile && mode() != Mode::kGraph) || context.training || context.cache ||
-      context.buffer_updates || context.loss_divisors || gradients_enabled() || !key_of(computing()))
+      context.buffer_updates || context.loss_divisors || gradients_enabled() || !key_of(context.computing))
     return false;  // a cache decides by itself what is traced anew
   return std::none_of(inputs.items().begin(), inputs.items().end(), [](const auto& input) {
     const Tensor& tensor = input.second;
@@ -32,8 +32,11 @@ struct ContextParts {
 };
 ContextParts parts_of(const ForwardContext& context) {
   const auto& [training, num_items_in_batch, dropout_key, gradient_checkpointing, output_hidden_states, return_loss,
-               interpolate_pos_encoding, buffer_updates, loss_divisors, dropouts, cache, logits_to_keep] = context;
+               interpolate_pos_encoding, buffer_updates, loss_divisors, dropouts, cache, logits_to_keep, computing] =
+      context;
   ContextParts parts;
+  parts.key = key_of(computing).value();
+  parts.key += ' ';
   for (const bool flag :
        {training, num_items_in_batch.defined(), dropout_key.defined(), gradient_checkpointing, output_hidden_states,
         return_loss, interpolate_pos_encoding, buffer_updates != nullptr, loss_divisors != nullptr, cache != nullptr})
@@ -70,7 +73,7 @@ std::shared_ptr<CompiledForward::Pass> CompiledForward::find(const Model& model,
 NamedTensors CompiledForward::operator()(const Model& model, const NamedTensors& inputs,
                                          const ForwardContext& context) {
   const ContextParts parts = parts_of(context);
-  std::string key = key_of(computing()).value() + " " + parts.key;
+  std::string key = parts.key;
   std::vector<std::string> names;
   std::vector<Tensor> arguments;
   for (const auto& [name, tensor] : inputs.items()) {

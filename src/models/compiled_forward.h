@@ -19,7 +19,7 @@ namespace transom {
 class CompiledForward {
  public:
   // Whether a pass is to be one: the mode says so, nobody will ask for gradients, no function is being traced, and what
-  // it computes under (ops/computing.h) has a key.
+  // it computes under has a key (ops/computing.h).
   static bool applies(const NamedTensors& inputs, const ForwardContext& context);
 
   NamedTensors operator()(const Model& model, const NamedTensors& inputs, const ForwardContext& context);

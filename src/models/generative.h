@@ -87,7 +87,7 @@ class GenerativeModel : public Model {
   // What embed() gives, [n, D], in the model's precision. By default of inputs_embeds alone.
   virtual Tensor run_embedding(const NamedTensors& tensors, ForwardContext& context) const;
   // Of a model with an embedding_width(): the embeddings [B, T, D] of tokens, as inputs_embeds has them.
-  virtual Tensor embeddings_of(const Tensor& input_ids) const;
+  virtual Tensor embeddings_of(const Tensor& input_ids, ForwardContext& context) const;
 
  private:
   friend class ModelLoader;

@@ -17,8 +17,8 @@
 #include "models/precision.h"
 #include "models/save_configuration.h"
 #include "models/unfinite_numbers.h"
-#include "nn/lora.h"
 #include "nn/weight.h"
+#include "ops/computing.h"
 #include "tensor/evaluator.h"
 
 namespace transom {
@@ -49,15 +49,20 @@ void NamedTensors::set(std::string name, Tensor tensor) {
 
 Model::~Model() = default;
 
+void Model::prepare(ForwardContext& context) const { context.computing = joined(computing_, context.computing); }
+
+void Model::set_computing(const Computing& computing) {
+  computing_ = computing;
+  if (dtype_ != DType::kFloat32) computing_.dtype = dtype_;
+}
+
 NamedTensors Model::forward(const NamedTensors& inputs, ForwardContext context) const {
   const std::vector<std::string> known = input_names();
   for (const auto& [name, tensor] : inputs.items())
     if (std::find(known.begin(), known.end(), name) == known.end())
       fail("{} takes no input {}{} It takes: {}", architecture_, quoted(name), did_you_mean(name, known),
            fmt::join(known, ", "));
-  const PrecisionScope scope(precision_);
-  std::optional<AdapterPass> pass;
-  if (adaptation_) pass.emplace(context);
+  prepare(context);
   static std::mutex making;  // of all models: it takes no time
   if (context.training) {
     // The weights are about to change: the passes of evaluations would keep the old ones in memory.
@@ -97,10 +102,10 @@ std::vector<std::string> Model::labels() const {
 void save_configuration(const Model& model, const std::string& directory) {
   // Transformers loads in the type that the configuration names: that of the parameters, whatever the checkpoint held.
   Config config = model.config();
-  const std::string dtype = name_of_precision(model.precision().dtype);
+  const std::string dtype = name_of_precision(model.dtype());
   for (const char* name : {"dtype", "torch_dtype"})
     if (config.has(name)) set_field(config, name, Json(dtype));
-  if (model.precision().dtype != DType::kFloat32 && !config.has("dtype") && !config.has("torch_dtype"))
+  if (model.dtype() != DType::kFloat32 && !config.has("dtype") && !config.has("torch_dtype"))
     set_field(config, "torch_dtype", Json(dtype));
   write_file(fs::path(directory) / "config.json", config.dump());
   const auto* writer = dynamic_cast<const GenerativeModel*>(&model);
@@ -112,7 +117,7 @@ NamedViews stored_weights(const Model& model) {
   NamedViews views;
   for (const auto* tensors : {&model.parameters(), &model.frozen(), &model.buffers()})
     for (const std::shared_ptr<Parameter>& tensor : *tensors) {
-      const Tensor value = unpacked(*tensor, model.precision().dtype);
+      const Tensor value = unpacked(*tensor, model.dtype());
       const auto bytes = std::make_shared<const std::vector<std::byte>>(value.to_bytes());
       views.emplace_back(tensor->name, TensorView{value.dtype(), value.shape(), *bytes, bytes});
     }

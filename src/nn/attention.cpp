@@ -24,16 +24,16 @@ Tensor additive_mask(const Tensor& attention_mask, DType dtype) {
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias, const AttentionOptions& options,
                  const Dropout& dropout, ForwardContext& context) {
-  const Tensor mixed = dropout.applies(context)
-                           ? attention(q, k, v, bias, options, next_random_key(context), dropout.probability())
-                           : attention(q, k, v, bias, options);
+  const Tensor mixed = dropout.applies(context) ? attention(q, k, v, bias, options, context.computing,
+                                                            next_random_key(context), dropout.probability())
+                                                : attention(q, k, v, bias, options, context.computing);
   return reshape(mixed, {q.dim(0), q.dim(1), q.dim(2) * v.dim(3)});
 }
 
 Tensor cached_attention(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
                         const AttentionOptions& options, const Dropout& dropout, ForwardContext& context) {
   if (!context.cache) return attention(q, k, v, bias, options, dropout, context);
-  if (const Tensor mixed = context.cache->attend(layer, q, k, v, bias, options); mixed.defined())
+  if (const Tensor mixed = context.cache->attend(layer, q, k, v, bias, options, context.computing); mixed.defined())
     return reshape(mixed, {q.dim(0), q.dim(1), q.dim(2) * v.dim(3)});
   const KeysAndValues seen = context.cache->append(layer, k, v);
   if (context.cache->reads_prompt()) {

@@ -64,7 +64,7 @@ void KeyValueCache::end() {
 }
 
 Tensor KeyValueCache::attend(int64_t, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                             const AttentionOptions&) {
+                             const AttentionOptions&, const Computing&) {
   return {};
 }
 

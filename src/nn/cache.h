@@ -55,7 +55,7 @@ class KeyValueCache {
   // The causal attention of new tokens, q [B, T, H, d], k [B, T, G, d] and v [B, T, G, e] -> [B, T, H, e], of a cache
   // that computes it by itself (PagedCache). Undefined: append() and visible() are what the layer needs.
   virtual Tensor attend(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
-                        const AttentionOptions& options);
+                        const AttentionOptions& options, const Computing& computing);
   // Adds keys [B, T, G, d] and values [B, T, G, e] of the new tokens; gives those of all S places.
   KeysAndValues append(int64_t layer, const Tensor& keys, const Tensor& values);
   // What is added to scores, [B, 1, T, S]: each new token sees itself and what stands before it, but no padding, and no

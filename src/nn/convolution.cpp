@@ -30,9 +30,9 @@ Convolution::Options Convolution::same(int64_t window, int64_t stride, int64_t g
   return {.strides = {stride, stride}, .low = low, .high = high, .groups = groups, .bias = bias};
 }
 
-Tensor Convolution::operator()(const Tensor& x) const {
+Tensor Convolution::operator()(const Tensor& x, const ForwardContext& context) const {
   const ModuleScope module(path_);
-  const Tensor y = convolution(x, *weight_, options_);
+  const Tensor y = convolution(x, *weight_, options_, context.computing);
   return bias_ ? y + over_channels(cast(bias_->value, y.dtype()), y) : y;
 }
 
@@ -129,12 +129,12 @@ Tensor bicubic_matrix(int64_t from, int64_t to) {
 
 }  // namespace
 
-Tensor resize_bicubic(const Tensor& x, int64_t height, int64_t width) {
+Tensor resize_bicubic(const Tensor& x, int64_t height, int64_t width, const Computing& computing) {
   const int64_t h = x.dim(0), w = x.dim(1), D = x.dim(2);
   const Tensor rows = dot_general(bicubic_matrix(h, height), reshape(cast(x, DType::kFloat32), {h, w * D}),
-                                  {{}, {}, {1}, {0}});  // [height, w D]
-  const Tensor both =
-      dot_general(bicubic_matrix(w, width), reshape(rows, {height, w, D}), {{}, {}, {1}, {1}});  // [width, height, D]
+                                  {{}, {}, {1}, {0}}, computing);  // [height, w D]
+  const Tensor both = dot_general(bicubic_matrix(w, width), reshape(rows, {height, w, D}), {{}, {}, {1}, {1}},
+                                  computing);  // [width, height, D]
   return cast(permute(both, {1, 0, 2}), x.dtype());
 }
 

@@ -23,6 +23,6 @@ Tensor global_mean(const Tensor& x);
 
 // Bicubic resampling of a grid of vectors, x [h, w, D] -> [height, width, D], as torch.nn.functional.interpolate does
 // it with mode "bicubic" and without align_corners.
-Tensor resize_bicubic(const Tensor& x, int64_t height, int64_t width);
+Tensor resize_bicubic(const Tensor& x, int64_t height, int64_t width, const Computing& computing);
 
 }  // namespace transom

@@ -28,8 +28,8 @@ Tensor ctc_loss_of_logits(const Tensor& logits, const Tensor& labels, const Tens
       reduce_sum(select(chosen, broadcast_to(unsqueeze(ids, 1), all), full(all, 0, DType::kInt64)), {2});
   const Tensor lengths = reduce_sum(counted, {1});
 
-  const Tensor log_probabilities = log_softmax(cast(logits, DType::kFloat32));
-  Tensor losses = ctc_loss(log_probabilities, targets, frames, lengths, options.blank);
+  const Tensor log_probabilities = log_softmax(cast(logits, DType::kFloat32), context.computing);
+  Tensor losses = ctc_loss(log_probabilities, targets, frames, lengths, options.blank, context.computing);
   if (options.zero_infinity) losses = select(is_finite(losses), losses, full(losses.shape(), 0));
   if (options.reduction == "sum") return sum_of(sum(losses), context);
   const Tensor divisors = maximum(cast(lengths, DType::kFloat32), full({B}, 1));

@@ -2,7 +2,6 @@
 #include "nn/labelled_positions.h"
 
 #include "base/error.h"
-#include "ops/computing.h"
 
 namespace transom {
 namespace {
@@ -10,11 +9,6 @@ namespace {
 constexpr double kUnlabelled = -100, kNoClass = -1;
 
 }  // namespace
-
-MaxPredictions::MaxPredictions(int64_t most) : before_(set_computing(&Computing::max_predictions, most)) {}
-MaxPredictions::~MaxPredictions() { set_computing(&Computing::max_predictions, before_); }
-
-int64_t max_predictions() { return computing().max_predictions; }
 
 LabelledRows labelled_rows(const Tensor& hidden, const Tensor& labels, int64_t most) {
   if (hidden.rank() != 3 || labels.rank() != 2 || hidden.dim(0) != labels.dim(0) || hidden.dim(1) != labels.dim(1))

@@ -1,27 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Masked language modelling labels few of a sequence's tokens, and its loss ignores the others: a head over the
 // vocabulary need not see them. BERT's own programs call the bound max_predictions_per_seq; IPUs, whose tiles hold no
-// logits of all positions, always have one.
+// logits of all positions, always have one. Here it is Computing::max_predictions.
 #pragma once
 
 #include "transom/ops.h"
 
 namespace transom {
-
-// While it lives, heads of masked language models that are trained on this thread see so many positions of a sequence:
-// those with labels. 0: all.
-class MaxPredictions {
- public:
-  explicit MaxPredictions(int64_t most);
-  ~MaxPredictions();
-  MaxPredictions(const MaxPredictions&) = delete;
-  MaxPredictions& operator=(const MaxPredictions&) = delete;
-
- private:
-  int64_t before_;
-};
-// That of this thread.
-int64_t max_predictions();
 
 struct LabelledRows {
   Tensor hidden, labels;

@@ -13,9 +13,9 @@ Linear::Linear(const Scope& scope, int64_t in, int64_t out, const Options& optio
   if (options.bias) bias_ = scope.parameter("bias", {out}, Initial::zeros());
 }
 
-Tensor Linear::operator()(const Tensor& x) const {
+Tensor Linear::operator()(const Tensor& x, ForwardContext& context) const {
   const ModuleScope module(path_);
-  return linear(x, *weight_, bias_ ? bias_->value : Tensor());
+  return linear(x, *weight_, bias_ ? bias_->value : Tensor(), context);
 }
 
 Embedding::Embedding(const Scope& scope, int64_t count, int64_t width, double deviation, int64_t padding)
@@ -23,9 +23,10 @@ Embedding::Embedding(const Scope& scope, int64_t count, int64_t width, double de
       padding_(padding),
       weight_(scope.parameter("weight", {count, width}, Initial::normal(deviation, padding))) {}
 
-Tensor Embedding::operator()(const Tensor& ids) const {
+Tensor Embedding::operator()(const Tensor& ids, const ForwardContext& context) const {
   const ModuleScope module(path_);
-  const Tensor vectors = with_noise(weight_, rows_of(*weight_, ids));
+  Tensor vectors = rows_of(*weight_, ids, context.computing);
+  if (NoisyEmbedding* noise = context.computing.noise) vectors = noise->with_noise(weight_, vectors);
   if (padding_ < 0 || !vectors.requires_grad()) return vectors;
   // The padding token's vector is not trained. Without gradients both sides are one value, and the choice disappears.
   const Tensor is_padding = unsqueeze(equal(ids, full(ids.shape(), static_cast<double>(padding_), ids.dtype())), -1);
@@ -39,10 +40,11 @@ LayerNorm::LayerNorm(const Scope& scope, int64_t width, double epsilon, bool bia
   if (bias_) bias_->of_layer_norm = true;
 }
 
-Tensor LayerNorm::operator()(const Tensor& x) const {
+Tensor LayerNorm::operator()(const Tensor& x, const ForwardContext& context) const {
   const ModuleScope module(path_);
   const Tensor& weight = weight_->value;
-  return layer_norm(x, weight, bias_ ? bias_->value : full(weight.shape(), 0, weight.dtype()), epsilon_);
+  return layer_norm(x, weight, bias_ ? bias_->value : full(weight.shape(), 0, weight.dtype()), epsilon_,
+                    context.computing);
 }
 
 Tensor random_key(uint64_t seed, int64_t step) {
@@ -77,6 +79,8 @@ TiedDecoder::TiedDecoder(const Scope& scope, const std::string& bias, const std:
   if (bias == "decoder.bias" && !scope.holds(bias)) scope.tied("bias", bias_);
 }
 
-Tensor TiedDecoder::operator()(const Tensor& hidden) const { return linear(hidden, *weight_, bias_->value); }
+Tensor TiedDecoder::operator()(const Tensor& hidden, ForwardContext& context) const {
+  return linear(hidden, *weight_, bias_->value, context);
+}
 
 }  // namespace transom

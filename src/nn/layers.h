@@ -25,7 +25,7 @@ class TiedDecoder {
   // `bias` is the bias' full name under the scope; `weight` the untied weight's.
   TiedDecoder(const Scope& scope, const std::string& bias, const std::string& weight, const Embedding& embedding,
               bool tied, int64_t width, int64_t vocabulary, double deviation);
-  Tensor operator()(const Tensor& hidden) const;
+  Tensor operator()(const Tensor& hidden, ForwardContext& context) const;
 
  private:
   std::shared_ptr<Parameter> weight_, bias_;

@@ -4,7 +4,6 @@
 // y = m / |W + scaling B A| (W + scaling B A) x, where |.| is the length of a row and a constant to gradients.
 #pragma once
 
-#include "ops/computing.h"
 #include "transom/model.h"
 
 namespace transom {
@@ -18,39 +17,15 @@ struct LowRankAdapter {
   double dropout = 0;
 };
 
-// What the adapters need to know of the pass that is going on; while it lives, on this thread.
-class AdapterPass {
- public:
-  explicit AdapterPass(ForwardContext& context);
-  ~AdapterPass();
-  AdapterPass(const AdapterPass&) = delete;
-  AdapterPass& operator=(const AdapterPass&) = delete;
-
- private:
-  ForwardContext* before_;
-};
-
-// While it lives, the linear layers that its thread calls have these adapters in place of their own; null: their own.
-class AdapterScope {
- public:
-  explicit AdapterScope(const AdapterSet* adapters);
-  ~AdapterScope();
-  AdapterScope(const AdapterScope&) = delete;
-  AdapterScope& operator=(const AdapterScope&) = delete;
-
- private:
-  const AdapterSet* before_;
-};
-
-// The adapter that a weight has now; null: none.
-const LowRankAdapter* adapter_of(const Parameter& weight);
+// The adapter that a weight has under Computing::adapters, else its own; null: none.
+const LowRankAdapter* adapter_of(const Parameter& weight, const Computing& computing);
 
 // `product` of x [..., in] and the weight, `bias` included, with what the adapter adds.
 Tensor add_adapter(const Tensor& product, const Tensor& x, const Parameter& weight, const Tensor& bias,
-                   const LowRankAdapter& adapter);
+                   const LowRankAdapter& adapter, ForwardContext& context);
 
 // The lengths of the rows of W + scaling B A, f32 [out], without gradients.
-Tensor row_lengths(const Parameter& weight, const LowRankAdapter& adapter);
+Tensor row_lengths(const Parameter& weight, const LowRankAdapter& adapter, const Computing& computing);
 
 // The weight with its adapter in it, in the weight's own shape and type; what the adapter adds to the layer's bias is
 // left out.

@@ -41,7 +41,7 @@ RowLosses cross_entropies(const Tensor& logits, const Tensor& labels) {
     fail("labels of {} do not fit logits of {}: expected one label for each row of {} classes",
          to_string(labels.shape()), to_string(logits.shape()), classes);
   expect_classes(labels, classes);
-  return {cross_entropy(wide(reshape(logits, {labels.size(), classes})), flat, kIgnored), flat};
+  return {cross_entropy(wide(reshape(logits, {labels.size(), classes})), flat, kIgnored, kAsGiven), flat};
 }
 
 }  // namespace
@@ -107,7 +107,7 @@ Tensor span_loss(const Tensor& start_logits, const Tensor& end_logits, const Ten
     const Tensor flat = cast(reshape(positions, {positions.size()}), DType::kInt64);
     const Tensor clamped = minimum(maximum(flat, zeros(flat.shape(), DType::kInt64)),
                                    full(flat.shape(), static_cast<double>(length), DType::kInt64));
-    return mean_of(sum(cross_entropy(wide(logits), clamped, length)), count_of(clamped, length), context);
+    return mean_of(sum(cross_entropy(wide(logits), clamped, length, kAsGiven)), count_of(clamped, length), context);
   };
   return (one(start_logits, starts) + one(end_logits, ends)) * 0.5;
 }

@@ -3,30 +3,27 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 
 #include "transom/model.h"
 
 namespace transom {
 
-// While it lives, this thread's lookups in `table` get noise: uniform in +-alpha / sqrt(T D) for vectors [B, T, D].
-// `key` is an input of the graph, as of dropout. An empty table: none.
+// As Computing::noise of one pass it gives lookups in `table` noise: uniform in +-alpha / sqrt(T D) for vectors
+// [B, T, D]. `key` is an input of the graph, as of dropout. An empty table: none.
 class NoisyEmbedding {
  public:
-  NoisyEmbedding(std::shared_ptr<Parameter> table, double alpha, Tensor key);
-  ~NoisyEmbedding();
-  NoisyEmbedding(const NoisyEmbedding&) = delete;
-  NoisyEmbedding& operator=(const NoisyEmbedding&) = delete;
+  NoisyEmbedding(std::shared_ptr<Parameter> table, double alpha, Tensor key)
+      : table_(std::move(table)), alpha_(alpha), key_(std::move(key)) {}
+
+  // The vectors, with noise where the table is this one.
+  Tensor with_noise(const std::shared_ptr<Parameter>& table, const Tensor& vectors);
 
  private:
-  friend Tensor with_noise(const std::shared_ptr<Parameter>& table, const Tensor& vectors);
   std::shared_ptr<Parameter> table_;
   double alpha_;
   Tensor key_;
   int64_t draws_ = 0;
-  NoisyEmbedding* before_;
 };
-
-// The vectors, with noise where the table is a noisy one.
-Tensor with_noise(const std::shared_ptr<Parameter>& table, const Tensor& vectors);
 
 }  // namespace transom

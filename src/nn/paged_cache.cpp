@@ -25,21 +25,21 @@ PagedCache::PagedCache(std::vector<KeysAndValues> pools, int64_t block_size, Pag
     : pools_(std::move(pools)), block_size_(block_size), tokens_(std::move(tokens)) {}
 
 Tensor PagedCache::attend(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
-                          const AttentionOptions& options) {
+                          const AttentionOptions& options, const Computing& computing) {
   if (bias.defined() || !options.causal)
     fail(ErrorKind::kUnsupported, "attention with a bias or without a causal mask cannot be paged");
   const auto place = static_cast<size_t>(layer);
   if (!tokens_.slots.defined()) {
     if (shapes_.size() <= place) shapes_.resize(place + 1);
     shapes_[place] = {k.dim(2), k.dim(3), v.dim(3), k.dtype()};
-    return attention(q, k, v, {}, options);
+    return attention(q, k, v, {}, options, computing);
   }
   KeysAndValues& pool = pools_.at(place);
   pool = {with_tokens(pool.keys, tokens_.slots, k), with_tokens(pool.values, tokens_.slots, v)};
   // Each token is a row of one query: what it sees does not show how the others of its text were cut into passes.
   const Tensor queries = reshape(q, {q.dim(0) * q.dim(1), 1, q.dim(2), q.dim(3)});
-  const Tensor mixed =
-      paged_attention(queries, pool.keys, pool.values, block_size_, tokens_.block_tables, tokens_.lengths, options);
+  const Tensor mixed = paged_attention(queries, pool.keys, pool.values, block_size_, tokens_.block_tables,
+                                       tokens_.lengths, options, computing);
   return reshape(mixed, {q.dim(0), q.dim(1), q.dim(2), v.dim(3)});
 }
 

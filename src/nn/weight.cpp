@@ -3,7 +3,6 @@
 
 #include "nn/linear_observer.h"
 #include "nn/lora.h"
-#include "ops/computing.h"
 #include "ops/elementwise/quantization.h"
 #include "ops/products/integer_products.h"
 #include "ops/products/packed_matrix.h"
@@ -14,32 +13,35 @@ namespace {
 
 bool is_transposed(const Parameter& weight) { return weight.use == Parameter::Use::kTransposedLinear; }
 
-Tensor product_of(const Tensor& x, const Parameter& weight, const Tensor& bias) {
-  if (weight.packed) return quantized_matmul(x, *weight.packed, bias);
-  if (computing().int8) return quantized_linear(x, weight.value, bias, is_transposed(weight));
-  if (!is_transposed(weight)) return linear(x, weight.value, bias);
-  const Tensor product = dot_general(x, weight.value, {{}, {}, {x.rank() - 1}, {0}});
+Tensor product_of(const Tensor& x, const Parameter& weight, const Tensor& bias, const Computing& computing) {
+  if (weight.packed) return quantized_matmul(x, *weight.packed, bias, computing);
+  if (computing.int8) return quantized_linear(x, weight.value, bias, computing, is_transposed(weight));
+  if (!is_transposed(weight)) return linear(x, weight.value, bias, computing);
+  const Tensor product = dot_general(x, weight.value, {{}, {}, {x.rank() - 1}, {0}}, computing);
   return bias.defined() ? product + cast(bias, product.dtype()) : product;
 }
 
 }  // namespace
 
-Tensor linear(const Tensor& x, const Parameter& weight, const Tensor& bias) {
-  if (LinearObserver* observer = computing().observer) observer->before(x, weight);
-  const Tensor product = product_of(x, weight, bias);
-  const LowRankAdapter* adapter = adapter_of(weight);
-  return adapter ? add_adapter(product, x, weight, bias, *adapter) : product;
+Tensor linear(const Tensor& x, const Parameter& weight, const Tensor& bias, ForwardContext& context) {
+  if (LinearObserver* observer = context.computing.observer) observer->before(x, weight, context.computing);
+  const Tensor product = product_of(x, weight, bias, context.computing);
+  const LowRankAdapter* adapter = adapter_of(weight, context.computing);
+  return adapter ? add_adapter(product, x, weight, bias, *adapter, context) : product;
 }
 
-Tensor product_without_adapter(const Tensor& x, const Parameter& weight) { return product_of(x, weight, {}); }
+Tensor product_without_adapter(const Tensor& x, const Parameter& weight, const Computing& computing) {
+  return product_of(x, weight, {}, computing);
+}
 
-Tensor convolution(const Tensor& x, const Parameter& weight, const ConvolutionOptions& options) {
-  if (LinearObserver* observer = computing().observer) observer->before_convolution(x, weight, options);
+Tensor convolution(const Tensor& x, const Parameter& weight, const ConvolutionOptions& options,
+                   const Computing& computing) {
+  if (LinearObserver* observer = computing.observer) observer->before_convolution(x, weight, options, computing);
   if (weight.packed && weight.packed->integers) return quantized_convolution(x, *weight.packed->integers, options);
   const bool images = x.rank() == 4 && is_floating(x.dtype());
-  if (images && computing().int8 && quantizes_convolution(weight.value))
+  if (images && computing.int8 && quantizes_convolution(weight.value))
     return quantized_convolution(x, weight.value, options);
-  return convolution(x, weight.value, options);
+  return convolution(x, weight.value, options, computing);
 }
 
 Tensor codes_of(const Tensor& x, const Parameter& weight) {
@@ -57,9 +59,9 @@ bool reads_as_codes(const Parameter& one, const Parameter& other) {
   return a.input_scale.node() == b.input_scale.node() && a.zero_point == b.zero_point && a.input_type == b.input_type;
 }
 
-Tensor rows_of(const Parameter& table, const Tensor& ids) {
+Tensor rows_of(const Parameter& table, const Tensor& ids, const Computing& computing) {
   if (!table.packed) return gather(table.value, ids, 0);
-  return cast(dequantised_rows(*table.packed, ids), computing().dtype);  // the type that the model computes in
+  return cast(dequantised_rows(*table.packed, ids), computing.dtype);
 }
 
 Tensor unpacked(const Parameter& weight, DType dtype) {

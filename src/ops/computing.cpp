@@ -4,39 +4,45 @@
 #include <fmt/format.h>
 
 namespace transom {
-namespace {
 
-thread_local Computing of_thread;
+// In each of these a new field of Computing does not compile until it has its place.
 
-}  // namespace
-
-const Computing& computing() { return of_thread; }
-
-std::optional<std::string> key_of(const Computing& computing) {
-  // A new field does not compile here until it has its place.
-  const auto& [dtype, tf32, int8, batch_invariant, max_predictions, adapters, pass, observer, noise, lookups] =
-      computing;
-  // The pass gives random draws to training alone, of which no trace is kept.
-  static_cast<void>(pass);
-  if (adapters || observer || noise || lookups) return std::nullopt;
-  return fmt::format("{} {}{}{} {}", static_cast<int>(dtype), tf32 ? "t" : "", int8 ? "q" : "",
-                     batch_invariant ? "i" : "", max_predictions);
+std::optional<std::string> key_of(const Computing& computing, const AdapterSet* kept) {
+  const auto& [dtype, tf32, int8, batch_invariant, max_predictions, adapters, observer, noise, lookups] = computing;
+  if ((adapters && adapters != kept) || observer || noise || lookups) return std::nullopt;
+  return fmt::format("{} {}{}{} {} {}", static_cast<int>(dtype), tf32 ? "t" : "", int8 ? "q" : "",
+                     batch_invariant ? "i" : "", max_predictions, fmt::ptr(adapters));
 }
 
-ComputingScope::ComputingScope(const Computing& computing) : before_(std::exchange(of_thread, computing)) {}
-ComputingScope::~ComputingScope() { of_thread = before_; }
-
-template <typename T>
-T set_computing(T Computing::*field, T value) {
-  return std::exchange(of_thread.*field, value);
+Computing joined(const Computing& own, const Computing& asked) {
+  const auto& [dtype, tf32, int8, batch_invariant, max_predictions, adapters, observer, noise, lookups] = own;
+  return {.dtype = dtype != DType::kFloat32 ? dtype : asked.dtype,
+          .tf32 = tf32 || asked.tf32,
+          .int8 = int8 || asked.int8,
+          .batch_invariant = batch_invariant || asked.batch_invariant,
+          .max_predictions = asked.max_predictions != 0 ? asked.max_predictions : max_predictions,
+          .adapters = asked.adapters ? asked.adapters : adapters,
+          .observer = asked.observer ? asked.observer : observer,
+          .noise = asked.noise ? asked.noise : noise,
+          .lookups = asked.lookups ? asked.lookups : lookups};
 }
-template DType set_computing(DType Computing::*, DType);
-template bool set_computing(bool Computing::*, bool);
-template int64_t set_computing(int64_t Computing::*, int64_t);
-template const AdapterSet* set_computing(const AdapterSet* Computing::*, const AdapterSet*);
-template ForwardContext* set_computing(ForwardContext* Computing::*, ForwardContext*);
-template LinearObserver* set_computing(LinearObserver* Computing::*, LinearObserver*);
-template NoisyEmbedding* set_computing(NoisyEmbedding* Computing::*, NoisyEmbedding*);
-template CollectLookups* set_computing(CollectLookups* Computing::*, CollectLookups*);
+
+Tensor autocast_low(const Tensor& x, const Computing& computing) {
+  const DType low = computing.dtype;
+  return low != DType::kFloat32 && x.dtype() == DType::kFloat32 ? cast(x, low) : x;
+}
+
+Tensor autocast_full(const Tensor& x, const Computing& computing) {
+  const DType low = computing.dtype;
+  return low != DType::kFloat32 && x.dtype() == low ? cast(x, DType::kFloat32) : x;
+}
+
+void allow_tf32(Attributes& attributes, DType dtype, const Computing& computing) {
+  if (computing.tf32 && dtype == DType::kFloat32) attributes.set(kTf32, int64_t{1});
+}
+
+void keep_rows_apart(Attributes& attributes, const Computing& computing) {
+  if (computing.batch_invariant) attributes.set(kBatchInvariant, int64_t{1});
+}
 
 }  // namespace transom

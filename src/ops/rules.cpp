@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "base/numbers/half.h"
-#include "ops/autocast.h"
+#include "ops/computing.h"
 
 namespace transom {
 
@@ -104,10 +104,11 @@ void Array::set(int64_t i, double value) {
   else integer[static_cast<size_t>(i)] = static_cast<int64_t>(value);
 }
 
-std::vector<Tensor> autocast_inputs(const Operation& operation, std::vector<Tensor> inputs) {
+std::vector<Tensor> autocast_inputs(const Operation& operation, std::vector<Tensor> inputs,
+                                    const Computing& computing) {
   for (Tensor& input : inputs) {
-    if (operation.autocast == AutocastClass::kLow) input = autocast_low(input);
-    if (operation.autocast == AutocastClass::kFull) input = autocast_full(input);
+    if (operation.autocast == AutocastClass::kLow) input = autocast_low(input, computing);
+    if (operation.autocast == AutocastClass::kFull) input = autocast_full(input, computing);
   }
   return inputs;
 }

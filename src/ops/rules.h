@@ -79,7 +79,7 @@ struct RegisterOperations {
   static void add(const Operation* record);
 };
 
-// The inputs as autocast wants them for this operation: see AutocastClass.
-std::vector<Tensor> autocast_inputs(const Operation& operation, std::vector<Tensor> inputs);
+// The inputs as this operation computes with them: see AutocastClass.
+std::vector<Tensor> autocast_inputs(const Operation& operation, std::vector<Tensor> inputs, const Computing& computing);
 
 }  // namespace transom

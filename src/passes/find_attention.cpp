@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "ops/computing.h"
 #include "ops/function_records.h"
 #include "passes/spelled_out.h"
 #include "transom/ops.h"
@@ -162,8 +163,9 @@ Tensor attention_of(const Tensor& root, const Numbers& numbers) {
                                  .causal = false,
                                  .sliding_window = 0,
                                  .soft_cap = scores->cap};
+  const Computing as_products{.batch_invariant = root.node()->attributes.has(kBatchInvariant)};
   const Tensor mixed = attention(permuted(queries.value, places_first), permuted(k, places_first),
-                                 permuted(v, places_first), bias, options);
+                                 permuted(v, places_first), bias, options, as_products);
   const Tensor result = permuted(mixed, places_first);
   if (!weights->zeros_for_nan || !bias.defined()) return result;
   // A query whose biases are all -infinity.

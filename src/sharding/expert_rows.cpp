@@ -182,7 +182,7 @@ bool GraphSharder::shard_grouped(const NodePointer& node, Phase phase) {
   const Tensor &x = node->inputs[0], &groups = node->inputs[1];
   const ExpertRoute route = route_of(groups, weights, phase);
   const ShardedValue rows = with_experts(x, groups, depth);
-  const Tensor y = grouped_linear(unsqueeze(rows.local, 1), route.groups, locals, mine.begin, transposed);
+  const Tensor y = grouped_linear(unsqueeze(rows.local, 1), route.groups, locals, kAsGiven, mine.begin, transposed);
   ShardedValue made{
       reshape(y, {y.dim(0), y.dim(2)}), {y.dim(0), node->types[0].shape[2]}, {{{}, width}, axes_in(depth)}};
   if (observer_) observer_(*node, made);

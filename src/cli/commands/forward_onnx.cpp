@@ -9,7 +9,7 @@ namespace transom {
 void forward_onnx(const fs::path& model, const std::string& inputs, const std::string& outputs) {
   const NoGradient inference;
   const auto graph = onnx::ImportedGraph::open(model);
-  const onnx::NamedValues results = graph->run(onnx::read_values(inputs));
+  const onnx::NamedValues results = graph->run(onnx::read_values(inputs), kAsGiven);
   std::vector<Tensor> tensors;
   for (const auto& [name, value] : results) tensors.push_back(value.tensor);
   eval(tensors);

@@ -65,7 +65,8 @@ void quantize_onnx(const fs::path& model, const fs::path& output, const std::str
   onnx::WrittenModel written = onnx::as_written(graph->model());
   const std::vector<onnx::NamedValues> samples =
       graph_samples(*graph, calibration_inputs(calibration_file, directory), calibration_file);
-  if (!samples.empty()) graph->run(samples[0]);  // what breaks a rule of an operator is said before anything is changed
+  if (!samples.empty())
+    graph->run(samples[0], kAsGiven);  // what breaks a rule of an operator is said before anything is changed
   onnx::QuantizationReport report;
   written = onnx::quantize_graph(std::move(written), scheme, samples, report);
   if (!to_file) {

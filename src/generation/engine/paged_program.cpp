@@ -9,7 +9,7 @@
 #include "generation/engine/reserved_pools.h"
 #include "generation/engine/step_shape.h"
 #include "generation/processes/process_command.h"
-#include "ops/batch_invariance.h"
+#include "ops/computing.h"
 #include "ops/products/packed_matrix.h"
 #include "tensor/evaluate.h"
 #include "tensor/evaluator.h"
@@ -29,16 +29,18 @@ size_t inputs_before_pools(bool embeds) { return kInputs + (embeds ? kInputsOfRo
 Shape shape_of_positions(int64_t axes, int64_t tokens) { return axes == 1 ? Shape{1, tokens} : Shape{axes, 1, tokens}; }
 
 // The logits [K, V] of the last of the tokens.
-Tensor logits_of(const GenerativeModel& model, const PassInputs& pass, int64_t scored, KeyValueCache& cache) {
-  const BatchInvariance apart;  // a row's bits do not depend on the tokens that are computed with it
-  ForwardContext context;
-  context.cache = &cache;
+Tensor logits_of(const GenerativeModel& model, const PassInputs& pass, int64_t scored, KeyValueCache& cache,
+                 const Computing& computing) {
+  ForwardContext context{.cache = &cache, .computing = computing};
   return reshape(model.last_logits(pass, scored, context), {scored, -1});
 }
 
+// A row's bits do not depend on the tokens that are computed with it.
+Computing apart_with(const AdapterSet* adapters) { return {.batch_invariant = true, .adapters = adapters}; }
+
 // Whether products of the model round their inputs to 8 bits, beside which a key of 16 bits is exact.
 bool rounds_inputs(const GenerativeModel& model) {
-  return model.precision().int8 || std::ranges::any_of(model.frozen(), [](const std::shared_ptr<Parameter>& parameter) {
+  return model.computing().int8 || std::ranges::any_of(model.frozen(), [](const std::shared_ptr<Parameter>& parameter) {
            return parameter->packed && parameter->packed->activations.starts_with("int8");
          });
 }
@@ -49,7 +51,8 @@ std::vector<KeyValueShape> key_value_shapes(const GenerativeModel& model, const 
   const NoGradient inference;
   PagedCache cache;
   const Tensor one = zeros({1, 1}, DType::kInt64);
-  logits_of(model, {one, zeros(shape_of_positions(model.position_axes(), 1), DType::kInt64)}, 1, cache);
+  logits_of(model, {one, zeros(shape_of_positions(model.position_axes(), 1), DType::kInt64)}, 1, cache,
+            apart_with(nullptr));
   if (cache.shapes().empty()) fail(ErrorKind::kUnsupported, "{} keeps no keys", model.architecture());
   std::vector<KeyValueShape> shapes = cache.shapes();
   for (KeyValueShape& shape : shapes)
@@ -112,22 +115,22 @@ void PagedProgram::make_pools() {
     }
 }
 
-std::vector<Tensor> PagedProgram::traced(const StepKind& kind, const std::vector<Tensor>& in) const {
-  const AdapterScope scope(kind.adapters);
+std::vector<Tensor> PagedProgram::traced(const StepKind& kind, const Computing& computing,
+                                         const std::vector<Tensor>& in) const {
   PassInputs pass{in[0], in[1]};
   if (kind.embeds) pass.embeddings = in[kInputs], pass.is_given = in[kInputs + 1];
   std::vector<KeysAndValues> pools;
   for (size_t i = inputs_before_pools(kind.embeds); i < in.size(); i += 2) pools.push_back({in[i], in[i + 1]});
   PagedCache cache(std::move(pools), block_size_, {.slots = in[2], .block_tables = in[3], .lengths = in[4]});
-  std::vector<Tensor> results{logits_of(model_, pass, kind.scored, cache)};
+  std::vector<Tensor> results{logits_of(model_, pass, kind.scored, cache, computing)};
   for (const KeysAndValues& pool : cache.pools()) results.push_back(pool.keys), results.push_back(pool.values);
   return results;
 }
 
-const CompiledFunction& PagedProgram::step(const StepKind& kind) {
+const CompiledFunction& PagedProgram::step(const StepKind& kind, const Computing& computing) {
   const auto known = steps_.find(kind);
   if (known != steps_.end()) return known->second;
-  const auto trace = [this, kind](const std::vector<Tensor>& in) { return traced(kind, in); };
+  const auto trace = [this, kind, computing](const std::vector<Tensor>& in) { return traced(kind, computing, in); };
   CompileOptions options{.name = "engine step", .capture = false, .donated = {}};
   for (size_t i = 0; i < 2 * shapes_.size(); ++i) options.donated.push_back(inputs_before_pools(kind.embeds) + i);
   return steps_.emplace(kind, compile(trace, std::move(options))).first->second;
@@ -135,8 +138,7 @@ const CompiledFunction& PagedProgram::step(const StepKind& kind) {
 
 std::vector<float> PagedProgram::embed(const AttachedInput& input, const AdapterSet* adapters) {
   const NoGradient inference;
-  const AdapterScope scope(adapters);
-  ForwardContext context;
+  ForwardContext context{.computing = {.adapters = adapters}};
   const Tensor rows = model_.embed(input, context);
   tell({.kind = ProcessCommand::Kind::kEmbed, .attached = input});
   if (evaluator_) compute_together({&rows, 1}, pools_);
@@ -235,7 +237,8 @@ std::span<float> PagedProgram::run(const PagedPass& pass, const AdapterSet* adap
   tell({.kind = ProcessCommand::Kind::kRun, .pass = pass});
   if (pools_.empty()) make_pools();
   const auto tokens = static_cast<int64_t>(pass.ids.size());
-  const StepKind kind{pass.scored, adapters, !pass.embeddings.empty()};
+  const Computing computing = apart_with(adapters);
+  const StepKind kind{pass.scored, key_of(computing, adapters).value(), !pass.embeddings.empty()};
   std::vector<Tensor> arguments{Tensor::from(pass.ids, {1, tokens}),
                                 Tensor::from(pass.positions, shape_of_positions(model_.position_axes(), tokens)),
                                 Tensor::from(pass.slots, {tokens}),
@@ -248,11 +251,11 @@ std::span<float> PagedProgram::run(const PagedPass& pass, const AdapterSet* adap
   std::move(pools_.begin(), pools_.end(), std::back_inserter(arguments));
   pools_.clear();
   if (evaluator_) {
-    const std::vector<Tensor> together = traced(kind, arguments);
+    const std::vector<Tensor> together = traced(kind, computing, arguments);
     compute_together({together.data(), 1}, {together.begin() + 1, together.end()});
     return read(together[0]);
   }
-  std::vector<Tensor> results = step(kind)(std::move(arguments));
+  std::vector<Tensor> results = step(kind, computing)(std::move(arguments));
   pools_.assign(std::make_move_iterator(results.begin() + 1), std::make_move_iterator(results.end()));
   return read(std::move(results[0]));
 }

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "models/generative.h"
@@ -62,17 +63,17 @@ class PagedProgram {
   // What a program is traced for, besides the shapes of its arguments.
   struct StepKind {
     int64_t scored;
-    const AdapterSet* adapters;
-    bool embeds;  // rows stand in place of tokens
+    std::string computing;  // its key, with the adapters
+    bool embeds;            // rows stand in place of tokens
     auto operator<=>(const StepKind&) const = default;
   };
-  std::vector<Tensor> traced(const StepKind& kind, const std::vector<Tensor>& in) const;
+  std::vector<Tensor> traced(const StepKind& kind, const Computing& computing, const std::vector<Tensor>& in) const;
   // Where they are, if the host reaches them, else a copy.
   std::span<float> read(Tensor scores);
   void tell(const ProcessCommand& command);
   // Computes `outputs` and the new pools on all processes.
   void compute_together(std::span<const Tensor> outputs, const std::vector<Tensor>& pools);
-  const CompiledFunction& step(const StepKind& kind);
+  const CompiledFunction& step(const StepKind& kind, const Computing& computing);
   void make_pools();
   const GenerativeModel& model_;
   std::vector<KeyValueShape> shapes_;

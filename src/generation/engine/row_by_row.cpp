@@ -38,7 +38,6 @@ class RowByRow : public Runner {
   void advance(Sequence& sequence, EngineStatistics& statistics) {
     const TakenRequest& taken = sequence.request();
     sequence.note_begun();
-    const AdapterScope scope(adapters_.find(taken.adapter));
     Decoding& decoding = decoding_of(sequence);
     if (taken.request.prompt_logprobs) read_prompt(sequence, decoding);
     std::vector<float> scores = decoding.next({sequence.tokens()});
@@ -64,7 +63,6 @@ class RowByRow : public Runner {
     const std::vector<Sequence*>& beams = group.sequences();
     Sequence& first = *beams[0];
     first.note_begun();
-    const AdapterScope scope(adapters_.find(first.request().adapter));
     Decoding& decoding = decoding_of(first);
     std::vector<Sequence*> rows = beams;
     const bool begins = first.seen < first.request().prompt_length();
@@ -94,7 +92,8 @@ class RowByRow : public Runner {
     DecodingPrompts prompts{.mask = {TokenIds(prompt.tokens.size(), 1)}};
     if (model_.has_encoder()) prompts.encoder_inputs = prompt.attached.at(0).tensors;
     else if (!prompt.attached.empty()) prompts.attached = {prompt.attached};
-    decoding = std::make_unique<Decoding>(model_, std::move(prompts), taken.length, taken.request.config.use_cache);
+    decoding = std::make_unique<Decoding>(model_, std::move(prompts), taken.length, taken.request.config.use_cache,
+                                          Computing{.adapters = adapters_.find(taken.adapter)});
     return *decoding;
   }
 

@@ -29,25 +29,25 @@ class Calibration : public LinearObserver {
     for (const auto& weight : weights) waiting_.emplace(weight.get(), weight);
   }
 
-  void before(const Tensor& x, const Parameter& weight) override {
+  void before(const Tensor& x, const Parameter& weight, const Computing& computing) override {
     const auto found = waiting_.find(&weight);
     if (found == waiting_.end()) {
       if (waiting_.empty()) throw PassIsDone();
       return;
     }
-    if (!inputs_.x.defined() || inputs_.x.node() != x.node()) see(x);  // q, k and v read the same
+    if (!inputs_.x.defined() || inputs_.x.node() != x.node()) see(x, computing);  // q, k and v read the same
     const std::shared_ptr<Parameter> parameter = found->second;
     waiting_.erase(found);
     on_layer_(inputs_, *parameter);
   }
 
  private:
-  void see(const Tensor& x) {
+  void see(const Tensor& x, const Computing& computing) {
     const int64_t depth = x.shape().back(), tokens = x.size() / std::max<int64_t>(depth, 1);
     const Tensor flat = cast(reshape(x, {tokens, depth}), DType::kFloat32);
     inputs_ = {x, {}, {}, {}};
-    inputs_.products =
-        (dot_general(flat, flat, {{}, {}, {0}, {0}}) * (1.0 / static_cast<double>(tokens))).to_vector<float>();
+    inputs_.products = (dot_general(flat, flat, {{}, {}, {0}, {0}}, computing) * (1.0 / static_cast<double>(tokens)))
+                           .to_vector<float>();
     const Tensor sizes = abs(flat);
     inputs_.magnitudes = (reduce_sum(sizes, {0}) * (1.0 / static_cast<double>(tokens))).to_vector<float>();
     inputs_.largest = reduce_max(sizes, {0}).to_vector<float>();
@@ -118,7 +118,8 @@ double perplexity(const Model& model, const std::vector<std::vector<int64_t>>& r
 double output_squares(const std::vector<float>& rows, const Tensor& products) {
   const int64_t depth = products.dim(0);
   const Tensor w = Tensor::from(rows, {static_cast<int64_t>(rows.size()) / depth, depth});
-  return static_cast<double>(reduce_sum(dot_general(w, products, {{}, {}, {1}, {0}}) * w, {0, 1}).item<float>());
+  return static_cast<double>(
+      reduce_sum(dot_general(w, products, {{}, {}, {1}, {0}}, kAsGiven) * w, {0, 1}).item<float>());
 }
 
 void calibrate(const Model& model, const std::vector<std::vector<int64_t>>& rows,
@@ -128,7 +129,7 @@ void calibrate(const Model& model, const std::vector<std::vector<int64_t>>& rows
   const ModeScope eager(Mode::kEager);  // each layer's inputs are there when it is called
   Calibration calibration(weights, on_layer);
   try {
-    model.forward(inputs_of(model, rows));
+    model.forward(inputs_of(model, rows), {.computing = {.observer = &calibration}});
   } catch (const PassIsDone&) {
   }
 }

@@ -18,7 +18,7 @@ void write_configurations(const Model& model, const Json& quantization_config, c
   Config config = model.config();
   set_field(config, "quantization_config", quantization_config);
   if (!config.has("dtype") && !config.has("torch_dtype"))
-    set_field(config, "torch_dtype", Json(name_of_precision(model.precision().dtype)));
+    set_field(config, "torch_dtype", Json(name_of_precision(model.dtype())));
   write_file(output / "config.json", config.dump());
   const auto* writer = dynamic_cast<const GenerativeModel*>(&model);
   if (writer && writer->can_generate())

@@ -49,10 +49,11 @@ bool is_static_linear(const Parameter& weight) {
 class RangeObserver : public LinearObserver {
  public:
   explicit RangeObserver(StaticLayers& layers) : layers_(layers) {}
-  void before(const Tensor& x, const Parameter& weight) override {
+  void before(const Tensor& x, const Parameter& weight, const Computing&) override {
     if (is_static_linear(weight)) add(x, weight, false);
   }
-  void before_convolution(const Tensor& x, const Parameter& weight, const ConvolutionOptions&) override {
+  void before_convolution(const Tensor& x, const Parameter& weight, const ConvolutionOptions&,
+                          const Computing&) override {
     if (x.rank() == 4 && weight.name.ends_with(kWeightEnding) && quantizes_convolution(weight.value))
       add(x, weight, true);
   }
@@ -69,14 +70,15 @@ class RangeObserver : public LinearObserver {
 class ErrorObserver : public LinearObserver {
  public:
   explicit ErrorObserver(StaticLayers& layers) : layers_(layers) {}
-  void before(const Tensor& x, const Parameter& weight) override {
+  void before(const Tensor& x, const Parameter& weight, const Computing& computing) override {
     if (const auto found = layers_.find(&weight); found != layers_.end())
-      compare(transom::linear(x, weight.value, {}), quantized_linear(x, *found->second.matrix.integers, {}),
+      compare(transom::linear(x, weight.value, {}, computing), quantized_linear(x, *found->second.matrix.integers, {}),
               found->second);
   }
-  void before_convolution(const Tensor& x, const Parameter& weight, const ConvolutionOptions& options) override {
+  void before_convolution(const Tensor& x, const Parameter& weight, const ConvolutionOptions& options,
+                          const Computing& computing) override {
     if (const auto found = layers_.find(&weight); found != layers_.end())
-      compare(transom::convolution(x, weight.value, options),
+      compare(transom::convolution(x, weight.value, options, computing),
               quantized_convolution(x, *found->second.matrix.integers, options), found->second);
   }
 
@@ -181,7 +183,7 @@ QuantizeReport quantize_statically(const std::string& source, const std::string&
     const ModeScope eager(Mode::kEager);  // each layer's inputs are there when it is called
     RangeObserver observer(layers);
     for (const NamedTensors& batch : calibration) {
-      model->forward(batch);
+      model->forward(batch, {.computing = {.observer = &observer}});
       if (options.on_layer) options.on_layer(++done, total, "calibration");
     }
   }
@@ -223,7 +225,7 @@ QuantizeReport quantize_statically(const std::string& source, const std::string&
   {
     const ModeScope eager(Mode::kEager);
     ErrorObserver observer(layers);
-    model->forward(judged[0]);
+    model->forward(judged[0], {.computing = {.observer = &observer}});
   }
   for (const auto& parameter : parameters)
     if (const auto found = layers.find(parameter.get()); found != layers.end())

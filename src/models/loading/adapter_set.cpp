@@ -88,7 +88,7 @@ AdapterSet read_adapter_set(const Model& model, const fs::path& directory) {
       if (config.lora_bias()) adapter.b_bias = file.tensor(module + ".lora_B.bias", {extents[0]});
       if (config.use_dora()) {
         adapter.magnitude = file.tensor(module + ".lora_magnitude_vector", {extents[0]});
-        Tensor scales = adapter.magnitude->value / row_lengths(*weight, adapter);
+        Tensor scales = adapter.magnitude->value / row_lengths(*weight, adapter, kAsGiven);
         eval({scales});
         adapter.row_scales = Tensor::from_bytes(scales.to_bytes(), scales.type());
       }

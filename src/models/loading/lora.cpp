@@ -128,7 +128,7 @@ Values take_out_product(Parameter& weight, int64_t rank, double scaling, const s
   const Tensor wide = cast(weight.value, DType::kFloat32);
   PartOfQr part = part_of_qr(wide.to_vector<float>(), out, in, rank);
   const Tensor b = Tensor::from(part.q, {out, rank}), a = Tensor::from(part.r, {rank, in});
-  set_frozen(weight, cast(wide - dot_general(b, a, {{}, {}, {1}, {0}}) * scaling, weight.value.dtype()));
+  set_frozen(weight, cast(wide - dot_general(b, a, {{}, {}, {1}, {0}}, kAsGiven) * scaling, weight.value.dtype()));
   return {std::move(part.r), std::move(part.q), {}};
 }
 
@@ -229,8 +229,8 @@ bool LowRankAdaptation::attach(Model& model, uint64_t seed) {
     adapter->b = new_parameter(key + ".lora_B.weight", values.b, {out, rank});
     if (config_.lora_bias()) adapter->b_bias = new_parameter(key + ".lora_B.bias", values.b_bias, {out});
     if (config_.use_dora())
-      adapter->magnitude =
-          new_parameter(key + ".lora_magnitude_vector", row_lengths(*weight, *adapter).to_vector<float>(), {out});
+      adapter->magnitude = new_parameter(key + ".lora_magnitude_vector",
+                                         row_lengths(*weight, *adapter, kAsGiven).to_vector<float>(), {out});
     for (const auto& parameter : {adapter->a, adapter->b, adapter->b_bias, adapter->magnitude})
       if (parameter) save(parameter->name, parameter);
     weight->adapter = std::move(adapter);

@@ -177,7 +177,9 @@ class ModelLoader {
     check_config_keys(config);
     source.finish(config);
     if (checkpoint && !report) warn_of_missing(source.report, checkpoint->where());  // who asks for it, says it
-    model->precision_ = {.dtype = dtype, .int8 = options.quantization == "int8"};
+    model->dtype_ = dtype;
+    model->computing_ = {
+        .dtype = dtype, .int8 = options.quantization == "int8", .batch_invariant = options.batch_invariant};
     for (const auto& buffer : source.buffers) source.turn_coded(*buffer);
     for (const auto& parameter : source.parameters) {
       if (source.turn_coded(*parameter)) parameter->value.set_requires_grad();
@@ -221,7 +223,10 @@ void complete_model(Model& model, Config config, const std::string& architecture
 std::unique_ptr<Model> Model::from_pretrained(const std::string& name_or_path, const LoadOptions& options,
                                               LoadReport* report) {
   const fs::path folder = resolve_model(name_or_path);
-  if (std::unique_ptr<Model> other = load_other_format(folder, options)) return other;
+  if (std::unique_ptr<Model> other = load_other_format(folder, options)) {
+    other->set_computing({.batch_invariant = options.batch_invariant});
+    return other;
+  }
   if (holds_adapters(folder)) return LowRankAdaptation::load(folder, options, report);
   const Checkpoint checkpoint = Checkpoint::open(folder);
   return ModelLoader::load(read_model_config(folder), folder, &checkpoint, options, report);

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "models/precision.h"
 
 namespace transom {
 namespace {
@@ -59,12 +58,12 @@ DecoderInputs decoder_inputs(const NamedTensors& inputs, const ForwardContext& c
 }
 
 void GenerativeModel::encode(const NamedTensors& inputs, ForwardContext& context) const {
-  const PrecisionScope scope(precision());
+  prepare(context);
   run_encoder(inputs, context);
 }
 
 Tensor GenerativeModel::next_logits(const PassInputs& pass, ForwardContext& context) const {
-  const PrecisionScope scope(precision());
+  prepare(context);
   return run_step(pass, context);
 }
 
@@ -73,11 +72,11 @@ void GenerativeModel::run_encoder(const NamedTensors&, ForwardContext&) const {
 }
 
 Tensor GenerativeModel::last_logits(const PassInputs& pass, int64_t count, ForwardContext& context) const {
-  const PrecisionScope scope(precision());
+  prepare(context);
   context.logits_to_keep = count;
   NamedTensors inputs;
   if (pass.embeddings.defined()) {
-    const Tensor own = embeddings_of(pass.input_ids), given = unsqueeze(pass.is_given, 2);
+    const Tensor own = embeddings_of(pass.input_ids, context), given = unsqueeze(pass.is_given, 2);
     const Tensor none = zeros(given.shape(), given.dtype());
     inputs.set("inputs_embeds", select(not_equal(given, none), cast(pass.embeddings, own.dtype()), own));
   } else {
@@ -117,7 +116,7 @@ std::vector<std::vector<AttachedInput>> GenerativeModel::attached_inputs(const N
 Tensor GenerativeModel::embed(const AttachedInput& input, ForwardContext& context) const {
   if (embedding_width() == 0)
     fail(ErrorKind::kUnsupported, "{} reads tokens alone: nothing can stand in their place", architecture());
-  const PrecisionScope scope(precision());
+  prepare(context);
   const Tensor rows = run_embedding(input.tensors, context);
   int64_t count = 0;
   for (const FilledPlaces& places : input.places) count += places.count;
@@ -139,7 +138,7 @@ Tensor GenerativeModel::run_embedding(const NamedTensors& tensors, ForwardContex
   return tensors.at("inputs_embeds");
 }
 
-Tensor GenerativeModel::embeddings_of(const Tensor&) const {
+Tensor GenerativeModel::embeddings_of(const Tensor&, ForwardContext&) const {
   fail(ErrorKind::kInternal, "{} does not give the embeddings of its tokens", architecture());
 }
 

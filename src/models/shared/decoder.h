@@ -55,7 +55,7 @@ DecoderOutput through_decoder(const std::vector<Layer>& layers, Tensor x, Forwar
       x = checkpoint([&](const std::vector<Tensor>& in) { return call(layer, in[0]); }, {x});
     else x = call(layer, x);
   }
-  output.last_hidden_state = norm(x);
+  output.last_hidden_state = norm(x, context);
   if (context.output_hidden_states) output.hidden_states.push_back(output.last_hidden_state);
   return output;
 }
@@ -80,7 +80,9 @@ class Decoder {
   virtual DecoderTraits traits() const = 0;
   virtual const Embedding& word_embeddings() const = 0;
   // Of tokens [B, T], as inputs_embeds has them.
-  virtual Tensor embed(const Tensor& input_ids) const { return word_embeddings()(input_ids); }
+  virtual Tensor embed(const Tensor& input_ids, ForwardContext& context) const {
+    return word_embeddings()(input_ids, context);
+  }
   virtual std::vector<std::string> input_names() const {
     return {"input_ids", "attention_mask", "position_ids", "inputs_embeds"};
   }

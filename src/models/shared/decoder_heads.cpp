@@ -26,7 +26,9 @@ class DecoderModel : public GenerativeModel {
   }
 
  protected:
-  Tensor embeddings_of(const Tensor& input_ids) const override { return body_->embed(input_ids); }
+  Tensor embeddings_of(const Tensor& input_ids, ForwardContext& context) const override {
+    return body_->embed(input_ids, context);
+  }
   std::vector<std::string> input_names() const override { return body_->input_names(); }
   std::vector<std::string> with_labels() const {
     std::vector<std::string> names = body_->input_names();
@@ -66,7 +68,7 @@ class DecoderForCausalLM : public DecoderModel {
     Tensor hidden = decoded.last_hidden_state;
     if (context.logits_to_keep > 0 && context.logits_to_keep < hidden.dim(1))
       hidden = slice(hidden, 1, hidden.dim(1) - context.logits_to_keep, hidden.dim(1));
-    Tensor logits = linear(hidden, *weight_);
+    Tensor logits = linear(hidden, *weight_, {}, context);
     if (traits_.logit_soft_cap > 0) logits = tanh(logits * (1 / traits_.logit_soft_cap)) * traits_.logit_soft_cap;
     const Tensor labels = inputs.find("labels"), auxiliary = body_->auxiliary_loss(decoded, inputs);
     Tensor loss;
@@ -96,8 +98,8 @@ class DecoderForSequenceClassification : public DecoderModel {
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const DecoderOutput decoded = (*body_)(inputs, context);
     const Tensor& hidden = decoded.last_hidden_state;
-    NamedTensors outputs = sequence_classification_outputs(score_(last_tokens(hidden, inputs.find("input_ids"))),
-                                                           inputs, problem_type_, context);
+    NamedTensors outputs = sequence_classification_outputs(
+        score_(last_tokens(hidden, inputs.find("input_ids")), context), inputs, problem_type_, context);
     add_hidden_states(outputs, decoded.hidden_states);
     return outputs;
   }
@@ -131,7 +133,8 @@ class DecoderForTokenClassification : public DecoderModel {
   std::vector<std::string> input_names() const override { return with_labels(); }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const DecoderOutput decoded = (*body_)(inputs, context);
-    NamedTensors outputs = token_outputs(classifier_(dropout_(decoded.last_hidden_state, context)), inputs, context);
+    NamedTensors outputs =
+        token_outputs(classifier_(dropout_(decoded.last_hidden_state, context), context), inputs, context);
     add_hidden_states(outputs, decoded.hidden_states);
     return outputs;
   }
@@ -156,7 +159,7 @@ class DecoderForQuestionAnswering : public DecoderModel {
   }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const DecoderOutput decoded = (*body_)(inputs, context);
-    NamedTensors outputs = span_outputs(qa_outputs_(decoded.last_hidden_state), inputs, context);
+    NamedTensors outputs = span_outputs(qa_outputs_(decoded.last_hidden_state, context), inputs, context);
     add_hidden_states(outputs, decoded.hidden_states);
     return outputs;
   }

@@ -26,7 +26,7 @@ class EncoderForCausalLM : public GenerativeModel {
     Tensor hidden = encoded.last_hidden_state;
     if (context.logits_to_keep > 0 && context.logits_to_keep < hidden.dim(1))
       hidden = slice(hidden, 1, hidden.dim(1) - context.logits_to_keep, hidden.dim(1));
-    const Tensor logits = head_(hidden), labels = inputs.find("labels");
+    const Tensor logits = head_(hidden, context), labels = inputs.find("labels");
     Tensor loss;
     if (labels.defined()) loss = mean_cross_entropy(logits, next_labels(labels), context);
     NamedTensors outputs = with_loss(loss, {{"logits", logits}});

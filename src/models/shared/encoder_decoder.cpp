@@ -2,7 +2,6 @@
 #include "models/shared/encoder_decoder.h"
 
 #include "base/error.h"
-#include "models/precision.h"
 
 namespace transom {
 namespace {
@@ -119,13 +118,13 @@ Tensor ConditionalGenerationModel::decoder_states(const Tensor& input_ids, const
 
 Tensor ConditionalGenerationModel::decoder_logits(const Tensor& input_ids, const Tensor& position_ids,
                                                   ForwardContext& context) const {
-  const PrecisionScope scope(precision());
-  return logits(decoder_states(input_ids, position_ids, context));
+  prepare(context);
+  return logits(decoder_states(input_ids, position_ids, context), context);
 }
 
 Tensor ConditionalGenerationModel::run_step(const PassInputs& pass, ForwardContext& context) const {
   const Tensor hidden = decoder_states(pass.input_ids, pass.position_ids, context);
-  return squeeze(cast(logits(slice(hidden, 1, hidden.dim(1) - 1, hidden.dim(1))), DType::kFloat32), 1);
+  return squeeze(cast(logits(slice(hidden, 1, hidden.dim(1) - 1, hidden.dim(1)), context), DType::kFloat32), 1);
 }
 
 NamedTensors ConditionalGenerationModel::run(const NamedTensors& inputs, ForwardContext& context) const {
@@ -135,7 +134,7 @@ NamedTensors ConditionalGenerationModel::run(const NamedTensors& inputs, Forward
   Tensor hidden = output.decoder.last_hidden_state;
   if (context.logits_to_keep > 0 && context.logits_to_keep < hidden.dim(1))
     hidden = slice(hidden, 1, hidden.dim(1) - context.logits_to_keep, hidden.dim(1));
-  return with_body_outputs(token_outputs(logits(hidden), inputs, context), output);
+  return with_body_outputs(token_outputs(logits(hidden, context), inputs, context), output);
 }
 
 std::vector<std::string> ConditionalGenerationModel::input_names() const { return encoder_decoder_input_names(); }

@@ -75,7 +75,10 @@ class VocabularyHead {
  public:
   VocabularyHead(const Scope& scope, const std::string& weight, const Embedding& embedding, bool tied, int64_t width,
                  int64_t vocabulary, double deviation);
-  Tensor operator()(const Tensor& hidden) const { return linear(hidden, *weight_); }  // [..., D] -> [..., V]
+  // [..., D] -> [..., V]
+  Tensor operator()(const Tensor& hidden, ForwardContext& context) const {
+    return linear(hidden, *weight_, {}, context);
+  }
 
  private:
   std::shared_ptr<Parameter> weight_;
@@ -89,7 +92,7 @@ class TextClassificationHead {
         dense_(scope / "dense", width, width, {.deviation = deviation}),
         out_proj_(scope / "out_proj", width, labels, {.deviation = deviation}) {}
   Tensor operator()(const Tensor& x, ForwardContext& context) const {
-    return out_proj_(dropout_(tanh(dense_(dropout_(x, context))), context));
+    return out_proj_(dropout_(tanh(dense_(dropout_(x, context), context)), context), context);
   }
 
  private:
@@ -111,7 +114,7 @@ class ConditionalGenerationModel : public GenerativeModel {
       : decoder_start_token_id_(decoder_start_token_id), pad_token_id_(pad_token_id) {}
   virtual const EncoderDecoder& body() const = 0;
   Tensor decoder_states(const Tensor& input_ids, const Tensor& position_ids, ForwardContext& context) const;
-  virtual Tensor logits(const Tensor& hidden) const = 0;  // [B, T, D] -> [B, T, V]
+  virtual Tensor logits(const Tensor& hidden, ForwardContext& context) const = 0;  // [B, T, D] -> [B, T, V]
 
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override;
   void run_encoder(const NamedTensors& inputs, ForwardContext& context) const override;

@@ -53,11 +53,11 @@ NamedTensors flattened_choices(const NamedTensors& inputs) {
   return result;
 }
 
-Tensor weighted_sum(const std::vector<Tensor>& hidden_states, const Tensor& weights) {
+Tensor weighted_sum(const std::vector<Tensor>& hidden_states, const Tensor& weights, const Computing& computing) {
   std::vector<Tensor> stacked;
   for (const Tensor& state : hidden_states) stacked.push_back(unsqueeze(state, 0));
   const Tensor all = concatenate(stacked, 0);  // [states, B, T, D]
-  return reduce_sum(all * reshape(cast(softmax(weights), all.dtype()), {all.dim(0), 1, 1, 1}), {0});
+  return reduce_sum(all * reshape(cast(softmax(weights, computing), all.dtype()), {all.dim(0), 1, 1, 1}), {0});
 }
 
 Tensor positions_after_padding(const Tensor& input_ids, int64_t padding) {

@@ -19,15 +19,15 @@ NamedTensors sequence_classification_outputs(const Tensor& logits, const NamedTe
 // One label a token: logits [B, T, C]; also masked language modelling.
 NamedTensors token_outputs(const Tensor& logits, const NamedTensors& inputs, const ForwardContext& context);
 // Of masked language modelling: hidden [B, T, D] through `head` to logits [B, T, V], and the loss of the labelled ones.
-// In training under MaxPredictions the logits are those of the labelled positions alone.
+// In training with Computing::max_predictions the logits are those of the labelled positions alone.
 template <typename PredictionHead>
 NamedTensors masked_outputs(const PredictionHead& head, const Tensor& hidden, const NamedTensors& inputs,
-                            const ForwardContext& context) {
+                            ForwardContext& context) {
   const Tensor labels = inputs.find("labels");
-  if (!context.training || !labels.defined() || max_predictions() == 0)
-    return token_outputs(head(hidden), inputs, context);
-  const LabelledRows rows = labelled_rows(hidden, labels, max_predictions());
-  const Tensor logits = head(rows.hidden);
+  const int64_t most = context.computing.max_predictions;
+  if (!context.training || !labels.defined() || most == 0) return token_outputs(head(hidden, context), inputs, context);
+  const LabelledRows rows = labelled_rows(hidden, labels, most);
+  const Tensor logits = head(rows.hidden, context);
   return with_loss(mean_cross_entropy(logits, rows.labels, context), {{"logits", logits}});
 }
 // hidden [B, T, 2] -> start and end logits [B, T].
@@ -41,7 +41,7 @@ int64_t choices_of(const NamedTensors& inputs);
 NamedTensors flattened_choices(const NamedTensors& inputs);
 
 // The sum of hidden states [B, T, D], weighted by the softmax of weights [states].
-Tensor weighted_sum(const std::vector<Tensor>& hidden_states, const Tensor& weights);
+Tensor weighted_sum(const std::vector<Tensor>& hidden_states, const Tensor& weights, const Computing& computing);
 
 // The position of each token counted from padding + 1, padding tokens staying at `padding`: RoBERTa's positions.
 Tensor positions_after_padding(const Tensor& input_ids, int64_t padding);

@@ -43,7 +43,7 @@ class EncoderForTokenClassification : public EncoderModel<Body> {
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return this->with_head(inputs, context, [&](const Tensor& hidden) {
-      return token_outputs(classifier_(dropout_(hidden, context)), inputs, context);
+      return token_outputs(classifier_(dropout_(hidden, context), context), inputs, context);
     });
   }
 
@@ -67,8 +67,9 @@ class EncoderForQuestionAnswering : public EncoderModel<Body> {
     return names;
   }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    return this->with_head(inputs, context,
-                           [&](const Tensor& hidden) { return span_outputs(qa_outputs_(hidden), inputs, context); });
+    return this->with_head(inputs, context, [&](const Tensor& hidden) {
+      return span_outputs(qa_outputs_(hidden, context), inputs, context);
+    });
   }
 
  private:

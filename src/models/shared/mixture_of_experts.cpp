@@ -2,10 +2,8 @@
 #include "models/shared/mixture_of_experts.h"
 
 #include "base/error.h"
-#include "nn/linear_observer.h"
 #include "nn/lora.h"
 #include "nn/weight.h"
-#include "ops/computing.h"
 #include "ops/products/grouped_linear.h"
 
 namespace transom {
@@ -18,9 +16,9 @@ Tensor is_expert(const Tensor& chosen, int64_t expert) {
 
 }  // namespace
 
-Tensor MixtureOfExperts::Weight::operator()(const Tensor& x) const {
+Tensor MixtureOfExperts::Weight::operator()(const Tensor& x, ForwardContext& context) const {
   const ModuleScope module(path);
-  return linear(x, *parameter);
+  return linear(x, *parameter, {}, context);
 }
 
 MixtureOfExperts::MixtureOfExperts(const Scope& scope, const ExpertsConfig& c)
@@ -44,19 +42,21 @@ MixtureOfExperts::MixtureOfExperts(const Scope& scope, const ExpertsConfig& c)
   }
 }
 
-bool MixtureOfExperts::are_plain() const {
-  if (computing().observer || computing().int8 || computing().batch_invariant) return false;
+bool MixtureOfExperts::are_plain(const Computing& computing) const {
+  if (computing.observer || computing.int8 || computing.batch_invariant) return false;
   for (const Expert& expert : experts_)
     for (const Weight* weight : {&expert.w1, &expert.w2, &expert.w3}) {
       const Parameter& parameter = *weight->parameter;
-      if (parameter.packed || parameter.use != Parameter::Use::kLinear || adapter_of(parameter)) return false;
+      if (parameter.packed || parameter.use != Parameter::Use::kLinear || adapter_of(parameter, computing))
+        return false;
       if (parameter.value.type() != (weight == &expert.w2 ? experts_[0].w2 : experts_[0].w1).parameter->value.type())
         return false;
     }
   return true;
 }
 
-Tensor MixtureOfExperts::grouped(const Tensor& tokens, const Tensor& chosen, const Tensor& shares) const {
+Tensor MixtureOfExperts::grouped(const Tensor& tokens, const Tensor& chosen, const Tensor& shares,
+                                 const Computing& computing) const {
   const ModuleScope module(path_);
   std::vector<Tensor> w1, w2, w3;
   for (const Expert& expert : experts_) {
@@ -64,31 +64,35 @@ Tensor MixtureOfExperts::grouped(const Tensor& tokens, const Tensor& chosen, con
     w2.push_back(expert.w2.parameter->value);
     w3.push_back(expert.w3.parameter->value);
   }
-  const Tensor inner = activation(config_.activation, grouped_linear(tokens, chosen, std::move(w1))) *
-                       grouped_linear(tokens, chosen, std::move(w3));
-  const Tensor y = grouped_linear(inner, chosen, std::move(w2));  // [B T, k, D]
+  const Tensor inner = activation(config_.activation, grouped_linear(tokens, chosen, std::move(w1), computing)) *
+                       grouped_linear(tokens, chosen, std::move(w3), computing);
+  const Tensor y = grouped_linear(inner, chosen, std::move(w2), computing);  // [B T, k, D]
   return reduce_sum(y * cast(unsqueeze(shares, -1), y.dtype()), {1});
 }
 
-Tensor MixtureOfExperts::dense(const Tensor& tokens, const Tensor& chosen, const Tensor& shares) const {
+Tensor MixtureOfExperts::dense(const Tensor& tokens, const Tensor& chosen, const Tensor& shares,
+                               ForwardContext& context) const {
   Tensor result;
   for (size_t i = 0; i < experts_.size(); ++i) {
     const Expert& expert = experts_[i];
     const Tensor share = reduce_sum(shares * is_expert(chosen, static_cast<int64_t>(i)), {1}, true);  // [B T, 1]
-    const Tensor y = expert.w2(activation(config_.activation, expert.w1(tokens)) * expert.w3(tokens));
+    const Tensor y =
+        expert.w2(activation(config_.activation, expert.w1(tokens, context)) * expert.w3(tokens, context), context);
     const Tensor part = y * cast(share, y.dtype());
     result = result.defined() ? result + part : part;
   }
   return result;
 }
 
-Tensor MixtureOfExperts::operator()(const Tensor& x, std::vector<Tensor>* router) const {
+Tensor MixtureOfExperts::operator()(const Tensor& x, ForwardContext& context, std::vector<Tensor>* router) const {
   const Tensor tokens = reshape(x, {x.dim(0) * x.dim(1), x.dim(2)});
-  const Tensor logits = gate_(tokens);
+  const Tensor logits = gate_(tokens, context);
   if (router) router->push_back(logits);
-  const auto [weights, chosen] = top_k(softmax(cast(logits, DType::kFloat32)), config_.experts_per_token);
+  const auto [weights, chosen] =
+      top_k(softmax(cast(logits, DType::kFloat32), context.computing), config_.experts_per_token);
   const Tensor shares = weights / reduce_sum(weights, {1}, true);  // [B T, k]
-  const Tensor result = are_plain() ? grouped(tokens, chosen, shares) : dense(tokens, chosen, shares);
+  const Tensor result = are_plain(context.computing) ? grouped(tokens, chosen, shares, context.computing)
+                                                     : dense(tokens, chosen, shares, context);
   return reshape(result, x.shape());
 }
 
@@ -97,7 +101,7 @@ Tensor load_balancing_loss(const std::vector<Tensor>& router_logits, int64_t exp
   for (const Tensor& logits : router_logits) {
     const int64_t N = logits.dim(0), experts = logits.dim(1);
     const Tensor counted = mask.defined() ? cast(reshape(mask, {N, 1}), DType::kFloat32) : full({N, 1}, 1);
-    const Tensor probabilities = softmax(cast(logits, DType::kFloat32));
+    const Tensor probabilities = softmax(cast(logits, DType::kFloat32), kAsGiven);
     const Tensor chosen = top_k(probabilities.detach(), experts_per_token).second;
     std::vector<Tensor> counts;
     for (int64_t i = 0; i < experts; ++i) counts.push_back(reshape(sum(is_expert(chosen, i) * counted), {1}));

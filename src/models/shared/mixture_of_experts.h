@@ -24,20 +24,20 @@ class MixtureOfExperts {
  public:
   MixtureOfExperts(const Scope& scope, const ExpertsConfig& config);
   // x [B, T, D] -> [B, T, D]; router logits [B T, experts] go to `router` if it is given.
-  Tensor operator()(const Tensor& x, std::vector<Tensor>* router) const;
+  Tensor operator()(const Tensor& x, ForwardContext& context, std::vector<Tensor>* router) const;
 
  private:
   struct Weight {
     std::string path;
     std::shared_ptr<Parameter> parameter;
-    Tensor operator()(const Tensor& x) const;
+    Tensor operator()(const Tensor& x, ForwardContext& context) const;
   };
   struct Expert {
     Weight w1, w2, w3;  // gate, down, up
   };
-  bool are_plain() const;
-  Tensor grouped(const Tensor& tokens, const Tensor& chosen, const Tensor& shares) const;
-  Tensor dense(const Tensor& tokens, const Tensor& chosen, const Tensor& shares) const;
+  bool are_plain(const Computing& computing) const;
+  Tensor grouped(const Tensor& tokens, const Tensor& chosen, const Tensor& shares, const Computing& computing) const;
+  Tensor dense(const Tensor& tokens, const Tensor& chosen, const Tensor& shares, ForwardContext& context) const;
 
   ExpertsConfig config_;
   Linear gate_;

@@ -80,7 +80,9 @@ class Norm {
     else rms_norm_.emplace(scope, width, c.norm_eps, c.norm == RopeDecoderConfig::Norm::kRmsFromOne);
   }
   Norm(const Scope& scope, const RopeDecoderConfig& c) : Norm(scope, c.hidden_size, c) {}
-  Tensor operator()(const Tensor& x) const { return layer_norm_ ? (*layer_norm_)(x) : (*rms_norm_)(x); }
+  Tensor operator()(const Tensor& x, ForwardContext& context) const {
+    return layer_norm_ ? (*layer_norm_)(x, context) : (*rms_norm_)(x, context);
+  }
 
  private:
   std::optional<LayerNorm> layer_norm_;
@@ -117,27 +119,28 @@ class Attention {
 
   Tensor operator()(const Tensor& x, const DecoderInputs& in, const RotaryAngles& angles,
                     ForwardContext& context) const {
-    auto [q, k, v] = project(x);
-    if (q_norm_) q = (*q_norm_)(q), k = (*k_norm_)(k);
+    auto [q, k, v] = project(x, context);
+    if (q_norm_) q = (*q_norm_)(q, context), k = (*k_norm_)(k, context);
     AttentionOptions options = options_;
     options.causal = in.causal;
     if (!in.causal) options.sliding_window = 0;  // a mask of four axes says all
     return (*o_proj_)(
-        cached_attention(layer_, rotate(q, angles), rotate(k, angles), v, in.bias, options, dropout_, context));
+        cached_attention(layer_, rotate(q, angles), rotate(k, angles), v, in.bias, options, dropout_, context),
+        context);
   }
 
  private:
   struct Projected {
     Tensor q, k, v;  // [B, T, H, d], [B, T, G, d], [B, T, G, d]
   };
-  Projected project(const Tensor& x) const {
+  Projected project(const Tensor& x, ForwardContext& context) const {
     const auto split = [&](const Tensor& y, int64_t heads) {
       return reshape(y, {x.dim(0), x.dim(1), heads, head_dim_});
     };
     if (!qkv_proj_)
-      return {split((*q_proj_)(x), heads_), split((*k_proj_)(x), key_value_heads_),
-              split((*v_proj_)(x), key_value_heads_)};
-    const Tensor all = split((*qkv_proj_)(x), heads_ + 2 * key_value_heads_);
+      return {split((*q_proj_)(x, context), heads_), split((*k_proj_)(x, context), key_value_heads_),
+              split((*v_proj_)(x, context), key_value_heads_)};
+    const Tensor all = split((*qkv_proj_)(x, context), heads_ + 2 * key_value_heads_);
     const int64_t keys = heads_, values = heads_ + key_value_heads_;
     return {slice(all, 2, 0, keys), slice(all, 2, keys, values), slice(all, 2, values, values + key_value_heads_)};
   }
@@ -167,14 +170,14 @@ class FeedForward {
     down_.emplace(scope / "down_proj", width_, c.hidden_size, options);
   }
 
-  Tensor operator()(const Tensor& x) const {
+  Tensor operator()(const Tensor& x, ForwardContext& context) const {
     if (gate_up_) {
-      const Tensor both = (*gate_up_)(x);
+      const Tensor both = (*gate_up_)(x, context);
       const Tensor gate = slice(both, -1, 0, width_), up = slice(both, -1, width_, 2 * width_);
-      return (*down_)(up * activation(activation_, gate));
+      return (*down_)(up * activation(activation_, gate), context);
     }
-    if (gate_) return (*down_)(activation(activation_, (*gate_)(x)) * (*up_)(x));
-    return (*down_)(activation(activation_, (*up_)(x)));
+    if (gate_) return (*down_)(activation(activation_, (*gate_)(x, context)) * (*up_)(x, context), context);
+    return (*down_)(activation(activation_, (*up_)(x, context)), context);
   }
 
  private:
@@ -203,16 +206,16 @@ class Layer {
   Tensor operator()(const Tensor& x, const DecoderInputs& in, const RotaryAngles& angles, std::vector<Tensor>* router,
                     ForwardContext& context) const {
     const ModuleScope module(path_);
-    const Tensor attended = dropout_(self_attn_(input_layernorm_(x), in, angles, context), context);
+    const Tensor attended = dropout_(self_attn_(input_layernorm_(x, context), in, angles, context), context);
     const auto feed_forward = [&](const Tensor& y) {
-      return dropout_(experts_ ? (*experts_)(y, router) : (*mlp_)(y), context);
+      return dropout_(experts_ ? (*experts_)(y, context, router) : (*mlp_)(y, context), context);
     };
     if (!pre_feedforward_layernorm_) {
       const Tensor h = x + attended;
-      return h + feed_forward(post_attention_layernorm_(h));
+      return h + feed_forward(post_attention_layernorm_(h, context));
     }
-    const Tensor h = x + post_attention_layernorm_(attended);
-    return h + (*post_feedforward_layernorm_)(feed_forward((*pre_feedforward_layernorm_)(h)));
+    const Tensor h = x + post_attention_layernorm_(attended, context);
+    return h + (*post_feedforward_layernorm_)(feed_forward((*pre_feedforward_layernorm_)(h, context)), context);
   }
 
   size_t index;
@@ -243,7 +246,7 @@ class RopeDecoder : public Decoder {
 
   DecoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const override {
     const DecoderInputs in = decoder_inputs(inputs, context, Positions::kInOrder);
-    const Tensor x = in.inputs_embeds.defined() ? in.inputs_embeds : embed(in.input_ids);
+    const Tensor x = in.inputs_embeds.defined() ? in.inputs_embeds : embed(in.input_ids, context);
     std::vector<RotaryAngles> angles;
     for (const RotaryEmbedding& rotary : rotary_) angles.push_back(rotary(in.position_ids));
     std::vector<Tensor> router;
@@ -261,8 +264,8 @@ class RopeDecoder : public Decoder {
     return output;
   }
 
-  Tensor embed(const Tensor& input_ids) const override {
-    const Tensor x = embed_tokens_(input_ids);
+  Tensor embed(const Tensor& input_ids, ForwardContext& context) const override {
+    const Tensor x = embed_tokens_(input_ids, context);
     return c_.embedding_scale == 1 ? x : x * c_.embedding_scale;
   }
 

@@ -25,7 +25,7 @@ PatchEmbeddings::PatchEmbeddings(const Scope& scope, int64_t channels, int64_t w
                   {.strides = {patch[0], patch[1]}, .bias = bias, .deviation = deviation}) {}
 
 Tensor PatchEmbeddings::operator()(const Tensor& image) const {
-  return permute(flatten(projection_(image), 2, 3), {0, 2, 1});
+  return permute(flatten(projection_(image, context), 2, 3), {0, 2, 1});
 }
 
 Extents patch_grid(Extents image, Extents patch) {
@@ -71,7 +71,7 @@ Tensor PixelDecoder::operator()(const Tensor& patches) const {
   const int64_t B = patches.dim(0), P = patches.dim(1), D = patches.dim(2);
   const auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(P)));
   if (side * side != P) fail("{} patches are no square: the image cannot be put together", P);
-  const Tensor pixels = projection_(reshape(permute(patches, {0, 2, 1}), {B, D, side, side}));
+  const Tensor pixels = projection_(reshape(permute(patches, {0, 2, 1}), {B, D, side, side}), context);
   const Tensor split = reshape(pixels, {B, channels_, stride_, stride_, side, side});
   return reshape(permute(split, {0, 1, 4, 2, 5, 3}), {B, channels_, side * stride_, side * stride_});
 }

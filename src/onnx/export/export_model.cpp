@@ -134,7 +134,7 @@ std::vector<fs::path> export_model(const transom::Model& model, const fs::path& 
   constexpr int64_t kLeast = 18, kMost = 23;
   if (options.opset < kLeast || options.opset > kMost)
     fail(ErrorKind::kUsage, "opset: expected {} to {}, found {}", kLeast, kMost, options.opset);
-  if (model.precision().int8) fail(ErrorKind::kUsage, "export: linear layers in 8-bit integers are not offered");
+  if (model.computing().int8) fail(ErrorKind::kUsage, "export: linear layers in 8-bit integers are not offered");
   const std::vector<ExportedFile> files = exported_files(model, options.with_past);
   make_directories(directory);
   std::vector<fs::path> written;

@@ -32,7 +32,7 @@ Tensor row_for_each(const Tensor& x, int64_t rows) {
 }
 
 // Runs the graph on those of the values that it takes.
-NamedTensors outputs_of(const ImportedGraph& graph, const NamedTensors& given) {
+NamedTensors outputs_of(const ImportedGraph& graph, const NamedTensors& given, const Computing& computing) {
   NamedValues values;
   for (const ValueInfo* input : graph.required_inputs()) {
     const Tensor value = given.find(input->name);
@@ -40,7 +40,7 @@ NamedTensors outputs_of(const ImportedGraph& graph, const NamedTensors& given) {
     values.emplace_back(input->name, converted(value, *input));
   }
   NamedTensors outputs;
-  for (auto& [name, value] : graph.run(values)) outputs.set(name, value.tensor);
+  for (auto& [name, value] : graph.run(values, computing)) outputs.set(name, value.tensor);
   return outputs;
 }
 
@@ -104,7 +104,7 @@ bool DecoderWithPast::reads_blocks() const {
     for (int64_t layer = 0; before && layer < layers_; ++layer)
       for (const char* part : {kParts[0], kParts[1]})
         inputs.set(past_name(layer, part), before->at(present_name(layer, part)));
-    return outputs_of(*next_, inputs);
+    return outputs_of(*next_, inputs, kAsGiven);
   };
   try {
     const NamedTensors one = run({1}, nullptr), other = run({2}, &one), both = run({1, 2}, nullptr);
@@ -114,16 +114,16 @@ bool DecoderWithPast::reads_blocks() const {
   }
 }
 
-Tensor DecoderWithPast::logits(const Tensor& ids, KeyValueCache& cache) const {
-  return cache.length() == 0 ? begin(ids, cache) : go_on(ids, cache);
+Tensor DecoderWithPast::logits(const Tensor& ids, KeyValueCache& cache, const Computing& computing) const {
+  return cache.length() == 0 ? begin(ids, cache, computing) : go_on(ids, cache, computing);
 }
 
-Tensor DecoderWithPast::begin(const Tensor& ids, KeyValueCache& cache) const {
+Tensor DecoderWithPast::begin(const Tensor& ids, KeyValueCache& cache, const Computing& computing) const {
   NamedTensors inputs = inputs_of(ids, cache.encoder_states, cache.encoder_mask);
   for (const ValueInfo* input : first_->required_inputs())  // of a merged file
     if (input->name.starts_with("past_key_values") && input->shape && input->shape->size() == 4)
       inputs.set(input->name, unread_past(*input, ids.dim(0), first_->model().where));
-  const NamedTensors outputs = outputs_of(*first_, inputs);
+  const NamedTensors outputs = outputs_of(*first_, inputs, computing);
   cache.encoder_layers.clear();
   for (int64_t layer = 0; layer < layers_; ++layer) {
     const auto present = [&](const char* part) { return with_heads_swapped(outputs.at(present_name(layer, part))); };
@@ -136,7 +136,7 @@ Tensor DecoderWithPast::begin(const Tensor& ids, KeyValueCache& cache) const {
   return logits_at(outputs, ids.dim(1) - 1);
 }
 
-Tensor DecoderWithPast::go_on(const Tensor& ids, KeyValueCache& cache) const {
+Tensor DecoderWithPast::go_on(const Tensor& ids, KeyValueCache& cache, const Computing& computing) const {
   const int64_t rows = ids.dim(0), T = ids.dim(1), seen = cache.length();
   const int64_t past = 1 + (seen - 1) / kPastBlock * kPastBlock, count = seen + T - past;
   int64_t room = (count + kPastBlock - 1) / kPastBlock * kPastBlock;
@@ -161,7 +161,7 @@ Tensor DecoderWithPast::go_on(const Tensor& ids, KeyValueCache& cache) const {
     inputs.set(past_name(layer, kParts[2]), with_heads_swapped(source.keys));
     inputs.set(past_name(layer, kParts[3]), with_heads_swapped(source.values));
   }
-  const NamedTensors outputs = outputs_of(*next_, inputs);
+  const NamedTensors outputs = outputs_of(*next_, inputs, computing);
   for (int64_t layer = 0; layer < layers_; ++layer) {
     const auto added = [&](const char* part) {
       return with_heads_swapped(slice(outputs.at(present_name(layer, part)), 2, seen, seen + T));

@@ -27,13 +27,13 @@ class DecoderWithPast {
 
   // The logits [B, V], f32, behind ids [B, T], which the cache has not seen yet; what the graphs give goes there. Any
   // number of threads may call it, each with a cache of its own.
-  Tensor logits(const Tensor& ids, KeyValueCache& cache) const;
+  Tensor logits(const Tensor& ids, KeyValueCache& cache, const Computing& computing) const;
 
  private:
   DecoderWithPast() = default;
   bool reads_blocks() const;
-  Tensor begin(const Tensor& ids, KeyValueCache& cache) const;
-  Tensor go_on(const Tensor& ids, KeyValueCache& cache) const;
+  Tensor begin(const Tensor& ids, KeyValueCache& cache, const Computing& computing) const;
+  Tensor go_on(const Tensor& ids, KeyValueCache& cache, const Computing& computing) const;
 
   std::shared_ptr<const ImportedGraph> first_, next_;
   int64_t layers_ = 0, limit_ = 0;

@@ -7,6 +7,7 @@
 #include "base/files/directories.h"
 #include "models/precision.h"
 #include "onnx/import/elementwise/element_values.h"
+#include "transom/ops.h"
 
 namespace transom::onnx {
 

@@ -88,7 +88,7 @@ class OnnxEncoderDecoder : public GenerativeModel {
 
  protected:
   void run_encoder(const NamedTensors& inputs, ForwardContext& context) const override {
-    context.cache->encoder_states = encoded(inputs);
+    context.cache->encoder_states = encoded(inputs, context.computing);
     context.cache->encoder_mask = inputs.find("attention_mask");
   }
 
@@ -97,7 +97,7 @@ class OnnxEncoderDecoder : public GenerativeModel {
     for (const int64_t place : context.cache->places().to_vector<int64_t>())
       if (place == 0)
         fail("{}: decoder_attention_mask: an ONNX decoder has no mask; expected ones", decoder_->model().where);
-    if (past()) return past()->logits(input_ids, *context.cache);
+    if (past()) return past()->logits(input_ids, *context.cache, context.computing);
     // Tokens behind the text change nothing before them.
     const int64_t T = input_ids.dim(1), room = rounded_length(T, max_positions());
     Tensor ids = input_ids;
@@ -105,7 +105,7 @@ class OnnxEncoderDecoder : public GenerativeModel {
       const Tensor last = slice(ids, 1, T - 1, T);
       ids = concatenate({ids, broadcast_to(last, {ids.dim(0), room - T})}, 1);
     }
-    const Tensor logits = decoded(ids, context.cache->encoder_states, context.cache->encoder_mask);
+    const Tensor logits = decoded(ids, context.cache->encoder_states, context.cache->encoder_mask, context.computing);
     return cast(squeeze(slice(logits, 1, T - 1, T), 1), DType::kFloat32);
   }
 
@@ -117,8 +117,9 @@ class OnnxEncoderDecoder : public GenerativeModel {
       fail("{}: output_hidden_states is not supported: an ONNX file has the outputs that it names", where);
     const Tensor ids = inputs.find("decoder_input_ids");
     if (!ids.defined()) fail("{}: input \"decoder_input_ids\" is missing", where);
-    const Tensor states = encoded(inputs);
-    return {{"logits", decoded(ids, states, inputs.find("attention_mask"))}, {"encoder_last_hidden_state", states}};
+    const Tensor states = encoded(inputs, context.computing);
+    return {{"logits", decoded(ids, states, inputs.find("attention_mask"), context.computing)},
+            {"encoder_last_hidden_state", states}};
   }
 
   std::vector<std::string> input_names() const override {
@@ -136,13 +137,14 @@ class OnnxEncoderDecoder : public GenerativeModel {
     return past_.get();
   }
 
-  static Tensor output_of(const ImportedGraph& graph, const NamedValues& values, const char* wanted) {
-    for (auto& [name, value] : graph.run(values))
+  static Tensor output_of(const ImportedGraph& graph, const NamedValues& values, const char* wanted,
+                          const Computing& computing) {
+    for (auto& [name, value] : graph.run(values, computing))
       if (name == wanted) return value.tensor;
     fail("{}: expected an output {}", graph.model().where, quoted(wanted));
   }
 
-  Tensor encoded(const NamedTensors& inputs) const {
+  Tensor encoded(const NamedTensors& inputs, const Computing& computing) const {
     NamedValues values;
     for (const ValueInfo* input : encoder_->required_inputs()) {
       Tensor given = inputs.find(input->name);
@@ -152,10 +154,10 @@ class OnnxEncoderDecoder : public GenerativeModel {
       if (!given.defined()) fail("{}: input {} is missing", encoder_->model().where, quoted(input->name));
       values.emplace_back(input->name, converted(given, *input));
     }
-    return output_of(*encoder_, values, "last_hidden_state");
+    return output_of(*encoder_, values, "last_hidden_state", computing);
   }
 
-  Tensor decoded(const Tensor& ids, const Tensor& states, const Tensor& mask) const {
+  Tensor decoded(const Tensor& ids, const Tensor& states, const Tensor& mask, const Computing& computing) const {
     NamedValues values;
     for (const ValueInfo* input : decoder_->required_inputs()) {
       const std::string& name = input->name;
@@ -169,7 +171,7 @@ class OnnxEncoderDecoder : public GenerativeModel {
       if (!given.defined()) fail("{}: input {} is missing", decoder_->model().where, quoted(name));
       values.emplace_back(name, converted(given, *input));
     }
-    return output_of(*decoder_, values, "logits");
+    return output_of(*decoder_, values, "logits", computing);
   }
 
   mutable SharedConstants shared_;

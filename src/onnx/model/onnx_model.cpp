@@ -36,11 +36,11 @@ class OnnxModel : public GenerativeModel {
  protected:
   Tensor run_step(const PassInputs& pass, ForwardContext& context) const override {
     const Tensor &input_ids = pass.input_ids, &position_ids = pass.position_ids;
-    if (past_.works()) return past_.logits(input_ids, position_ids, *context.cache);
+    if (past_.works()) return past_.logits(input_ids, position_ids, *context.cache, context.computing);
     const Tensor mask = context.cache->places();
     NamedTensors inputs{{"input_ids", input_ids}, {"position_ids", position_ids}};
     inputs.set("attention_mask", slice(mask, 1, 0, input_ids.dim(1)));
-    ForwardContext plain;
+    ForwardContext plain{.computing = context.computing};
     const Tensor logits = run(inputs, plain).at("logits");  // [B, T, V]
     return cast(squeeze(slice(logits, 1, logits.dim(1) - 1, logits.dim(1)), 1), DType::kFloat32);
   }
@@ -60,7 +60,7 @@ class OnnxModel : public GenerativeModel {
     for (const ValueInfo* input : graph_->required_inputs())
       if (!inputs.find(input->name).defined()) values.emplace_back(input->name, filled_in(*input, inputs));
     NamedTensors outputs;
-    for (auto& [name, value] : graph_->run(values)) outputs.set(name, value.tensor);
+    for (auto& [name, value] : graph_->run(values, context.computing)) outputs.set(name, value.tensor);
     return outputs;
   }
 

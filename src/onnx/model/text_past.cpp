@@ -57,7 +57,7 @@ int64_t TextPast::layers_of_graph() const {
 }
 
 NamedTensors TextPast::run(const Tensor& ids, const Tensor& mask, const Tensor& positions,
-                           const std::vector<Tensor>& past) const {
+                           const std::vector<Tensor>& past, const Computing& computing) const {
   NamedTensors given{{"input_ids", ids}, {"attention_mask", mask}, {"position_ids", positions}};
   for (int64_t layer = 0; layer < layers_; ++layer)
     for (const bool key : {true, false}) {
@@ -71,7 +71,7 @@ NamedTensors TextPast::run(const Tensor& ids, const Tensor& mask, const Tensor& 
   for (const ValueInfo* input : graph_->required_inputs())
     values.emplace_back(input->name, converted(given.at(input->name), *input));
   NamedTensors outputs;
-  for (auto& [name, value] : graph_->run(values)) outputs.set(name, value.tensor);
+  for (auto& [name, value] : graph_->run(values, computing)) outputs.set(name, value.tensor);
   return outputs;
 }
 
@@ -91,7 +91,7 @@ TextPast::Way TextPast::find_way() const {
   try {
     const Tensor ids = Tensor::from(std::vector<int64_t>{1, 2, 3}, {1, kTokens}), mask = ones_of(1, kTokens);
     const Tensor positions = places_of(mask);
-    const NamedTensors whole = run(ids, mask, positions, {});
+    const NamedTensors whole = run(ids, mask, positions, {}, kAsGiven);
     std::vector<Tensor> one, empty;
     bool in_f32 = true;
     for (int64_t layer = 0; layer < layers_; ++layer)
@@ -102,13 +102,13 @@ TextPast::Way TextPast::find_way() const {
         const Tensor nothing = cast(waves({1, seen.dim(1), kEmpty, seen.dim(3)}), seen.dtype());
         empty.push_back(concatenate({slice(seen, 2, 0, kSeen), nothing}, 2));
       }
-    const NamedTensors behind_one = run(slice(ids, 1, 1, 3), mask, slice(positions, 1, 1, 3), one);
+    const NamedTensors behind_one = run(slice(ids, 1, 1, 3), mask, slice(positions, 1, 1, 3), one, kAsGiven);
     for (int64_t t = 1; t < kTokens; ++t)
       if (!are_near(logits_at(whole, t), logits_at(behind_one, t - 1))) return Way::kNone;
     if (takes_positions_) return Way::kPadded;
     if (!in_f32 || (window_ > 0 && window_ <= kSeen + kEmpty)) return Way::kBlocks;
     const Tensor hidden = concatenate({ones_of(1, kSeen), zeros({1, kEmpty}, DType::kInt64), ones_of(1, 1)}, 1);
-    const NamedTensors behind_empty = run(slice(ids, 1, 2, 3), hidden, slice(positions, 1, 2, 3), empty);
+    const NamedTensors behind_empty = run(slice(ids, 1, 2, 3), hidden, slice(positions, 1, 2, 3), empty, kAsGiven);
     if (!are_near(logits_at(whole, 2), logits_at(behind_empty, 0), kSame)) return Way::kBlocks;
     // Keys hold positions in most models, and there a wrong one shows most.
     for (int64_t layer = 0; layer < layers_; ++layer) {
@@ -138,20 +138,23 @@ void TextPast::append(const NamedTensors& outputs, const Tensor& ids, int64_t fr
   cache.append(layers_, tokens, tokens);
 }
 
-Tensor TextPast::logits(const Tensor& ids, const Tensor& positions, KeyValueCache& cache) const {
+Tensor TextPast::logits(const Tensor& ids, const Tensor& positions, KeyValueCache& cache,
+                        const Computing& computing) const {
   const int64_t T = ids.dim(1);
   if (cache.length() == 0) {
-    const NamedTensors outputs = run(ids, slice(cache.places(), 1, 0, T), positions, {});
+    const NamedTensors outputs = run(ids, slice(cache.places(), 1, 0, T), positions, {}, computing);
     append(outputs, ids, 0, cache);
     return logits_at(outputs, T - 1);
   }
   const bool reaches_over = window_ > 0 && cache.tensors().at(0).dim(1) + T > window_;
-  return way() == Way::kBlocks || reaches_over ? from_blocks(ids, cache) : from_padded(ids, positions, cache);
+  return way() == Way::kBlocks || reaches_over ? from_blocks(ids, cache, computing)
+                                               : from_padded(ids, positions, cache, computing);
 }
 
 // The past is all S places of the cache, filled or not; the mask hides those that are not, and the new tokens stand
 // behind them.
-Tensor TextPast::from_padded(const Tensor& ids, const Tensor& positions, KeyValueCache& cache) const {
+Tensor TextPast::from_padded(const Tensor& ids, const Tensor& positions, KeyValueCache& cache,
+                             const Computing& computing) const {
   std::vector<Tensor> past = cache.tensors();
   past.resize(static_cast<size_t>(2 * layers_));
   const int64_t B = ids.dim(0), T = ids.dim(1), S = past.at(0).dim(1);
@@ -161,14 +164,14 @@ Tensor TextPast::from_padded(const Tensor& ids, const Tensor& positions, KeyValu
   const Tensor seen = cast(greater(bias, full({B, S}, -1, bias.dtype())), DType::kInt64);
   const Tensor count = cumulative_sum(seen, 1);
   const Tensor before = cast(less(count, broadcast_to(slice(count, 1, S - 1, S), {B, S})), DType::kInt64);
-  const NamedTensors outputs = run(ids, concatenate({seen * before, ones_of(B, T)}, 1), positions, past);
+  const NamedTensors outputs = run(ids, concatenate({seen * before, ones_of(B, T)}, 1), positions, past, computing);
   append(outputs, ids, S, cache);
   return logits_at(outputs, T - 1);
 }
 
 // The past ends where the last full block ended; the block is read again, filled up with tokens behind the text, which
 // change nothing before them.
-Tensor TextPast::from_blocks(const Tensor& ids, KeyValueCache& cache) const {
+Tensor TextPast::from_blocks(const Tensor& ids, KeyValueCache& cache, const Computing& computing) const {
   const int64_t B = ids.dim(0), T = ids.dim(1), seen = cache.length();
   const int64_t past = (seen - 1) / kPastBlock * kPastBlock, count = seen + T - past;
   int64_t room = (count + kPastBlock - 1) / kPastBlock * kPastBlock;
@@ -183,7 +186,8 @@ Tensor TextPast::from_blocks(const Tensor& ids, KeyValueCache& cache) const {
   std::vector<Tensor> before;
   for (int64_t layer = 0; past > 0 && layer < layers_; ++layer)
     for (const bool key : {true, false}) before.push_back(with_heads_swapped(held_part(layer, key, 0, past)));
-  const NamedTensors outputs = run(concatenate(parts, 1), mask, slice(places_of(mask), 1, past, past + room), before);
+  const NamedTensors outputs =
+      run(concatenate(parts, 1), mask, slice(places_of(mask), 1, past, past + room), before, computing);
   append(outputs, ids, seen, cache);
   return logits_at(outputs, count - 1);
 }

@@ -32,7 +32,7 @@ class TextPast {
 
   // The logits [B, V], f32, behind ids [B, T], which the cache has not seen yet; keys and values go there. Any number
   // of threads may call it, each with a cache of its own.
-  Tensor logits(const Tensor& ids, const Tensor& positions, KeyValueCache& cache) const;
+  Tensor logits(const Tensor& ids, const Tensor& positions, KeyValueCache& cache, const Computing& computing) const;
 
  private:
   enum class Way { kNone, kPadded, kBlocks };
@@ -41,11 +41,12 @@ class TextPast {
   int64_t layers_of_graph() const;
   bool keeps_tokens() const { return !one_shape(); }
   void append(const NamedTensors& outputs, const Tensor& ids, int64_t from, KeyValueCache& cache) const;
-  Tensor from_padded(const Tensor& ids, const Tensor& positions, KeyValueCache& cache) const;
-  Tensor from_blocks(const Tensor& ids, KeyValueCache& cache) const;
+  Tensor from_padded(const Tensor& ids, const Tensor& positions, KeyValueCache& cache,
+                     const Computing& computing) const;
+  Tensor from_blocks(const Tensor& ids, KeyValueCache& cache, const Computing& computing) const;
   // Of ids [B, T] behind `past` (two tensors [B, heads, P, size] a layer), with a mask [B, P + T].
-  NamedTensors run(const Tensor& ids, const Tensor& mask, const Tensor& positions,
-                   const std::vector<Tensor>& past) const;
+  NamedTensors run(const Tensor& ids, const Tensor& mask, const Tensor& positions, const std::vector<Tensor>& past,
+                   const Computing& computing) const;
 
   std::shared_ptr<const ImportedGraph> graph_;
   bool takes_positions_;

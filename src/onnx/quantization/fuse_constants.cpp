@@ -26,7 +26,7 @@ void fold(EditedGraph& graph, const NamedValues& sample) {
   if (frontier.empty()) return;
   const std::vector<std::string> names(frontier.begin(), frontier.end());
   const ImportedGraph run(as_read(graph.model(), names));
-  const NamedValues values = run.run(sample);
+  const NamedValues values = run.run(sample, kAsGiven);
   for (size_t i = 0; i < names.size(); ++i) {
     const Tensor& tensor = values[i].second.tensor;
     const auto bytes = std::make_shared<const std::vector<std::byte>>(tensor.to_bytes());
@@ -143,7 +143,7 @@ void find_global_average(EditedGraph& graph, const NamedValues& sample) {
     const std::string factor = product->inputs[product->inputs[0] == node.outputs[0] ? 1 : 0], sum = node.inputs[0];
     if (numbers[0] != 2 || numbers[1] != 3 || !follows_from_extents(graph, factor)) continue;
     const ImportedGraph run(as_read(graph.model(), {sum, factor}));
-    const NamedValues values = run.run(sample);
+    const NamedValues values = run.run(sample, kAsGiven);
     const Tensor &x = values[0].second.tensor, &scale = values[1].second.tensor;
     if (x.rank() != 4 || x.dtype() != DType::kFloat32 || scale.size() != 1) continue;
     const double expected = 1 / static_cast<double>(x.dim(2) * x.dim(3));

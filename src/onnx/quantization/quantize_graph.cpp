@@ -102,7 +102,7 @@ class GraphQuantizer {
     }
     const ImportedGraph run(as_read(graph_.model(), values));
     for (const NamedValues& sample : samples_) {
-      const NamedValues seen = run.run(sample);
+      const NamedValues seen = run.run(sample, kAsGiven);
       for (size_t i = 0; i < values.size(); ++i)
         if (seen[i].second.type == ElementType::kFloat32)
           observers_[values[i]].add(seen[i].second.tensor.to_vector<float>());
@@ -216,7 +216,7 @@ void compare(const WrittenModel& exact, const WrittenModel& quantized, const std
   double signal = 0, noise = 0;
   int64_t same = 0;
   for (const NamedValues& sample : samples) {
-    const Tensor expected = a.run(sample)[0].second.tensor, found = b.run(sample)[0].second.tensor;
+    const Tensor expected = a.run(sample, kAsGiven)[0].second.tensor, found = b.run(sample, kAsGiven)[0].second.tensor;
     const std::vector<float> x = expected.to_vector<float>(), y = found.to_vector<float>();
     const auto rows = static_cast<size_t>(expected.dim(0)), width = x.size() / std::max<size_t>(rows, 1);
     for (size_t i = 0; i < x.size(); ++i) {

@@ -160,12 +160,12 @@ const Operation& attention = kAttention;
 }  // namespace op
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias, const AttentionOptions& options,
-                 const Tensor& key, double dropout) {
-  Tensors inputs = autocast_inputs(kAttention, {q, k, v});
+                 const Computing& computing, const Tensor& key, double dropout) {
+  Tensors inputs = autocast_inputs(kAttention, {q, k, v}, computing);
   if (bias.defined()) inputs.push_back(cast(bias, wide_type(inputs[0].dtype())));
   if (dropout > 0) inputs.push_back(key);
   Attributes attributes = attributes_of(options, bias.defined(), dropout);
-  if (computing().batch_invariant) attributes.set("batch_invariant", int64_t{1});
+  keep_rows_apart(attributes, computing);
   return make_tensor(kAttention, std::move(inputs), std::move(attributes));
 }
 

@@ -34,8 +34,7 @@ double attention_flops(const CostRequest& cost) {
 
 // What scores are kept in.
 DType wide_type(DType dtype);
-// In f32 for 16-bit types. Unlike dot_general, it does not ask the thread's autocast, so that a rule gives the same
-// nodes wherever it is applied.
+// In f32 for 16-bit types, of operands as they are, whatever the node was computed under.
 Tensor wide_product(const Tensor& x, const Tensor& y, const DotAxes& axes);
 
 // q or the cotangent with the heads that share keys side by side: [B, T, H, d] -> [B, G, H / G, T, d]

@@ -128,10 +128,11 @@ const Operation kPagedAttention = {
 const RegisterOperations kRegisteredPagedAttention{&kPagedAttention};
 
 Tensor paged_attention(const Tensor& q, const Tensor& k_rows, const Tensor& v_rows, int64_t block_size,
-                       const Tensor& block_table, const Tensor& lengths, const AttentionOptions& options) {
+                       const Tensor& block_table, const Tensor& lengths, const AttentionOptions& options,
+                       const Computing& computing) {
   if (!options.causal) fail("{}paged_attention: expected causal attention", scope_prefix());
   // The cache stays as it is kept: a cast would read all of it.
-  const Tensor queries = autocast_inputs(kPagedAttention, {q})[0];
+  const Tensor queries = autocast_inputs(kPagedAttention, {q}, computing)[0];
   return make_tensor(kPagedAttention, {queries, k_rows, v_rows, block_table, lengths},
                      {{"scale", options.scale},
                       {"sliding_window", options.sliding_window},
@@ -140,10 +141,10 @@ Tensor paged_attention(const Tensor& q, const Tensor& k_rows, const Tensor& v_ro
 }
 
 Tensor paged_attention(const Tensor& q, const Tensor& k_blocks, const Tensor& v_blocks, const Tensor& block_table,
-                       const Tensor& lengths, const AttentionOptions& options) {
+                       const Tensor& lengths, const AttentionOptions& options, const Computing& computing) {
   if (!options.causal) fail("{}paged_attention: expected causal attention", scope_prefix());
   return make_tensor(
-      kPagedAttention, autocast_inputs(kPagedAttention, {q, k_blocks, v_blocks, block_table, lengths}),
+      kPagedAttention, autocast_inputs(kPagedAttention, {q, k_blocks, v_blocks, block_table, lengths}, computing),
       {{"scale", options.scale}, {"sliding_window", options.sliding_window}, {"soft_cap", options.soft_cap}});
 }
 

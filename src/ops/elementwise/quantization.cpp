@@ -2,7 +2,6 @@
 // Linear layers in 8-bit integers: weights by output, inputs by row, both at once when they are met (dynamic
 // quantisation as of torch.ao.quantization.quantize_dynamic, with a scale for each row).
 #include "ops/elementwise/quantization.h"
-#include "ops/autocast.h"
 #include "ops/computing.h"
 #include "ops/products/integer_products.h"
 #include "ops/records.h"
@@ -100,12 +99,10 @@ namespace op {
 const Operation& quantized_linear = kQuantizedLinear;
 }  // namespace op
 
-QuantizedLinear::QuantizedLinear(bool on) : before_(set_computing(&Computing::int8, on)) {}
-QuantizedLinear::~QuantizedLinear() { set_computing(&Computing::int8, before_); }
-bool QuantizedLinear::active() { return computing().int8; }
-
-Tensor quantized_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, bool transposed) {
-  const Tensor wide = autocast_full(x);  // a weight of f32 gives an output of f32; one of 16 bits an output of its type
+Tensor quantized_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Computing& computing,
+                        bool transposed) {
+  // A weight of f32 gives an output of f32; one of 16 bits an output of its type.
+  const Tensor wide = autocast_full(x, computing);
   std::vector<Tensor> inputs{is_floating(wide.dtype()) ? cast(wide, weight.dtype()) : wide, weight};
   if (bias.defined()) inputs.push_back(cast(bias, weight.dtype()));
   return make_tensor(kQuantizedLinear, std::move(inputs), {{"transposed", static_cast<int64_t>(transposed)}});

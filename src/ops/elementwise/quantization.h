@@ -7,6 +7,7 @@
 namespace transom {
 
 // As linear(); `transposed`: the weight is [K, N].
-Tensor quantized_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, bool transposed = false);
+Tensor quantized_linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        const Computing& computing TRANSOM_DEFAULT({}), bool transposed = false);
 
 }  // namespace transom

@@ -3,7 +3,6 @@
 // what its weight and bias get of a gradient.
 #include <algorithm>
 
-#include "ops/autocast.h"
 #include "ops/computing.h"
 #include "ops/elementwise/quantization.h"
 #include "ops/records.h"
@@ -11,8 +10,6 @@
 
 namespace transom {
 namespace {
-
-constexpr const char* kBatchInvariant = "batch_invariant";
 
 Axes free_axes(int64_t rank, const Axes& batch, const Axes& contract) {
   Axes axes;
@@ -111,8 +108,8 @@ void evaluate_dot(std::span<const Array> in, const Attributes& attributes, std::
   });
 }
 
-// The product as records make it: unlike dot_general, it does not ask the thread's autocast, so that a rule gives the
-// same nodes wherever and whenever it is applied. `of`: the attributes of the node whose gradient it is part of.
+// The product as records make it: of operands as they are, whatever the node was computed under. `of`: the attributes
+// of the node whose gradient it is part of.
 Tensor product_of(const Attributes& of, const Tensor& x, const Tensor& y, const DotAxes& axes);
 
 // The gradient for one side: the cotangent against the other side. `mine` says which axes of this input are batch, free
@@ -331,15 +328,16 @@ namespace op {
 const Operation& dot_general = kDotGeneral;
 }  // namespace op
 
-Tensor dot_general(const Tensor& x, const Tensor& y, const DotAxes& axes, std::optional<DType> dtype) {
-  std::vector<Tensor> inputs = autocast_inputs(kDotGeneral, {x, y});
+Tensor dot_general(const Tensor& x, const Tensor& y, const DotAxes& axes, const Computing& computing,
+                   std::optional<DType> dtype) {
+  std::vector<Tensor> inputs = autocast_inputs(kDotGeneral, {x, y}, computing);
   Attributes attributes = dot_attributes(axes, dtype.value_or(inputs[0].dtype()));
-  if (computing().batch_invariant) attributes.set(kBatchInvariant, int64_t{1});
-  allow_tf32(attributes, inputs[0].dtype());
+  keep_rows_apart(attributes, computing);
+  allow_tf32(attributes, inputs[0].dtype(), computing);
   return make_tensor(kDotGeneral, std::move(inputs), attributes);
 }
 
-Tensor matmul(const Tensor& x, const Tensor& y) {
+Tensor matmul(const Tensor& x, const Tensor& y, const Computing& computing) {
   if (x.rank() < 2 || y.rank() < 2)
     fail("{}matmul: expected two matrices or stacks of them, found {} and {}", scope_prefix(), to_string(x.shape()),
          to_string(y.shape()));
@@ -356,17 +354,17 @@ Tensor matmul(const Tensor& x, const Tensor& y) {
     return broadcast_to(t, shape);
   };
   const Axes batch = range(0, static_cast<size_t>(rank - 2));
-  return dot_general(stacked(x, y), stacked(y, x), {batch, batch, {rank - 1}, {rank - 2}});
+  return dot_general(stacked(x, y), stacked(y, x), {batch, batch, {rank - 1}, {rank - 2}}, computing);
 }
 
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  if (computing().int8) return quantized_linear(x, weight, bias);
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Computing& computing) {
+  if (computing.int8) return quantized_linear(x, weight, bias, computing);
   std::vector<Tensor> inputs{x, weight};
   if (bias.defined()) inputs.push_back(bias);
-  inputs = autocast_inputs(kLinear, std::move(inputs));
+  inputs = autocast_inputs(kLinear, std::move(inputs), computing);
   Attributes attributes;
-  if (computing().batch_invariant) attributes.set(kBatchInvariant, int64_t{1});
-  allow_tf32(attributes, inputs[0].dtype());
+  keep_rows_apart(attributes, computing);
+  allow_tf32(attributes, inputs[0].dtype(), computing);
   return make_tensor(kLinear, std::move(inputs), std::move(attributes));
 }
 

@@ -227,15 +227,16 @@ const Operation &convolution = kConvolution, &convolution_input_gradient = kInpu
                 &convolution_weight_gradient = kWeightGradient;
 }  // namespace op
 
-Tensor convolution(const Tensor& x, const Tensor& weight, const ConvolutionOptions& options) {
+Tensor convolution(const Tensor& x, const Tensor& weight, const ConvolutionOptions& options,
+                   const Computing& computing) {
   const auto spatial = static_cast<size_t>(std::max<int64_t>(x.rank() - 2, 1));
   const auto filled = [&](const Axes& given, int64_t otherwise) {
     return given.empty() ? Axes(spatial, otherwise) : given;
   };
-  std::vector<Tensor> inputs = autocast_inputs(kConvolution, {x, weight});
+  std::vector<Tensor> inputs = autocast_inputs(kConvolution, {x, weight}, computing);
   Attributes attributes = geometry(filled(options.strides, 1), filled(options.low, 0), filled(options.high, 0),
                                    filled(options.dilations, 1), options.groups);
-  allow_tf32(attributes, inputs[0].dtype());
+  allow_tf32(attributes, inputs[0].dtype(), computing);
   return make_tensor(kConvolution, std::move(inputs), std::move(attributes));
 }
 

@@ -91,7 +91,7 @@ const Operation kGroupedLinear = {
       const Tensors weights(request.inputs.begin() + 2, request.inputs.end());
       Tensors result(request.inputs.size());
       if (request.wanted(0)) {
-        const Tensor each = grouped_linear(dy, groups, weights, first, !transposed);
+        const Tensor each = grouped_linear(dy, groups, weights, kAsGiven, first, !transposed);
         result[0] = x.rank() == 2 ? reduce_sum(each, {1}) : each;
       }
       bool wanted = false;
@@ -188,11 +188,11 @@ namespace op {
 const Operation &grouped_linear = kGroupedLinear, &grouped_linear_weight_gradient = kGroupedLinearWeightGradient;
 }  // namespace op
 
-Tensor grouped_linear(const Tensor& x, const Tensor& groups, std::vector<Tensor> weights, int64_t first,
-                      bool transposed) {
+Tensor grouped_linear(const Tensor& x, const Tensor& groups, std::vector<Tensor> weights, const Computing& computing,
+                      int64_t first, bool transposed) {
   Tensors inputs{x, groups};
   inputs.insert(inputs.end(), weights.begin(), weights.end());
-  return make_tensor(kGroupedLinear, autocast_inputs(kGroupedLinear, std::move(inputs)),
+  return make_tensor(kGroupedLinear, autocast_inputs(kGroupedLinear, std::move(inputs), computing),
                      {{"first", first}, {"transposed", static_cast<int64_t>(transposed)}});
 }
 

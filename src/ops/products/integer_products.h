@@ -37,7 +37,7 @@ Tensor quantized_convolution(const Tensor& x, const IntegerWeight& weight, const
 
 // A convolution whose weight [O, ...] is rounded by output and whose images by their largest magnitude, in 255 steps.
 Tensor quantized_convolution(const Tensor& x, const Tensor& weight, const ConvolutionOptions& options);
-// Whether that is done in place of the convolution where QuantizedLinear asks for integers: with a few products an
+// Whether that is done in place of the convolution where Computing::int8 asks for integers: with a few products an
 // output (windows of one channel, say) rounding costs more than it saves, and loses most.
 bool quantizes_convolution(const Tensor& weight);
 

@@ -45,6 +45,7 @@ Tensor dequantised(const PackedMatrix& matrix);
 // Rows ids [...] of the matrix, f32 [..., K].
 Tensor dequantised_rows(const PackedMatrix& matrix, const Tensor& ids);
 // x [..., K] -> [..., N], as linear() of the dequantised matrix.
-Tensor quantized_matmul(const Tensor& x, const PackedMatrix& weight, const Tensor& bias = {});
+Tensor quantized_matmul(const Tensor& x, const PackedMatrix& weight, const Tensor& bias TRANSOM_DEFAULT({}),
+                        const Computing& computing TRANSOM_DEFAULT({}));
 
 }  // namespace transom

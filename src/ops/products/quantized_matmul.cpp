@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "ops/autocast.h"
+#include "ops/computing.h"
 #include "ops/products/integer_products.h"
 #include "ops/products/packed_matrix.h"
 #include "ops/rules.h"
@@ -363,9 +363,9 @@ Tensor dequantised_rows(const PackedMatrix& matrix, const Tensor& ids) {
       shape);
 }
 
-Tensor quantized_matmul(const Tensor& x, const PackedMatrix& weight, const Tensor& bias) {
+Tensor quantized_matmul(const Tensor& x, const PackedMatrix& weight, const Tensor& bias, const Computing& computing) {
   if (weight.integers) return quantized_linear(x, *weight.integers, bias);
-  Tensor low = autocast_low(x);
+  Tensor low = autocast_low(x, computing);
   if (weight.order.defined()) low = gather(low, weight.order, low.rank() - 1);
   std::vector<Tensor> inputs{low, weight.bytes, weight.scales};
   const bool table = weight.values.defined() && weight.activations != kFloat8;  // which knows it

@@ -148,7 +148,8 @@ const Operation kCtcLossGradient = {
       const Shape one_hot{l.B, l.S, l.V};
       const Tensor classes =
           cast(equal(broadcast_to(unsqueeze(l.states, 2), one_hot), iota(one_hot, 2)), in[0].dtype());
-      const Tensor by_class = dot_general(concatenate(occupied, 1), classes, {{0}, {0}, {2}, {1}});  // [B, T, V]
+      const Tensor by_class =
+          dot_general(concatenate(occupied, 1), classes, {{0}, {0}, {2}, {1}}, kAsGiven);  // [B, T, V]
       return {-by_class * reshape(in[4], {l.B, 1, 1})};
     },
     .samples = [] { return ctc_samples(true); }};
@@ -184,10 +185,12 @@ const Operation kCtcLoss = {
 const RegisterOperations kRegisteredCtc{&kCtcLoss, &kCtcLossGradient};
 
 Tensor ctc_loss(const Tensor& log_probabilities, const Tensor& targets, const Tensor& frames, const Tensor& lengths,
-                int64_t blank) {
+                int64_t blank, const Computing& computing) {
   return make_tensor(kCtcLoss,
-                     autocast_inputs(kCtcLoss, {log_probabilities, cast(targets, DType::kInt64),
-                                                cast(frames, DType::kInt64), cast(lengths, DType::kInt64)}),
+                     autocast_inputs(kCtcLoss,
+                                     {log_probabilities, cast(targets, DType::kInt64), cast(frames, DType::kInt64),
+                                      cast(lengths, DType::kInt64)},
+                                     computing),
                      {{"blank", blank}});
 }
 

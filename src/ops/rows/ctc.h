@@ -10,6 +10,6 @@ namespace transom {
 // [B, L], frames i64 [B] that count (1 .. T), lengths i64 [B] of the targets (0 .. L); -> [B]. Infinite where the
 // targets need more frames than there are; no gradient comes from there.
 Tensor ctc_loss(const Tensor& log_probabilities, const Tensor& targets, const Tensor& frames, const Tensor& lengths,
-                int64_t blank);
+                int64_t blank, const Computing& computing TRANSOM_DEFAULT({}));
 
 }  // namespace transom

@@ -59,7 +59,7 @@ const Operation kCrossEntropyGradient = {
       const Tensor weight =
           unsqueeze(where_known(select(counted, dy, zeros(dy.shape(), dy.dtype())), labels, x.dim(1), ignore_index), 1);
       const Tensor target = cast(at_label(labels, x.dim(1), ignore_index), x.dtype());
-      return {cast((softmax(x) - target) * weight, in[0].dtype())};
+      return {cast((softmax(x, kAsGiven) - target) * weight, in[0].dtype())};
     },
     .samples = [] { return loss_samples(true); }};
 
@@ -77,7 +77,7 @@ const Operation kCrossEntropy = {
       return {{in.dtype(0), {in.shape(0)[0]}}};
     },
     .decompose = [](std::span<const Tensor> in, const Attributes& attributes) -> Tensors {
-      const Tensor log_probabilities = log_softmax(widened(in[0]));
+      const Tensor log_probabilities = log_softmax(widened(in[0]), kAsGiven);
       const Tensor chosen = at_label(in[1], in[0].dim(1), attributes.get_int("ignore_index"));
       const Tensor picked =
           select(chosen, log_probabilities, zeros(log_probabilities.shape(), log_probabilities.dtype()));
@@ -96,8 +96,9 @@ const Operation kCrossEntropy = {
 
 const RegisterOperations kRegisteredLoss{&kCrossEntropy, &kCrossEntropyGradient};
 
-Tensor cross_entropy(const Tensor& logits, const Tensor& labels, int64_t ignore_index) {
-  return make_tensor(kCrossEntropy, autocast_inputs(kCrossEntropy, {logits, labels}), {{"ignore_index", ignore_index}});
+Tensor cross_entropy(const Tensor& logits, const Tensor& labels, int64_t ignore_index, const Computing& computing) {
+  return make_tensor(kCrossEntropy, autocast_inputs(kCrossEntropy, {logits, labels}, computing),
+                     {{"ignore_index", ignore_index}});
 }
 
 }  // namespace transom

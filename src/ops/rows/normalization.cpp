@@ -180,11 +180,17 @@ namespace op {
 const Operation &softmax = kSoftmax, &layer_norm = kLayerNorm;
 }  // namespace op
 
-Tensor softmax(const Tensor& x) { return make_tensor(kSoftmax, autocast_inputs(kSoftmax, {x})); }
-Tensor log_softmax(const Tensor& x) { return make_tensor(kLogSoftmax, autocast_inputs(kLogSoftmax, {x})); }
+Tensor softmax(const Tensor& x, const Computing& computing) {
+  return make_tensor(kSoftmax, autocast_inputs(kSoftmax, {x}, computing));
+}
 
-Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& bias, double epsilon) {
-  return make_tensor(kLayerNorm, autocast_inputs(kLayerNorm, {x, scale, bias}), {{"epsilon", epsilon}});
+Tensor log_softmax(const Tensor& x, const Computing& computing) {
+  return make_tensor(kLogSoftmax, autocast_inputs(kLogSoftmax, {x}, computing));
+}
+
+Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& bias, double epsilon,
+                  const Computing& computing) {
+  return make_tensor(kLayerNorm, autocast_inputs(kLayerNorm, {x, scale, bias}, computing), {{"epsilon", epsilon}});
 }
 
 }  // namespace transom

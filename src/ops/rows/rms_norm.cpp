@@ -86,8 +86,8 @@ namespace op {
 const Operation& rms_norm = kRmsNorm;
 }  // namespace op
 
-Tensor rms_norm(const Tensor& x, const Tensor& scale, double epsilon) {
-  return make_tensor(kRmsNorm, autocast_inputs(kRmsNorm, {x, scale}), {{"epsilon", epsilon}});
+Tensor rms_norm(const Tensor& x, const Tensor& scale, double epsilon, const Computing& computing) {
+  return make_tensor(kRmsNorm, autocast_inputs(kRmsNorm, {x, scale}, computing), {{"epsilon", epsilon}});
 }
 
 }  // namespace transom

@@ -176,6 +176,8 @@ Tensor SentenceModel::vectors_of(const Tensor& states, const std::vector<const E
         return sum(counted) / maximum(reduce_sum(counted, {1}), constant(1e-9));
     }
   };
+  // In f32, whatever the model computes in.
+  const Computing computing{.batch_invariant = text_->model->computing().batch_invariant};
   Tensor vector;
   if (options.pooling) {
     vector = pooled(*options.pooling);
@@ -190,10 +192,12 @@ Tensor SentenceModel::vectors_of(const Tensor& states, const std::vector<const E
       if (layer.kind == SentenceLayer::Kind::kNormalize) {
         vector = at_length_one(vector);
       } else if (layer.kind == SentenceLayer::Kind::kLayerNorm) {
-        vector = layer_norm(vector, weight.weight, weight.bias, 1e-5);
+        vector = layer_norm(vector, weight.weight, weight.bias, 1e-5, computing);
       } else {
-        Tensor out = activation_named(layer.activation, layer.folder)(linear(vector, weight.weight, weight.bias));
-        if (layer.residual) out = out + (layer.inputs == layer.outputs ? vector : linear(vector, weight.residual));
+        Tensor out =
+            activation_named(layer.activation, layer.folder)(linear(vector, weight.weight, weight.bias, computing));
+        if (layer.residual)
+          out = out + (layer.inputs == layer.outputs ? vector : linear(vector, weight.residual, {}, computing));
         vector = out;
       }
     }

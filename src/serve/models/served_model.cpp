@@ -12,7 +12,6 @@
 #include "io/weight_files.h"
 #include "models/family.h"
 #include "models/loading/lora.h"
-#include "ops/batch_invariance.h"
 #include "pipelines/text/module_file.h"
 #include "pipelines/text/sparse_embedding.h"
 #include "serve/workers/generation_worker.h"
@@ -90,6 +89,7 @@ std::vector<std::vector<float>> states_of(const TextModel& model, const std::vec
 void load_embedder(ServedModel& served, const std::string& directory, const ServeOptions& options) {
   LoadOptions load = options.load;
   load.task = "feature-extraction";
+  load.batch_invariant = true;  // company does not change a vector's bits
   const auto model = std::make_shared<SentenceModel>(SentenceModel::load(directory, load));
   served.tokenizer = model->text().tokenizer;
   served.max_length = model->max_length();
@@ -101,7 +101,6 @@ void load_embedder(ServedModel& served, const std::string& directory, const Serv
   served.embedder->queue = std::make_unique<EmbeddingQueue>(
       BatchLimits{options.max_batch_tokens, options.max_batch_requests, 16 * options.max_client_batch_size},
       [model](const std::vector<Encoding>& encodings, const std::string& how) {
-        const BatchInvariance apart;  // company does not change a vector's bits
         if (how == Embedder::kStates) return states_of(model->text(), encodings);
         const Json given = Json::parse(how);
         EmbeddingOptions chosen;
@@ -114,7 +113,9 @@ void load_runner(ServedModel& served, const std::string& directory, const ServeO
   served.runner.emplace();
   TaskRunner& runner = *served.runner;
   const fs::path folder = directory_of_model(directory);
-  runner.pipelines.emplace_back(served.task, make_pipeline(served.task, directory, options.hub, options.load));
+  LoadOptions load = options.load;
+  load.batch_invariant = true;  // company does not change an answer's bits
+  runner.pipelines.emplace_back(served.task, make_pipeline(served.task, directory, options.hub, load));
   Json config = read_json(folder / "config.json");
   if (holds_adapters(directory)) {  // which bring classes of their own
     config["id2label"] = Json::object();
@@ -124,7 +125,7 @@ void load_runner(ServedModel& served, const std::string& directory, const ServeO
   if (served.task == "text-classification") runner.pair_activation = pair_activation_of(folder, config);
   if (served.task == "text-classification" && knows_entailment(config))
     runner.pipelines.emplace_back("zero-shot-classification",
-                                  make_pipeline("zero-shot-classification", directory, options.hub, options.load));
+                                  make_pipeline("zero-shot-classification", directory, options.hub, load));
   if (const auto labels = config.find("id2label"); labels != config.end() && labels->is_object())
     for (const auto& [id, label] : labels->items())
       if (label.is_string()) served.labels.push_back(label.get<std::string>());
@@ -142,7 +143,6 @@ void load_runner(ServedModel& served, const std::string& directory, const ServeO
         const Pipeline* pipeline = runner.find(how.substr(0, end));
         if (!pipeline) fail(ErrorKind::kInternal, "a task without a pipeline");
         Json parameters = Json::parse(how.substr(end + 1));
-        const BatchInvariance apart;  // company does not change an answer's bits
         const std::lock_guard lock(runner.computing);
         if (inputs.size() == 1) return std::vector<Json>{run_pipeline(*pipeline, inputs[0], parameters)};
         parameters["batch_size"] = inputs.size();
@@ -156,7 +156,6 @@ void load_runner(ServedModel& served, const std::string& directory, const ServeO
                                                    options.max_batch_requests, 16 * options.max_client_batch_size},
                                        [&runner, masked, pooling = SparsePooling::read(folder)](
                                            const std::vector<Encoding>& encodings, const std::string& /*how*/) {
-                                         const BatchInvariance apart;
                                          const std::lock_guard lock(runner.computing);
                                          return sparse_embeddings(*masked, encodings, pooling);
                                        });

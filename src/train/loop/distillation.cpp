@@ -76,8 +76,8 @@ Distillation::Distillation(std::shared_ptr<const Model> teacher, const Model& st
 
 // KL of each row: logits [..., C] -> [...].
 Tensor Distillation::divergence_of_rows(const Tensor& student, const Tensor& teacher) const {
-  const Tensor learnt = log_softmax(wide(student) * (1 / temperature_));
-  const Tensor taught = log_softmax(wide(teacher) * (1 / temperature_));
+  const Tensor learnt = log_softmax(wide(student) * (1 / temperature_), kAsGiven);
+  const Tensor taught = log_softmax(wide(teacher) * (1 / temperature_), kAsGiven);
   return reduce_sum(exp(taught) * (taught - learnt), {teacher.rank() - 1}) * (temperature_ * temperature_);
 }
 
@@ -149,7 +149,7 @@ Tensor Distillation::loss(const Tensor& loss, const NamedTensors& inputs, const 
       given.set(name, tensor);
   const NamedTensors taught = [&] {
     const NoGradient fixed;
-    return teacher_->forward(given);
+    return teacher_->forward(given, {.computing = {.dtype = context.computing.dtype, .tf32 = context.computing.tf32}});
   }();
   return cast(loss, DType::kFloat32) * (1 - weight_) + divergence(inputs, outputs, taught, causal, context) * weight_;
 }

@@ -10,10 +10,10 @@
 #include "distributed/seed.h"
 #include "io/config.h"
 #include "models/head_traits.h"
-#include "nn/labelled_positions.h"
 #include "nn/losses.h"
 #include "nn/noisy_embedding.h"
 #include "nn/sparse_lookups.h"
+#include "ops/computing.h"
 #include "ops/movement/collectives.h"
 #include "optim/rollback.h"
 #include "tensor/evaluate.h"
@@ -50,17 +50,12 @@ std::shared_ptr<Parameter> token_embeddings(const Model& model) {
   fail(ErrorKind::kUsage, "neftune_noise_alpha: {} has no embeddings of tokens", model.architecture());
 }
 
-// The precision that the arguments ask for, for the calling thread.
-class StepPrecision {
- public:
-  explicit StepPrecision(const TrainingArguments& arguments) : tf32_(arguments.tf32.value_or(AllowTf32::active())) {
-    if (arguments.bf16) autocast_.emplace(DType::kBFloat16);
-  }
-
- private:
-  std::optional<Autocast> autocast_;
-  AllowTf32 tf32_;
-};
+// What the arguments ask for.
+Computing computing_of(const TrainingArguments& arguments, bool training) {
+  return {.dtype = arguments.bf16 ? DType::kBFloat16 : DType::kFloat32,
+          .tf32 = arguments.tf32.value_or(false),
+          .max_predictions = training ? arguments.max_predictions_per_seq : 0};
+}
 
 }  // namespace
 
@@ -121,8 +116,9 @@ Tensor smoothed_loss(const Tensor& logits, const Tensor& labels, double smoothin
   const int64_t classes = logits.dim(-1);
   const Tensor rows = cast(reshape(logits, {-1, classes}), DType::kFloat32), flat = reshape(labels, {-1});
   const Tensor counted = cast(not_equal(flat, full(flat.shape(), -100, DType::kInt64)), DType::kFloat32);
-  const Tensor uniform = -(mean(log_softmax(rows), {-1}) * counted);
-  const Tensor total = sum(cross_entropy(rows, flat)) * (1 - smoothing) + sum(uniform) * smoothing;
+  const Tensor uniform = -(mean(log_softmax(rows, kAsGiven), {-1}) * counted);
+  const Tensor total =
+      sum(cross_entropy(rows, flat, kIgnoredLabel, kAsGiven)) * (1 - smoothing) + sum(uniform) * smoothing;
   const Tensor& items = context.num_items_in_batch;
   return items.defined() ? total / items : mean_of(total, sum(counted), context);
 }
@@ -170,12 +166,9 @@ Tensor TrainStep::evaluation_loss(const NamedTensors& inputs, NamedTensors* outp
 }
 
 Tensor TrainStep::loss_of(const NamedTensors& inputs, ForwardContext context, NamedTensors* outputs) const {
-  const StepPrecision precision(arguments_);
   if (sharding_) sharding_->cut_rows(inputs);
   context.return_loss = true;
-  std::optional<MaxPredictions> predictions;
-  if (context.training && arguments_.max_predictions_per_seq > 0)
-    predictions.emplace(arguments_.max_predictions_per_seq);
+  context.computing = joined(computing_of(arguments_, context.training), context.computing);
   const NamedTensors result = model_.forward(inputs, context);
   Tensor loss = result.find("loss");
   if (!loss.defined())
@@ -196,9 +189,8 @@ Tensor TrainStep::loss_of(const NamedTensors& inputs, ForwardContext context, Na
 }
 
 NamedTensors TrainStep::forward(const NamedTensors& inputs) const {
-  const StepPrecision precision(arguments_);
   if (sharding_) sharding_->cut_rows(inputs);
-  return model_.forward(inputs);
+  return model_.forward(inputs, {.computing = computing_of(arguments_, false)});
 }
 
 void TrainStep::compute(const std::vector<Tensor>& tensors) {
@@ -366,16 +358,18 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
     const int64_t draw = step * 4096 + static_cast<int64_t>(i);
     // Each process has rows of its own, and draws of its own for them.
     context.dropout_key = Tensor::from(std::vector<int64_t>{seed_of_rank(arguments_.seed, rank), draw << 20}, {2});
-    const NoisyEmbedding noise(noisy_, arguments_.neftune_noise_alpha.value_or(0), context.dropout_key);
+    NoisyEmbedding noise(noisy_, arguments_.neftune_noise_alpha.value_or(0), context.dropout_key);
+    if (noisy_) context.computing.noise = &noise;
+    std::vector<SparseLookup> lookups;
     // The rows that processes use differ: they exchange whole tables.
-    const CollectLookups tables(optimizer_->takes_rows() && processes == 1 && !sharding_);
+    if (optimizer_->takes_rows() && processes == 1 && !sharding_) context.computing.lookups = &lookups;
     LossDivisors divisors;
     whole.prepare(context, divisors);
     Tensor part = loss_of(micro_batches[i], context);
     if (whole.scale != 1) part = part * whole.scale;
     for (const BufferUpdate& update : buffer_updates) update.buffer->value = update.value.detach();
     phases_.backward_from = make_input({}).node()->sequence;
-    const std::vector<Tensor> gradients = by_rows.take(part, values, before, tables.lookups());
+    const std::vector<Tensor> gradients = by_rows.take(part, values, before, lookups);
     loss = loss.defined() ? loss + part.detach() : part.detach();
     if (total.empty()) total = gradients;
     else

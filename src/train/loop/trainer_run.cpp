@@ -123,11 +123,32 @@ std::vector<int64_t> Trainer::Run::evaluations_before(int64_t epoch, int64_t upd
   return counts;
 }
 
+namespace {
+
+// While it lives, the model computes in this type what it would compute in another.
+class ComputedIn {
+ public:
+  ComputedIn(Model& model, DType dtype) : model_(model), before_(model.computing()) {
+    Computing now = before_;
+    now.dtype = dtype;
+    model.set_computing(now);
+  }
+  ~ComputedIn() { model_.set_computing(before_); }
+  ComputedIn(const ComputedIn&) = delete;
+  ComputedIn& operator=(const ComputedIn&) = delete;
+
+ private:
+  Model& model_;
+  Computing before_;
+};
+
+}  // namespace
+
 Predictions Trainer::Run::predict(const TrainingData& data, bool loss_only, bool drop_last) {
   // As Trainer has it, while it trains the model keeps its precision.
   const ModeScope graphs(arguments.use_hpu_graphs_for_inference ? Mode::kGraph : mode());
-  std::optional<Autocast> half;
-  if (arguments.bf16_full_eval && !training) half.emplace(DType::kBFloat16);
+  const bool half = arguments.bf16_full_eval && !training;
+  const ComputedIn evaluated(*model, half ? DType::kBFloat16 : model->computing().dtype);
   const OutputFilter nothing = [](const NamedTensors&) { return NamedTensors(); };
   EvaluationBatches how{.size = arguments.per_device_eval_batch_size,
                         .drop_last = drop_last,

@@ -46,10 +46,11 @@ class AlbertLayer {
     Tensor attended;
     {
       const ModuleScope module(path_ + ".attention");
-      attended = multi_head_attention(query_(x), key_(x), value_(x), heads_, mask, attention_dropout_, context);
+      attended = multi_head_attention(query_(x, context), key_(x, context), value_(x, context), heads_, mask,
+                                      attention_dropout_, context);
     }
-    const Tensor h = attention_norm_(x + output_dropout_(dense_(attended), context));
-    return full_layer_layer_norm_(ffn_output_(activation(activation_, ffn_(h))) + h);
+    const Tensor h = attention_norm_(x + output_dropout_(dense_(attended, context), context), context);
+    return full_layer_layer_norm_(ffn_output_(activation(activation_, ffn_(h, context)), context) + h, context);
   }
 
  private:
@@ -90,7 +91,7 @@ class AlbertBody {
   EncoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const {
     const EncoderInputs in = encoder_inputs(inputs, max_position_embeddings_);
     const Tensor x = embeddings_(in.input_ids, in.inputs_embeds, in.token_type_ids, in.position_ids, context);
-    return through_layers(layers_, embedding_hidden_mapping_in_(x), in.mask, context);
+    return through_layers(layers_, embedding_hidden_mapping_in_(x, context), in.mask, context);
   }
   const Embedding& word_embeddings() const { return embeddings_.word_embeddings; }
 
@@ -108,7 +109,9 @@ class AlbertWithPooler : public EncoderModel<AlbertBody> {
       : EncoderModel(config, scope, prefix),
         pooler_((prefix.empty() ? scope : scope / prefix) / "pooler", config_.hidden_size, config_.hidden_size,
                 config_.new_weights()) {}
-  Tensor pooled(const Tensor& hidden) const { return tanh(pooler_(first_token(hidden))); }  // [B, T, D] -> [B, D]
+  Tensor pooled(const Tensor& hidden, ForwardContext& context) const {
+    return tanh(pooler_(first_token(hidden), context));
+  }  // [B, T, D] -> [B, D]
 
  private:
   Linear pooler_;
@@ -121,7 +124,7 @@ class AlbertModel : public AlbertWithPooler {
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
-      return NamedTensors{{"last_hidden_state", hidden}, {"pooler_output", pooled(hidden)}};
+      return NamedTensors{{"last_hidden_state", hidden}, {"pooler_output", pooled(hidden, context)}};
     });
   }
 };
@@ -136,7 +139,7 @@ class AlbertForSequenceClassification : public AlbertWithPooler {
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
-      return sequence_classification_outputs(classifier_(dropout_(pooled(hidden), context)), inputs,
+      return sequence_classification_outputs(classifier_(dropout_(pooled(hidden, context), context), context), inputs,
                                              config_.problem_type, context);
     });
   }
@@ -157,7 +160,7 @@ class AlbertForMultipleChoice : public AlbertWithPooler {
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const int64_t choices = choices_of(inputs);
     return with_head(flattened_choices(inputs), context, [&](const Tensor& hidden) {
-      return choice_outputs(classifier_(dropout_(pooled(hidden), context)), choices, inputs, context);
+      return choice_outputs(classifier_(dropout_(pooled(hidden, context), context), context), choices, inputs, context);
     });
   }
 
@@ -175,8 +178,8 @@ class AlbertPredictions {
         dense_(scope / "predictions" / "dense", c.hidden_size, c.embedding_size, c.new_weights()),
         decoder_(scope / "predictions", c.tie_word_embeddings ? "bias" : "decoder.bias", "decoder.weight", words,
                  c.tie_word_embeddings, c.embedding_size, c.vocab_size, c.initializer_range) {}
-  Tensor operator()(const Tensor& hidden) const {
-    return decoder_(layer_norm_(activation(activation_, dense_(hidden))));
+  Tensor operator()(const Tensor& hidden, ForwardContext& context) const {
+    return decoder_(layer_norm_(activation(activation_, dense_(hidden, context)), context), context);
   }
 
  private:
@@ -204,7 +207,8 @@ class AlbertForPreTraining : public AlbertWithPooler {
   }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
-      const Tensor words = predictions_(hidden), order = sop_classifier_(dropout_(pooled(hidden), context));
+      const Tensor words = predictions_(hidden, context),
+                   order = sop_classifier_(dropout_(pooled(hidden, context), context), context);
       const Tensor labels = inputs.find("labels"), order_label = inputs.find("sentence_order_label");
       Tensor loss;
       if (labels.defined() && order_label.defined())

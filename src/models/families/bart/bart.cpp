@@ -19,8 +19,10 @@ class BartEmbeddings {
         dropout_(c.dropout) {}
 
   Tensor operator()(const Tensor& ids, const Tensor& embeds, const Tensor& positions, ForwardContext& context) const {
-    const Tensor words = embeds.defined() ? embeds : embed_tokens_(ids) * scale_;
-    return dropout_(layernorm_embedding_(words + embed_positions_(positions + static_cast<double>(kOffset))), context);
+    const Tensor words = embeds.defined() ? embeds : embed_tokens_(ids, context) * scale_;
+    return dropout_(
+        layernorm_embedding_(words + embed_positions_(positions + static_cast<double>(kOffset), context), context),
+        context);
   }
 
  private:
@@ -51,7 +53,7 @@ class Bart : public EncoderDecoder {
     const Tensor x = decoder_embeddings_(in.input_ids, in.inputs_embeds, in.position_ids, context);
     const auto call = [&](const BartDecoderLayer& layer, const Tensor& y) { return layer(y, in, source, context); };
     return through_decoder(
-        decoder_layers_, x, context, [](const Tensor& y) { return y; }, call);
+        decoder_layers_, x, context, [](const Tensor& y, ForwardContext&) { return y; }, call);
   }
 
   int64_t max_target_positions() const override { return max_position_embeddings_; }
@@ -109,8 +111,8 @@ class BartForConditionalGeneration : public ConditionalGenerationModel {
 
  protected:
   const EncoderDecoder& body() const override { return model_; }
-  Tensor logits(const Tensor& hidden) const override {
-    const Tensor logits = lm_head_(hidden);
+  Tensor logits(const Tensor& hidden, ForwardContext& context) const override {
+    const Tensor logits = lm_head_(hidden, context);
     return logits + cast(final_logits_bias_->value, logits.dtype());
   }
 
@@ -154,7 +156,8 @@ class BartForQuestionAnswering : public BartWithHead {
   }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const EncoderDecoderOutput output = through(inputs, context);
-    return with_body_outputs(span_outputs(qa_outputs_(output.decoder.last_hidden_state), inputs, context), output);
+    return with_body_outputs(span_outputs(qa_outputs_(output.decoder.last_hidden_state, context), inputs, context),
+                             output);
   }
 
  private:

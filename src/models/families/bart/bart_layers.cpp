@@ -12,8 +12,8 @@ constexpr double kLayerEpsilon = 1e-5;
 
 // A residual block: the norm stands before the layer or behind the sum.
 template <typename Layer>
-Tensor block(const Tensor& x, bool norm_before, const LayerNorm& norm, const Layer& layer) {
-  return norm_before ? x + layer(norm(x)) : norm(x + layer(x));
+Tensor block(const Tensor& x, bool norm_before, const LayerNorm& norm, const Layer& layer, ForwardContext& context) {
+  return norm_before ? x + layer(norm(x, context)) : norm(x + layer(x), context);
 }
 
 }  // namespace
@@ -68,23 +68,27 @@ BartAttention::BartAttention(const Scope& scope, const BartConfig& c, int64_t he
 
 Tensor BartAttention::operator()(const Tensor& x, const Tensor& mask, ForwardContext& context) const {
   const ModuleScope module(path_);
-  return out_proj_(attention(heads(q_proj_(x)), heads(k_proj_(x)), heads(v_proj_(x)), mask,
-                             {.scale = scale_, .causal = false}, dropout_, context));
+  return out_proj_(attention(heads(q_proj_(x, context)), heads(k_proj_(x, context)), heads(v_proj_(x, context)), mask,
+                             {.scale = scale_, .causal = false}, dropout_, context),
+                   context);
 }
 
 Tensor BartAttention::causal(int64_t layer, const Tensor& x, const DecoderInputs& in, ForwardContext& context) const {
   const ModuleScope module(path_);
-  return out_proj_(cached_attention(layer, heads(q_proj_(x)), heads(k_proj_(x)), heads(v_proj_(x)), in.bias,
-                                    {.scale = scale_, .causal = in.causal}, dropout_, context));
+  return out_proj_(
+      cached_attention(layer, heads(q_proj_(x, context)), heads(k_proj_(x, context)), heads(v_proj_(x, context)),
+                       in.bias, {.scale = scale_, .causal = in.causal}, dropout_, context),
+      context);
 }
 
 Tensor BartAttention::across(int64_t layer, const Tensor& x, const EncodedSource& source,
                              ForwardContext& context) const {
   const ModuleScope module(path_);
   const KeysAndValues seen = source_keys(layer, source, context, [&](const Tensor& states) {
-    return KeysAndValues{heads(k_proj_(states)), heads(v_proj_(states))};
+    return KeysAndValues{heads(k_proj_(states, context)), heads(v_proj_(states, context))};
   });
-  return out_proj_(attention_to_source(heads(q_proj_(x)), seen, source.mask, scale_, dropout_, context));
+  return out_proj_(attention_to_source(heads(q_proj_(x, context)), seen, source.mask, scale_, dropout_, context),
+                   context);
 }
 
 BartFeedForward::BartFeedForward(const Scope& scope, const BartConfig& c, int64_t width)
@@ -94,7 +98,7 @@ BartFeedForward::BartFeedForward(const Scope& scope, const BartConfig& c, int64_
       activation_dropout_(c.activation_dropout) {}
 
 Tensor BartFeedForward::operator()(const Tensor& x, ForwardContext& context) const {
-  return fc2_(activation_dropout_(activation(activation_, fc1_(x)), context));
+  return fc2_(activation_dropout_(activation(activation_, fc1_(x, context)), context), context);
 }
 
 BartEncoderLayer::BartEncoderLayer(const Scope& scope, const BartConfig& c)
@@ -109,10 +113,12 @@ BartEncoderLayer::BartEncoderLayer(const Scope& scope, const BartConfig& c)
 
 Tensor BartEncoderLayer::operator()(const Tensor& x, const Tensor& mask, ForwardContext& context) const {
   const ModuleScope module(path_);
-  Tensor h = block(x, norm_before_, self_attn_layer_norm_,
-                   [&](const Tensor& y) { return dropout_(self_attn_(y, mask, context), context); });
-  h = block(h, norm_before_, final_layer_norm_,
-            [&](const Tensor& y) { return dropout_(feed_forward_(y, context), context); });
+  Tensor h = block(
+      x, norm_before_, self_attn_layer_norm_,
+      [&](const Tensor& y) { return dropout_(self_attn_(y, mask, context), context); }, context);
+  h = block(
+      h, norm_before_, final_layer_norm_, [&](const Tensor& y) { return dropout_(feed_forward_(y, context), context); },
+      context);
   return layerdrop_(x, h, context);
 }
 
@@ -132,12 +138,15 @@ BartDecoderLayer::BartDecoderLayer(const Scope& scope, const BartConfig& c, int6
 Tensor BartDecoderLayer::operator()(const Tensor& x, const DecoderInputs& in, const EncodedSource& source,
                                     ForwardContext& context) const {
   const ModuleScope module(path_);
-  Tensor h = block(x, norm_before_, self_attn_layer_norm_,
-                   [&](const Tensor& y) { return dropout_(self_attn_.causal(layer_, y, in, context), context); });
-  h = block(h, norm_before_, encoder_attn_layer_norm_,
-            [&](const Tensor& y) { return dropout_(encoder_attn_.across(layer_, y, source, context), context); });
-  h = block(h, norm_before_, final_layer_norm_,
-            [&](const Tensor& y) { return dropout_(feed_forward_(y, context), context); });
+  Tensor h = block(
+      x, norm_before_, self_attn_layer_norm_,
+      [&](const Tensor& y) { return dropout_(self_attn_.causal(layer_, y, in, context), context); }, context);
+  h = block(
+      h, norm_before_, encoder_attn_layer_norm_,
+      [&](const Tensor& y) { return dropout_(encoder_attn_.across(layer_, y, source, context), context); }, context);
+  h = block(
+      h, norm_before_, final_layer_norm_, [&](const Tensor& y) { return dropout_(feed_forward_(y, context), context); },
+      context);
   return layerdrop_(x, h, context);
 }
 

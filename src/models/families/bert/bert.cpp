@@ -30,7 +30,7 @@ class BertModel : public BertWithPooler {
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
-      return NamedTensors{{"last_hidden_state", hidden}, {"pooler_output", pooler_(hidden)}};
+      return NamedTensors{{"last_hidden_state", hidden}, {"pooler_output", pooler_(hidden, context)}};
     });
   }
 };
@@ -45,7 +45,7 @@ class BertForSequenceClassification : public BertWithPooler {
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
-      return sequence_classification_outputs(classifier_(dropout_(pooler_(hidden), context)), inputs,
+      return sequence_classification_outputs(classifier_(dropout_(pooler_(hidden, context), context), context), inputs,
                                              config_.problem_type, context);
     });
   }
@@ -64,7 +64,9 @@ class BertPredictions {
         norm_(scope / "cls" / "predictions" / "transform" / "LayerNorm", c.hidden_size, c.layer_norm_eps),
         decoder_(scope / "cls" / "predictions", c.tie_word_embeddings ? "bias" : "decoder.bias", "decoder.weight",
                  words, c.tie_word_embeddings, c.hidden_size, c.vocab_size, c.initializer_range) {}
-  Tensor operator()(const Tensor& hidden) const { return decoder_(norm_(activation(activation_, dense_(hidden)))); }
+  Tensor operator()(const Tensor& hidden, ForwardContext& context) const {
+    return decoder_(norm_(activation(activation_, dense_(hidden, context)), context), context);
+  }
 
  private:
   std::string activation_;
@@ -90,8 +92,9 @@ class BertForPreTraining : public BertWithPooler {
     return with_head(inputs, context, [&](const Tensor& hidden) {
       const Tensor labels = inputs.find("labels"), next = inputs.find("next_sentence_label");
       LabelledRows rows{hidden, labels};
-      if (context.training && labels.defined()) rows = labelled_rows(hidden, labels, max_predictions());
-      const Tensor words = predictions_(rows.hidden), order = seq_relationship_(pooler_(hidden));
+      if (context.training && labels.defined()) rows = labelled_rows(hidden, labels, context.computing.max_predictions);
+      const Tensor words = predictions_(rows.hidden, context),
+                   order = seq_relationship_(pooler_(hidden, context), context);
       Tensor loss;
       if (labels.defined() && next.defined())
         loss = mean_cross_entropy(words, rows.labels, context) + mean_cross_entropy(order, next, context);
@@ -113,7 +116,7 @@ class BertForNextSentencePrediction : public BertWithPooler {
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
-      return token_outputs(seq_relationship_(pooler_(hidden)), inputs, context);
+      return token_outputs(seq_relationship_(pooler_(hidden, context), context), inputs, context);
     });
   }
 
@@ -132,7 +135,8 @@ class BertForMultipleChoice : public BertWithPooler {
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const int64_t choices = choices_of(inputs);
     return with_head(flattened_choices(inputs), context, [&](const Tensor& hidden) {
-      return choice_outputs(classifier_(dropout_(pooler_(hidden), context)), choices, inputs, context);
+      return choice_outputs(classifier_(dropout_(pooler_(hidden, context), context), context), choices, inputs,
+                            context);
     });
   }
 

@@ -46,10 +46,10 @@ BertEmbeddings::BertEmbeddings(const Scope& scope, const BertConfig& c, bool pos
 
 Tensor BertEmbeddings::operator()(const Tensor& input_ids, const Tensor& inputs_embeds, const Tensor& token_type_ids,
                                   const Tensor& position_ids, ForwardContext& context) const {
-  const Tensor words = inputs_embeds.defined() ? inputs_embeds : word_embeddings(input_ids);
+  const Tensor words = inputs_embeds.defined() ? inputs_embeds : word_embeddings(input_ids, context);
   const Tensor types = token_type_ids.defined() ? token_type_ids : zeros({1, words.dim(1)}, DType::kInt64);
-  const Tensor x = words + token_type_embeddings(types) + position_embeddings(position_ids);
-  return dropout_(layer_norm_(x), context);
+  const Tensor x = words + token_type_embeddings(types, context) + position_embeddings(position_ids, context);
+  return dropout_(layer_norm_(x, context), context);
 }
 
 BertLayer::BertLayer(const Scope& scope, const BertConfig& c, int64_t layer)
@@ -73,7 +73,7 @@ Tensor BertLayer::operator()(const Tensor& x, const Tensor& mask, ForwardContext
   Tensor attended;
   {
     const ModuleScope module(path_ + ".attention.self");
-    const Tensor q = query_(x), k = key_(x), v = value_(x);
+    const Tensor q = query_(x, context), k = key_(x, context), v = value_(x, context);
     if (causal_) {
       const Shape split{x.dim(0), x.dim(1), heads_, x.dim(2) / heads_};
       attended = cached_attention(layer_, reshape(q, split), reshape(k, split), reshape(v, split), mask,
@@ -82,8 +82,9 @@ Tensor BertLayer::operator()(const Tensor& x, const Tensor& mask, ForwardContext
       attended = multi_head_attention(q, k, v, heads_, mask, attention_dropout_, context);
     }
   }
-  const Tensor h = attention_norm_(dropout_(attention_output_(attended), context) + x);
-  return output_norm_(dropout_(output_(activation(activation_, intermediate_(h))), context) + h);
+  const Tensor h = attention_norm_(dropout_(attention_output_(attended, context), context) + x, context);
+  return output_norm_(dropout_(output_(activation(activation_, intermediate_(h, context)), context), context) + h,
+                      context);
 }
 
 BertEncoder::BertEncoder(const Scope& scope, const BertConfig& config, bool positions_after_padding)

@@ -91,7 +91,9 @@ class BertPooler {
  public:
   BertPooler(const Scope& scope, const BertConfig& config)
       : dense_(scope / "dense", config.hidden_size, config.hidden_size, config.new_weights()) {}
-  Tensor operator()(const Tensor& hidden) const { return tanh(dense_(squeeze(slice(hidden, 1, 0, 1), 1))); }
+  Tensor operator()(const Tensor& hidden, ForwardContext& context) const {
+    return tanh(dense_(squeeze(slice(hidden, 1, 0, 1), 1), context));
+  }
 
  private:
   Linear dense_;

@@ -74,20 +74,21 @@ class BloomBlock {
   // bias [B or 1, H, 1 or T, S]: the slopes, and the mask.
   Tensor operator()(const Tensor& x, const Tensor& bias, ForwardContext& context) const {
     const ModuleScope module(path_);
-    const Tensor normed = input_layernorm_(x);
+    const Tensor normed = input_layernorm_(x, context);
     const Tensor h = dropout_(attention(normed, bias, context), context) + (residual_behind_norm_ ? normed : x);
-    const Tensor y = post_attention_layernorm_(h);
-    return dropout_(dense_4h_to_h_(gelu_tanh(dense_h_to_4h_(y))), context) + (residual_behind_norm_ ? y : h);
+    const Tensor y = post_attention_layernorm_(h, context);
+    return dropout_(dense_4h_to_h_(gelu_tanh(dense_h_to_4h_(y, context)), context), context) +
+           (residual_behind_norm_ ? y : h);
   }
 
  private:
   // Queries, keys and values of one head lie side by side in the fused layer.
   Tensor attention(const Tensor& x, const Tensor& bias, ForwardContext& context) const {
     const int64_t B = x.dim(0), T = x.dim(1), d = x.dim(2) / heads_;
-    const Tensor qkv = reshape(query_key_value_(x), {B, T, heads_, 3 * d});
+    const Tensor qkv = reshape(query_key_value_(x, context), {B, T, heads_, 3 * d});
     return dense_(cached_attention(layer_, slice(qkv, 3, 0, d), slice(qkv, 3, d, 2 * d), slice(qkv, 3, 2 * d, 3 * d),
-                                   bias, {.scale = 1 / std::sqrt(static_cast<double>(d))}, attention_dropout_,
-                                   context));
+                                   bias, {.scale = 1 / std::sqrt(static_cast<double>(d))}, attention_dropout_, context),
+                  context);
   }
 
   std::string path_;
@@ -116,8 +117,8 @@ class Bloom : public Decoder {
     if (!in.causal) fail("attention_mask: expected [batch, length]; this model counts distances by it");
     Tensor bias = alibi(in);
     if (in.bias.defined()) bias = bias + in.bias;
-    const Tensor x = in.input_ids.defined() ? word_embeddings_(in.input_ids) : in.inputs_embeds;
-    return through_decoder(h_, word_embeddings_layernorm_(x), context, ln_f_,
+    const Tensor x = in.input_ids.defined() ? word_embeddings_(in.input_ids, context) : in.inputs_embeds;
+    return through_decoder(h_, word_embeddings_layernorm_(x, context), context, ln_f_,
                            [&](const BloomBlock& block, const Tensor& y) { return block(y, bias, context); });
   }
 

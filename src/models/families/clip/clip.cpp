@@ -88,12 +88,12 @@ class CLIPEncoderLayer {
     Tensor attended;
     {
       const ModuleScope module(path_ + ".self_attn");
-      const Tensor normed = layer_norm1_(x);
-      attended = multi_head_attention(q_proj_(normed), k_proj_(normed), v_proj_(normed), heads_, mask,
-                                      attention_dropout_, context);
+      const Tensor normed = layer_norm1_(x, context);
+      attended = multi_head_attention(q_proj_(normed, context), k_proj_(normed, context), v_proj_(normed, context),
+                                      heads_, mask, attention_dropout_, context);
     }
-    const Tensor h = x + out_proj_(attended);
-    return h + fc2_(activation(activation_, fc1_(layer_norm2_(h))));
+    const Tensor h = x + out_proj_(attended, context);
+    return h + fc2_(activation(activation_, fc1_(layer_norm2_(h, context), context)), context);
   }
 
  private:
@@ -131,9 +131,9 @@ class CLIPTextTower {
   TowerOutput operator()(const NamedTensors& inputs, ForwardContext& context) const {
     const EncoderInputs in = encoder_inputs(inputs, c_.max_position_embeddings);
     if (!in.input_ids.defined()) fail("CLIP takes input_ids: the end-of-text token is found by its id");
-    const Tensor x = token_embedding_(in.input_ids) + position_embedding_(in.position_ids);
+    const Tensor x = token_embedding_(in.input_ids, context) + position_embedding_(in.position_ids, context);
     EncoderOutput encoded = through_layers(layers_, x, causal(in), context);
-    const Tensor hidden = final_layer_norm_(encoded.last_hidden_state);
+    const Tensor hidden = final_layer_norm_(encoded.last_hidden_state, context);
     return {hidden, at_end_of_text(hidden, in.input_ids), std::move(encoded.hidden_states)};
   }
 
@@ -183,10 +183,10 @@ class CLIPVisionTower {
     const Tensor patches = patch_embedding_(image);
     const int64_t B = patches.dim(0), D = patches.dim(2);
     const Tensor first = broadcast_to(reshape(cast(class_embedding_->value, patches.dtype()), {1, 1, D}), {B, 1, D});
-    const Tensor x = pre_layrnorm_(concatenate({first, patches}, 1) + positions(size_of(image), context));
+    const Tensor x = pre_layrnorm_(concatenate({first, patches}, 1) + positions(size_of(image), context), context);
     EncoderOutput encoded = through_layers(layers_, x, Tensor(), context);
     const Tensor& hidden = encoded.last_hidden_state;
-    return {hidden, post_layernorm_(squeeze(slice(hidden, 1, 0, 1), 1)), std::move(encoded.hidden_states)};
+    return {hidden, post_layernorm_(squeeze(slice(hidden, 1, 0, 1), 1), context), std::move(encoded.hidden_states)};
   }
 
  private:
@@ -244,10 +244,12 @@ class CLIPModel : public Model {
     NamedTensors text_inputs;
     for (const std::string& name : kTextInputs)
       if (inputs.find(name).defined()) text_inputs.set(name, inputs.find(name));
-    const Tensor image_embeds = to_unit_length(visual_projection_(vision_model_(inputs, context).pooler_output));
-    const Tensor text_embeds = to_unit_length(text_projection_(text_model_(text_inputs, context).pooler_output));
+    const Tensor image_embeds =
+        to_unit_length(visual_projection_(vision_model_(inputs, context).pooler_output, context));
+    const Tensor text_embeds =
+        to_unit_length(text_projection_(text_model_(text_inputs, context).pooler_output, context));
     const Tensor logits_per_text =
-        dot_general(text_embeds, image_embeds, {{}, {}, {1}, {1}}) * exp(logit_scale_->value);
+        dot_general(text_embeds, image_embeds, {{}, {}, {1}, {1}}, context.computing) * exp(logit_scale_->value);
     return with_loss(context.return_loss ? contrastive_loss(logits_per_text, context) : Tensor(),
                      {{"logits_per_image", permute(logits_per_text, {1, 0})},
                       {"logits_per_text", logits_per_text},
@@ -312,7 +314,7 @@ class CLIPTowerModelWithProjection : public Model {
   std::vector<std::string> input_names() const override { return Traits::input_names(); }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const TowerOutput output = tower_(inputs, context);
-    NamedTensors outputs{{Traits::kEmbeds, projection_(output.pooler_output)},
+    NamedTensors outputs{{Traits::kEmbeds, projection_(output.pooler_output, context)},
                          {"last_hidden_state", output.last_hidden_state}};
     add_hidden_states(outputs, output.hidden_states);
     return outputs;
@@ -338,7 +340,7 @@ class CLIPForImageClassification : public Model {
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const TowerOutput output = vision_model_(inputs, context);
     const Tensor& hidden = output.last_hidden_state;
-    const Tensor logits = classifier_(mean(slice(hidden, 1, 1, hidden.dim(1)), {1}));
+    const Tensor logits = classifier_(mean(slice(hidden, 1, 1, hidden.dim(1)), {1}), context);
     NamedTensors outputs = sequence_classification_outputs(logits, inputs, problem_type_, context);
     add_hidden_states(outputs, output.hidden_states);
     return outputs;

@@ -43,8 +43,8 @@ struct ConvNextConfig {
 };
 
 // A norm over the channels of [B, C, H, W].
-Tensor norm_of_channels(const LayerNorm& norm, const Tensor& x) {
-  return permute(norm(permute(x, {0, 2, 3, 1})), {0, 3, 1, 2});
+Tensor norm_of_channels(const LayerNorm& norm, const Tensor& x, ForwardContext& context) {
+  return permute(norm(permute(x, {0, 2, 3, 1}), context), {0, 3, 1, 2});
 }
 
 class ConvNextLayer {
@@ -61,8 +61,8 @@ class ConvNextLayer {
           scope.parameter("layer_scale_parameter", {width}, Initial::constant(c.layer_scale_init_value));
   }
   Tensor operator()(const Tensor& x, ForwardContext& context) const {
-    Tensor h = layernorm_(permute(dwconv_(x), {0, 2, 3, 1}));
-    h = pwconv2_(activation(activation_, pwconv1_(h)));
+    Tensor h = layernorm_(permute(dwconv_(x, context), {0, 2, 3, 1}), context);
+    h = pwconv2_(activation(activation_, pwconv1_(h, context)), context);
     if (layer_scale_parameter_) h = h * layer_scale_parameter_->value;
     return x + drop_path_(permute(h, {0, 3, 1, 2}), context);
   }
@@ -98,7 +98,7 @@ class ConvNextStage {
     }
   }
   Tensor operator()(Tensor x, ForwardContext& context) const {
-    if (downsampling_) x = (*downsampling_)(norm_of_channels(*downsampling_norm_, x));
+    if (downsampling_) x = (*downsampling_)(norm_of_channels(*downsampling_norm_, x, context), context);
     for (const ConvNextLayer& layer : layers_) x = layer(x, context);
     return x;
   }
@@ -125,10 +125,10 @@ class ConvNextBody {
     }
   }
   FeatureMaps operator()(const Tensor& image, ForwardContext& context) const {
-    Tensor x = norm_of_channels(embeddings_norm_, patch_embeddings_(image));
+    Tensor x = norm_of_channels(embeddings_norm_, patch_embeddings_(image, context), context);
     std::vector<Tensor> states{x};
     for (const ConvNextStage& stage : stages_) states.push_back(x = stage(x, context));
-    return {x, layernorm_(global_mean(x)), states};
+    return {x, layernorm_(global_mean(x), context), states};
   }
   int64_t num_channels() const { return c_.num_channels; }
   const ConvNextConfig& settings() const { return c_; }
@@ -153,8 +153,9 @@ class ConvNextForImageClassification : public Model {
   std::vector<std::string> input_names() const override { return {"pixel_values", "labels"}; }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const FeatureMaps maps = convnext_(image_input(inputs, convnext_.num_channels()), context);
-    return with_states(sequence_classification_outputs(classifier_(maps.pooled), inputs, problem_type_, context), maps,
-                       context);
+    return with_states(
+        sequence_classification_outputs(classifier_(maps.pooled, context), inputs, problem_type_, context), maps,
+        context);
   }
 
  private:

@@ -132,34 +132,42 @@ class DisentangledAttention {
                     ForwardContext& context) const {
     const ModuleScope module(path_);
     const int64_t B = x.dim(0), T = x.dim(1);
-    const Tensor queries = split(query_proj_(x)), keys = split(key_proj_(x)), values = split(value_proj_(x));
-    Tensor scores = products(queries, keys);  // [B, H, T, T]
+    const Tensor queries = split(query_proj_(x, context)), keys = split(key_proj_(x, context)),
+                 values = split(value_proj_(x, context));
+    Tensor scores = products(queries, keys, context);  // [B, H, T, T]
     if (c2p_ || p2c_) {
       const Tensor embeddings = position_dropout_(positions.embeddings, context);
       if (c2p_)
-        scores = scores + chosen(products(queries, of_positions(key_or(pos_key_proj_), embeddings, B)), positions.rows);
+        scores =
+            scores + chosen(products(queries, of_positions(key_or(pos_key_proj_), embeddings, B, context), context),
+                            positions.rows);
       if (p2c_)  // the position seen from the key: the same row, as buckets are symmetric
-        scores = scores + transpose(chosen(products(keys, of_positions(query_or(pos_query_proj_), embeddings, B)),
-                                           permute(positions.rows, {1, 0})),
-                                    2, 3);
+        scores =
+            scores +
+            transpose(chosen(products(keys, of_positions(query_or(pos_query_proj_), embeddings, B, context), context),
+                             permute(positions.rows, {1, 0})),
+                      2, 3);
     }
     scores = scores * scale_;
     // Scores of padding are replaced, so that no gradient comes from there.
     if (mask.defined())
       scores = select(broadcast_to(mask, scores.shape()), scores,
                       full(scores.shape(), hidden_score(scores.dtype()), scores.dtype()));
-    const Tensor weights = cast(dropout_(softmax(scores), context), values.dtype());
-    const Tensor mixed = dot_general(weights, values, {{0, 1}, {0, 2}, {3}, {1}});  // [B, H, T, d]
+    const Tensor weights = cast(dropout_(softmax(scores, context.computing), context), values.dtype());
+    const Tensor mixed = dot_general(weights, values, {{0, 1}, {0, 2}, {3}, {1}}, context.computing);  // [B, H, T, d]
     return reshape(permute(mixed, {0, 2, 1, 3}), {B, T, -1});
   }
 
  private:
   Tensor split(const Tensor& x) const { return reshape(x, {x.dim(0), x.dim(1), heads_, x.dim(2) / heads_}); }
-  static Tensor products(const Tensor& x, const Tensor& y) { return dot_general(x, y, {{0, 2}, {0, 2}, {3}, {3}}); }
+  static Tensor products(const Tensor& x, const Tensor& y, ForwardContext& context) {
+    return dot_general(x, y, {{0, 2}, {0, 2}, {3}, {3}}, context.computing);
+  }
   const Linear& key_or(const std::optional<Linear>& own) const { return own ? *own : key_proj_; }
   const Linear& query_or(const std::optional<Linear>& own) const { return own ? *own : query_proj_; }
-  Tensor of_positions(const Linear& projection, const Tensor& embeddings, int64_t B) const {  // [B, R, H, d]
-    const Tensor projected = split(projection(embeddings));
+  Tensor of_positions(const Linear& projection, const Tensor& embeddings, int64_t B,
+                      ForwardContext& context) const {  // [B, R, H, d]
+    const Tensor projected = split(projection(embeddings, context));
     return broadcast_to(projected, {B, projected.dim(1), projected.dim(2), projected.dim(3)});
   }
   // scores [B, H, T, R] of all relative positions, rows [T, T] -> [B, H, T, T]
@@ -190,9 +198,10 @@ class DebertaV2Layer {
 
   Tensor operator()(const Tensor& x, const Tensor& mask, const DistanceTables& positions,
                     ForwardContext& context) const {
-    const Tensor attended = attention_output_(self_(x, mask, positions, context));
-    const Tensor h = attention_norm_(dropout_(attended, context) + x);
-    return output_norm_(dropout_(output_(activation(activation_, intermediate_(h))), context) + h);
+    const Tensor attended = attention_output_(self_(x, mask, positions, context), context);
+    const Tensor h = attention_norm_(dropout_(attended, context) + x, context);
+    return output_norm_(dropout_(output_(activation(activation_, intermediate_(h, context)), context), context) + h,
+                        context);
   }
 
  private:
@@ -222,9 +231,9 @@ class ConvolutionLayer {
   }
   // What went into the first layer, what came out, and 1 for tokens that count, [B, T, 1], or empty.
   Tensor operator()(const Tensor& in, const Tensor& out, const Tensor& counted, ForwardContext& context) const {
-    Tensor x = permute(conv_(permute(in, {0, 2, 1})), {0, 2, 1});
+    Tensor x = permute(conv_(permute(in, {0, 2, 1}), context), {0, 2, 1});
     if (counted.defined()) x = x * counted;
-    const Tensor y = layer_norm_(out + activation(activation_, dropout_(x, context)));
+    const Tensor y = layer_norm_(out + activation(activation_, dropout_(x, context)), context);
     return counted.defined() ? y * counted : y;
   }
 
@@ -273,13 +282,13 @@ class DebertaV2Body {
     // Without position embeddings there is no longest text.
     const EncoderInputs in =
         encoder_inputs(inputs, position_embeddings_ ? c_.max_position_embeddings : std::numeric_limits<int64_t>::max());
-    Tensor x = in.inputs_embeds.defined() ? in.inputs_embeds : word_embeddings_(in.input_ids);
-    if (position_embeddings_) x = x + (*position_embeddings_)(in.position_ids);
+    Tensor x = in.inputs_embeds.defined() ? in.inputs_embeds : word_embeddings_(in.input_ids, context);
+    if (position_embeddings_) x = x + (*position_embeddings_)(in.position_ids, context);
     if (token_type_embeddings_)
-      x = x + (*token_type_embeddings_)(in.token_type_ids.defined() ? in.token_type_ids
-                                                                    : zeros({1, in.length}, DType::kInt64));
-    if (embed_proj_) x = (*embed_proj_)(x);
-    x = layer_norm_(x);
+      x = x + (*token_type_embeddings_)(
+                  in.token_type_ids.defined() ? in.token_type_ids : zeros({1, in.length}, DType::kInt64), context);
+    if (embed_proj_) x = (*embed_proj_)(x, context);
+    x = layer_norm_(x, context);
     // Padding neither sees nor is seen, as in Transformers: what stands there enters the loss of answers.
     Tensor counted, mask;  // [B, T, 1]; bool [B, 1, T, T]
     if (attention_mask.defined()) {
@@ -292,7 +301,7 @@ class DebertaV2Body {
     DistanceTables positions;
     if (rel_embeddings_) {
       const Tensor& table = rel_embeddings_->value;
-      positions = {unsqueeze(rel_norm_ ? (*rel_norm_)(table) : table, 0), relative_positions(in.length, c_)};
+      positions = {unsqueeze(rel_norm_ ? (*rel_norm_)(table, context) : table, 0), relative_positions(in.length, c_)};
     }
     EncoderOutput output;
     if (context.output_hidden_states) output.hidden_states.push_back(x);
@@ -332,7 +341,7 @@ class ContextPooler {
         dense_(scope / "dense", c.pooler_hidden_size, c.pooler_hidden_size, c.new_weights()),
         dropout_(c.pooler_dropout) {}
   Tensor operator()(const Tensor& hidden, ForwardContext& context) const {
-    return activation(activation_, dense_(dropout_(first_token(hidden), context)));
+    return activation(activation_, dense_(dropout_(first_token(hidden), context), context));
   }
 
  private:
@@ -364,7 +373,8 @@ class DebertaV2ForSequenceClassification : public DebertaV2WithHead {
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
-      const Tensor logits = classifier_(dropout_(pooler_(hidden, context), context)), labels = inputs.find("labels");
+      const Tensor logits = classifier_(dropout_(pooler_(hidden, context), context), context),
+                   labels = inputs.find("labels");
       return with_loss(labels.defined() ? loss(logits, labels, context) : Tensor(), {{"logits", logits}});
     });
   }
@@ -380,7 +390,8 @@ class DebertaV2ForSequenceClassification : public DebertaV2WithHead {
       return mean_cross_entropy(logits, select(less(ids, full(ids.shape(), 0, DType::kInt64)), none, ids), context);
     }
     const Tensor target = cast(labels, DType::kFloat32);
-    return -mean_of_all(reduce_sum(log_softmax(cast(logits, DType::kFloat32)) * target, {1}), context);
+    return -mean_of_all(reduce_sum(log_softmax(cast(logits, DType::kFloat32), context.computing) * target, {1}),
+                        context);
   }
 
   ContextPooler pooler_;
@@ -400,7 +411,8 @@ class DebertaV2ForMultipleChoice : public DebertaV2WithHead {
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const int64_t choices = choices_of(inputs);
     return with_head(flattened_choices(inputs), context, [&](const Tensor& hidden) {
-      return choice_outputs(classifier_(dropout_(pooler_(hidden, context), context)), choices, inputs, context);
+      return choice_outputs(classifier_(dropout_(pooler_(hidden, context), context), context), choices, inputs,
+                            context);
     });
   }
 
@@ -430,7 +442,9 @@ class DebertaV2ForMaskedLM : public DebertaV2WithHead {
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
-      return token_outputs(decoder_(layer_norm_(activation(config_.hidden_act, dense_(hidden)))), inputs, context);
+      return token_outputs(
+          decoder_(layer_norm_(activation(config_.hidden_act, dense_(hidden, context)), context), context), inputs,
+          context);
     });
   }
 

@@ -93,7 +93,9 @@ class Dinov2MLP {
       : activation_(c.hidden_act),
         fc1_(scope / "fc1", c.hidden_size, c.mlp_width(), c.new_weights()),
         fc2_(scope / "fc2", c.mlp_width(), c.hidden_size, c.new_weights()) {}
-  Tensor operator()(const Tensor& x) const { return fc2_(activation(activation_, fc1_(x))); }
+  Tensor operator()(const Tensor& x, ForwardContext& context) const {
+    return fc2_(activation(activation_, fc1_(x, context)), context);
+  }
 
  private:
   std::string activation_;
@@ -107,9 +109,9 @@ class Dinov2SwiGLU {
       : width_((static_cast<int64_t>(static_cast<double>(c.mlp_width()) * 2 / 3) + 7) / 8 * 8),
         weights_in_(scope / "weights_in", c.hidden_size, 2 * width_, c.new_weights()),
         weights_out_(scope / "weights_out", width_, c.hidden_size, c.new_weights()) {}
-  Tensor operator()(const Tensor& x) const {
-    const Tensor both = weights_in_(x);
-    return weights_out_(silu(slice(both, -1, 0, width_)) * slice(both, -1, width_, 2 * width_));
+  Tensor operator()(const Tensor& x, ForwardContext& context) const {
+    const Tensor both = weights_in_(x, context);
+    return weights_out_(silu(slice(both, -1, 0, width_)) * slice(both, -1, width_, 2 * width_), context);
   }
 
  private:
@@ -140,13 +142,14 @@ class Dinov2Layer {
     Tensor attended;
     {
       const ModuleScope module(path_ + ".attention.attention");
-      const Tensor normed = norm1_(x);
-      attended =
-          multi_head_attention(query_(normed), key_(normed), value_(normed), heads_, mask, attention_dropout_, context);
+      const Tensor normed = norm1_(x, context);
+      attended = multi_head_attention(query_(normed, context), key_(normed, context), value_(normed, context), heads_,
+                                      mask, attention_dropout_, context);
     }
-    const Tensor h = x + drop_path_(attention_output_(attended) * layer_scale1_->value, context);
-    const Tensor normed = norm2_(h);
-    return h + drop_path_((swiglu_ ? (*swiglu_)(normed) : (*mlp_)(normed)) * layer_scale2_->value, context);
+    const Tensor h = x + drop_path_(attention_output_(attended, context) * layer_scale1_->value, context);
+    const Tensor normed = norm2_(h, context);
+    return h + drop_path_((swiglu_ ? (*swiglu_)(normed, context) : (*mlp_)(normed, context)) * layer_scale2_->value,
+                          context);
   }
 
  private:
@@ -175,7 +178,7 @@ class Dinov2Body {
   }
   EncoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const {
     EncoderOutput output = through_layers(layers_, embeddings_(inputs, context), Tensor(), context);
-    output.last_hidden_state = layernorm_(output.last_hidden_state);
+    output.last_hidden_state = layernorm_(output.last_hidden_state, context);
     return output;
   }
 
@@ -219,7 +222,7 @@ class Dinov2ForImageClassification : public Model {
     const Tensor first = squeeze(slice(hidden, 1, 0, 1), 1), patches = slice(hidden, 1, 1, hidden.dim(1));
     const Tensor features = concatenate({first, mean(patches, {1})}, 1);
     NamedTensors outputs =
-        sequence_classification_outputs(classifier_(features), inputs, config_.problem_type, context);
+        sequence_classification_outputs(classifier_(features, context), inputs, config_.problem_type, context);
     add_hidden_states(outputs, encoded.hidden_states);
     return outputs;
   }

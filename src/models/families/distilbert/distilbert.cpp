@@ -60,11 +60,12 @@ class TransformerBlock {
     Tensor attended;
     {
       const ModuleScope module(path_ + ".attention");
-      attended = multi_head_attention(q_lin_(x), k_lin_(x), v_lin_(x), heads_, mask, attention_dropout_, context);
+      attended = multi_head_attention(q_lin_(x, context), k_lin_(x, context), v_lin_(x, context), heads_, mask,
+                                      attention_dropout_, context);
     }
-    const Tensor h = sa_layer_norm_(out_lin_(attended) + x);
-    const Tensor y = dropout_(lin2_(transom::activation(activation_, lin1_(h))), context);
-    return output_layer_norm_(y + h);
+    const Tensor h = sa_layer_norm_(out_lin_(attended, context) + x, context);
+    const Tensor y = dropout_(lin2_(transom::activation(activation_, lin1_(h, context)), context), context);
+    return output_layer_norm_(y + h, context);
   }
 
  private:
@@ -93,8 +94,8 @@ class DistilBertBody {
 
   EncoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const {
     const EncoderInputs in = encoder_inputs(inputs, config_.max_position_embeddings);
-    const Tensor words = in.input_ids.defined() ? word_embeddings(in.input_ids) : in.inputs_embeds;
-    const Tensor x = dropout_(layer_norm_(words + position_embeddings_(in.position_ids)), context);
+    const Tensor words = in.input_ids.defined() ? word_embeddings(in.input_ids, context) : in.inputs_embeds;
+    const Tensor x = dropout_(layer_norm_(words + position_embeddings_(in.position_ids, context), context), context);
     return through_layers(layers_, x, in.mask, context);
   }
 
@@ -155,7 +156,7 @@ class DistilBertForSequenceClassification : public DistilBertModelWithHead {
         classifier_(scope / "classifier", config_.dim, outputs, config_.new_weights()),
         dropout_(config_.seq_classif_dropout) {}
   Tensor scores(const Tensor& hidden, ForwardContext& context) const {
-    return classifier_(dropout_(relu(pre_classifier_(squeeze(slice(hidden, 1, 0, 1), 1))), context));
+    return classifier_(dropout_(relu(pre_classifier_(squeeze(slice(hidden, 1, 0, 1), 1), context)), context), context);
   }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
@@ -192,7 +193,7 @@ class DistilBertForTokenClassification : public DistilBertModelWithHead {
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
-      return token_outputs(classifier_(dropout_(hidden, context)), inputs, context);
+      return token_outputs(classifier_(dropout_(hidden, context), context), inputs, context);
     });
   }
 
@@ -214,7 +215,7 @@ class DistilBertForQuestionAnswering : public DistilBertModelWithHead {
   }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
-      return span_outputs(qa_outputs_(dropout_(hidden, context)), inputs, context);
+      return span_outputs(qa_outputs_(dropout_(hidden, context), context), inputs, context);
     });
   }
 
@@ -236,8 +237,9 @@ class DistilBertForMaskedLM : public DistilBertModelWithHead {
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
       return token_outputs(
-          vocab_projector_(vocab_layer_norm_(activation(config_.activation, vocab_transform_(hidden)))), inputs,
-          context);
+          vocab_projector_(
+              vocab_layer_norm_(activation(config_.activation, vocab_transform_(hidden, context)), context), context),
+          inputs, context);
     });
   }
 

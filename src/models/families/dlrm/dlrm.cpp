@@ -86,9 +86,9 @@ class Mlp {
                            Linear::Options{.deviation = std::sqrt(2 / (in + out))});
     }
   }
-  Tensor operator()(Tensor x) const {  // [B, in] -> [B, out]
+  Tensor operator()(Tensor x, ForwardContext& context) const {  // [B, in] -> [B, out]
     for (size_t i = 0; i < layers_.size(); ++i) {
-      x = layers_[i](x);
+      x = layers_[i](x, context);
       x = static_cast<int64_t>(i) == sigmoid_layer_ ? sigmoid(x) : relu(x);
     }
     return x;
@@ -126,8 +126,8 @@ class DLRM_Net : public Model {  // as facebookresearch/dlrm has it
     if (dense.rank() != 2 || dense.dim(1) != c_.arch_mlp_bot[0])
       fail("dense_x: expected [rows, {}], found {}", c_.arch_mlp_bot[0], to_string(dense.shape()));
     // Under autocast the tables stay as they are, and what stands beside them is widened.
-    const Tensor vector = cast(bot_l_(dense), DType::kFloat32);
-    Tensor probabilities = top_l_(interaction(vector, features(vector, inputs, context.training)));  // [B, 1]
+    const Tensor vector = cast(bot_l_(dense, context), DType::kFloat32);
+    Tensor probabilities = top_l_(interaction(vector, features(vector, inputs, context), context), context);  // [B, 1]
     if (c_.loss_threshold > 0 && c_.loss_threshold < 1)
       probabilities =
           minimum(maximum(probabilities, full(probabilities.shape(), c_.loss_threshold, probabilities.dtype())),
@@ -145,7 +145,7 @@ class DLRM_Net : public Model {  // as facebookresearch/dlrm has it
   }
 
   // The dense vector [B, D], and a bag of each table behind it: [B, F, D].
-  Tensor features(const Tensor& dense, const NamedTensors& inputs, bool training) const {
+  Tensor features(const Tensor& dense, const NamedTensors& inputs, ForwardContext& context) const {
     if (emb_l_.empty()) return unsqueeze(dense, 1);
     const auto tables = static_cast<int64_t>(emb_l_.size()), B = dense.dim(0);
     const Tensor& offsets = inputs.at("lS_o");
@@ -161,13 +161,14 @@ class DLRM_Net : public Model {  // as facebookresearch/dlrm has it
     }
     const bool of_one_type = std::all_of(weights.begin(), weights.end(),
                                          [&](const Tensor& weight) { return weight.dtype() == dense.dtype(); });
-    if (!training && !collects_lookups() && of_one_type) return embedding_bags(dense, offsets, weights, indices);
+    std::vector<SparseLookup>* const lookups = context.computing.lookups;
+    if (!context.training && !lookups && of_one_type) return embedding_bags(dense, offsets, weights, indices);
     // Training updates the rows that were looked up alone.
     std::vector<Tensor> vectors{unsqueeze(dense, 1)};
     for (size_t i = 0; i < emb_l_.size(); ++i) {
       const auto table = static_cast<int64_t>(i);
-      const Tensor rows = emb_l_[i](indices[i]);
-      note_lookup({emb_l_[i].weight(), indices[i], rows});
+      const Tensor rows = emb_l_[i](indices[i], context);
+      if (lookups) lookups->push_back({emb_l_[i].weight(), indices[i], rows});
       const Tensor sums = bag_sums(rows, squeeze(slice(offsets, 0, table, table + 1), 0));
       vectors.push_back(unsqueeze(cast(sums, dense.dtype()), 1));
     }
@@ -175,10 +176,11 @@ class DLRM_Net : public Model {  // as facebookresearch/dlrm has it
   }
 
   // The dense vector, and the products of all pairs: the lower triangle, row by row.
-  Tensor interaction(const Tensor& dense, const Tensor& all) const {
+  Tensor interaction(const Tensor& dense, const Tensor& all, ForwardContext& context) const {
     const int64_t B = all.dim(0), F = all.dim(1);
     if (c_.arch_interaction_op == "cat") return reshape(all, {B, -1});
-    const Tensor products = cast(dot_general(all, all, {{0}, {0}, {2}, {2}}), all.dtype());  // [B, F, F]
+    const Tensor products =
+        cast(dot_general(all, all, {{0}, {0}, {2}, {2}}, context.computing), all.dtype());  // [B, F, F]
     std::vector<int64_t> pairs;
     for (int64_t i = 0; i < F; ++i)
       for (int64_t j = 0; j < i + (c_.arch_interaction_itself ? 1 : 0); ++j) pairs.push_back(i * F + j);

@@ -102,10 +102,10 @@ class EfficientNetBlock {
 
   Tensor operator()(const Tensor& x, ForwardContext& context) const {
     Tensor h = x;
-    if (expand_conv_) h = activation(activation_, (*expand_bn_)((*expand_conv_)(h), context));
-    h = activation(activation_, depthwise_norm_(depthwise_conv_(h), context));
-    h = h * sigmoid(expand_(activation(activation_, reduce_(mean(h, {2, 3}, true)))));
-    h = project_bn_(project_conv_(h), context);
+    if (expand_conv_) h = activation(activation_, (*expand_bn_)((*expand_conv_)(h, context), context));
+    h = activation(activation_, depthwise_norm_(depthwise_conv_(h, context), context));
+    h = h * sigmoid(expand_(activation(activation_, reduce_(mean(h, {2, 3}, true), context)), context));
+    h = project_bn_(project_conv_(h, context), context);
     return shortcut_ ? dropout_(h, context) + x : h;
   }
 
@@ -167,10 +167,10 @@ class EfficientNetBody {
   }
 
   FeatureMaps operator()(const Tensor& image, ForwardContext& context) const {
-    Tensor x = activation(c_.hidden_act, stem_norm_(stem_(image), context));
+    Tensor x = activation(c_.hidden_act, stem_norm_(stem_(image, context), context));
     std::vector<Tensor> states{x};
     for (const EfficientNetBlock& block : blocks_) states.push_back(x = block(x, context));
-    x = activation(c_.hidden_act, top_bn_(top_conv_(x), context));
+    x = activation(c_.hidden_act, top_bn_(top_conv_(x, context), context));
     if (std::max(x.dim(2), x.dim(3)) > c_.hidden_dim)
       fail("pixel_values: the image is too large: its last map is {}, above the pooling window of {} (hidden_dim)",
            to_string(x.shape()), c_.hidden_dim);
@@ -201,7 +201,7 @@ class EfficientNetForImageClassification : public Model {
   std::vector<std::string> input_names() const override { return {"pixel_values", "labels"}; }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const FeatureMaps maps = efficientnet_(image_input(inputs, efficientnet_.num_channels()), context);
-    const Tensor logits = classifier_(dropout_(maps.pooled, context));
+    const Tensor logits = classifier_(dropout_(maps.pooled, context), context);
     return with_states(sequence_classification_outputs(logits, inputs, problem_type_, context), maps, context);
   }
 

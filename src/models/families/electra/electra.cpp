@@ -46,7 +46,7 @@ class ElectraBody {
   EncoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const {
     const EncoderInputs in = bert_inputs(inputs, config_, false, context);
     Tensor x = embeddings_(in.input_ids, in.inputs_embeds, in.token_type_ids, in.position_ids, context);  // [B, T, E]
-    if (embeddings_project_) x = (*embeddings_project_)(x);                                               // [B, T, D]
+    if (embeddings_project_) x = (*embeddings_project_)(x, context);                                      // [B, T, D]
     return through_layers(layer_, x, in.mask, context);
   }
   const Embedding& word_embeddings() const { return embeddings_.word_embeddings; }
@@ -83,8 +83,9 @@ class ElectraForSequenceClassification : public ElectraWithHead {
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
-      const Tensor x = gelu(dense_(dropout_(first_token(hidden), context)));
-      return sequence_classification_outputs(out_proj_(dropout_(x, context)), inputs, config_.problem_type, context);
+      const Tensor x = gelu(dense_(dropout_(first_token(hidden), context), context));
+      return sequence_classification_outputs(out_proj_(dropout_(x, context), context), inputs, config_.problem_type,
+                                             context);
     });
   }
 
@@ -106,7 +107,8 @@ class ElectraForPreTraining : public ElectraWithHead {
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
-      const Tensor logits = squeeze(dense_prediction_(activation(config_.hidden_act, dense_(hidden))), -1);  // [B, T]
+      const Tensor logits =
+          squeeze(dense_prediction_(activation(config_.hidden_act, dense_(hidden, context)), context), -1);  // [B, T]
       const Tensor labels = inputs.find("labels");
       return with_loss(
           labels.defined() ? binary_cross_entropy(logits, labels, inputs.find("attention_mask"), context) : Tensor(),
@@ -126,7 +128,9 @@ class ElectraGenerator {
         dense_(scope / "generator_predictions" / "dense", c.hidden_size, c.embedding_size, c.new_weights()),
         generator_lm_head_(scope / "generator_lm_head", "bias", "weight", words, c.tie_word_embeddings,
                            c.embedding_size, c.vocab_size, c.initializer_range) {}
-  Tensor operator()(const Tensor& hidden) const { return generator_lm_head_(layer_norm_(gelu(dense_(hidden)))); }
+  Tensor operator()(const Tensor& hidden, ForwardContext& context) const {
+    return generator_lm_head_(layer_norm_(gelu(dense_(hidden, context)), context), context);
+  }
 
  private:
   LayerNorm layer_norm_;
@@ -157,9 +161,9 @@ class ElectraForMultipleChoice : public ElectraWithHead {
       if (config_.summary_type == "mean") x = mean(hidden, {1});
       else if (config_.summary_type != "first")  // cls_index without an index is the last one
         x = squeeze(slice(hidden, 1, hidden.dim(1) - 1, hidden.dim(1)), 1);
-      if (summary_) x = (*summary_)(x);
+      if (summary_) x = (*summary_)(x, context);
       if (!config_.summary_activation.empty()) x = activation(config_.summary_activation, x);
-      return choice_outputs(classifier_(last_dropout_(x, context)), choices, inputs, context);
+      return choice_outputs(classifier_(last_dropout_(x, context), context), choices, inputs, context);
     });
   }
 

@@ -49,9 +49,9 @@ class Conv1D {
         bias_(scope.parameter("bias", {out}, Initial::zeros())) {
     weight_->use = Parameter::Use::kTransposedLinear;
   }
-  Tensor operator()(const Tensor& x) const {
+  Tensor operator()(const Tensor& x, ForwardContext& context) const {
     const ModuleScope module(path_);
-    return linear(x, *weight_, bias_->value);
+    return linear(x, *weight_, bias_->value, context);
   }
 
  private:
@@ -74,13 +74,13 @@ class Gpt2Attention {
 
   Tensor operator()(const Tensor& x, const DecoderInputs& in, ForwardContext& context) const {
     const int64_t B = x.dim(0), T = x.dim(1), D = x.dim(2);
-    const Tensor qkv = c_attn_(x);
+    const Tensor qkv = c_attn_(x, context);
     const auto heads = [&](int64_t i) {
       return reshape(slice(qkv, 2, i * D, (i + 1) * D), {B, T, heads_, D / heads_});
     };
     const Tensor mixed = cached_attention(layer_, heads(0), heads(1), heads(2), in.bias,
                                           {.scale = scale_, .causal = in.causal}, attn_dropout_, context);
-    return resid_dropout_(c_proj_(mixed), context);
+    return resid_dropout_(c_proj_(mixed, context), context);
   }
 
  private:
@@ -99,7 +99,7 @@ class Gpt2Mlp {
                 c.initializer_range / std::sqrt(2.0 * static_cast<double>(c.n_layer))),
         dropout_(c.resid_pdrop) {}
   Tensor operator()(const Tensor& x, ForwardContext& context) const {
-    return dropout_(c_proj_(activation(activation_, c_fc_(x))), context);
+    return dropout_(c_proj_(activation(activation_, c_fc_(x, context)), context), context);
   }
 
  private:
@@ -118,8 +118,8 @@ class Gpt2Block {
         mlp_(scope / "mlp", c) {}
   Tensor operator()(const Tensor& x, const DecoderInputs& in, ForwardContext& context) const {
     const ModuleScope module(path_);
-    const Tensor h = attn_(ln_1_(x), in, context) + x;
-    return mlp_(ln_2_(h), context) + h;
+    const Tensor h = attn_(ln_1_(x, context), in, context) + x;
+    return mlp_(ln_2_(h, context), context) + h;
   }
 
  private:
@@ -142,8 +142,9 @@ class Gpt2 : public Decoder {
 
   DecoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const override {
     const DecoderInputs in = decoder_inputs(inputs, context, Positions::kInOrder, c_.n_positions);
-    Tensor x = (in.input_ids.defined() ? wte_(in.input_ids) : in.inputs_embeds) + wpe_(in.position_ids);
-    if (const Tensor types = inputs.find("token_type_ids"); types.defined()) x = x + wte_(types);
+    Tensor x =
+        (in.input_ids.defined() ? wte_(in.input_ids, context) : in.inputs_embeds) + wpe_(in.position_ids, context);
+    if (const Tensor types = inputs.find("token_type_ids"); types.defined()) x = x + wte_(types, context);
     return through_decoder(h_, drop_(x, context), context, ln_f_,
                            [&](const Gpt2Block& block, const Tensor& y) { return block(y, in, context); });
   }

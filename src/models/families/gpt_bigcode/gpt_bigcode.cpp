@@ -66,15 +66,15 @@ class GptBigCodeBlock {
 
   Tensor operator()(const Tensor& x, const DecoderInputs& in, ForwardContext& context) const {
     const ModuleScope module(path_);
-    const Tensor h = dropout_(attn_c_proj_(attention(ln_1_(x), in, context)), context) + x;
-    return dropout_(c_proj_(activation(activation_, c_fc_(ln_2_(h)))), context) + h;
+    const Tensor h = dropout_(attn_c_proj_(attention(ln_1_(x, context), in, context), context), context) + x;
+    return dropout_(c_proj_(activation(activation_, c_fc_(ln_2_(h, context), context)), context), context) + h;
   }
 
  private:
   Tensor attention(const Tensor& x, const DecoderInputs& in, ForwardContext& context) const {
     const int64_t B = x.dim(0), T = x.dim(1), D = x.dim(2), d = D / heads_;
     const AttentionOptions options{.scale = scale_, .causal = in.causal};
-    const Tensor qkv = c_attn_(x);
+    const Tensor qkv = c_attn_(x, context);
     if (multi_query_) {  // all queries, one key, one value
       const Tensor q = reshape(slice(qkv, 2, 0, D), {B, T, heads_, d}),
                    k = reshape(slice(qkv, 2, D, D + d), {B, T, 1, d}),
@@ -112,8 +112,9 @@ class GptBigCode : public Decoder {
 
   DecoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const override {
     const DecoderInputs in = decoder_inputs(inputs, context, Positions::kInOrder, c_.n_positions);
-    Tensor x = (in.input_ids.defined() ? wte_(in.input_ids) : in.inputs_embeds) + wpe_(in.position_ids);
-    if (const Tensor types = inputs.find("token_type_ids"); types.defined()) x = x + wte_(types);
+    Tensor x =
+        (in.input_ids.defined() ? wte_(in.input_ids, context) : in.inputs_embeds) + wpe_(in.position_ids, context);
+    if (const Tensor types = inputs.find("token_type_ids"); types.defined()) x = x + wte_(types, context);
     return through_decoder(h_, drop_(x, context), context, ln_f_,
                            [&](const GptBigCodeBlock& block, const Tensor& y) { return block(y, in, context); });
   }

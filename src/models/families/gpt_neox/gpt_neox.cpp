@@ -62,10 +62,11 @@ class GptNeoXAttention {
   Tensor operator()(const Tensor& x, const DecoderInputs& in, const RotaryAngles& angles,
                     ForwardContext& context) const {
     const int64_t B = x.dim(0), T = x.dim(1), d = x.dim(2) / heads_;
-    const Tensor qkv = reshape(query_key_value_(x), {B, T, heads_, 3 * d});
+    const Tensor qkv = reshape(query_key_value_(x, context), {B, T, heads_, 3 * d});
     const Tensor q = rotate(slice(qkv, 3, 0, d), angles), k = rotate(slice(qkv, 3, d, 2 * d), angles);
     const AttentionOptions options{.scale = 1 / std::sqrt(static_cast<double>(d)), .causal = in.causal};
-    return dense_(cached_attention(layer_, q, k, slice(qkv, 3, 2 * d, 3 * d), in.bias, options, dropout_, context));
+    return dense_(cached_attention(layer_, q, k, slice(qkv, 3, 2 * d, 3 * d), in.bias, options, dropout_, context),
+                  context);
   }
 
  private:
@@ -92,14 +93,16 @@ class GptNeoXLayer {
   Tensor operator()(const Tensor& x, const DecoderInputs& in, const RotaryAngles& angles,
                     ForwardContext& context) const {
     const ModuleScope module(path_);
-    const Tensor attended = dropout_(attention_(input_layernorm_(x), in, angles, context), context);
-    if (parallel_) return dropout_(mlp(post_attention_layernorm_(x)), context) + attended + x;
+    const Tensor attended = dropout_(attention_(input_layernorm_(x, context), in, angles, context), context);
+    if (parallel_) return dropout_(mlp(post_attention_layernorm_(x, context), context), context) + attended + x;
     const Tensor h = attended + x;
-    return dropout_(mlp(post_attention_layernorm_(h)), context) + h;
+    return dropout_(mlp(post_attention_layernorm_(h, context), context), context) + h;
   }
 
  private:
-  Tensor mlp(const Tensor& x) const { return dense_4h_to_h_(activation(activation_, dense_h_to_4h_(x))); }
+  Tensor mlp(const Tensor& x, ForwardContext& context) const {
+    return dense_4h_to_h_(activation(activation_, dense_h_to_4h_(x, context)), context);
+  }
 
   std::string path_;
   bool parallel_;
@@ -123,7 +126,7 @@ class GptNeoX : public Decoder {
 
   DecoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const override {
     const DecoderInputs in = decoder_inputs(inputs, context, Positions::kInOrder);
-    const Tensor x = in.input_ids.defined() ? embed_in_(in.input_ids) : in.inputs_embeds;
+    const Tensor x = in.input_ids.defined() ? embed_in_(in.input_ids, context) : in.inputs_embeds;
     const RotaryAngles angles = rotary_emb_(in.position_ids);
     return through_decoder(layers_, emb_dropout_(x, context), context, final_layer_norm_,
                            [&](const GptNeoXLayer& layer, const Tensor& y) { return layer(y, in, angles, context); });

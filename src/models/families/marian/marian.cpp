@@ -70,17 +70,17 @@ class Marian : public EncoderDecoder {
   EncoderOutput encode(const NamedTensors& inputs, ForwardContext& context) const override {
     const EncoderInputs in = encoder_inputs(inputs, max_position_embeddings_);
     // The encoder takes given embeddings as they are, the decoder scales them too, as in Transformers.
-    const Tensor x = in.inputs_embeds.defined() ? in.inputs_embeds : encoder_tokens(in.input_ids) * scale_;
+    const Tensor x = in.inputs_embeds.defined() ? in.inputs_embeds : encoder_tokens(in.input_ids, context) * scale_;
     return through_layers(encoder_layers_, embedded(x, *encoder_positions_, in.position_ids, context), in.mask,
                           context);
   }
 
   DecoderOutput decode(const DecoderInputs& in, const EncodedSource& source, ForwardContext& context) const override {
-    const Tensor x = (in.inputs_embeds.defined() ? in.inputs_embeds : decoder_tokens(in.input_ids)) * scale_;
+    const Tensor x = (in.inputs_embeds.defined() ? in.inputs_embeds : decoder_tokens(in.input_ids, context)) * scale_;
     const auto call = [&](const BartDecoderLayer& layer, const Tensor& y) { return layer(y, in, source, context); };
     return through_decoder(
         decoder_layers_, embedded(x, *decoder_positions_, in.position_ids, context), context,
-        [](const Tensor& y) { return y; }, call);
+        [](const Tensor& y, ForwardContext&) { return y; }, call);
   }
 
   int64_t max_target_positions() const override { return max_position_embeddings_; }
@@ -133,8 +133,8 @@ class MarianMTModel : public ConditionalGenerationModel {
 
  protected:
   const EncoderDecoder& body() const override { return model_; }
-  Tensor logits(const Tensor& hidden) const override {
-    const Tensor logits = lm_head_(hidden);
+  Tensor logits(const Tensor& hidden, ForwardContext& context) const override {
+    const Tensor logits = lm_head_(hidden, context);
     return logits + cast(final_logits_bias_->value, logits.dtype());
   }
 

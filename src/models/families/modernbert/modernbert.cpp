@@ -112,22 +112,22 @@ class ModernBertLayer {
 
   Tensor operator()(const Tensor& x, const Surroundings& surroundings, ForwardContext& context) const {
     const ModuleScope module(path_);
-    const Tensor h = x + attended(attn_norm_ ? (*attn_norm_)(x) : x, surroundings, context);
-    const Tensor both = wi_(mlp_norm_(h));
+    const Tensor h = x + attended(attn_norm_ ? (*attn_norm_)(x, context) : x, surroundings, context);
+    const Tensor both = wi_(mlp_norm_(h, context), context);
     const int64_t half = both.dim(2) / 2;
     const Tensor gated = activation(activation_, slice(both, 2, 0, half)) * slice(both, 2, half, 2 * half);
-    return h + mlp_wo_(mlp_dropout_(gated, context));
+    return h + mlp_wo_(mlp_dropout_(gated, context), context);
   }
 
  private:
   Tensor attended(const Tensor& x, const Surroundings& surroundings, ForwardContext& context) const {
     const int64_t B = x.dim(0), T = x.dim(1), d = x.dim(2) / heads_;
-    const Tensor qkv = reshape(wqkv_(x), {B, T, 3, heads_, d});
+    const Tensor qkv = reshape(wqkv_(x, context), {B, T, 3, heads_, d});
     const auto part = [&](int64_t i) { return squeeze(slice(qkv, 2, i, i + 1), 2); };
     const Tensor mixed = attention(rotate(part(0), surroundings.angles), rotate(part(1), surroundings.angles), part(2),
                                    surroundings.mask, {.scale = 1 / std::sqrt(static_cast<double>(d)), .causal = false},
                                    attention_dropout_, context);
-    return attention_dropout_(attention_wo_(mixed), context);
+    return attention_dropout_(attention_wo_(mixed, context), context);
   }
 
   std::string path_;
@@ -164,8 +164,8 @@ class ModernBertBody {
   // The last of the hidden states is normed.
   EncoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const {
     const EncoderInputs in = encoder_inputs(inputs, std::numeric_limits<int64_t>::max());
-    const Tensor words = in.inputs_embeds.defined() ? in.inputs_embeds : tok_embeddings_(in.input_ids);
-    Tensor x = dropout_(norm_(words), context);
+    const Tensor words = in.inputs_embeds.defined() ? in.inputs_embeds : tok_embeddings_(in.input_ids, context);
+    Tensor x = dropout_(norm_(words, context), context);
     const Surroundings global{global_rotary_(in.position_ids), in.mask};
     const Surroundings local{local_rotary_(in.position_ids), neighbourhood(in.mask, in.length)};
 
@@ -177,7 +177,7 @@ class ModernBertBody {
       };
       x = context.gradient_checkpointing && context.training ? checkpoint(through, {x}) : through({x});
     }
-    output.last_hidden_state = final_norm_(x);
+    output.last_hidden_state = final_norm_(x, context);
     if (context.output_hidden_states) output.hidden_states.push_back(output.last_hidden_state);
     return output;
   }
@@ -210,7 +210,9 @@ class PredictionHead {
       : activation_(c.classifier_activation),
         dense_(scope / "dense", c.hidden_size, c.hidden_size, c.outer(c.classifier_bias)),
         norm_(scope / "norm", c.hidden_size, c.norm_eps, c.norm_bias) {}
-  Tensor operator()(const Tensor& x) const { return norm_(activation(activation_, dense_(x))); }
+  Tensor operator()(const Tensor& x, ForwardContext& context) const {
+    return norm_(activation(activation_, dense_(x, context)), context);
+  }
 
  private:
   std::string activation_;
@@ -247,7 +249,8 @@ class ModernBertForMaskedLM : public EncoderModel<ModernBertBody> {
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
-      return token_outputs(linear(head_(hidden), *weight_, bias_ ? bias_->value : Tensor()), inputs, context);
+      return token_outputs(linear(head_(hidden, context), *weight_, bias_ ? bias_->value : Tensor(), context), inputs,
+                           context);
     });
   }
 
@@ -265,7 +268,9 @@ class ModernBertClassifier : public EncoderModel<ModernBertBody> {
         dropout_(config_.classifier_dropout),
         classifier_(scope / "classifier", config_.hidden_size, classes.value_or(config_.num_labels),
                     config_.classes()) {}
-  Tensor classified(const Tensor& x, ForwardContext& context) const { return classifier_(dropout_(head_(x), context)); }
+  Tensor classified(const Tensor& x, ForwardContext& context) const {
+    return classifier_(dropout_(head_(x, context), context), context);
+  }
   // The mean over the tokens that count: [B, T, D] -> [B, D].
   static Tensor mean_pooled(const Tensor& hidden, const Tensor& mask) {
     if (!mask.defined()) return mean(hidden, {1});

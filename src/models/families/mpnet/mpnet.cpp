@@ -59,10 +59,12 @@ class MPNetLayer {
     Tensor attended;
     {
       const ModuleScope module(path_ + ".attention.attn");
-      attended = multi_head_attention(q_(x), k_(x), v_(x), heads_, mask, attention_dropout_, context);
+      attended = multi_head_attention(q_(x, context), k_(x, context), v_(x, context), heads_, mask, attention_dropout_,
+                                      context);
     }
-    const Tensor h = attention_norm_(dropout_(o_(attended), context) + x);
-    return output_norm_(dropout_(output_(activation(activation_, intermediate_(h))), context) + h);
+    const Tensor h = attention_norm_(dropout_(o_(attended, context), context) + x, context);
+    return output_norm_(dropout_(output_(activation(activation_, intermediate_(h, context)), context), context) + h,
+                        context);
   }
 
  private:
@@ -99,21 +101,21 @@ class MPNetBody {
 
   EncoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const {
     const EncoderInputs in = encoder_inputs(inputs, max_position_embeddings_, kPadding);
-    const Tensor words = in.input_ids.defined() ? word_embeddings_(in.input_ids) : in.inputs_embeds;
-    const Tensor x = dropout_(layer_norm_(words + position_embeddings_(in.position_ids)), context);
-    const Tensor bias = position_bias(in.length);
+    const Tensor words = in.input_ids.defined() ? word_embeddings_(in.input_ids, context) : in.inputs_embeds;
+    const Tensor x = dropout_(layer_norm_(words + position_embeddings_(in.position_ids, context), context), context);
+    const Tensor bias = position_bias(in.length, context);
     return through_layers(layers_, x, in.mask.defined() ? bias + in.mask : bias, context);
   }
 
   const Embedding& word_embeddings() const { return word_embeddings_; }
 
  private:
-  Tensor position_bias(int64_t T) const {  // [1, H, T, T]
-    constexpr int64_t M = kMaxDistance;    // beyond, all share a bucket: one table serves every length
-    std::vector<int64_t> buckets;          // of the distances -M .. M
+  Tensor position_bias(int64_t T, ForwardContext& context) const {  // [1, H, T, T]
+    constexpr int64_t M = kMaxDistance;  // beyond, all share a bucket: one table serves every length
+    std::vector<int64_t> buckets;        // of the distances -M .. M
     for (int64_t distance = -M; distance <= M; ++distance) buckets.push_back(mpnet_bucket_of(distance));
-    const Tensor by_distance = relative_attention_bias_(Tensor::from(buckets, {2 * M + 1}));  // [2 M + 1, H]
-    const Tensor distance = iota({T, T}, 1) - iota({T, T}, 0);                                // [T, T]
+    const Tensor by_distance = relative_attention_bias_(Tensor::from(buckets, {2 * M + 1}), context);  // [2 M + 1, H]
+    const Tensor distance = iota({T, T}, 1) - iota({T, T}, 0);                                         // [T, T]
     const Tensor place = clipped(distance, M) + static_cast<double>(M);
     return unsqueeze(permute(gather(by_distance, place, 0), {2, 0, 1}), 0);
   }
@@ -138,7 +140,7 @@ class MPNetModel : public EncoderModel<MPNetBody> {
   }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
-      return NamedTensors{{"last_hidden_state", hidden}, {"pooler_output", pooler_(hidden)}};
+      return NamedTensors{{"last_hidden_state", hidden}, {"pooler_output", pooler_(hidden, context)}};
     });
   }
 

@@ -50,10 +50,10 @@ class OptNorm {
   OptNorm(const Scope& scope, const OptConfig& c) {
     if (c.layer_norm_elementwise_affine) norm_.emplace(scope, c.hidden_size, kEpsilon);
   }
-  Tensor operator()(const Tensor& x) const {
-    if (norm_) return (*norm_)(x);
+  Tensor operator()(const Tensor& x, ForwardContext& context) const {
+    if (norm_) return (*norm_)(x, context);
     const Shape width{x.dim(-1)};
-    return layer_norm(x, full(width, 1, x.dtype()), full(width, 0, x.dtype()), kEpsilon);
+    return layer_norm(x, full(width, 1, x.dtype()), full(width, 0, x.dtype()), kEpsilon, context.computing);
   }
 
  private:
@@ -75,9 +75,11 @@ class OptAttention {
   Tensor operator()(const Tensor& x, const DecoderInputs& in, ForwardContext& context) const {
     const int64_t B = x.dim(0), T = x.dim(1), d = x.dim(2) / heads_;
     const auto heads = [&](const Tensor& y) { return reshape(y, {B, T, heads_, d}); };
-    return out_proj_(cached_attention(layer_, heads(q_proj_(x)), heads(k_proj_(x)), heads(v_proj_(x)), in.bias,
-                                      {.scale = 1 / std::sqrt(static_cast<double>(d)), .causal = in.causal}, dropout_,
-                                      context));
+    return out_proj_(
+        cached_attention(layer_, heads(q_proj_(x, context)), heads(k_proj_(x, context)), heads(v_proj_(x, context)),
+                         in.bias, {.scale = 1 / std::sqrt(static_cast<double>(d)), .causal = in.causal}, dropout_,
+                         context),
+        context);
   }
 
  private:
@@ -103,14 +105,14 @@ class OptLayer {
     const ModuleScope module(path_);
     const auto attention = [&](const Tensor& y) { return dropout_(self_attn_(y, in, context), context); };
     const auto feed_forward = [&](const Tensor& y) {
-      return dropout_(fc2_(activation(activation_, fc1_(y))), context);
+      return dropout_(fc2_(activation(activation_, fc1_(y, context)), context), context);
     };
     if (norm_before_) {
-      const Tensor h = x + attention(self_attn_layer_norm_(x));
-      return h + feed_forward(final_layer_norm_(h));
+      const Tensor h = x + attention(self_attn_layer_norm_(x, context));
+      return h + feed_forward(final_layer_norm_(h, context));
     }
-    const Tensor h = self_attn_layer_norm_(x + attention(x));
-    return final_layer_norm_(h + feed_forward(h));
+    const Tensor h = self_attn_layer_norm_(x + attention(x), context);
+    return final_layer_norm_(h + feed_forward(h), context);
   }
 
  private:
@@ -147,12 +149,12 @@ class Opt : public Decoder {
     if (context.training && c_.layerdrop > 0)
       fail("config.json: layerdrop = {} is not carried out in training; only 0 is", c_.layerdrop);
     const DecoderInputs in = decoder_inputs(inputs, context, Positions::kByMask, c_.max_position_embeddings);
-    Tensor x = in.input_ids.defined() ? embed_tokens_(in.input_ids) : in.inputs_embeds;
-    if (project_in_) x = (*project_in_)(x);
-    x = x + embed_positions_(in.position_ids + static_cast<double>(kOffset));
-    const auto behind = [&](const Tensor& y) {
-      const Tensor normed = final_layer_norm_ ? (*final_layer_norm_)(y) : y;
-      return project_out_ ? (*project_out_)(normed) : normed;
+    Tensor x = in.input_ids.defined() ? embed_tokens_(in.input_ids, context) : in.inputs_embeds;
+    if (project_in_) x = (*project_in_)(x, context);
+    x = x + embed_positions_(in.position_ids + static_cast<double>(kOffset), context);
+    const auto behind = [&](const Tensor& y, ForwardContext&) {
+      const Tensor normed = final_layer_norm_ ? (*final_layer_norm_)(y, context) : y;
+      return project_out_ ? (*project_out_)(normed, context) : normed;
     };
     return through_decoder(layers_, x, context, behind,
                            [&](const OptLayer& layer, const Tensor& y) { return layer(y, in, context); });

@@ -40,7 +40,7 @@ class ResNetConvLayer {
         normalization_(scope / "normalization", out),
         activation_(std::move(activation)) {}
   Tensor operator()(const Tensor& x, ForwardContext& context) const {
-    return activation(activation_, normalization_(convolution_(x), context));
+    return activation(activation_, normalization_(convolution_(x, context), context));
   }
   const Convolution& convolution() const { return convolution_; }
 
@@ -139,8 +139,9 @@ class ResNetForImageClassification : public Model {
   std::vector<std::string> input_names() const override { return {"pixel_values", "labels"}; }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const FeatureMaps maps = resnet_(image_input(inputs, resnet_.num_channels()), context);
-    return with_states(sequence_classification_outputs(classifier_(maps.pooled), inputs, problem_type_, context), maps,
-                       context);
+    return with_states(
+        sequence_classification_outputs(classifier_(maps.pooled, context), inputs, problem_type_, context), maps,
+        context);
   }
 
  private:

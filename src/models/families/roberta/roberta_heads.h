@@ -14,7 +14,9 @@ class RobertaLMHead {
         layer_norm_(scope / "lm_head" / "layer_norm", c.hidden_size, c.layer_norm_eps),
         decoder_(scope / "lm_head", c.tie_word_embeddings ? "bias" : "decoder.bias", "decoder.weight", words,
                  c.tie_word_embeddings, c.hidden_size, c.vocab_size, c.initializer_range) {}
-  Tensor operator()(const Tensor& hidden) const { return decoder_(layer_norm_(gelu(dense_(hidden)))); }
+  Tensor operator()(const Tensor& hidden, ForwardContext& context) const {
+    return decoder_(layer_norm_(gelu(dense_(hidden, context)), context), context);
+  }
 
  private:
   Linear dense_;
@@ -37,9 +39,9 @@ class RobertaSequenceClassifier : public EncoderModel<Body> {
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return this->with_head(inputs, context, [&](const Tensor& hidden) {
-      const Tensor x = tanh(dense_(dropout_(first_token(hidden), context)));  // [B, D]
-      return sequence_classification_outputs(out_proj_(dropout_(x, context)), inputs, this->config_.problem_type,
-                                             context);
+      const Tensor x = tanh(dense_(dropout_(first_token(hidden), context), context));  // [B, D]
+      return sequence_classification_outputs(out_proj_(dropout_(x, context), context), inputs,
+                                             this->config_.problem_type, context);
     });
   }
 
@@ -62,7 +64,8 @@ class RobertaMultipleChoice : public EncoderModel<Body> {
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const int64_t choices = choices_of(inputs);
     return this->with_head(flattened_choices(inputs), context, [&](const Tensor& hidden) {
-      return choice_outputs(classifier_(dropout_(pooler_(hidden), context)), choices, inputs, context);
+      return choice_outputs(classifier_(dropout_(pooler_(hidden, context), context), context), choices, inputs,
+                            context);
     });
   }
 

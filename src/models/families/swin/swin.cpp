@@ -96,9 +96,10 @@ class SwinAttention {
       const ModuleScope module(path_);
       Tensor bias = relative_position_bias();
       if (mask.defined()) bias = bias + mask;
-      attended = multi_head_attention(query_(windows), key_(windows), value_(windows), heads_, bias, dropout_, context);
+      attended = multi_head_attention(query_(windows, context), key_(windows, context), value_(windows, context),
+                                      heads_, bias, dropout_, context);
     }
-    return output_(attended);
+    return output_(attended, context);
   }
 
  private:
@@ -144,7 +145,7 @@ class SwinLayer {
     // Where one window is all there is, nothing is shifted.
     const int64_t shift = std::min(grid[0], grid[1]) <= M ? 0 : shift_;
     const Extents padded{(grid[0] + M - 1) / M * M, (grid[1] + M - 1) / M * M};
-    Tensor h = reshape(layernorm_before_(x), {B, grid[0], grid[1], C});
+    Tensor h = reshape(layernorm_before_(x, context), {B, grid[0], grid[1], C});
     h = pad(h, {0, 0, 0, 0}, {0, padded[0] - grid[0], padded[1] - grid[1], 0});
     h = rolled(rolled(h, 1, shift), 2, shift);
     h = dropout_(attention_(to_windows(h, M), shift > 0 ? mask_of_shift(padded, shift, B) : Tensor(), context),
@@ -153,7 +154,8 @@ class SwinLayer {
     h = rolled(rolled(h, 1, -shift), 2, -shift);
     h = slice(slice(h, 1, 0, grid[0]), 2, 0, grid[1]);
     const Tensor y = x + drop_path_(reshape(h, {B, grid[0] * grid[1], C}), context);
-    return y + dropout_(output_(activation(activation_, intermediate_(layernorm_after_(y)))), context);
+    return y + dropout_(output_(activation(activation_, intermediate_(layernorm_after_(y, context), context)), context),
+                        context);
   }
 
  private:
@@ -189,12 +191,13 @@ class SwinPatchMerging {
   SwinPatchMerging(const Scope& scope, const SwinConfig& c, int64_t width)
       : norm_(scope / "norm", 4 * width, 1e-5),
         reduction_(scope / "reduction", 4 * width, 2 * width, c.new_weights(false)) {}
-  Tensor operator()(const Tensor& x, Extents grid) const {  // [B, h w, C] -> [B, ceil(h / 2) ceil(w / 2), 2 C]
+  Tensor operator()(const Tensor& x, Extents grid,
+                    ForwardContext& context) const {  // [B, h w, C] -> [B, ceil(h / 2) ceil(w / 2), 2 C]
     const int64_t B = x.dim(0), C = x.dim(2), h = (grid[0] + 1) / 2, w = (grid[1] + 1) / 2;
     const Tensor even =
         pad(reshape(x, {B, grid[0], grid[1], C}), {0, 0, 0, 0}, {0, 2 * h - grid[0], 2 * w - grid[1], 0});
     const Tensor split = permute(reshape(even, {B, h, 2, w, 2, C}), {0, 1, 3, 4, 2, 5});  // column before row
-    return reduction_(norm_(reshape(split, {B, h * w, 4 * C})));
+    return reduction_(norm_(reshape(split, {B, h * w, 4 * C}), context), context);
   }
 
  private:
@@ -248,12 +251,12 @@ class SwinBody {
                 ? checkpoint([&](const std::vector<Tensor>& in) { return layer(in[0], grid, context); }, {x})
                 : layer(x, grid, context);
       if (i < downsample_.size()) {
-        x = downsample_[i](x, grid);
+        x = downsample_[i](x, grid, context);
         grid = {(grid[0] + 1) / 2, (grid[1] + 1) / 2};
       }
       output.hidden_states.push_back(x);
     }
-    output.last_hidden_state = layernorm_(x);
+    output.last_hidden_state = layernorm_(x, context);
     return output;
   }
 
@@ -264,7 +267,7 @@ class SwinBody {
     // An image that no patches fill is padded.
     grid = {(size[0] + patch[0] - 1) / patch[0], (size[1] + patch[1] - 1) / patch[1]};
     const Tensor padded = pad(image, {0, 0, 0, 0}, {0, 0, grid[0] * patch[0] - size[0], grid[1] * patch[1] - size[1]});
-    Tensor x = embeddings_norm_(patch_embeddings_(padded));
+    Tensor x = embeddings_norm_(patch_embeddings_(padded), context);
     const Tensor masked = inputs.find("bool_masked_pos");
     if (masked.defined() && !mask_token_) fail("bool_masked_pos: this model has no mask token");
     if (masked.defined()) x = with_masked_patches(x, masked, mask_token_->value);
@@ -324,7 +327,7 @@ class SwinForImageClassification : public Model {
   std::vector<std::string> input_names() const override { return {"pixel_values", "labels"}; }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const SwinOutput output = swin_(inputs, context);
-    const Tensor logits = classifier_(mean(output.last_hidden_state, {1}));
+    const Tensor logits = classifier_(mean(output.last_hidden_state, {1}), context);
     return with_states(sequence_classification_outputs(logits, inputs, config_.problem_type, context), output, context);
   }
 

@@ -81,11 +81,12 @@ int64_t bucket_of(int64_t distance, const T5Config& c, bool both_sides) {
 // The bias on scores of queries at the places `query` [B or 1, T] for S keys: [B or 1, H, T, S]. A cache may have any
 // number of tokens, so that places of queries are values, not constants. Beyond the greatest distance all share a
 // bucket, so that one table serves every length.
-Tensor position_bias(const Embedding& embedding, const T5Config& c, bool both_sides, const Tensor& query, int64_t S) {
+Tensor position_bias(const Embedding& embedding, const T5Config& c, bool both_sides, const Tensor& query, int64_t S,
+                     ForwardContext& context) {
   const int64_t M = c.relative_attention_max_distance;
   std::vector<int64_t> buckets;  // of the distances -M .. M
   for (int64_t distance = -M; distance <= M; ++distance) buckets.push_back(bucket_of(distance, c, both_sides));
-  const Tensor by_distance = embedding(Tensor::from(buckets, {2 * M + 1}));  // [2 M + 1, H]
+  const Tensor by_distance = embedding(Tensor::from(buckets, {2 * M + 1}), context);  // [2 M + 1, H]
   const Tensor distance = iota({1, 1, S}, 2) - unsqueeze(query, -1);
   const Tensor place = clipped(distance, M) + static_cast<double>(M);
   return permute(gather(by_distance, place, 0), {0, 3, 1, 2});
@@ -103,18 +104,20 @@ class T5Attention {
         dropout_(c.dropout_rate) {}
 
   Tensor operator()(const Tensor& x, const Tensor& bias, ForwardContext& context) const {  // all see all
-    return o_(
-        attention(split(q_(x)), split(k_(x)), split(v_(x)), bias, {.scale = 1, .causal = false}, dropout_, context));
+    return o_(attention(split(q_(x, context)), split(k_(x, context)), split(v_(x, context)), bias,
+                        {.scale = 1, .causal = false}, dropout_, context),
+              context);
   }
   Tensor causal(int64_t layer, const Tensor& x, const Tensor& bias, bool causal, ForwardContext& context) const {
-    return o_(cached_attention(layer, split(q_(x)), split(k_(x)), split(v_(x)), bias, {.scale = 1, .causal = causal},
-                               dropout_, context));
+    return o_(cached_attention(layer, split(q_(x, context)), split(k_(x, context)), split(v_(x, context)), bias,
+                               {.scale = 1, .causal = causal}, dropout_, context),
+              context);
   }
   Tensor across(int64_t layer, const Tensor& x, const EncodedSource& source, ForwardContext& context) const {
     const KeysAndValues seen = source_keys(layer, source, context, [&](const Tensor& states) {
-      return KeysAndValues{split(k_(states)), split(v_(states))};
+      return KeysAndValues{split(k_(states, context)), split(v_(states, context))};
     });
-    return o_(attention_to_source(split(q_(x)), seen, source.mask, 1, dropout_, context));
+    return o_(attention_to_source(split(q_(x, context)), seen, source.mask, 1, dropout_, context), context);
   }
 
  private:
@@ -134,8 +137,8 @@ class T5FeedForward {
     if (c.is_gated_act) wi_1_.emplace(scope / "wi_1", c.d_model, c.d_ff, c.from(c.d_model));
   }
   Tensor operator()(const Tensor& x, ForwardContext& context) const {
-    const Tensor h = activation(activation_, wi_(x));
-    return wo_(dropout_(wi_1_ ? h * (*wi_1_)(x) : h, context));
+    const Tensor h = activation(activation_, wi_(x, context));
+    return wo_(dropout_(wi_1_ ? h * (*wi_1_)(x, context) : h, context), context);
   }
 
  private:
@@ -162,15 +165,15 @@ class T5Block {
 
   Tensor operator()(const Tensor& x, const Tensor& bias, ForwardContext& context) const {
     const ModuleScope module(path_);
-    const Tensor h = x + dropout_(self_attention_(self_norm_(x), bias, context), context);
-    return h + dropout_(feed_forward_(feed_forward_norm_(h), context), context);
+    const Tensor h = x + dropout_(self_attention_(self_norm_(x, context), bias, context), context);
+    return h + dropout_(feed_forward_(feed_forward_norm_(h, context), context), context);
   }
   Tensor operator()(const Tensor& x, const Tensor& bias, bool causal, const EncodedSource& source,
                     ForwardContext& context) const {
     const ModuleScope module(path_);
-    Tensor h = x + dropout_(self_attention_.causal(place_, self_norm_(x), bias, causal, context), context);
-    h = h + dropout_(cross_attention_->across(place_, (*cross_norm_)(h), source, context), context);
-    return h + dropout_(feed_forward_(feed_forward_norm_(h), context), context);
+    Tensor h = x + dropout_(self_attention_.causal(place_, self_norm_(x, context), bias, causal, context), context);
+    h = h + dropout_(cross_attention_->across(place_, (*cross_norm_)(h, context), source, context), context);
+    return h + dropout_(feed_forward_(feed_forward_norm_(h, context), context), context);
   }
 
  private:
@@ -200,12 +203,15 @@ class T5Stack {
   }
 
   DecoderOutput operator()(const DecoderInputs& in, const EncodedSource& source, ForwardContext& context) const {
-    const Tensor x = dropout_(in.inputs_embeds.defined() ? in.inputs_embeds : embed_tokens_(in.input_ids), context);
+    const Tensor x =
+        dropout_(in.inputs_embeds.defined() ? in.inputs_embeds : embed_tokens_(in.input_ids, context), context);
     const bool cached = decoder_ && context.cache;
     Tensor bias = position_bias(relative_attention_bias_, c_, !decoder_, in.position_ids,
-                                cached ? context.cache->places().dim(1) : in.length);
+                                cached ? context.cache->places().dim(1) : in.length, context);
     if (in.bias.defined()) bias = bias + in.bias;
-    const auto norm = [&](const Tensor& y) { return dropout_(final_layer_norm_(y), context); };
+    const auto norm = [&](const Tensor& y, ForwardContext&) {
+      return dropout_(final_layer_norm_(y, context), context);
+    };
     return through_decoder(block_, x, context, norm, [&](const T5Block& block, const Tensor& y) {
       return decoder_ ? block(y, bias, in.causal, source, context) : block(y, bias, context);
     });
@@ -290,7 +296,9 @@ class T5ForConditionalGeneration : public ConditionalGenerationModel {
 
  protected:
   const EncoderDecoder& body() const override { return transformer_; }
-  Tensor logits(const Tensor& hidden) const override { return lm_head_(scale_ == 1 ? hidden : hidden * scale_); }
+  Tensor logits(const Tensor& hidden, ForwardContext& context) const override {
+    return lm_head_(scale_ == 1 ? hidden : hidden * scale_, context);
+  }
 
  private:
   double scale_;
@@ -341,7 +349,8 @@ class T5ForTokenClassification : public Model {
   }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const EncoderOutput output = transformer_(inputs, context);
-    NamedTensors outputs = token_outputs(classifier_(dropout_(output.last_hidden_state, context)), inputs, context);
+    NamedTensors outputs =
+        token_outputs(classifier_(dropout_(output.last_hidden_state, context), context), inputs, context);
     add_hidden_states(outputs, output.hidden_states);
     return outputs;
   }
@@ -387,7 +396,8 @@ class T5ForQuestionAnswering : public T5WithHead {
   }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const EncoderDecoderOutput output = with_shifted_ids(inputs, context);
-    return with_body_outputs(span_outputs(qa_outputs_(output.decoder.last_hidden_state), inputs, context), output);
+    return with_body_outputs(span_outputs(qa_outputs_(output.decoder.last_hidden_state, context), inputs, context),
+                             output);
   }
 
  private:

@@ -170,7 +170,9 @@ class SqueezeExcite {
   SqueezeExcite(const Scope& scope, int64_t channels)
       : fc1_(scope / "fc1", channels, reduced(channels), {1, 1}, {}),
         fc2_(scope / "fc2", reduced(channels), channels, {1, 1}, {}) {}
-  Tensor operator()(const Tensor& x) const { return x * sigmoid(fc2_(relu(fc1_(mean(x, {2, 3}, true))))); }
+  Tensor operator()(const Tensor& x, ForwardContext& context) const {
+    return x * sigmoid(fc2_(relu(fc1_(mean(x, {2, 3}, true), context)), context));
+  }
 
  private:
   // A sixteenth, rounded to a multiple of 8.
@@ -220,10 +222,10 @@ class TimmBlock {
   Tensor operator()(const Tensor& x, ForwardContext& context) const {
     Tensor h = x;
     for (size_t i = 0; i < convolutions_.size(); ++i) {
-      h = norms_[i](convolutions_[i](h), context);
+      h = norms_[i](convolutions_[i](h, context), context);
       if (i + 1 < convolutions_.size()) h = activation(activation_, h);
     }
-    if (se_) h = (*se_)(h);
+    if (se_) h = (*se_)(h, context);
     return activation(activation_, drop_path_(h, context) + shortcut(x, context));
   }
 
@@ -238,7 +240,7 @@ class TimmBlock {
     // Windows that begin inside the image count, with what of them lies inside.
     const Tensor pooled =
         pool_ ? average_pool(x, {.window = {2, 2}, .low = {0, 0}, .high = {x.dim(2) % 2, x.dim(3) % 2}}) : x;
-    return (*downsample_norm_)((*downsample_)(pooled), context);
+    return (*downsample_norm_)((*downsample_)(pooled, context), context);
   }
 
   std::string activation_;
@@ -279,7 +281,7 @@ class TimmResNet {
     Tensor x = image;
     std::vector<Tensor> states;
     for (size_t i = 0; i < stem_.size(); ++i) {
-      x = activation(c_.act_layer, stem_norms_[i](stem_[i](x), context));
+      x = activation(c_.act_layer, stem_norms_[i](stem_[i](x, context), context));
       if (i + (c_.replace_stem_pool ? 2 : 1) == stem_.size()) states.push_back(x);
     }
     if (!c_.replace_stem_pool) x = max_pool(x, {.window = {3, 3}, .strides = {2, 2}, .low = {1, 1}, .high = {1, 1}});
@@ -346,7 +348,7 @@ class TimmWrapperForImageClassification : public Model {
   std::vector<std::string> input_names() const override { return {"pixel_values", "labels"}; }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const FeatureMaps maps = timm_model_(image_input(inputs, timm_model_.num_channels()), context);
-    const Tensor logits = fc_ ? (*fc_)(maps.pooled) : maps.pooled;
+    const Tensor logits = fc_ ? (*fc_)(maps.pooled, context) : maps.pooled;
     return with_states(sequence_classification_outputs(logits, inputs, problem_type_, context), maps, context);
   }
 

@@ -110,12 +110,13 @@ class ViTLayer {
     Tensor attended;
     {
       const ModuleScope module(path_ + ".attention.attention");
-      const Tensor normed = layernorm_before_(x);
-      attended =
-          multi_head_attention(query_(normed), key_(normed), value_(normed), heads_, mask, attention_dropout_, context);
+      const Tensor normed = layernorm_before_(x, context);
+      attended = multi_head_attention(query_(normed, context), key_(normed, context), value_(normed, context), heads_,
+                                      mask, attention_dropout_, context);
     }
-    const Tensor h = x + dropout_(attention_output_(attended), context);
-    return h + dropout_(output_(activation(activation_, intermediate_(layernorm_after_(h)))), context);
+    const Tensor h = x + dropout_(attention_output_(attended, context), context);
+    return h + dropout_(output_(activation(activation_, intermediate_(layernorm_after_(h, context), context)), context),
+                        context);
   }
 
  private:
@@ -138,7 +139,7 @@ class ViTBody {
   }
   EncoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const {
     EncoderOutput output = through_layers(layers_, embeddings_(inputs, context), Tensor(), context);
-    output.last_hidden_state = layernorm_(output.last_hidden_state);
+    output.last_hidden_state = layernorm_(output.last_hidden_state, context);
     return output;
   }
 
@@ -161,7 +162,7 @@ class ViTModel : public Model {
     const EncoderOutput encoded = vit_(inputs, context);
     const Tensor first = squeeze(slice(encoded.last_hidden_state, 1, 0, 1), 1);
     NamedTensors outputs{{"last_hidden_state", encoded.last_hidden_state},
-                         {"pooler_output", activation(config_.pooler_act, pooler_(first))}};
+                         {"pooler_output", activation(config_.pooler_act, pooler_(first, context))}};
     add_hidden_states(outputs, encoded.hidden_states);
     return outputs;
   }
@@ -184,7 +185,8 @@ class ViTForImageClassification : public Model {
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const EncoderOutput encoded = vit_(inputs, context);
     const Tensor first = squeeze(slice(encoded.last_hidden_state, 1, 0, 1), 1);
-    NamedTensors outputs = sequence_classification_outputs(classifier_(first), inputs, config_.problem_type, context);
+    NamedTensors outputs =
+        sequence_classification_outputs(classifier_(first, context), inputs, config_.problem_type, context);
     add_hidden_states(outputs, encoded.hidden_states);
     return outputs;
   }

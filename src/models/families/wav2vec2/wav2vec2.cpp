@@ -32,8 +32,8 @@ class Wav2Vec2WithHead : public Model {
     const bool wanted = context.output_hidden_states;
     context.output_hidden_states = wanted || weights;
     const Wav2Vec2Output output = body_(inputs, context);
-    NamedTensors outputs =
-        head(weights ? weighted_sum(output.hidden_states, weights->value) : output.last_hidden_state);
+    NamedTensors outputs = head(weights ? weighted_sum(output.hidden_states, weights->value, context.computing)
+                                        : output.last_hidden_state);
     if (wanted) add_hidden_states(outputs, output.hidden_states);
     return outputs;
   }
@@ -70,7 +70,7 @@ class Wav2Vec2ForCTC : public Wav2Vec2WithHead<hubert> {
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return this->with_head(inputs, context, nullptr, [&](const Tensor& hidden) {
-      const Tensor logits = lm_head_(dropout_(hidden, context)), labels = inputs.find("labels");
+      const Tensor logits = lm_head_(dropout_(hidden, context), context), labels = inputs.find("labels");
       if (!labels.defined()) return NamedTensors{{"logits", logits}};
       const Tensor mask = inputs.find("attention_mask"), &wave = inputs.at("input_values");
       const Tensor samples = mask.defined() ? reduce_sum(cast(mask, DType::kInt64), {1})
@@ -100,7 +100,7 @@ class Wav2Vec2ForSequenceClassification : public Wav2Vec2WithHead<hubert> {
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return this->with_head(inputs, context, layer_weights_, [&](const Tensor& hidden) {
-      const Tensor logits = classifier_(pooled(projector_(hidden), inputs.find("attention_mask")));
+      const Tensor logits = classifier_(pooled(projector_(hidden, context), inputs.find("attention_mask")), context);
       const Tensor labels = inputs.find("labels");
       return with_loss(labels.defined() ? mean_cross_entropy(logits, labels, context) : Tensor(), {{"logits", logits}});
     });
@@ -131,7 +131,7 @@ class Wav2Vec2ForAudioFrameClassification : public Wav2Vec2WithHead<false> {
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, layer_weights_, [&](const Tensor& hidden) {
-      const Tensor logits = classifier_(hidden), labels = inputs.find("labels");
+      const Tensor logits = classifier_(hidden, context), labels = inputs.find("labels");
       return with_loss(labels.defined() ? mean_cross_entropy(logits, arg_max(labels, -1), context) : Tensor(),
                        {{"logits", logits}});
     });
@@ -175,10 +175,11 @@ class Wav2Vec2ForXVector : public Wav2Vec2WithHead<false> {
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, layer_weights_, [&](const Tensor& hidden) {
-      Tensor x = (*projector_)(hidden);
-      for (size_t i = 0; i < tdnn_.size(); ++i) x = relu(tdnn_[i](side_by_side(x, kernels_[i], dilations_[i])));
-      const Tensor embeddings = (*feature_extractor_)(statistics(x, inputs.find("attention_mask")));
-      const Tensor logits = (*classifier_)(embeddings), labels = inputs.find("labels");
+      Tensor x = (*projector_)(hidden, context);
+      for (size_t i = 0; i < tdnn_.size(); ++i)
+        x = relu(tdnn_[i](side_by_side(x, kernels_[i], dilations_[i]), context));
+      const Tensor embeddings = (*feature_extractor_)(statistics(x, inputs.find("attention_mask")), context);
+      const Tensor logits = (*classifier_)(embeddings, context), labels = inputs.find("labels");
       return with_loss(labels.defined() ? margin_loss(logits, labels, context) : Tensor(),
                        {{"logits", logits}, {"embeddings", embeddings}});
     });
@@ -219,8 +220,8 @@ class Wav2Vec2ForXVector : public Wav2Vec2WithHead<false> {
     const auto unit = [](const Tensor& x, int64_t axis) {
       return x / maximum(sqrt(reduce_sum(x * x, {axis}, true)), constant(1e-12));
     };
-    const Tensor cosines =
-        dot_general(unit(cast(logits, DType::kFloat32), 1), unit(speakers_->value, 0), {{}, {}, {1}, {0}});
+    const Tensor cosines = dot_general(unit(cast(logits, DType::kFloat32), 1), unit(speakers_->value, 0),
+                                       {{}, {}, {1}, {0}}, context.computing);
     const Tensor own = equal(iota(cosines.shape(), 1), broadcast_to(reshape(labels, {-1, 1}), cosines.shape()));
     return mean_cross_entropy((cosines - cast(own, DType::kFloat32) * kMargin) * kScale, reshape(labels, {-1}),
                               context);

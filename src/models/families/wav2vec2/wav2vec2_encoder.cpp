@@ -24,13 +24,13 @@ class FeatureLayer {
     }
   }
 
-  Tensor operator()(const Tensor& x) const {  // [B, C, N] -> [B, C', N']
+  Tensor operator()(const Tensor& x, ForwardContext& context) const {  // [B, C, N] -> [B, C', N']
     const ModuleScope module(path_);
-    Tensor y = conv_(x);
-    if (layer_norm_) y = permute((*layer_norm_)(permute(y, {0, 2, 1})), {0, 2, 1});
+    Tensor y = conv_(x, context);
+    if (layer_norm_) y = permute((*layer_norm_)(permute(y, {0, 2, 1}), context), {0, 2, 1});
     if (group_scale_) {
       const Shape time{y.dim(2)};
-      y = layer_norm(y, full(time, 1, y.dtype()), full(time, 0, y.dtype()), kEpsilon);
+      y = layer_norm(y, full(time, 1, y.dtype()), full(time, 0, y.dtype()), kEpsilon, context.computing);
       y = y * over_channels(group_scale_->value, y) + over_channels(group_bias_->value, y);
     }
     return activation(activation_, y);
@@ -74,7 +74,7 @@ class PositionalConvolution {
     if (length_) weight = weight * (length_->value * rsqrt(reduce_sum(weight * weight, {0, 1}, true)));
     // An even window would give one frame more.
     const int64_t low = window_ / 2, high = window_ % 2 == 0 ? low - 1 : low;
-    y = convolution(y, weight, {.low = {low}, .high = {high}, .groups = groups_});
+    y = convolution(y, weight, {.low = {low}, .high = {high}, .groups = groups_}, context.computing);
     return permute(activation(activation_, y + over_channels(bias_->value, y)), {0, 2, 1});
   }
 
@@ -92,7 +92,9 @@ class LanguageAdapter {
       : norm_(scope / "norm", c.hidden_size, kEpsilon),
         linear_1_(scope / "linear_1", c.hidden_size, c.adapter_attn_dim, c.new_weights()),
         linear_2_(scope / "linear_2", c.adapter_attn_dim, c.hidden_size, c.new_weights()) {}
-  Tensor operator()(const Tensor& x) const { return linear_2_(relu(linear_1_(norm_(x)))); }
+  Tensor operator()(const Tensor& x, ForwardContext& context) const {
+    return linear_2_(relu(linear_1_(norm_(x, context), context)), context);
+  }
 
  private:
   LayerNorm norm_;
@@ -125,22 +127,23 @@ class Layer {
   Tensor operator()(const Tensor& x, const Tensor& mask, ForwardContext& context) const {  // [B, T, D] -> [B, T, D]
     const ModuleScope module(path_);
     const auto attended = [&](const Tensor& y) {
-      return dropout_(out_proj_(multi_head_attention(q_proj_(y), k_proj_(y), v_proj_(y), heads_, mask,
-                                                     attention_dropout_, context)),
+      return dropout_(out_proj_(multi_head_attention(q_proj_(y, context), k_proj_(y, context), v_proj_(y, context),
+                                                     heads_, mask, attention_dropout_, context),
+                                context),
                       context);
     };
     const auto fed_forward = [&](const Tensor& y) {
-      const Tensor inner = activation_dropout_(activation(activation_, intermediate_dense_(y)), context);
-      return dropout_(output_dense_(inner), context);
+      const Tensor inner = activation_dropout_(activation(activation_, intermediate_dense_(y, context)), context);
+      return dropout_(output_dense_(inner, context), context);
     };
     Tensor h;
     if (norm_before_) {
-      h = x + attended(layer_norm_(x));
-      h = h + fed_forward(final_layer_norm_(h));
-      if (adapter_layer_) h = h + (*adapter_layer_)(h);
+      h = x + attended(layer_norm_(x, context));
+      h = h + fed_forward(final_layer_norm_(h, context));
+      if (adapter_layer_) h = h + (*adapter_layer_)(h, context);
     } else {
-      h = layer_norm_(x + attended(x));
-      h = final_layer_norm_(h + fed_forward(h));
+      h = layer_norm_(x + attended(x), context);
+      h = final_layer_norm_(h + fed_forward(h), context);
     }
     return layerdrop_(x, h, context);
   }
@@ -176,9 +179,9 @@ class Adapter {
   Tensor operator()(const Tensor& x, ForwardContext& context) const {  // [B, T, D] -> [B, T', D']
     if (context.training && layerdrop_ > 0)
       fail("config.json: layerdrop = {} is not carried out in the training of an adapter; only 0 is", layerdrop_);
-    Tensor y = permute(proj_ ? (*proj_layer_norm_)((*proj_)(x)) : x, {0, 2, 1});
+    Tensor y = permute(proj_ ? (*proj_layer_norm_)((*proj_)(x, context), context) : x, {0, 2, 1});
     for (const Convolution& layer : layers_) {
-      const Tensor both = layer(y);
+      const Tensor both = layer(y, context);
       const int64_t half = both.dim(1) / 2;
       y = slice(both, 1, 0, half) * sigmoid(slice(both, 1, half, 2 * half));
     }
@@ -347,11 +350,11 @@ Wav2Vec2Output Wav2Vec2Encoder::operator()(const NamedTensors& inputs, ForwardCo
 
   Wav2Vec2Output output;
   Tensor x = unsqueeze(wave, 1);
-  for (const FeatureLayer& layer : s.conv_layers) x = layer(x);
+  for (const FeatureLayer& layer : s.conv_layers) x = layer(x, context);
   x = permute(x, {0, 2, 1});  // [B, T, C]
-  if (s.projection_norm) x = (*s.projection_norm)(x);
+  if (s.projection_norm) x = (*s.projection_norm)(x, context);
   output.extract_features = x;
-  x = s.projection_dropout(s.projection(x), context);
+  x = s.projection_dropout(s.projection(x, context), context);
 
   Tensor mask, frames;
   if (attention_mask.defined()) {
@@ -363,13 +366,13 @@ Wav2Vec2Output Wav2Vec2Encoder::operator()(const NamedTensors& inputs, ForwardCo
   x = s.augmented(x, masked, frames, context);
   if (mask.defined()) x = select(broadcast_to(unsqueeze(mask, 2), x.shape()), x, full(x.shape(), 0, x.dtype()));
   x = x + s.pos_conv_embed(x, context);
-  if (!s.c.do_stable_layer_norm) x = s.layer_norm(x);
+  if (!s.c.do_stable_layer_norm) x = s.layer_norm(x, context);
   x = s.dropout(x, context);
   const Tensor visible = mask.defined() ? additive_mask(cast(mask, DType::kFloat32)) : Tensor();
   const EncoderOutput encoded = through_layers(s.layers, x, visible, context);
   output.hidden_states = encoded.hidden_states;
   output.last_hidden_state =
-      s.c.do_stable_layer_norm ? s.layer_norm(encoded.last_hidden_state) : encoded.last_hidden_state;
+      s.c.do_stable_layer_norm ? s.layer_norm(encoded.last_hidden_state, context) : encoded.last_hidden_state;
   if (s.adapter) output.last_hidden_state = (*s.adapter)(output.last_hidden_state, context);
   return output;
 }

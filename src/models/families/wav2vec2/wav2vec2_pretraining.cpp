@@ -34,20 +34,20 @@ class GumbelVectorQuantizer {
     constexpr double kTemperature = 2;
     const int64_t B = features.dim(0), T = features.dim(1), N = B * T;
     const Shape all{N, groups_, codes_};
-    const Tensor scores = cast(reshape(weight_proj_(features), all), DType::kFloat32);
+    const Tensor scores = cast(reshape(weight_proj_(features, context), all), DType::kFloat32);
     Tensor chosen, usage;
     if (context.training) {
       const Tensor uniform = random_uniform(next_random_key(context), all);
       const Tensor noise = -log(-log(maximum(uniform, full(all, 1e-30))));
-      const Tensor soft = softmax((scores + noise) / kTemperature);
+      const Tensor soft = softmax((scores + noise) / kTemperature, context.computing);
       chosen = one_hot(soft) - soft.detach() + soft;
-      usage = softmax(scores);
+      usage = softmax(scores, context.computing);
     } else {
       chosen = usage = one_hot(scores);
     }
     const Tensor codevectors = reshape(codevectors_->value, {groups_, codes_, dim_ / groups_});
-    const Tensor picked =
-        dot_general(cast(chosen, codevectors.dtype()), codevectors, {{1}, {0}, {2}, {1}});  // [G, N, D / G]
+    const Tensor picked = dot_general(cast(chosen, codevectors.dtype()), codevectors, {{1}, {0}, {2}, {1}},
+                                      context.computing);  // [G, N, D / G]
     return {reshape(permute(picked, {1, 0, 2}), {B, T, dim_}), perplexity(usage, masked)};
   }
   double codes() const { return static_cast<double>(groups_ * codes_); }
@@ -105,19 +105,19 @@ class Wav2Vec2ForPreTraining : public Model {
   }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const Wav2Vec2Output output = body_(inputs, context);
-    const Tensor predicted = project_hid_(output.last_hidden_state);
+    const Tensor predicted = project_hid_(output.last_hidden_state, context);
     Tensor masked = inputs.find("mask_time_indices");
     if (masked.defined()) masked = cast(masked, DType::kInt64);
     const GumbelVectorQuantizer::Codes codes =
         quantizer_(dropout_features_(output.extract_features, context), masked, context);
-    const Tensor targets = project_q_(codes.vectors);
+    const Tensor targets = project_q_(codes.vectors, context);
 
     NamedTensors outputs;
     const Tensor distractors = inputs.find("sampled_negative_indices");
     Tensor contrastive, diversity;
     if (distractors.defined()) {
       if (!masked.defined()) fail("sampled_negative_indices are given without mask_time_indices");
-      contrastive = contrastive_loss(predicted, targets, distractors, masked);
+      contrastive = contrastive_loss(predicted, targets, distractors, masked, context);
       diversity = (quantizer_.codes() - codes.perplexity) / quantizer_.codes() * cast(sum(masked), DType::kFloat32);
       outputs.set("loss", sum_of(contrastive + diversity * diversity_weight_, context));
     }
@@ -142,7 +142,7 @@ class Wav2Vec2ForPreTraining : public Model {
 
   // Which of 1 + K codes is the frame's own? distractors i64 [B, T, K]: frames of the batch, counted through.
   Tensor contrastive_loss(const Tensor& predicted, const Tensor& targets, const Tensor& distractors,
-                          const Tensor& masked) const {
+                          const Tensor& masked, ForwardContext& context) const {
     const int64_t B = targets.dim(0), T = targets.dim(1), P = targets.dim(2);
     if (masked.shape() != Shape{B, T})
       fail("mask_time_indices: expected {}, found {}", to_string(Shape{B, T}), to_string(masked.shape()));
@@ -162,7 +162,7 @@ class Wav2Vec2ForPreTraining : public Model {
                                                                    full(wrong.shape(), -1e30), wrong)},
                                       2);
     const Tensor labels = (masked - 1.0) * 100.0;  // 0, or -100 where the frame was seen
-    return sum(cross_entropy(reshape(logits, {B * T, K + 1}), reshape(labels, {-1})));
+    return sum(cross_entropy(reshape(logits, {B * T, K + 1}), reshape(labels, {-1}), -100, context.computing));
   }
 
   Wav2Vec2Config c_;

@@ -85,7 +85,7 @@ class WhisperEncoder {
     Tensor x;
     {
       const ModuleScope module(path_);
-      x = permute(gelu(conv2_(gelu(conv1_(augmented(features, inputs, context))))), {0, 2, 1});
+      x = permute(gelu(conv2_(gelu(conv1_(augmented(features, inputs, context), context)), context)), {0, 2, 1});
       x = dropout_(x + cast(embed_positions_->value, x.dtype()), context);
     }
     const auto call = [&](const BartEncoderLayer& layer, const Tensor& y) { return layer(y, {}, context); };
@@ -136,8 +136,8 @@ class Whisper : public EncoderDecoder {
   }
 
   DecoderOutput decode(const DecoderInputs& in, const EncodedSource& source, ForwardContext& context) const override {
-    const Tensor words = in.inputs_embeds.defined() ? in.inputs_embeds : embed_tokens(in.input_ids);
-    const Tensor x = dropout_(words + embed_positions_(in.position_ids), context);
+    const Tensor words = in.inputs_embeds.defined() ? in.inputs_embeds : embed_tokens(in.input_ids, context);
+    const Tensor x = dropout_(words + embed_positions_(in.position_ids, context), context);
     const auto call = [&](const BartDecoderLayer& layer, const Tensor& y) { return layer(y, in, source, context); };
     return through_decoder(layers_, x, context, layer_norm_, call);
   }
@@ -193,7 +193,7 @@ class WhisperForConditionalGeneration : public ConditionalGenerationModel {
     return names;
   }
   const EncoderDecoder& body() const override { return model_; }
-  Tensor logits(const Tensor& hidden) const override { return proj_out_(hidden); }
+  Tensor logits(const Tensor& hidden, ForwardContext& context) const override { return proj_out_(hidden, context); }
 
  private:
   Whisper model_;
@@ -219,9 +219,9 @@ class WhisperForAudioClassification : public Model {
     const bool wanted = context.output_hidden_states;
     context.output_hidden_states = wanted || layer_weights_;
     const EncoderOutput output = encoder_(inputs, context);
-    const Tensor hidden =
-        layer_weights_ ? weighted_sum(output.hidden_states, layer_weights_->value) : output.last_hidden_state;
-    const Tensor logits = classifier_(mean(projector_(hidden), {1})), labels = inputs.find("labels");
+    const Tensor hidden = layer_weights_ ? weighted_sum(output.hidden_states, layer_weights_->value, context.computing)
+                                         : output.last_hidden_state;
+    const Tensor logits = classifier_(mean(projector_(hidden, context), {1}), context), labels = inputs.find("labels");
     NamedTensors outputs =
         with_loss(labels.defined() ? mean_cross_entropy(logits, labels, context) : Tensor(), {{"logits", logits}});
     if (wanted) add_hidden_states(outputs, output.hidden_states);

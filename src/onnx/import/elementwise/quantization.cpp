@@ -123,10 +123,8 @@ Tensor centred(const Call& call, size_t input, size_t zero_point, bool rows) {
   return sub(x, zero);
 }
 
-Tensor integer_product(const Tensor& a, const Tensor& b) { return matmul(a, b); }
-
 Results matmul_integer(Call& call) {
-  return {{ElementType::kInt32, integer_product(centred(call, 0, 2, true), centred(call, 1, 3, false))}};
+  return {{ElementType::kInt32, matmul(centred(call, 0, 2, true), centred(call, 1, 3, false), call.computing())}};
 }
 
 Results qlinear_matmul(Call& call) {
@@ -138,7 +136,7 @@ Results qlinear_matmul(Call& call) {
   const auto without_zero = [&](size_t input, size_t zero_point, bool rows) {
     return centred(call, input, zero_point, rows);
   };
-  const Tensor product = integer_product(without_zero(0, 2, true), without_zero(3, 5, false));
+  const Tensor product = matmul(without_zero(0, 2, true), without_zero(3, 5, false), call.computing());
   // In f64, so that the result does not depend on how a product of large sums is rounded.
   const DType dtype = DType::kFloat64;
   const Tensor scale =

@@ -96,7 +96,7 @@ Tensor resized(const Call& call, const Settings& s, const AxisMap& m, const Tens
     call.require(m.output <= (int64_t{1} << 26) / m.input, "the result is too large");
     const Tensor weights = numbers(weights_of(call, s, m), {m.output, m.input}, x.dtype());
     const Tensor last = transpose(x, axis, -1);
-    y = transpose(matmul(last, transpose(weights, 0, 1)), axis, -1);
+    y = transpose(matmul(last, transpose(weights, 0, 1), call.computing()), axis, -1);
   }
   if (s.coordinates != "tf_crop_and_resize") return y;
   std::vector<int64_t> outside;

@@ -154,7 +154,8 @@ Results affine_grid(Call& call) {
   Shape result{size[0]};
   result.insert(result.end(), spatial.begin(), spatial.end());
   result.push_back(r);
-  return {call.like(0, cast(reshape(matmul(points, transpose(wide_theta, 1, 2)), result), theta.dtype()))};
+  return {call.like(
+      0, cast(reshape(matmul(points, transpose(wide_theta, 1, 2), call.computing()), result), theta.dtype()))};
 }
 
 }  // namespace

@@ -62,11 +62,11 @@ Bias bias_of(const Call& call, const Tensor& q, int64_t S, int64_t past) {
 }
 
 // Softmax over the last axis in which a row that sees nothing is zero.
-Tensor masked_softmax(const Tensor& scores, const Tensor& bias) {
-  if (!bias.defined()) return softmax(scores);
+Tensor masked_softmax(const Tensor& scores, const Tensor& bias, const Computing& computing) {
+  if (!bias.defined()) return softmax(scores, computing);
   const Tensor none = less_equal(reduce_max(bias, {-1}, true), constant(-kInfinity, bias.dtype()));
   const Tensor visible = select(none, constant(0, scores.dtype()), scores);
-  return select(none, constant(0, scores.dtype()), softmax(visible));
+  return select(none, constant(0, scores.dtype()), softmax(visible, computing));
 }
 
 // Of [B, H, T, S], or 1 in place of an extent.
@@ -78,10 +78,10 @@ Tensor of_four_axes(const Tensor& x) {
 
 // The composite that devices run in blocks; a query that sees nothing gets zeros. [B, heads, places, d] -> [B, T, H, e]
 Tensor attended(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& given_bias,
-                const AttentionOptions& options) {
+                const AttentionOptions& options, const Computing& computing) {
   const auto places_first = [](const Tensor& x) { return permute(x, {0, 2, 1, 3}); };
   const Tensor bias = given_bias.defined() ? of_four_axes(given_bias) : Tensor();
-  const Tensor y = attention(places_first(q), places_first(k), places_first(v), bias, options);
+  const Tensor y = attention(places_first(q), places_first(k), places_first(v), bias, options, computing);
   if (!bias.defined()) return y;
   const Tensor none = less_equal(reduce_max(bias, {-1}, true), constant(-kInfinity, bias.dtype()));
   return select(places_first(none), constant(0, y.dtype()), y);
@@ -114,7 +114,8 @@ Results attention_operator(Call& call) {
     const bool masked = call.has(3) || call.has(6) || call.integer("left_window_size", -1) >= 0 ||
                         call.integer("right_window_size", -1) >= 0 || (causal && S != T + past);
     const Tensor bias = masked ? bias_of(call, q, S, past).value : Tensor();
-    y = attended(q, k, v, bias, {.scale = scale, .causal = causal && !masked, .sliding_window = 0, .soft_cap = cap});
+    y = attended(q, k, v, bias, {.scale = scale, .causal = causal && !masked, .sliding_window = 0, .soft_cap = cap},
+                 call.computing());
     if (packed) return {call.like(0, reshape(y, {B, T, H * v.dim(3)})), results[1], results[2]};
     return {call.like(0, permute(y, {0, 2, 1, 3})), results[1], results[2]};
   }
@@ -123,12 +124,12 @@ Results attention_operator(Call& call) {
     const Tensor repeated = broadcast_to(unsqueeze(x, 2), {B, G, H / G, S, x.dim(3)});
     return cast(reshape(repeated, {B, H, S, x.dim(3)}), dtype);
   };
-  const Tensor raw = matmul(cast(q, dtype), transpose(grouped(k), 2, 3)) * scale;
+  const Tensor raw = matmul(cast(q, dtype), transpose(grouped(k), 2, 3), call.computing()) * scale;
   const Tensor capped = cap > 0 ? tanh(raw / cap) * cap : raw;
   const Bias bias = bias_of(call, q, S, past);
   const Tensor biased = bias.value.defined() ? add(capped, bias.value) : capped;
-  const Tensor weights = cast(masked_softmax(biased, bias.value), q.dtype());
-  y = cast(matmul(cast(weights, dtype), grouped(v)), q.dtype());
+  const Tensor weights = cast(masked_softmax(biased, bias.value, call.computing()), q.dtype());
+  y = cast(matmul(cast(weights, dtype), grouped(v), call.computing()), q.dtype());
   const int64_t shown = call.integer("qk_matmul_output_mode", 0);
   // From opset 24 on 1 is after the soft cap and 2 with the bias; 23 has them the other way round.
   const Tensor& scores = shown == 0 ? raw : shown == 1 ? capped : shown == 2 ? biased : weights;
@@ -203,10 +204,10 @@ Results linear_attention(Call& call) {
     const Tensor key = transpose(now(k), 2, 3);                               // [B, G, dk, 1]
     if (gated) state = mul(state, transpose(now(decay), 2, 3));
     Tensor value = now(v);
-    if (delta) value = mul(now(rate), sub(value, matmul(now(k), state)));
+    if (delta) value = mul(now(rate), sub(value, matmul(now(k), state, call.computing())));
     state = add(state, mul(key, value));
     const Tensor shared = reshape(broadcast_to(unsqueeze(state, 2), {B, G, H / G, dk, dv}), {B, H, dk, dv});
-    outputs.push_back(matmul(now(q), shared) * scale);  // [B, H, 1, dv]
+    outputs.push_back(matmul(now(q), shared, call.computing()) * scale);  // [B, H, 1, dv]
   }
   const Tensor y = outputs.empty() ? zeros({B, H, 0, dv}, dtype) : concatenate(outputs, 2);
   const ElementType kept = call.has(3) ? call.type(3) : call.type(0);

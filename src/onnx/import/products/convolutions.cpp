@@ -188,7 +188,8 @@ Tensor convolve(const Call& call, const Tensor& x, const Tensor& w, const Window
                       .low = windows.low,
                       .high = windows.high,
                       .dilations = windows.dilations,
-                      .groups = groups});
+                      .groups = groups},
+                     call.computing());
 }
 
 const RegisterOperators kConvolutions = {{"Conv", conv},

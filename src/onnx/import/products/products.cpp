@@ -25,10 +25,11 @@ Results matmul_operator(Call& call) {
   const Tensor &x = call.tensor(0), &y = call.tensor(1);
   call.require(x.rank() >= 1 && y.rank() >= 1, "expected tensors of rank 1 or more");
   if (const Tensor* source = source_of_transposed(y); source && x.rank() >= 2)
-    return {call.like(0, dot_general(x, *source, {{}, {}, {x.rank() - 1}, {1}}))};
+    return {call.like(0, dot_general(x, *source, {{}, {}, {x.rank() - 1}, {1}}, call.computing()))};
   // One matrix for all rows, as weights are: a product without batches, not one for each batch.
-  if (x.rank() > 2 && y.rank() == 2) return {call.like(0, dot_general(x, y, {{}, {}, {x.rank() - 1}, {0}}))};
-  Tensor product = matmul(x.rank() == 1 ? unsqueeze(x, 0) : x, y.rank() == 1 ? unsqueeze(y, 1) : y);
+  if (x.rank() > 2 && y.rank() == 2)
+    return {call.like(0, dot_general(x, y, {{}, {}, {x.rank() - 1}, {0}}, call.computing()))};
+  Tensor product = matmul(x.rank() == 1 ? unsqueeze(x, 0) : x, y.rank() == 1 ? unsqueeze(y, 1) : y, call.computing());
   if (y.rank() == 1) product = squeeze(product, -1);
   if (x.rank() == 1) product = squeeze(product, y.rank() == 1 ? -1 : -2);
   return {call.like(0, product)};
@@ -42,8 +43,8 @@ Results gemm(Call& call) {
   const double alpha = call.number("alpha", 1), beta = call.number("beta", 1);
   const bool floats = is_floating(call.type(0));
   if (floats && alpha == 1 && beta == 1 && turned && call.has(2) && call.shape(2) == Shape{b.dim(0)})
-    return {call.like(0, linear(a, b, call.tensor(2)))};
-  Tensor product = turned ? dot_general(a, b, {{}, {}, {1}, {1}}) : matmul(a, b);
+    return {call.like(0, linear(a, b, call.tensor(2), call.computing()))};
+  Tensor product = turned ? dot_general(a, b, {{}, {}, {1}, {1}}, call.computing()) : matmul(a, b, call.computing());
   if (alpha != 1) product = floats ? product * alpha : cast(cast(product, DType::kFloat64) * alpha, product.dtype());
   if (!call.has(2) || beta == 0) return {call.like(0, product)};
   Tensor c = call.tensor(2);
@@ -106,7 +107,7 @@ void sum_out(Term& term, const Letters& kept) {
   term.letters = left;
 }
 
-Term product(const Term& x, const Term& y, const Letters& kept) {
+Term product(const Term& x, const Term& y, const Letters& kept, const Computing& computing) {
   DotAxes axes;
   Letters batch, x_free, y_free;
   for (size_t i = 0; i < x.letters.size(); ++i) {
@@ -123,7 +124,7 @@ Term product(const Term& x, const Term& y, const Letters& kept) {
   }
   for (const char letter : y.letters)
     if (x.letters.find(letter) == Letters::npos) y_free += letter;
-  return {dot_general(x.x, y.x, axes), batch + x_free + y_free};
+  return {dot_general(x.x, y.x, axes, computing), batch + x_free + y_free};
 }
 
 // Extents of 1 broadcast, as those of "..." may.
@@ -187,7 +188,7 @@ Results einsum(Call& call) {
     for (size_t j = i + 1; j < terms.size(); ++j) later += terms[j].letters;
     sum_out(joined, later + terms[i].letters);
     sum_out(terms[i], later + joined.letters);
-    joined = product(joined, terms[i], later);
+    joined = product(joined, terms[i], later, call.computing());
   }
   sum_out(joined, result);
   std::vector<int64_t> permutation;

@@ -110,7 +110,8 @@ Results unrolled(const Call& call, int64_t gates, const std::vector<std::string>
   for (int64_t direction = 0; direction < s.directions; ++direction) {
     const Cell cell = cell_of(call, s, direction, gates, functions);
     const bool backwards = only_backwards || direction == 1;
-    const Tensor from_input = add(matmul(s.x, transpose(cell.w, 0, 1)), cell.input_bias);  // [T, B, gates * H]
+    const Tensor from_input =
+        add(matmul(s.x, transpose(cell.w, 0, 1), call.computing()), cell.input_bias);  // [T, B, gates * H]
     Tensor h = initial(call, s, 5, direction), c;
     if (has_cell_state) c = initial(call, s, 6, direction);
     std::vector<Tensor> states(static_cast<size_t>(s.T));
@@ -144,11 +145,13 @@ Results unrolled(const Call& call, int64_t gates, const std::vector<std::string>
   return results;
 }
 
-Tensor recurrent_product(const Tensor& h, const Tensor& r) { return matmul(h, transpose(r, 0, 1)); }
+Tensor recurrent_product(const Call& call, const Tensor& h, const Tensor& r) {
+  return matmul(h, transpose(r, 0, 1), call.computing());
+}
 
 Results rnn(Call& call) {
   return unrolled(call, 1, {"Tanh"}, false, [&](const Cell& cell, const Tensor& x, Tensor& h, Tensor&) {
-    h = activate(call, cell, 0, add(x, add(recurrent_product(h, cell.r), cell.state_bias)));
+    h = activate(call, cell, 0, add(x, add(recurrent_product(call, h, cell.r), cell.state_bias)));
   });
 }
 
@@ -159,10 +162,10 @@ Results gru(Call& call) {
     const int64_t H = cell.hidden;
     const Tensor r_zr = slice(cell.r, 0, 0, 2 * H), r_h = slice(cell.r, 0, 2 * H, 3 * H);
     const Tensor b_zr = slice(cell.state_bias, 0, 0, 2 * H), b_h = slice(cell.state_bias, 0, 2 * H, 3 * H);
-    const Tensor zr = activate(call, cell, 0, add(slice(x, 1, 0, 2 * H), add(recurrent_product(h, r_zr), b_zr)));
+    const Tensor zr = activate(call, cell, 0, add(slice(x, 1, 0, 2 * H), add(recurrent_product(call, h, r_zr), b_zr)));
     const Tensor z = gate(zr, cell, 0), reset = gate(zr, cell, 1);
-    const Tensor from_state = linear_before_reset ? mul(reset, add(recurrent_product(h, r_h), b_h))
-                                                  : add(recurrent_product(mul(reset, h), r_h), b_h);
+    const Tensor from_state = linear_before_reset ? mul(reset, add(recurrent_product(call, h, r_h), b_h))
+                                                  : add(recurrent_product(call, mul(reset, h), r_h), b_h);
     const Tensor candidate = activate(call, cell, 1, add(gate(x, cell, 2), from_state));
     h = add(mul(sub(constant(1, z.dtype()), z), candidate), mul(z, h));
   });
@@ -174,7 +177,7 @@ Results lstm(Call& call) {
   return unrolled(call, 4, {"Sigmoid", "Tanh", "Tanh"}, true,
                   [&](const Cell& cell, const Tensor& x, Tensor& h, Tensor& c) {
                     const int64_t H = cell.hidden;
-                    const Tensor gates = add(x, add(recurrent_product(h, cell.r), cell.state_bias));
+                    const Tensor gates = add(x, add(recurrent_product(call, h, cell.r), cell.state_bias));
                     const auto with_peephole = [&](int64_t i, int64_t hole, const Tensor& state) {
                       const Tensor part = gate(gates, cell, i);
                       if (!cell.peepholes.defined()) return part;

@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kMostPlaces = 8192;  // of a transform: its matrix has their square
 
 // x [..., n, 1 or 2] (real, or real and imaginary) -> [..., kept, 2]
-Tensor transform(const Tensor& x, int64_t kept, bool inverse) {
+Tensor transform(const Call& call, const Tensor& x, int64_t kept, bool inverse) {
   const int64_t n = x.dim(-2), parts = x.dim(-1);
   // Rows (place, part), columns (frequency, part).
   std::vector<double> matrix(static_cast<size_t>(n * parts * kept * 2));
@@ -33,7 +33,7 @@ Tensor transform(const Tensor& x, int64_t kept, bool inverse) {
   result.insert(result.end(), {kept, 2});
   const Tensor weights = numbers(matrix, {n * parts, kept * 2}, x.dtype());
   const Tensor rows = reshape(x, {x.size() / std::max<int64_t>(n * parts, 1), n * parts});
-  return reshape(matmul(rows, weights), result);
+  return reshape(matmul(rows, weights, call.computing()), result);
 }
 
 // Cut or filled up with zeros.
@@ -65,12 +65,12 @@ Results dft(Call& call) {
     Tensor tail = reverse(slice(head, axis, 1, 1 + mirrored), {axis});
     const Tensor signs = numbers({1, -1}, {2}, x.dtype());
     x = concatenate({head, mul(tail, signs)}, axis);
-    const Tensor y = transform(transpose(x, axis, -2), whole, true);
+    const Tensor y = transform(call, transpose(x, axis, -2), whole, true);
     return {call.like(0, cast(transpose(slice(y, -1, 0, 1), axis, -2), call.tensor(0).dtype()))};
   }
   x = transpose(of_length(x, axis, length), axis, -2);
   const int64_t kept = one_sided ? length / 2 + 1 : length;
-  return {call.like(0, cast(transpose(transform(x, kept, inverse), axis, -2), call.tensor(0).dtype()))};
+  return {call.like(0, cast(transpose(transform(call, x, kept, inverse), axis, -2), call.tensor(0).dtype()))};
 }
 
 Results stft(Call& call) {
@@ -89,7 +89,7 @@ Results stft(Call& call) {
     parts = mul(parts, reshape(cast(call.tensor(2), x.dtype()), {length, 1}));
   }
   const int64_t kept = call.integer("onesided", 1) != 0 ? length / 2 + 1 : length;
-  return {call.like(0, cast(transform(parts, kept, false), call.tensor(0).dtype()))};
+  return {call.like(0, cast(transform(call, parts, kept, false), call.tensor(0).dtype()))};
 }
 
 // a + b cos + c cos of twice the angle

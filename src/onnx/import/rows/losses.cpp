@@ -42,7 +42,7 @@ Results negative_log_likelihood(Call& call) {
 Results softmax_cross_entropy(Call& call) {
   const Tensor& x = call.tensor(0);
   call.require(x.rank() >= 2, "expected scores [N, C, ...]");
-  const Tensor scores = transpose(log_softmax(transpose(wide(x), 1, -1)), 1, -1);
+  const Tensor scores = transpose(log_softmax(transpose(wide(x), 1, -1), call.computing()), 1, -1);
   return {call.like(0, cast(likelihood_loss(call, scores, 1, 2), x.dtype())), call.like(0, cast(scores, x.dtype()))};
 }
 

@@ -97,7 +97,7 @@ Results layer_normalization(Call& call) {
   const bool last = axis == given.rank() - 1;
   if (last && !call.wants(1) && !call.wants(2) && call.has(2) && call.shape(1) == Shape{given.dim(-1)} &&
       call.shape(2) == call.shape(1) && call.tensor(1).dtype() == given.dtype())
-    return {call.like(0, layer_norm(given, call.tensor(1), call.tensor(2), epsilon))};
+    return {call.like(0, layer_norm(given, call.tensor(1), call.tensor(2), epsilon, call.computing()))};
   const Tensor x = wide(given);
   const Axes axes = axes_from(x, axis);
   const Tensor average = mean(x, axes, true);
@@ -113,7 +113,7 @@ Results rms_normalization(Call& call) {
   const int64_t axis = call.axis(call.integer("axis", -1), given.rank());
   const double epsilon = call.number("epsilon", 1e-5f);
   if (axis == given.rank() - 1 && call.shape(1) == Shape{given.dim(-1)} && call.tensor(1).dtype() == given.dtype())
-    return {call.like(0, rms_norm(given, call.tensor(1), epsilon))};
+    return {call.like(0, rms_norm(given, call.tensor(1), epsilon, call.computing()))};
   const Tensor x = wide(given);
   const Tensor inverse = rsqrt(mean(mul(x, x), axes_from(x, axis), true) + epsilon);
   return {call.like(1, mul(cast(mul(x, inverse), call.tensor(1).dtype()), call.tensor(1)))};
@@ -172,8 +172,12 @@ Tensor along_axis(const Call& call, Function&& function) {
   return transpose(function(transpose(x, axis, -1)), axis, -1);
 }
 
-Results softmax_operator(Call& call) { return {call.like(0, along_axis(call, softmax))}; }
-Results log_softmax_operator(Call& call) { return {call.like(0, along_axis(call, log_softmax))}; }
+Results softmax_operator(Call& call) {
+  return {call.like(0, along_axis(call, [&](const Tensor& x) { return softmax(x, call.computing()); }))};
+}
+Results log_softmax_operator(Call& call) {
+  return {call.like(0, along_axis(call, [&](const Tensor& x) { return log_softmax(x, call.computing()); }))};
+}
 Results hardmax(Call& call) {
   return {call.like(0, along_axis(call, [](const Tensor& x) {
                       const Tensor place = unsqueeze(arg_max(x, -1), x.rank() - 1);

@@ -21,10 +21,14 @@ namespace transom::onnx {
 // For one thread; it ends with the pass.
 class GraphRun {
  public:
-  // `constants`: the initializers of the file's graphs as values, made once; they outlive the pass.
+  // `constants`: the initializers of the file's graphs as values, made once; they outlive the pass, as `computing`
+  // does.
   using Constants = std::unordered_map<const TensorData*, Value>;
-  GraphRun(const Model& model, const Constants& constants)
-      : model_(model), constants_(constants), host_values_([this](const Tensor& value) { compute_live(value); }) {}
+  GraphRun(const Model& model, const Constants& constants, const Computing& computing)
+      : model_(model),
+        constants_(constants),
+        computing_(computing),
+        host_values_([this](const Tensor& value) { compute_live(value); }) {}
 
   // The outputs of the file's graph in its order. `inputs` go before initializers of the same name.
   std::vector<Value> run(const std::unordered_map<std::string, Value>& inputs);
@@ -36,6 +40,7 @@ class GraphRun {
   Value constant_value(const TensorData& data) const;
 
   HostValues& host_values() { return host_values_; }
+  const Computing& computing() const { return computing_; }
   const std::string& where() const { return model_.where; }
   // Within a function of the file: the attribute of its call, or its default. Null where there is none.
   const Attribute* function_attribute(const std::string& name) const;
@@ -78,6 +83,7 @@ class GraphRun {
 
   const Model& model_;
   const Constants& constants_;
+  const Computing& computing_;
   HostValues host_values_;
   Scope* scope_ = nullptr;  // that is run now
   std::unordered_map<const std::vector<Node>*, LastReads> last_reads_;

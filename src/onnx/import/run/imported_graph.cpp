@@ -11,6 +11,7 @@
 #include "hub/resolve.h"
 #include "onnx/import/elementwise/element_values.h"
 #include "onnx/proto/read_model.h"
+#include "ops/computing.h"
 #include "passes/find_composites.h"
 #include "transom/compile.h"
 
@@ -219,8 +220,8 @@ void ImportedGraph::check_inputs(const NamedValues& inputs) const {
       fail("{}: input {} is missing", model_.where, quoted(input->name));
 }
 
-NamedValues ImportedGraph::interpret(const NamedValues& inputs) const {
-  GraphRun run(model_, constants_);
+NamedValues ImportedGraph::interpret(const NamedValues& inputs, const Computing& computing) const {
+  GraphRun run(model_, constants_, computing);
   std::unordered_map<std::string, Value> values;
   for (const auto& [name, value] : inputs) values.emplace(name, value);
   for (const ValueInfo* input : required_inputs())
@@ -236,7 +237,7 @@ NamedValues ImportedGraph::interpret(const NamedValues& inputs) const {
 }
 
 // On arguments of its own first, so that only nodes of this graph are looked at for composites.
-NamedValues ImportedGraph::within_trace(const NamedValues& inputs) const {
+NamedValues ImportedGraph::within_trace(const NamedValues& inputs, const Computing& computing) const {
   NamedValues own;
   std::vector<Tensor> placeholders, results;
   for (const auto& [name, value] : inputs) {
@@ -245,9 +246,9 @@ NamedValues ImportedGraph::within_trace(const NamedValues& inputs) const {
   }
   NamedValues outputs;
   try {
-    outputs = interpret(own);
+    outputs = interpret(own, computing);
   } catch (const DependsOnArguments&) {
-    return interpret(inputs);  // some of which may be known
+    return interpret(inputs, computing);  // some of which may be known
   }
   for (const auto& [name, value] : outputs) results.push_back(value.tensor);
   const transom::Graph graph = make_graph(with_composites(results, placeholders), placeholders);
@@ -270,7 +271,7 @@ std::shared_ptr<ImportedGraph::Pass> ImportedGraph::pass_for(const std::string& 
   return pass;
 }
 
-NamedValues ImportedGraph::run(const NamedValues& inputs) const {
+NamedValues ImportedGraph::run(const NamedValues& inputs, const Computing& computing) const {
   check_inputs(inputs);
   // Within the trace of somebody else, arguments have no contents yet.
   const bool traced = std::any_of(inputs.begin(), inputs.end(), [](const auto& input) {
@@ -278,14 +279,16 @@ NamedValues ImportedGraph::run(const NamedValues& inputs) const {
     return is_input(*node) && !node->computed(input.second.tensor.output());
   });
   if (traced || mode() == Mode::kEager) try {
-      return traced && mode() != Mode::kEager ? within_trace(inputs) : interpret(inputs);
+      return traced && mode() != Mode::kEager ? within_trace(inputs, computing) : interpret(inputs, computing);
     } catch (const DependsOnArguments&) {
       fail(
           "{}: its shapes or its flow depend on the values of its inputs, which is not supported within a traced "
           "function",
           model_.where);
     }
-  std::string signature = mode() == Mode::kGraph ? "captured" : "";
+  const std::optional<std::string> key = key_of(computing);
+  if (!key) return interpret(inputs, computing);
+  std::string signature = *key + (mode() == Mode::kGraph ? " captured" : "");
   std::vector<Tensor> arguments;
   std::vector<std::pair<std::string, ElementType>> names;
   for (const auto& [name, value] : inputs) {
@@ -298,13 +301,13 @@ NamedValues ImportedGraph::run(const NamedValues& inputs) const {
   {
     const std::lock_guard lock(pass->mutex);
     if (!pass->depends_on_values && !pass->function) {
-      const auto trace = [this, weak = std::weak_ptr<Pass>(pass), names](const std::vector<Tensor>& traced) {
+      const auto trace = [this, weak = std::weak_ptr<Pass>(pass), names, computing](const std::vector<Tensor>& traced) {
         NamedValues values;
         for (size_t i = 0; i < names.size(); ++i)
           values.emplace_back(names[i].first, Value(names[i].second, traced[i]));
         std::vector<ElementType> types;
         std::vector<Tensor> results;
-        for (const auto& [name, value] : interpret(values)) {
+        for (const auto& [name, value] : interpret(values, computing)) {
           types.push_back(value.type);
           results.push_back(value.tensor);
         }
@@ -318,7 +321,7 @@ NamedValues ImportedGraph::run(const NamedValues& inputs) const {
     }
     function = pass->function;
   }
-  if (!function) return interpret(inputs);
+  if (!function) return interpret(inputs, computing);
   std::vector<Tensor> results;
   try {
     results = (*function)(std::move(arguments));
@@ -327,7 +330,7 @@ NamedValues ImportedGraph::run(const NamedValues& inputs) const {
     pass->depends_on_values = true;
     pass->function.reset();
   }
-  if (results.empty()) return interpret(inputs);
+  if (results.empty()) return interpret(inputs, computing);
   const std::lock_guard lock(pass->mutex);
   NamedValues outputs;
   for (size_t i = 0; i < results.size(); ++i)

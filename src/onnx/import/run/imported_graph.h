@@ -40,18 +40,18 @@ class ImportedGraph {
   const ValueInfo* find_input(const std::string& name) const;
 
   // The outputs of the graph in its order, for inputs by its names, checked against the types and shapes that the graph
-  // declares. A signature (names, types, shapes) is traced once and run as a program from then on; a graph that needs
-  // the values of its inputs for its shape or its flow is computed step by step instead. Values are lazy in neither
-  // case of the modes compile and graph.
-  NamedValues run(const NamedValues& inputs) const;
+  // declares. A signature (names, types, shapes, `computing`) is traced once and run as a program from then on; a graph
+  // that needs the values of its inputs for its shape or its flow is computed step by step instead. Values are lazy in
+  // neither case of the modes compile and graph.
+  NamedValues run(const NamedValues& inputs, const Computing& computing TRANSOM_DEFAULT({})) const;
 
  private:
   struct Pass;
   void check_operators(const std::vector<Node>& nodes, const std::map<std::string, int64_t>& opsets) const;
   void check_inputs(const NamedValues& inputs) const;
   void hold_constants(const Graph& graph, SharedConstants* shared);
-  NamedValues interpret(const NamedValues& inputs) const;
-  NamedValues within_trace(const NamedValues& inputs) const;
+  NamedValues interpret(const NamedValues& inputs, const Computing& computing) const;
+  NamedValues within_trace(const NamedValues& inputs, const Computing& computing) const;
   std::shared_ptr<Pass> pass_for(const std::string& signature) const;
 
   Model model_;

@@ -46,6 +46,8 @@ std::string Call::where() const {
 void Call::not_supported(const std::string& what) const { fail("{}, is not supported with {}", where(), what); }
 void Call::invalid(const std::string& what) const { fail("{}: {}", where(), what); }
 
+const Computing& Call::computing() const { return run_.computing(); }
+
 const Value& Call::value(size_t input) const {
   if (!has(input)) invalid(fmt::format("input {} is missing", input));
   return inputs_[input];

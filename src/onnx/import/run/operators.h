@@ -32,6 +32,7 @@ class Call {
 
   const Node& node() const { return node_; }
   GraphRun& run() const { return run_; }
+  const Computing& computing() const;           // of the pass
   int64_t version() const { return version_; }  // of the operator set that the file asks for
   size_t inputs() const { return inputs_.size(); }
   size_t outputs() const { return node_.outputs.size(); }
