@@ -15,6 +15,7 @@
 #include "io/config.h"
 #include "models/loading/lora.h"
 #include "models/precision.h"
+#include "models/records.h"
 #include "nn/labelled_positions.h"
 #include "onnx/import/run/imported_graph.h"
 #include "pipelines/pipeline.h"
@@ -34,7 +35,7 @@ bool is_pipeline(const std::string& task) {
 
 // The tasks whose models write with generate(). Speech is recognised by Whisper so, by others in one pass.
 bool writes_text(const std::string& task, const Model& model) {
-  if (task == "automatic-speech-recognition") return model.config().get_string("model_type", "") == "whisper";
+  if (task == "automatic-speech-recognition") return is_encoder_decoder(head_of(model));
   for (const char* known : {"text-generation", "text2text-generation", "summarization", "translation"})
     if (task == known) return true;
   return false;

@@ -7,11 +7,15 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "family/foreign.h"
+#include "family/heads.h"
+#include "family/inputs.h"
+#include "family/planning.h"
 #include "family/processors.h"
 #include "family/weights.h"
 
@@ -22,26 +26,35 @@ class Model;
 class Scope;
 
 struct Architecture {
-  std::string name;                // "BertForSequenceClassification"
-  std::vector<std::string> tasks;  // of pipelines that take this head
+  std::string name;  // "BertForSequenceClassification"
+  FamilyHead head;
   std::unique_ptr<Model> (*make)(const Config& config, const Scope& scope);
+  std::optional<FamilyInputs> inputs = {};  // where they are not those of the family
 };
 
 struct Family {
   std::string model_type;   // of config.json: "bert"
   std::string base_prefix;  // of the parameters of the body inside a model with a head: "bert"
   std::vector<Architecture> architectures;
+  Stated<FamilyInputs> inputs;   // of the body, which its classes share unless they say otherwise; labels are apart
   bool ties_scale_head = false;  // tie_word_embeddings also says whether the head's inputs are scaled
+  std::string mark = {};         // a field that shows a configuration without a model_type to be of the family
   // Facts by subject, each in a header of its own. Their fields are Stated: none has a default, and a record that says
   // nothing does not compile. They are plain data, so that a record can also be read from a file.
   FamilyProcessors processors;
   FamilyWeights weights;
   FamilyForeign foreign;
+  FamilyPlanning planning;
 };
 
 // All of them, by the names of their folders.
 const std::vector<Family>& families();
 // The family of a model_type; null: none is known.
 const Family* find_family(std::string_view model_type);
+// The class of a name that `architectures` of config.json holds; null: none is known.
+const Architecture* find_architecture(std::string_view name);
+// The class of a family that is for a task; null: it has none.
+const Architecture* find_architecture(const Family& family, HeadTask task);
+const Architecture* find_architecture(const Family& family, std::string_view pipeline);
 
 }  // namespace transom

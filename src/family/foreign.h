@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "family/heads.h"
 #include "family/stated.h"
 
 namespace transom {
@@ -40,10 +41,17 @@ struct GgufFamily {
   bool owns_architecture = true;
 };
 
+// A checkpoint of Google's, whose configuration names neither the type nor the class.
+struct GoogleFiles {
+  std::string config;        // "bert_config.json"
+  HeadTask with_order_head;  // what a checkpoint is for that holds the head of two sentences' order
+};
+
 struct FamilyForeign {
   Stated<std::optional<GgufFamily>> gguf;
   Stated<std::optional<KerasNames>> keras;
   Stated<std::optional<FlaxNames>> flax;
+  std::optional<GoogleFiles> google = {};
 };
 
 }  // namespace transom

@@ -13,12 +13,18 @@ namespace transom {
 struct PositionLimit {
   std::vector<std::string> fields;  // the first that is there counts; "text_config.x" is x of text_config
   bool behind_padding = false;      // positions begin behind pad_token_id
+  // Positions that are turned, or counted from each other, have no last one: then the limit is what the family was
+  // trained for, and longer texts are read as well.
+  bool has_table = true;
+  std::string table_flag = {};  // a flag of the configuration; without it there is no table
 };
 
 struct FamilyProcessors {
   Stated<std::string> tokenizer;        // Transformers' class without "Tokenizer": "Bert"
   Stated<std::string> image_processor;  // Transformers' class without "ImageProcessor": "ViT"
   Stated<PositionLimit> positions;      // none: texts of any length
+  Stated<bool> spaced_words;            // words that are given one by one get the space before them, as run_ner does
+  Stated<bool> spans;                   // learns to fill gaps by writing what stood in them: it has no mask token
 };
 
 }  // namespace transom

@@ -20,10 +20,30 @@ struct ScaledActivation {
   std::string layer, activation;  // the layer before it, its own name: "c_fc", "act"
 };
 
+// Layers of a block that read the same inputs, and what makes these: a norm, or a linear layer whose outputs they are.
+// Names are behind that of the block.
+struct ScaledLayers {
+  std::vector<std::string> layers;  // "self_attn.q_proj" ...
+  std::string maker;
+  bool maker_is_linear = false;
+  bool needs_equal_heads = false;  // only where there are as many heads of keys as of queries
+};
+
+// A configuration's flag that one head of keys and values serves all queries. Without it the joined layer has queries,
+// keys and values head by head.
+struct MultiQuery {
+  std::string flag;
+  bool otherwise = false;
+};
+
 struct FamilyWeights {
   Stated<std::vector<std::string>> lora_targets;  // modules that LoRA adapts where nobody names them, as in PEFT
   Stated<std::vector<LatePart>> late_parts;
   Stated<ScaledActivation> awq_activation;
+  Stated<std::vector<ScaledLayers>> scaled_layers;  // of a block, for AWQ and SmoothQuant; none: not offered
+  // Transformers sets linear layers anew by their plain weights before it reads codes, so that it opens no GPTQ or AWQ.
+  Stated<bool> opens_no_codes;
+  Stated<MultiQuery> multi_query;
 };
 
 }  // namespace transom

@@ -9,7 +9,7 @@
 #include "generation/processes/follow.h"
 #include "generation/search.h"
 #include "io/config.h"
-#include "models/head_traits.h"
+#include "models/records.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -100,7 +100,8 @@ Prompts decoder_prompts(const GenerativeModel& model, const NamedTensors& inputs
   return prompts;
 }
 
-Prompts encoder_prompts(const NamedTensors& inputs, const GenerationConfig& config, const std::string& model_type) {
+// `begins_as_given`: what is given of the decoder's text need not begin with its first token.
+Prompts encoder_prompts(const NamedTensors& inputs, const GenerationConfig& config, bool begins_as_given) {
   Prompts prompts;
   int64_t batch = 0;
   Tensor given_ids, given_mask;
@@ -129,7 +130,7 @@ Prompts encoder_prompts(const NamedTensors& inputs, const GenerationConfig& conf
     check_rows(prompts);
     const bool none_starts = std::none_of(prompts.rows.begin(), prompts.rows.end(),
                                           [&](const TokenIds& row) { return row.front() == *start; });
-    if (none_starts && model_type != "whisper")
+    if (none_starts && !begins_as_given)
       for (size_t row = 0; row < prompts.rows.size(); ++row) {
         prompts.rows[row].insert(prompts.rows[row].begin(), *start);
         prompts.mask[row].insert(prompts.mask[row].begin(), 1);
@@ -166,12 +167,9 @@ std::vector<int64_t> padding_of(const std::vector<TokenIds>& mask) {
 
 const GenerativeModel& writer_with_head(const Model& model) {
   const auto* writer = dynamic_cast<const GenerativeModel*>(&model);
-  if (!writer || !head_traits(model.architecture()).generates_text ||
+  if (!writer || !writer->can_generate() ||
       model.config().get_bool("is_encoder_decoder", writer->has_encoder()) != writer->has_encoder())
-    fail(
-        "{} does not generate text: expected a model with a head for that (GPT2LMHeadModel, LlamaForCausalLM, "
-        "T5ForConditionalGeneration ...)",
-        model.architecture());
+    fail("{} does not generate text: expected a model with a head that predicts the next token", model.architecture());
   return *writer;
 }
 
@@ -232,7 +230,8 @@ GenerationOutput generate(const Model& model, const NamedTensors& inputs, const 
   const GenerativeModel& writer = writer_with_head(model);
   const NoGradient inference;
   const GenerationConfig config = with_padding(given);
-  Prompts prompts = writer.has_encoder() ? encoder_prompts(inputs, config, model.config().get_string("model_type", ""))
+  const Architecture* known = find_architecture(model);
+  Prompts prompts = writer.has_encoder() ? encoder_prompts(inputs, config, known && known->head.begins_as_given)
                                          : decoder_prompts(writer, inputs, config);
   return write_behind(writer, std::move(prompts), config, options);
 }

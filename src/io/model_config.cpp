@@ -3,48 +3,46 @@
 
 #include <span>
 
+#include "base/error.h"
 #include "base/files/directories.h"
 #include "base/json/json.h"
+#include "family/family.h"
 #include "io/foreign/foreign_checkpoint.h"
 #include "io/foreign/tensor_bundle.h"
 
 namespace transom {
 namespace {
 
-struct GoogleConfig {
-  const char *file, *model_type, *prefix;
-};
-constexpr GoogleConfig kGoogleConfigs[] = {{"bert_config.json", "bert", "Bert"},
-                                           {"albert_config.json", "albert", "Albert"}};
-
 // Google's configurations say nothing about the head: its variables do.
-void set_architecture(Config& config, const fs::path& index, const std::string& prefix) {
+void set_architecture(Config& config, const fs::path& index, const Family& family) {
   const std::string text = read_file(index, uint64_t{1} << 28);
-  std::string head = "Model";
+  HeadTask head = HeadTask::kBody;
   for (const auto& [name, entry] :
        parse_bundle_index(std::as_bytes(std::span(text.data(), text.size())), index.string()).entries) {
     if (name == "output_weights" && entry.shape.size() == 2) {
       set_field(config, "num_labels", entry.shape[0]);
-      head = "ForSequenceClassification";
+      head = HeadTask::kSequenceClassification;
     }
-    if (name == "cls/squad/output_weights") head = "ForQuestionAnswering";
-    if (name == "cls/predictions/output_bias" && head == "Model") head = "ForMaskedLM";
-    if (name == "cls/seq_relationship/output_weights") head = "ForPreTraining";
+    if (name == "cls/squad/output_weights") head = HeadTask::kQuestionAnswering;
+    if (name == "cls/predictions/output_bias" && head == HeadTask::kBody) head = HeadTask::kMaskedLM;
+    if (name == "cls/seq_relationship/output_weights") head = family.foreign.google->with_order_head;
   }
-  if (prefix == "Albert" && head == "ForPreTraining") head = "ForMaskedLM";  // the other head has no class here
-  set_field(config, "architectures", Json::array({prefix + head}));
+  const Architecture* architecture = find_architecture(family, head);
+  if (!architecture) fail("{}: the class of a model for this checkpoint is not known", index.string());
+  set_field(config, "architectures", Json::array({architecture->name}));
 }
 
 }  // namespace
 
 Config read_model_config(const fs::path& directory) {
   if (!path_exists(directory / "config.json"))
-    for (const GoogleConfig& google : kGoogleConfigs) {
-      if (!path_exists(directory / google.file)) continue;
-      Config config = Config::read(directory / google.file);
-      if (!config.has("model_type")) set_field(config, "model_type", google.model_type);
+    for (const Family& family : families()) {
+      const std::optional<GoogleFiles>& google = family.foreign.google;
+      if (!google || !path_exists(directory / google->config)) continue;
+      Config config = Config::read(directory / google->config);
+      if (!config.has("model_type")) set_field(config, "model_type", family.model_type);
       const auto index = tensorflow_index(directory);
-      if (index && !config.has("architectures")) set_architecture(config, *index, google.prefix);
+      if (index && !config.has("architectures")) set_architecture(config, *index, family);
       return config;
     }
   return Config::read(directory / "config.json");
@@ -52,8 +50,8 @@ Config read_model_config(const fs::path& directory) {
 
 bool has_model_config(const fs::path& directory) {
   if (path_exists(directory / "config.json")) return true;
-  for (const GoogleConfig& google : kGoogleConfigs)
-    if (path_exists(directory / google.file)) return true;
+  for (const Family& family : families())
+    if (family.foreign.google && path_exists(directory / family.foreign.google->config)) return true;
   return false;
 }
 

@@ -10,6 +10,7 @@
 
 #include "family/family.h"
 #include "io/config.h"
+#include "models/shared/record_parts.h"
 #include "transom/model.h"
 #include "transom/scope.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/network_layers.h"
+#include "plan/shape/network_layers.h"
 
 namespace transom {
 

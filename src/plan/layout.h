@@ -7,7 +7,7 @@
 
 #include "plan/device_model.h"
 #include "plan/job.h"
-#include "plan/model_shape.h"
+#include "plan/shape/model_shape.h"
 
 namespace transom {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "plan/job.h"
-#include "plan/model_shape.h"
+#include "plan/shape/model_shape.h"
 
 namespace transom {
 

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "io/config.h"
+#include "models/records.h"
 #include "sharding/model_sharding.h"
 #include "sharding/pipeline/run.h"
 #include "tensor/mode_scope.h"
@@ -41,8 +42,8 @@ std::unique_ptr<PipelineStages> stages_of(const Model& model, int64_t processes,
     else head = true;
   }
   // A head that shares its weights with the table of tokens works in the last stage.
-  for (const char* end : {"LMHeadModel", "ForCausalLM", "ForMaskedLM", "ForConditionalGeneration", "ForPreTraining"})
-    if (!head && model.architecture().ends_with(end)) weights.push_back({weights.back().name, table});
+  const Architecture* known = find_architecture(model);
+  if (!head && known && !known->head.vocabulary->empty()) weights.push_back({weights.back().name, table});
   return std::make_unique<PipelineStages>(weights, processes * chunks, processes);
 }
 

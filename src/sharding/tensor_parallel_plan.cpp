@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "models/records.h"
 
 namespace transom {
 namespace {
@@ -161,12 +162,18 @@ std::optional<Config> part_of_tower(const Config& config, std::string_view modul
   if (!config.has(part)) return std::nullopt;
   return config.get_object(part);
 }
+// Null: the family has no such flag.
+const MultiQuery* multi_query_of(const Config& config) {
+  const Family* family = find_family(config);
+  return family && !family->weights.multi_query->flag.empty() ? &*family->weights.multi_query : nullptr;
+}
 Heads heads_of(const Config& config) {
   const int64_t heads = first_of(
       config,
       {"num_attention_heads", "n_head", "num_heads", "n_heads", "decoder_attention_heads", "encoder_attention_heads"},
       0);
-  const bool multi_query = config.get_string("model_type", "") == "gpt_bigcode" && config.get_bool("multi_query", true);
+  const MultiQuery* shared = multi_query_of(config);
+  const bool multi_query = shared && config.get_bool(shared->flag, shared->otherwise);
   return {heads, multi_query ? 1 : config.get_int("num_key_value_heads", heads)};
 }
 
@@ -227,9 +234,8 @@ Placement cut_within(const ProcessMesh& mesh, const Config& config, const Parame
   if (style == Style::kVocabulary && (outward || shape.size() != (bias ? 1 : 2))) return whole;
   const std::optional<Config> of_tower = part_of_tower(config, module);
   const Heads heads = heads_of(of_tower ? *of_tower : config);
-  // GPTBigCode with keys for each head has queries, keys and values head by head.
-  if (style == Style::kColwiseJoinedHeads && config.get_string("model_type", "") == "gpt_bigcode" && heads.keys != 1)
-    style = Style::kColwiseHeads;
+  // With keys for each head they are joined head by head.
+  if (style == Style::kColwiseJoinedHeads && multi_query_of(config) && heads.keys != 1) style = Style::kColwiseHeads;
   const std::vector<CutUnits> parts = dealt_parts(style, heads, shape[dimension], mesh.size(axis));
   if (parts.empty()) return whole;
   const Cut cut = make_joined_cut(mesh, {axis}, parts);

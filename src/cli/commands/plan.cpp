@@ -12,8 +12,8 @@
 #include "cli/output/profile_table.h"
 #include "explain/measured_memory.h"
 #include "plan/machines.h"
-#include "plan/model_shape.h"
 #include "plan/plan.h"
+#include "plan/shape/model_shape.h"
 #include "plan/this_machine.h"
 
 namespace transom {

@@ -17,8 +17,8 @@ const GenerativeModel& paged_writer(const Model& model) {
   if (!writer || !writer->can_generate() || writer->has_encoder() || writer->cache_expires_at() < 0 ||
       writer->position_axes() > 1)
     fail(ErrorKind::kUnsupported,
-         "assistant: {} does not write through a paged cache: expected a decoder alone (GPT2LMHeadModel, "
-         "LlamaForCausalLM ...)",
+         "assistant: {} does not write through a paged cache: expected a decoder alone, with a head that predicts the "
+         "next token",
          model.architecture());
   return *writer;
 }

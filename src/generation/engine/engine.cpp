@@ -25,8 +25,7 @@ const GenerativeModel& writer_of(const Model& model) {
   const auto* writer = dynamic_cast<const GenerativeModel*>(&model);
   if (!writer || !writer->can_generate())
     fail(ErrorKind::kUnsupported,
-         "{} does not generate text: expected a model with a head for that (GPT2LMHeadModel, LlamaForCausalLM ...)",
-         model.architecture());
+         "{} does not generate text: expected a model with a head that predicts the next token", model.architecture());
   return *writer;
 }
 

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/files/files.h"
-#include "models/loading/input_names.h"
+#include "models/records.h"
 #include "models/shared/encoder_decoder.h"
 #include "nn/linear_observer.h"
 #include "tensor/mode_scope.h"
@@ -59,14 +59,15 @@ class Calibration : public LinearObserver {
 };
 
 // Where an encoder stands before the decoder, it writes the rows that the encoder reads.
-NamedTensors inputs_of(const Model& model, const std::vector<std::vector<int64_t>>& rows) {
-  const std::vector<std::string> names = input_names_of(model);
-  const auto takes = [&](const char* name) { return std::find(names.begin(), names.end(), name) != names.end(); };
+NamedTensors tensors_of(const Model& model, const std::vector<std::vector<int64_t>>& rows) {
   const Tensor ids = input_ids_of(rows);
-  if (model.architecture().ends_with("ForMultipleChoice"))  // each row is the one choice
+  if (*head_of(model).task == HeadTask::kMultipleChoice)  // each row is the one choice
     return {{"input_ids", reshape(ids, {ids.dim(0), 1, ids.dim(1)})}};
   NamedTensors inputs{{"input_ids", ids}};
-  if (!takes("decoder_input_ids")) return inputs;
+  const FamilyInputs& taken = inputs_of(model);
+  if (std::none_of(taken.begin(), taken.end(),
+                   [](const FamilyInput& input) { return input.kind == FamilyInput::Kind::kDecoderTokens; }))
+    return inputs;
   const int64_t padding = model.config().get_int("pad_token_id", 0);
   inputs.set("decoder_input_ids",
              shifted_right(ids, model.config().get_int("decoder_start_token_id", padding), padding));
@@ -90,12 +91,12 @@ std::vector<std::vector<int64_t>> token_rows(const Tokenizer& tokenizer, const s
 }
 
 void expect_model_of_texts(const Model& model) {
-  for (const std::string& name : input_names_of(model))
-    if (name == "pixel_values" || name == "input_features" || name == "input_values" || name == "dense_x")
+  for (const FamilyInput& input : inputs_of(model))
+    if (input.needed && input.kind != FamilyInput::Kind::kTokens && input.kind != FamilyInput::Kind::kDecoderTokens)
       fail(ErrorKind::kUnsupported,
            "--calibration_file, --validation_file: texts are passed through models of texts, and {} reads {}; expected "
            "--method rtn without a file or static to quantise, magnitude to prune",
-           model.architecture(), name);
+           model.architecture(), input.name);
 }
 
 Tensor input_ids_of(const std::vector<std::vector<int64_t>>& rows) {
@@ -129,7 +130,7 @@ void calibrate(const Model& model, const std::vector<std::vector<int64_t>>& rows
   const ModeScope eager(Mode::kEager);  // each layer's inputs are there when it is called
   Calibration calibration(weights, on_layer);
   try {
-    model.forward(inputs_of(model, rows), {.computing = {.observer = &calibration}});
+    model.forward(tensors_of(model, rows), {.computing = {.observer = &calibration}});
   } catch (const PassIsDone&) {
   }
 }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "io/blocks/rounded_matrix.h"
+#include "models/records.h"
 #include "transom/config.h"
 #include "transom/ops.h"
 
@@ -65,22 +66,26 @@ std::vector<float> of_mean_one(std::vector<float> scales) {
 }  // namespace
 
 std::vector<ScaledInputs> scaled_inputs(const Model& model) {
-  const std::string type = model.config().get_string("model_type", "");
-  if (type != "llama" && type != "mistral" && type != "qwen2" && type != "qwen3")
+  const Family* family = find_family(model.config());
+  if (!family || family->weights.scaled_layers->empty()) {
+    std::vector<std::string> offered;
+    for (const Family& each : families())
+      if (!each.weights.scaled_layers->empty()) offered.push_back(each.model_type);
     fail(ErrorKind::kUnsupported,
-         "--method: awq and smoothquant are for llama, mistral, qwen2 and qwen3, found the model type {}; rtn is for "
-         "all, gptq for models of texts",
-         type.empty() ? "none" : type);
+         "--method: awq and smoothquant are for {}, found the model type {}; rtn is for all, gptq for models of texts",
+         fmt::join(offered, ", "), model.config().get_string("model_type", "none"));
+  }
   const bool same_heads = model.config().get_int("num_attention_heads") ==
                           model.config().get_int("num_key_value_heads", model.config().get_int("num_attention_heads"));
   std::vector<ScaledInputs> all;
   for (int64_t i = 0; i < model.config().get_int("num_hidden_layers"); ++i) {
-    const std::string layer = fmt::format("model.layers.{}.", i), attention = layer + "self_attn.",
-                      mlp = layer + "mlp.";
-    all.push_back({{attention + "q_proj", attention + "k_proj", attention + "v_proj"}, layer + "input_layernorm"});
-    if (same_heads) all.push_back({{attention + "o_proj"}, attention + "v_proj", true});
-    all.push_back({{mlp + "gate_proj", mlp + "up_proj"}, layer + "post_attention_layernorm"});
-    all.push_back({{mlp + "down_proj"}, mlp + "up_proj", true});
+    const std::string block = fmt::format("{}.layers.{}.", family->base_prefix, i);
+    for (const ScaledLayers& group : *family->weights.scaled_layers) {
+      if (group.needs_equal_heads && !same_heads) continue;
+      ScaledInputs inputs{.maker = block + group.maker, .maker_is_linear = group.maker_is_linear};
+      for (const std::string& layer : group.layers) inputs.layers.push_back(block + layer);
+      all.push_back(std::move(inputs));
+    }
   }
   return all;
 }

@@ -17,7 +17,7 @@ struct ScaledInputs {
   std::string maker;
   bool maker_is_linear = false;
 };
-// Of the decoders of LLaMA's form (llama, mistral, qwen2, qwen3); others are an error that names the model type.
+// As the record of the family has them; a family without such is an error that names the model type.
 std::vector<ScaledInputs> scaled_inputs(const Model& model);
 
 // magnitude^a / share^b for each input, where share is the mean magnitude of the weight's column by the largest of its

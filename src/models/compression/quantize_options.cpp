@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "io/config.h"
 #include "models/compression/gguf/gguf_model.h"
-#include "models/loading/input_names.h"
+#include "models/records.h"
 #include "transom/model.h"
 
 namespace transom {
@@ -78,15 +78,17 @@ void check_quantized_format(const Model& model, QuantizedFormat format, const Qu
          "--format: {} has no codes for layers that hold their weights [inputs, outputs], as {} does; expected gptq or "
          "gguf",
          options.format, type);
-  // Transformers gives such models' linear layers new values by their plain weights before it reads codes.
-  for (const char* unread : {"t5", "modernbert"})
-    if (type == unread && format != QuantizedFormat::kCompressedTensors)
-      fail(ErrorKind::kUnsupported, "--format: Transformers opens no {} of {}; expected compressed-tensors{}",
-           options.format, type, type == "t5" ? " or gguf" : "");
-  const std::vector<std::string> names = input_names_of(model);
-  if (format == QuantizedFormat::kGptq && std::find(names.begin(), names.end(), "input_ids") == names.end())
+  const Family* family = find_family(model.config());
+  if (family && *family->weights.opens_no_codes && format != QuantizedFormat::kCompressedTensors)
+    fail(ErrorKind::kUnsupported, "--format: Transformers opens no {} of {}; expected compressed-tensors{}",
+         options.format, type, *family->foreign.gguf ? " or gguf" : "");
+  const FamilyInputs& inputs = inputs_of(model);
+  if (format == QuantizedFormat::kGptq && std::none_of(inputs.begin(), inputs.end(), [](const FamilyInput& input) {
+        return input.kind == FamilyInput::Kind::kTokens;
+      }))
     fail(ErrorKind::kUnsupported,
-         "--format: gptq is read of models of texts, and {} reads {}; expected compressed-tensors", type, names.at(0));
+         "--format: gptq is read of models of texts, and {} reads {}; expected compressed-tensors", type,
+         inputs.at(0).name);
 }
 
 }  // namespace transom

@@ -3,34 +3,25 @@
 
 #include <algorithm>
 
-#include "transom/config.h"
+#include "models/records.h"
 
 namespace transom {
 namespace {
 
-std::vector<std::string> vocabulary_heads(const Model& model) {
-  const std::string& architecture = model.architecture();
-  const std::string type = model.config().get_string("model_type", "");
-  for (const char* end : {"ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "MTModel"}) {
-    if (!architecture.ends_with(end)) continue;
-    // Transformers 5 renamed it; files keep the old name.
-    if (type == "gpt_neox") return {"lm_head", "embed_out"};
-    return {"lm_head"};
-  }
-  if (!architecture.ends_with("ForMaskedLM") && !architecture.ends_with("ForPreTraining")) return {};
-  if (type == "distilbert") return {"vocab_projector"};
-  if (type == "electra") return {"generator_lm_head"};
-  if (type == "modernbert") return {"decoder"};
-  if (type == "albert") return {"predictions.decoder"};
-  if (type == "bert") return {"cls.predictions.decoder"};
-  return {"lm_head.decoder"};  // RoBERTa and its like
+// A linear layer of its own gets codes as all others do, or is named as one that fits none.
+bool is_plain_layer(const Model& model, const std::string& module) {
+  for (const auto* group : {&model.parameters(), &model.frozen()})
+    for (const std::shared_ptr<Parameter>& parameter : *group)
+      if (parameter->name == module + ".weight" && parameter->use != Parameter::Use::kOther) return true;
+  return false;
 }
 
 }  // namespace
 
 void ignore_vocabulary_heads(const Model& model, std::vector<std::string>& ignored) {
-  for (const std::string& head : vocabulary_heads(model))
-    if (std::find(ignored.begin(), ignored.end(), head) == ignored.end()) ignored.push_back(head);
+  for (const std::string& head : *head_of(model).vocabulary)
+    if (!is_plain_layer(model, head) && std::find(ignored.begin(), ignored.end(), head) == ignored.end())
+      ignored.push_back(head);
 }
 
 }  // namespace transom

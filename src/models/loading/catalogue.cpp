@@ -12,7 +12,7 @@ std::vector<CatalogueRow> catalogue() {
   std::vector<CatalogueRow> rows;
   for (const Family& family : families())
     for (const Architecture& architecture : family.architectures) {
-      CatalogueRow row{family.model_type, architecture.name, architecture.tasks, {}};
+      CatalogueRow row{family.model_type, architecture.name, *architecture.head.pipelines, {}};
       for (const RecordedCase& recorded : recorded_cases())
         if (recorded.architecture == architecture.name) row.cases.push_back(recorded);
       rows.push_back(std::move(row));

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/loading/family_names.h"
 
-#include <algorithm>
 #include <optional>
-#include <set>
 
 #include "base/error.h"
+#include "models/records.h"
 
 namespace transom {
 namespace {
@@ -15,7 +14,6 @@ class NameCollector : public ParameterSource {
  public:
   explicit NameCollector(const ParameterSource* holds) : holds_(holds) {}
   std::shared_ptr<Parameter> parameter(const std::string& name, const Shape&, const Initial&) override {
-    parameters.insert(name);
     return std::make_shared<Parameter>(Parameter{name, {}});
   }
   std::shared_ptr<Parameter> buffer(const std::string& name, const Type& type, const Initial& initial) override {
@@ -27,17 +25,11 @@ class NameCollector : public ParameterSource {
   void derived(const std::string&) override {}
   bool holds(const std::string& name) const override { return holds_ && holds_->holds(name); }
 
-  std::set<std::string> parameters;
   std::vector<std::pair<std::string, std::string>> ties;
 
  private:
   const ParameterSource* holds_;
 };
-
-// By the names of Transformers' classes: those with a head are called after what they are for.
-bool is_bare(const std::string& name) {
-  return name.find("For") == name.npos && !name.ends_with("LMHeadModel") && !name.ends_with("MTModel");
-}
 
 // A class may refuse a configuration that another one takes: then it says nothing.
 std::optional<NameCollector> names_of(const Architecture& architecture, const Config& config,
@@ -49,13 +41,6 @@ std::optional<NameCollector> names_of(const Architecture& architecture, const Co
     return std::nullopt;
   }
   return names;
-}
-
-const Family* family_of(const std::string& architecture) {
-  for (const Family& family : families())
-    for (const Architecture& each : family.architectures)
-      if (each.name == architecture) return &family;
-  return nullptr;
 }
 
 // The names under which older checkpoints hold a parameter.
@@ -99,20 +84,10 @@ std::vector<std::pair<std::string, std::string>> tied_names(const Family& family
 }
 
 std::vector<std::string> parameters_of_body(const Model& model, const std::vector<std::string>& parameters) {
-  const Family* family = family_of(model.architecture());
-  if (!family || parameters.empty()) return {};
-  std::set<std::string> body;
-  for (const Architecture& architecture : family->architectures)
-    if (is_bare(architecture.name))
-      if (std::optional<NameCollector> names = names_of(architecture, model.config(), nullptr))
-        body.merge(names->parameters);
   std::vector<std::string> result;
-  for (const std::string& parameter : parameters) {
-    if (parameter.find("pooler.") != parameter.npos) continue;
-    const std::vector<std::string> names = names_in_checkpoints(parameter, *family);
-    if (std::any_of(names.begin(), names.end(), [&](const std::string& name) { return body.contains(name); }))
-      result.push_back(parameter);
-  }
+  const Architecture* known = find_architecture(model);
+  for (const std::string& parameter : parameters)
+    if (known && !is_of_head(known->head, parameter)) result.push_back(parameter);
   return result;
 }
 

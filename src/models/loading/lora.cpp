@@ -10,12 +10,13 @@
 #include "base/files/directories.h"
 #include "base/json/json.h"
 #include "base/numbers/mt19937.h"
-#include "family/family.h"
 #include "hub/adapters.h"
+#include "io/model_config.h"
 #include "io/safetensors.h"
 #include "models/loading/missing_weights.h"
 #include "models/loading/olora.h"
 #include "models/loading/untied.h"
+#include "models/records.h"
 #include "nn/lora.h"
 #include "nn/weight.h"
 #include "ops/products/packed_matrix.h"
@@ -32,40 +33,52 @@ std::string module_of(const std::string& parameter) { return parameter.substr(0,
 bool is_bias(const std::string& name) { return name == "bias" || name.ends_with(".bias"); }
 
 // The layer that gives words or classes.
-bool is_head(const std::string& module) {
-  static const std::set<std::string> heads = {"lm_head", "embed_out", "score", "classifier", "cls.predictions.decoder"};
-  return heads.contains(module);
+bool is_last_layer(const Model& model, const std::string& module) {
+  const FamilyHead& head = head_of(model);
+  if (std::find(head.vocabulary->begin(), head.vocabulary->end(), module) != head.vocabulary->end()) return true;
+  return has_named_classes(head) && module == head.modules->back();
 }
 
-// PEFT's name of the class' task, its pipeline's name, and the heads that PEFT trains with it.
+// PEFT's name of a head's task, the pipeline of most models that have it, and what PEFT trains with it.
 struct TaskType {
-  const char *ending, *type, *task;
+  HeadTask head;
+  const char *type, *task;
   std::vector<std::string> heads;
 };
 const TaskType kTaskTypes[] = {
-    {"ForCausalLM", "CAUSAL_LM", "text-generation", {}},
-    {"LMHeadModel", "CAUSAL_LM", "text-generation", {}},
-    {"ForSequenceClassification", "SEQ_CLS", "text-classification", {"classifier", "score"}},
-    {"ForTokenClassification", "TOKEN_CLS", "token-classification", {"classifier", "score"}},
-    {"ForQuestionAnswering", "QUESTION_ANS", "question-answering", {"qa_outputs"}},
-    {"ForConditionalGeneration", "SEQ_2_SEQ_LM", "text2text-generation", {}},
-    {"MTModel", "SEQ_2_SEQ_LM", "text2text-generation", {}},
+    {HeadTask::kCausalLM, "CAUSAL_LM", "text-generation", {}},
+    {HeadTask::kSequenceClassification, "SEQ_CLS", "text-classification", {"classifier", "score"}},
+    {HeadTask::kAudioClassification, "SEQ_CLS", "audio-classification", {"classifier", "score"}},
+    {HeadTask::kTokenClassification, "TOKEN_CLS", "token-classification", {"classifier", "score"}},
+    {HeadTask::kQuestionAnswering, "QUESTION_ANS", "question-answering", {"qa_outputs"}},
+    {HeadTask::kSequenceToSequence, "SEQ_2_SEQ_LM", "text2text-generation", {}},
 };
+
+// The task of PEFT's name in the family of the model that adapters are for, and its pipeline; null: there is none.
+const TaskType* find_task_type(const std::string& type, const fs::path& base, std::string& pipeline) {
+  const Family* family = has_model_config(base) ? find_family(read_model_config(base)) : nullptr;
+  const TaskType* found = nullptr;
+  for (const TaskType& task : kTaskTypes) {
+    if (type != task.type) continue;
+    const Architecture* own = family ? find_architecture(*family, task.head) : nullptr;
+    if (!found || own) found = &task, pipeline = own ? own->head.pipelines->front() : task.task;
+    if (own) break;
+  }
+  return found;
+}
 
 // What the configuration does not say follows from the model.
 void complete(LoraConfig& config, const Model& model) {
   if (!config.says_targets()) {
-    const std::string type = model.config().get_string("model_type", "");
-    const Family* family = find_family(type);
+    const Family* family = find_family(model.config());
     if (!family || family->weights.lora_targets->empty())
       fail(ErrorKind::kUsage,
            "lora_target_modules: there is no custom for models of type {}; name the modules, or give all-linear",
-           transom::quoted(type));
+           transom::quoted(model.config().get_string("model_type", "")));
     config.set("target_modules", *family->weights.lora_targets);
   }
   for (const TaskType& task : kTaskTypes) {
-    if (config.task_type().empty() ? !model.architecture().ends_with(task.ending) : config.task_type() != task.type)
-      continue;
+    if (config.task_type().empty() ? *head_of(model).task != task.head : config.task_type() != task.type) continue;
     config.set("task_type", task.type);
     std::vector<std::string> saved = config.modules_to_save();
     for (const std::string& head : task.heads)
@@ -184,10 +197,10 @@ std::string without_prefix(const std::string& key) {
 }  // namespace
 
 std::string task_of_adapters(const fs::path& directory) {
-  const std::string type = Config::read(directory / kAdapterConfig).get_string("task_type", "");
-  for (const TaskType& task : kTaskTypes)
-    if (type == task.type) return task.task;
-  return "";
+  std::string pipeline;
+  find_task_type(Config::read(directory / kAdapterConfig).get_string("task_type", ""), base_of_adapters(directory),
+                 pipeline);
+  return pipeline;
 }
 
 bool holds_adapters(const fs::path& directory) { return path_exists(directory / kAdapterConfig); }
@@ -207,9 +220,9 @@ bool LowRankAdaptation::attach(Model& model, uint64_t seed) {
   for (const auto& weight : all) {
     const std::string module = module_of(weight->name);
     if (!weight->name.ends_with(".weight") || shape_of(*weight).size() < 2) continue;
-    if (!config_.targets(module, is_head(module))) continue;
+    if (!config_.targets(module, is_last_layer(model, module))) continue;
     const bool turned = weight->use == Parameter::Use::kTransposedLinear;
-    if (!turned && weight->use != Parameter::Use::kLinear && !is_head(module)) {
+    if (!turned && weight->use != Parameter::Use::kLinear && !is_last_layer(model, module)) {
       others.push_back(module);
       continue;
     }
@@ -349,25 +362,24 @@ std::unique_ptr<Model> LowRankAdaptation::load(const fs::path& directory, LoadOp
            directory.string(), codes);
   LoraConfig config(Config::read(directory / kAdapterConfig));
   const AdapterTensors tensors(directory);
-  for (const TaskType& task : kTaskTypes) {
-    if (config.task_type() != task.type) continue;
-    if (options.task.empty()) options.task = task.task;
+  std::string pipeline;
+  if (const TaskType* task = find_task_type(config.task_type(), base_of_adapters(directory), pipeline)) {
+    if (options.task.empty()) options.task = pipeline;
     // The base model may have had another number of classes: the saved head tells it.
-    for (const std::string& head : task.heads)
+    for (const std::string& head : task->heads)
       for (const std::string& name : {head + ".weight", head + ".out_proj.weight"})
         if (const TensorView* view = tensors.find(name); view && !options.num_labels && options.labels.empty()) {
           const int64_t labels = view->shape.at(0);
           if (std::vector<std::string> names = classes_of_adapters(directory);
-              static_cast<int64_t>(names.size()) == labels && task.type != std::string("QUESTION_ANS")) {
+              static_cast<int64_t>(names.size()) == labels && task->head != HeadTask::kQuestionAnswering) {
             options.labels = std::move(names);
             continue;
           }
           const Config base = Config::read(base_of_adapters(directory) / "config.json");
           if (labels != static_cast<int64_t>(base.get_map("id2label").size()) &&
-              task.type != std::string("QUESTION_ANS"))
+              task->head != HeadTask::kQuestionAnswering)
             options.num_labels = labels;
         }
-    break;
   }
   options.keep_adapters = false;
   // Adapters are merged into plain weights; they are kept beside codes, too.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/loading/maximum_tokens.h"
 
-#include "family/family.h"
 #include "io/config.h"
+#include "models/records.h"
 
 namespace transom {
 namespace {
@@ -17,7 +17,7 @@ int64_t number_at(const Config& config, const std::string& path) {
 }  // namespace
 
 std::optional<int64_t> maximum_tokens(const Config& config) {
-  const Family* family = find_family(config.get_string("model_type", ""));
+  const Family* family = find_family(config);
   const PositionLimit positions = family ? *family->processors.positions : PositionLimit{{"max_position_embeddings"}};
   int64_t limit = 0;
   for (const std::string& field : positions.fields)

@@ -21,6 +21,7 @@
 #include "models/loading/other_formats.h"
 #include "models/loading/packed_weights.h"
 #include "models/precision.h"
+#include "models/records.h"
 #include "nn/weight.h"
 #include "transom/hub.h"
 #include "transom/ops.h"
@@ -41,32 +42,28 @@ struct Choice {
 
 Choice choose(const Config& config, const std::string& task) {
   const std::vector<std::string> named = config.get_strings("architectures");
-  // Configurations of timm's own say no type.
-  const std::string type = config.get_string("model_type", config.has("pretrained_cfg") ? "timm_wrapper" : "");
-  const Family* family = nullptr;
-  for (const Family& candidate : families()) {
-    if (!type.empty() && candidate.model_type == type) family = &candidate;
+  const Family* family = find_family(config);
+  const bool untyped = !family && !config.has("model_type");
+  for (const Family& candidate : families())
     for (const Architecture& architecture : candidate.architectures) {
       if (named.empty() || architecture.name != named[0]) continue;
-      if (type.empty()) family = &candidate;
+      if (untyped) family = &candidate;
       if (task.empty() && family == &candidate) return {family, &architecture};
     }
-  }
   if (!family) {
     std::vector<std::string> types;
     for (const Family& candidate : families()) types.push_back(candidate.model_type);
+    const std::string type = config.get_string("model_type", "");
     fail(ErrorKind::kUnsupported, "{}: unknown model_type {}{} Known are: {}", config.where(),
          quoted(type.empty() && !named.empty() ? named[0] : type), did_you_mean(type, types), joined_types());
   }
-  for (const Architecture& architecture : family->architectures)
-    if (task.empty()
-            ? named.empty()
-            : std::find(architecture.tasks.begin(), architecture.tasks.end(), task) != architecture.tasks.end())
-      return {family, &architecture};
+  if (task.empty() && named.empty()) return {family, &family->architectures.at(0)};
+  if (!task.empty())
+    if (const Architecture* architecture = find_architecture(*family, task)) return {family, architecture};
   std::vector<std::string> names, tasks;
   for (const Architecture& architecture : family->architectures) {
     names.push_back(architecture.name);
-    tasks.insert(tasks.end(), architecture.tasks.begin(), architecture.tasks.end());
+    tasks.insert(tasks.end(), architecture.head.pipelines->begin(), architecture.head.pipelines->end());
   }
   if (!task.empty())
     fail(ErrorKind::kUnsupported, "{}: a model of type '{}' has no head for the task {}{} It has: {}", config.where(),

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The list of all architecture families.
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/json/json.h"
 #include "models/family.h"
@@ -66,6 +68,26 @@ const std::vector<Family>& families() {
 const Family* find_family(std::string_view model_type) {
   for (const Family& family : families())
     if (family.model_type == model_type) return &family;
+  return nullptr;
+}
+
+const Architecture* find_architecture(std::string_view name) {
+  for (const Family& family : families())
+    for (const Architecture& architecture : family.architectures)
+      if (architecture.name == name) return &architecture;
+  return nullptr;
+}
+
+const Architecture* find_architecture(const Family& family, HeadTask task) {
+  for (const Architecture& architecture : family.architectures)
+    if (*architecture.head.task == task) return &architecture;
+  return nullptr;
+}
+
+const Architecture* find_architecture(const Family& family, std::string_view pipeline) {
+  for (const Architecture& architecture : family.architectures)
+    if (const auto& all = *architecture.head.pipelines; std::find(all.begin(), all.end(), pipeline) != all.end())
+      return &architecture;
   return nullptr;
 }
 

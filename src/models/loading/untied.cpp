@@ -8,23 +8,20 @@
 #include "base/json/json.h"
 #include "models/loading/load_changed.h"
 #include "models/loading/missing_weights.h"
+#include "models/records.h"
 
 namespace transom {
 namespace {
 
-constexpr std::array<std::string_view, 4> kHeads = {"lm_head", "embed_out", "proj_out", "decoder"};
 constexpr std::array<std::string_view, 5> kTables = {"embed_tokens", "wte", "word_embeddings", "embed_in", "shared"};
-constexpr std::array<std::string_view, 5> kLanguageModels = {"ForCausalLM", "LMHeadModel", "ForConditionalGeneration",
-                                                             "MTModel", "ForMaskedLM"};
 
-// Whether `name` is a weight of a module that one of these names.
-template <size_t N>
-bool is_weight_of(const std::string& name, const std::array<std::string_view, N>& modules) {
+std::string_view last_word(std::string_view module) { return module.substr(module.rfind('.') + 1); }
+
+bool is_table(const std::string& name) {
   constexpr std::string_view kEnding = ".weight";
   if (!name.ends_with(kEnding)) return false;
-  const std::string_view path = std::string_view(name).substr(0, name.size() - kEnding.size());
-  const std::string_view module = path.substr(path.rfind('.') + 1);
-  return std::find(modules.begin(), modules.end(), module) != modules.end();
+  const std::string_view module = last_word(std::string_view(name).substr(0, name.size() - kEnding.size()));
+  return std::find(kTables.begin(), kTables.end(), module) != kTables.end();
 }
 
 template <typename Holds>
@@ -35,19 +32,27 @@ std::shared_ptr<Parameter> find(const Model& model, Holds holds) {
   return nullptr;
 }
 
-bool is_language_head(const std::string& parameter) { return is_weight_of(parameter, kHeads); }
+// The weight of the layer over the vocabulary, where it has one of its own.
+std::shared_ptr<Parameter> find_head(const Model& model) {
+  const std::vector<std::string>& modules = *head_of(model).vocabulary;
+  return find(model, [&](const Parameter& parameter) {
+    return std::any_of(modules.begin(), modules.end(),
+                       [&](const std::string& module) { return parameter.name == module + ".weight"; });
+  });
+}
 
 }  // namespace
 
 bool saves_shared_weight(const Model& model, const LoraConfig& config) {
-  const auto ends = [&](std::string_view ending) { return model.architecture().ends_with(ending); };
-  if (std::none_of(kLanguageModels.begin(), kLanguageModels.end(), ends)) return false;
-  if (find(model, [](const Parameter& parameter) { return is_language_head(parameter.name); })) return false;
+  const std::vector<std::string>& heads = *head_of(model).vocabulary;
+  if (heads.empty() || find_head(model)) return false;
   const std::vector<std::string> saved = config.modules_to_save();
   for (const std::string& name : saved)
-    if (std::find(kHeads.begin(), kHeads.end(), name.substr(name.rfind('.') + 1)) != kHeads.end()) return true;
+    if (std::any_of(heads.begin(), heads.end(),
+                    [&](const std::string& head) { return last_word(head) == last_word(name); }))
+      return true;
   return find(model, [&](const Parameter& parameter) {
-           return is_weight_of(parameter.name, kTables) && config.saves(parameter.name);
+           return is_table(parameter.name) && config.saves(parameter.name);
          }) != nullptr;
 }
 
@@ -57,13 +62,11 @@ std::unique_ptr<Model> load_base(const std::string& directory, const LoraConfig&
   if (!saves_shared_weight(*tied, config)) return tied;
   LoadReport of_untied;
   std::unique_ptr<Model> model = load_changed(directory, {{"tie_word_embeddings", false}}, options, &of_untied);
-  const std::shared_ptr<Parameter> head =
-      find(*model, [](const Parameter& parameter) { return is_language_head(parameter.name); });
+  const std::shared_ptr<Parameter> head = find_head(*model);
   const std::shared_ptr<Parameter> table = head && head->value.defined()
                                                ? find(*model,
                                                       [&](const Parameter& parameter) {
-                                                        return is_weight_of(parameter.name, kTables) &&
-                                                               parameter.value.defined() &&
+                                                        return is_table(parameter.name) && parameter.value.defined() &&
                                                                parameter.value.shape() == head->value.shape();
                                                       })
                                                : nullptr;

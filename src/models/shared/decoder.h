@@ -98,36 +98,40 @@ enum class DecoderHead { kNone, kCausalLM, kSequenceClassification, kTokenClassi
 std::unique_ptr<Model> make_decoder_model(const Config& config, const Scope& scope, MakeDecoder body,
                                           const std::string& prefix, DecoderHead head);
 
+// What the output layers of a family are called, by their names in checkpoints and in Transformers.
+struct DecoderHeadNames {
+  std::vector<std::string> vocabulary = {"lm_head"};
+  std::string tokens = "score";
+  LossDivisor divisor = LossDivisor::kOwn;  // of the class that predicts tokens
+};
+FamilyHead head_of(DecoderHead head, const DecoderHeadNames& names);
+
 // The architecture of one class of a family: decoder_architecture<make_gpt2, kPrefix, DecoderHead::kCausalLM>("...").
 template <MakeDecoder body, const char* prefix, DecoderHead head>
-Architecture decoder_architecture(std::string name) {
-  std::vector<std::string> tasks;
-  if (head == DecoderHead::kNone) tasks = {"feature-extraction"};
-  if (head == DecoderHead::kCausalLM) tasks = {"text-generation"};
-  if (head == DecoderHead::kSequenceClassification) tasks = {"text-classification", "zero-shot-classification"};
-  if (head == DecoderHead::kTokenClassification) tasks = {"token-classification"};
-  if (head == DecoderHead::kQuestionAnswering) tasks = {"question-answering"};
-  return {std::move(name), tasks, [](const Config& config, const Scope& scope) {
+Architecture decoder_architecture(std::string name, const DecoderHeadNames& names = {}) {
+  return {std::move(name), head_of(head, names), [](const Config& config, const Scope& scope) {
             return make_decoder_model(config, scope, body, prefix, head);
           }};
 }
 
 // Classes that are named as LLaMA's: XModel, XForCausalLM, XForSequenceClassification ...
 template <MakeDecoder body, const char* prefix>
-std::vector<Architecture> decoder_architectures(const std::string& name) {
-  return {decoder_architecture<body, prefix, DecoderHead::kNone>(name + "Model"),
-          decoder_architecture<body, prefix, DecoderHead::kCausalLM>(name + "ForCausalLM"),
-          decoder_architecture<body, prefix, DecoderHead::kSequenceClassification>(name + "ForSequenceClassification"),
-          decoder_architecture<body, prefix, DecoderHead::kTokenClassification>(name + "ForTokenClassification")};
+std::vector<Architecture> decoder_architectures(const std::string& name, const DecoderHeadNames& names = {}) {
+  return {
+      decoder_architecture<body, prefix, DecoderHead::kNone>(name + "Model", names),
+      decoder_architecture<body, prefix, DecoderHead::kCausalLM>(name + "ForCausalLM", names),
+      decoder_architecture<body, prefix, DecoderHead::kSequenceClassification>(name + "ForSequenceClassification",
+                                                                               names),
+      decoder_architecture<body, prefix, DecoderHead::kTokenClassification>(name + "ForTokenClassification", names)};
 }
 
 // The same with a head that finds answers. Some classes call the body `answers_prefix` there, and not as in their other
 // ones.
 template <MakeDecoder body, const char* prefix, const char* answers_prefix>
-std::vector<Architecture> answering_decoder_architectures(const std::string& name) {
-  std::vector<Architecture> all = decoder_architectures<body, prefix>(name);
-  all.push_back(
-      decoder_architecture<body, answers_prefix, DecoderHead::kQuestionAnswering>(name + "ForQuestionAnswering"));
+std::vector<Architecture> answering_decoder_architectures(const std::string& name, const DecoderHeadNames& names = {}) {
+  std::vector<Architecture> all = decoder_architectures<body, prefix>(name, names);
+  all.push_back(decoder_architecture<body, answers_prefix, DecoderHead::kQuestionAnswering>(
+      name + "ForQuestionAnswering", names));
   return all;
 }
 

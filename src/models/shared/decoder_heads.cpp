@@ -5,6 +5,7 @@
 #include "models/families/bert/bert_encoder.h"
 #include "models/shared/decoder.h"
 #include "models/shared/encoder_heads.h"
+#include "models/shared/record_parts.h"
 #include "nn/weight.h"
 #include "ops/products/packed_matrix.h"
 
@@ -169,6 +170,22 @@ class DecoderForQuestionAnswering : public DecoderModel {
 };
 
 }  // namespace
+
+FamilyHead head_of(DecoderHead head, const DecoderHeadNames& names) {
+  switch (head) {
+    case DecoderHead::kNone:
+      return body_head({"feature-extraction"});
+    case DecoderHead::kCausalLM:
+      return causal_lm_head({names.vocabulary.front()}, names.vocabulary, names.divisor);
+    case DecoderHead::kSequenceClassification:
+      return sequence_classification_head({"score"});
+    case DecoderHead::kTokenClassification:
+      return token_classification_head({names.tokens});
+    case DecoderHead::kQuestionAnswering:
+      return question_answering_head({"qa_outputs"});
+  }
+  fail(ErrorKind::kInternal, "an unknown head of a decoder");
+}
 
 std::unique_ptr<Model> make_decoder_model(const Config& config, const Scope& scope, MakeDecoder body,
                                           const std::string& prefix, DecoderHead head) {

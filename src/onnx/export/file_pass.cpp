@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "onnx/export/file_pass.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "io/config.h"
+#include "models/loading/input_names.h"
 #include "models/shared/encoder_decoder.h"
 #include "nn/cache.h"
 #include "transom/ops.h"
@@ -42,7 +45,8 @@ NamedTensors run_with_past(const transom::Model& model, const ExportedFile& file
   ForwardContext context;
   context.cache = &cache;
   NamedTensors given{{"input_ids", ids}};
-  if (model.config().get_string("model_type", "") != "bloom") given.set("position_ids", positions);
+  const std::vector<std::string> names = input_names_of(model);
+  if (std::find(names.begin(), names.end(), "position_ids") != names.end()) given.set("position_ids", positions);
   NamedTensors outputs{{"logits", model.forward(given, context).at("logits")}};
   const std::vector<Tensor> all = cache.tensors();
   for (size_t i = 0; i < all.size(); i += 2) add_present(outputs, fmt::format("present.{}", i / 2), all[i], all[i + 1]);

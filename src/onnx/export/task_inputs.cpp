@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "onnx/export/task_inputs.h"
 
-#include <algorithm>
-#include <array>
 #include <set>
 
 #include "base/error.h"
@@ -10,12 +8,15 @@
 #include "ir/node.h"
 #include "models/generative.h"
 #include "models/loading/maximum_tokens.h"
+#include "models/records.h"
 #include "nn/cache.h"
 #include "onnx/export/file_pass.h"
 #include "tensor/mode_scope.h"
 
 namespace transom::onnx {
 namespace {
+
+using Kind = FamilyInput::Kind;
 
 // Extents that no width of a model is likely to have, and that have no simple relation to each other.
 const Extent kBatch = {3, 5, 2, 7}, kTextBatch = {4, 3, 7, 2}, kSequence = {11, 13, 17, 19},
@@ -24,10 +25,6 @@ const Extent kBatch = {3, 5, 2, 7}, kTextBatch = {4, 3, 7, 2}, kSequence = {11, 
              kSamples = {2611, 3109, 4007, 3517}, kHeight = {72, 99, 166, 233}, kWidth = {131, 88, 192, 257};
 
 InputAxis fixed(const std::string& name, int64_t extent) { return {name, constant_extent(extent)}; }
-
-bool is_one_of(const std::string& word, std::initializer_list<std::string_view> words) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
 
 struct InputAxes {
   InputAxis batch{"batch_size", kBatch}, sequence{"sequence_length", kSequence},
@@ -54,33 +51,39 @@ FileInput tokens(const std::string& name, const InputAxis& batch, const InputAxi
   return {name, DType::kInt64, {batch, sequence}};
 }
 
-// An image of the size that the configuration names, or of any where the model is made of convolutions alone.
-FileInput pixels(const Config& config, const InputAxis& batch, bool any_size) {
-  const Config vision = config.has("vision_config") ? config.get_object("vision_config") : config;
-  InputAxis height{"height", kHeight}, width{"width", kWidth};
-  if (!any_size) {
-    const auto size = vision.get_pair("image_size", 224);
-    height = fixed("height", size[0]), width = fixed("width", size[1]);
+// An axis of an input as its record has it: of the extent that the configuration says, or any.
+InputAxis axis_of(const Config& config, const FamilyInput& input, size_t place, const InputAxes& axes) {
+  const InputExtent& extent = input.axes[place];
+  if (const std::optional<int64_t> known = extent_of(config, extent)) return fixed(extent.name, *known);
+  InputAxis axis = axes.sequence;
+  if (input.kind == Kind::kDecoderTokens) axis = axes.decoder_sequence;
+  if (input.kind == Kind::kSamples || input.kind == Kind::kSampleMask) axis.extent = kSamples;
+  if (input.kind == Kind::kPixels) axis.extent = place == 1 ? kHeight : kWidth;
+  axis.name = extent.name;
+  return axis;
+}
+
+bool is_exported(const FamilyInput& input, const FamilyHead& head, const Config& config) {
+  switch (input.exported) {
+    case FamilyInput::Export::kNever:
+      return false;
+    case FamilyInput::Export::kStates:
+      return *head.task == HeadTask::kBody || *head.task == HeadTask::kCausalLM;
+    default:
+      return input.kind != Kind::kTypes || extent_of(config, input.table).value_or(0) > 0;
   }
-  return {"pixel_values",
-          DType::kFloat32,
-          {batch, fixed("num_channels", vision.get_int("num_channels", 3)), height, width}};
 }
 
-// The types to whose files optimum gives position_ids: those that write, and bodies without a head. Gemma and BLOOM
-// count by themselves.
-bool takes_positions(const std::string& type, const std::string& architecture) {
-  return (architecture.ends_with("ForCausalLM") || architecture.ends_with("Model")) &&
-         is_one_of(type, {"llama", "mistral", "mixtral", "qwen2", "qwen3", "phi3", "gpt2", "gpt_neox", "gpt_bigcode",
-                          "starcoder2", "opt"});
-}
-
-// Whisper's spectrogram of a piece of sound, whose length is fixed.
-FileInput sound_features(const Config& config, const InputAxes& axes) {
-  return {"input_features",
-          DType::kFloat32,
-          {axes.batch, fixed("feature_size", config.get_int("num_mel_bins", 80)),
-           fixed("encoder_sequence_length", 2 * config.get_int("max_source_positions", 1500))}};
+FileInput file_input(const Config& config, const FamilyInput& input, const FamilyHead& head, const InputAxes& axes) {
+  const bool floating = input.kind == Kind::kPixels || input.kind == Kind::kSamples || input.kind == Kind::kSpectrum;
+  FileInput result{input.name, floating ? DType::kFloat32 : DType::kInt64, {axes.batch}};
+  if (*head.task == HeadTask::kContrastive)  // as many texts as pictures need not be
+    result.axes[0] =
+        input.kind == Kind::kPixels ? InputAxis{"image_batch_size", kBatch} : InputAxis{"text_batch_size", kTextBatch};
+  if (*head.task == HeadTask::kMultipleChoice) result.axes.push_back(axes.choices);
+  for (size_t place = 0; place < input.axes.size(); ++place) result.axes.push_back(axis_of(config, input, place, axes));
+  result.optional = input.exported == FamilyInput::Export::kOptional;
+  return result;
 }
 
 // Keys and values of each layer, in shapes that a pass of one token shows: the decoder's own, and those of what the
@@ -113,19 +116,21 @@ ExportedFile with_past_of(const transom::Model& model, const InputAxes& axes, co
   return file;
 }
 
-// Encoder and decoder in files of their own.
-std::vector<ExportedFile> sequence_to_sequence(const transom::Model& model, const Config& config, const InputAxes& axes,
-                                               const std::string& type, bool with_past) {
+// Encoder and decoder in files of their own. What the encoder reads are the inputs of the first; the mask of a text is
+// one of the second, too.
+std::vector<ExportedFile> sequence_to_sequence(const transom::Model& model, const InputAxes& axes, bool with_past) {
+  const Config& config = model.config();
   ExportedFile encoder{"encoder_model.onnx", FilePart::kEncoder, {}},
       decoder{"decoder_model.onnx", FilePart::kDecoder, {}};
   InputAxis source{"encoder_sequence_length", axes.sequence.extent};
-  if (type == "whisper") {
-    const int64_t frames = config.get_int("max_source_positions", 1500);
-    encoder.inputs = {sound_features(config, axes)};
-    source = fixed("encoder_sequence_length", frames);
-  } else {
-    encoder.inputs = {tokens("input_ids", axes.batch, source), tokens("attention_mask", axes.batch, source)};
-    decoder.inputs.push_back(tokens("encoder_attention_mask", axes.batch, source));
+  for (const FamilyInput& input : inputs_of(model)) {
+    if (input.kind == Kind::kDecoderTokens || !is_exported(input, head_of(model), config)) continue;
+    FileInput read = file_input(config, input, head_of(model), axes);
+    if (input.kind == Kind::kTokens || input.kind == Kind::kMask) read.axes.back() = source;
+    if (input.kind == Kind::kMask) decoder.inputs.push_back({"encoder_attention_mask", read.dtype, read.axes});
+    if (input.kind == Kind::kSpectrum)  // two frames become one state
+      source = fixed("encoder_sequence_length", read.axes.back().extent[0] / input.axes.back().times);
+    encoder.inputs.push_back(std::move(read));
   }
   decoder.inputs.push_back(tokens("input_ids", axes.batch, axes.decoder_sequence));
   const int64_t width = config.has("d_model") ? config.get_int("d_model") : config.get_int("hidden_size");
@@ -162,52 +167,21 @@ void add_past(const transom::Model& model, const InputAxes& axes, ExportedFile& 
 
 std::vector<ExportedFile> exported_files(const transom::Model& model, bool with_past) {
   const Config& config = model.config();
-  const std::string type = config.get_string("model_type", config.has("pretrained_cfg") ? "timm_wrapper" : "");
-  const std::string& architecture = model.architecture();
+  const FamilyHead& head = head_of(model);
   const InputAxes axes(config);
+  if (is_encoder_decoder(head)) return sequence_to_sequence(model, axes, with_past);
+  if (with_past && *head.task != HeadTask::kCausalLM)
+    fail(ErrorKind::kUsage, "export: {}: past keys and values are offered for models that generate text",
+         model.architecture());
   ExportedFile file{"model.onnx", FilePart::kWhole, {}};
-  if (is_one_of(type, {"t5", "mt5", "bart", "mbart", "marian", "whisper"}) &&
-      (architecture.ends_with("ForConditionalGeneration") || architecture.ends_with("MTModel")))
-    return sequence_to_sequence(model, config, axes, type, with_past);
-  if (with_past && (!config.has("vocab_size") ||
-                    is_one_of(type, {"clip", "wav2vec2", "hubert", "whisper", "t5", "mt5", "bart", "mbart", "marian"})))
-    fail(ErrorKind::kUsage, "export: {}: past keys and values are offered for models that generate text", architecture);
-  if (is_one_of(type, {"vit", "dinov2", "swin"}) || architecture.starts_with("CLIPVision") ||
-      architecture == "CLIPForImageClassification") {
-    file.inputs = {pixels(config, axes.batch, false)};
-  } else if (is_one_of(type, {"convnext", "resnet", "efficientnet", "timm_wrapper"})) {
-    file.inputs = {pixels(config, axes.batch, true)};
-  } else if (architecture == "CLIPModel") {
-    const InputAxis texts{"text_batch_size", kTextBatch};
-    InputAxis images = axes.batch;
-    images.name = "image_batch_size";
-    file.inputs = {tokens("input_ids", texts, axes.sequence), pixels(config, images, false),
-                   tokens("attention_mask", texts, axes.sequence)};
-  } else if (is_one_of(type, {"wav2vec2", "hubert"})) {
-    const InputAxis samples{"sequence_length", kSamples};
-    file.inputs = {{"input_values", DType::kFloat32, {axes.batch, samples}},
-                   tokens("attention_mask", axes.batch, samples)};
-    file.inputs[1].optional = true;  // optimum-onnx gives the sounds alone
-  } else if (type == "whisper" && !architecture.ends_with("ForCausalLM")) {
-    file.inputs = {sound_features(config, axes)};
-    if (architecture == "WhisperModel")
-      file.inputs.push_back(tokens("decoder_input_ids", axes.batch, axes.decoder_sequence));
-  } else if (config.has("vocab_size") || architecture.starts_with("CLIPText")) {
-    file.inputs = {tokens("input_ids", axes.batch, axes.sequence)};
-    if (!architecture.starts_with("CLIPText"))
-      file.inputs.push_back(tokens("attention_mask", axes.batch, with_past ? axes.all() : axes.sequence));
-    const bool types = is_one_of(type, {"bert", "albert", "electra"}) ||
-                       (type == "deberta-v2" && config.get_int("type_vocab_size", 0) > 0);
-    if (types) file.inputs.push_back(tokens("token_type_ids", axes.batch, axes.sequence));
-    if (takes_positions(type, architecture)) file.inputs.push_back(tokens("position_ids", axes.batch, axes.sequence));
-    if (is_one_of(architecture, {"T5Model", "MT5Model", "BartModel", "MarianModel"}))
-      file.inputs.push_back(tokens("decoder_input_ids", axes.batch, axes.decoder_sequence));
-    if (architecture.ends_with("ForMultipleChoice"))
-      for (FileInput& input : file.inputs) input.axes.insert(input.axes.begin() + 1, axes.choices);
-    if (with_past) add_past(model, axes, file);
-  } else {
-    fail("export: {} of type {} is not offered: its inputs have no names in optimum-onnx", architecture, quoted(type));
+  for (const FamilyInput& input : inputs_of(model)) {
+    if (!is_exported(input, head, config)) continue;
+    file.inputs.push_back(file_input(config, input, head, axes));
+    if (with_past && input.kind == Kind::kMask) file.inputs.back().axes.back() = axes.all();
   }
+  if (file.inputs.empty())
+    fail("export: {} is not offered: its inputs have no names in optimum-onnx", model.architecture());
+  if (with_past) add_past(model, axes, file);
   return {file};
 }
 

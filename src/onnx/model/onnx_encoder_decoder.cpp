@@ -8,6 +8,7 @@
 #include "base/files/directories.h"
 #include "models/generative.h"
 #include "models/loading/other_formats.h"
+#include "models/records.h"
 #include "onnx/import/run/imported_graph.h"
 #include "onnx/model/decoder_with_past.h"
 #include "onnx/model/graph_inputs.h"
@@ -55,6 +56,11 @@ std::shared_ptr<const ImportedGraph> open_decoder(const fs::path& file, bool wit
   return std::make_shared<const ImportedGraph>(std::move(model), &shared);
 }
 
+bool gives_logits(const ImportedGraph& graph) {
+  const auto& outputs = graph.model().graph.outputs;
+  return std::any_of(outputs.begin(), outputs.end(), [](const ValueInfo& output) { return output.name == "logits"; });
+}
+
 // Texts are rounded up to few lengths, since each is a program: to powers of two and what lies half way to the next.
 int64_t rounded_length(int64_t length, int64_t limit) {
   int64_t room = 8;
@@ -75,8 +81,10 @@ class OnnxEncoderDecoder : public GenerativeModel {
   }
 
   bool has_encoder() const override { return true; }
+  // A class without a record writes where its decoder gives logits.
   bool can_generate() const override {
-    return architecture().ends_with("ForConditionalGeneration") || architecture().ends_with("MTModel");
+    const Architecture* known = find_architecture(*this);
+    return known ? is_encoder_decoder(known->head) : gives_logits(*decoder_);
   }
   int64_t cache_expires_at() const override { return past() ? 0 : -1; }
   bool one_program_for_all_steps() const override { return false; }

@@ -8,6 +8,7 @@
 #include "models/generative.h"
 #include "models/loading/maximum_tokens.h"
 #include "models/loading/other_formats.h"
+#include "models/records.h"
 #include "onnx/import/elementwise/element_values.h"
 #include "onnx/import/run/imported_graph.h"
 #include "onnx/model/graph_inputs.h"
@@ -26,8 +27,10 @@ class OnnxModel : public GenerativeModel {
   OnnxModel(const fs::path& file, const Config& config)
       : graph_(ImportedGraph::open(file)), past_(graph_, window_of(config), maximum_tokens(config).value_or(0)) {}
 
+  // A class without a record writes where its graph goes on from keys and values.
   bool can_generate() const override {
-    return architecture().ends_with("ForCausalLM") || architecture().ends_with("LMHeadModel");
+    const Architecture* known = find_architecture(*this);
+    return known ? *known->head.task == HeadTask::kCausalLM : past_.works();
   }
   // A graph without past keys and values is given the whole text for each token.
   int64_t cache_expires_at() const override { return past_.works() ? 0 : -1; }

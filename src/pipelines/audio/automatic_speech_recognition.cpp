@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/json/json.h"
 #include "io/config.h"
-#include "models/head_traits.h"
+#include "models/records.h"
 #include "pipelines/audio/audio_chunks.h"
 #include "pipelines/audio/audio_model.h"
 #include "text/slow_tokenizers/ctc_vocabulary.h"
@@ -133,13 +133,14 @@ TaskParameters ctc_recognition_parameters() {
 }
 
 std::unique_ptr<Pipeline> make_automatic_speech_recognition(const std::string& directory, const LoadOptions& options) {
-  if (Config::read(std::filesystem::path(directory) / "config.json").get_string("model_type", "") == "whisper")
-    return make_whisper_recognition(directory, options);
+  const Family* family = find_family(Config::read(std::filesystem::path(directory) / "config.json"));
+  if (family && recognises_by_writing(*family)) return make_whisper_recognition(directory, options);
   AudioModel model = AudioModel::load(directory, options);
-  if (!head_traits(model.model->architecture()).aligns_without_labels)
+  if (*head_of(*model.model).task != HeadTask::kCtc)
     fail(
-        "{}: automatic-speech-recognition is offered for CTC models (Wav2Vec2ForCTC, HubertForCTC) and Whisper, not "
-        "for {}",
+        "{}: automatic-speech-recognition is offered for models with a head for CTC, and those that write what was "
+        "said "
+        "(Whisper), not for {}",
         directory, model.model->architecture());
   return std::make_unique<SpeechRecognition>(std::move(model), CtcVocabulary::read(directory));
 }

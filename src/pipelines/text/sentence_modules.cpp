@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/files/directories.h"
+#include "family/family.h"
 #include "io/config.h"
 #include "io/model_config.h"
 #include "pipelines/text/module_file.h"
@@ -245,6 +246,15 @@ double similarity_of(Similarity similarity, const std::vector<float>& a, const s
   }
 }
 
+namespace {
+
+bool predicts_next_token(const std::string& architecture) {
+  const Architecture* known = find_architecture(architecture);
+  return known && *known->head.task == HeadTask::kCausalLM;
+}
+
+}  // namespace
+
 SentenceModules read_sentence_modules(const fs::path& directory) {
   SentenceModules modules;
   read_encode_settings(directory, modules);
@@ -255,8 +265,7 @@ SentenceModules read_sentence_modules(const fs::path& directory) {
     const Json& json = json_of(config);
     const Json names = json.value("architectures", Json());
     const bool causal = names.is_array() && !names.empty() && names[0].is_string() &&
-                        names[0].get<std::string>().ends_with("ForCausalLM") &&
-                        json.value("is_causal", Json()) != false;
+                        predicts_next_token(names[0].get<std::string>()) && json.value("is_causal", Json()) != false;
     if (causal) modules.pooling = {PoolingMode::kLastToken};
     return modules;
   }

@@ -11,6 +11,7 @@
 #include "io/config.h"
 #include "models/loading/maximum_tokens.h"
 #include "models/loading/missing_weights.h"
+#include "models/records.h"
 #include "pipelines/pipeline.h"
 
 namespace transom {
@@ -23,12 +24,13 @@ TextModel TextModel::load(const std::string& directory, const LoadOptions& optio
 }
 
 std::optional<int64_t> longest_positions(const Model& model) {
-  // Positions that are turned, or counted from each other, have no last one.
   const Config& config = model.config();
-  const std::string type = config.get_string("model_type", "");
-  const bool endless =
-      type == "modernbert" || (type == "deberta-v2" && !config.get_bool("position_biased_input", true));
-  return endless ? std::nullopt : maximum_tokens(config);
+  const Family* family = find_family(config);
+  if (!family) return maximum_tokens(config);
+  const PositionLimit& positions = *family->processors.positions;
+  const bool has_table =
+      positions.has_table && (positions.table_flag.empty() || config.get_bool(positions.table_flag, true));
+  return has_table ? maximum_tokens(config) : std::nullopt;
 }
 
 std::optional<int64_t> longest_input(const Model& model, const Tokenizer& tokenizer) {

@@ -50,10 +50,9 @@ std::string task_of_model(const std::string& directory) {
       !(*architectures)[0].is_string())
     return "feature-extraction";
   const auto name = (*architectures)[0].get<std::string>();
-  for (const Family& family : families())
-    for (const Architecture& architecture : family.architectures)
-      if (architecture.name == name && !architecture.tasks.empty()) return architecture.tasks.front();
-  return "feature-extraction";
+  const Architecture* architecture = find_architecture(name);
+  return architecture && !architecture->head.pipelines->empty() ? architecture->head.pipelines->front()
+                                                                : "feature-extraction";
 }
 
 namespace {

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "audio/sound.h"
+#include "models/records.h"
 #include "serve/api/known_fields.h"
 #include "serve/encoders/run_encoders.h"
 #include "serve/http/multipart.h"
@@ -171,21 +172,22 @@ void transcribe(const std::shared_ptr<Call>& call, const char* task) {
     refuse_field("file", "file: expected at most {} seconds of sound, found {:.0f}", most, settings.seconds);
   Json parameters = Json::object();
   const bool times = settings.format == "verbose_json" || settings.format == "srt" || settings.format == "vtt";
-  const bool whisper = model.model_type == "whisper";
-  if (times) parameters["return_timestamps"] = whisper && !settings.words ? Json(true) : Json("word");
+  const Family* family = find_family(model.model_type);
+  const bool writes = family && recognises_by_writing(*family);
+  if (times) parameters["return_timestamps"] = writes && !settings.words ? Json(true) : Json("word");
   // The text begins with up to four tokens that say the language, the task and whether times are written.
   constexpr int64_t kUsual = 256, kBegin = 4;
-  if (whisper && model.max_length && *model.max_length < kUsual + kBegin)
+  if (writes && model.max_length && *model.max_length < kUsual + kBegin)
     parameters["max_new_tokens"] = std::max<int64_t>(1, *model.max_length - kBegin);
-  if (whisper && !settings.language.empty()) parameters["language"] = settings.language;
-  if (whisper && !settings.prompt.empty()) parameters["prompt"] = settings.prompt;
-  if (whisper && settings.format == "verbose_json") parameters["return_language"] = true;
-  if (whisper && settings.temperature > 0) {
+  if (writes && !settings.language.empty()) parameters["language"] = settings.language;
+  if (writes && !settings.prompt.empty()) parameters["prompt"] = settings.prompt;
+  if (writes && settings.format == "verbose_json") parameters["return_language"] = true;
+  if (writes && settings.temperature > 0) {
     parameters.update({{"do_sample", true}, {"num_beams", 1}, {"top_k", 0}, {"temperature", settings.temperature}});
     if (settings.seed) parameters["seed"] = *settings.seed;
   }
-  if (whisper && settings.task == "translate") parameters["task"] = "translate";
-  if (!whisper && settings.task == "translate") throw ApiError(400, "this model does not translate", "model");
+  if (writes && settings.task == "translate") parameters["task"] = "translate";
+  if (!writes && settings.task == "translate") throw ApiError(400, "this model does not translate", "model");
   compute_task(call, model, "automatic-speech-recognition", {media_input(*file)}, parameters,
                [call, settings](const std::vector<Json>& results) { answer(call, settings, results.at(0)); });
 }

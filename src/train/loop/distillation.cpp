@@ -7,8 +7,8 @@
 #include "data/padding.h"
 #include "io/config.h"
 #include "models/family.h"
-#include "models/head_traits.h"
 #include "models/loading/input_names.h"
+#include "models/records.h"
 #include "nn/loss_divisors.h"
 #include "transom/ops.h"
 
@@ -17,7 +17,15 @@ namespace {
 
 Tensor wide(const Tensor& x) { return cast(x, DType::kFloat32); }
 
-bool classifies(const Model& model) { return head_traits(model.architecture()).classifies; }
+bool classifies(const Model& model) {
+  const Architecture* known = find_architecture(model);
+  return known && has_named_classes(known->head);
+}
+
+bool predicts_tokens(const Model& model) {
+  const Architecture* known = find_architecture(model);
+  return known && *known->head.labels == HeadLabels::kTokens;
+}
 
 // LABEL_0 and its like, which say no more than their place.
 bool are_generic(const std::vector<std::string>& names) {
@@ -50,8 +58,7 @@ std::vector<int64_t> order_of_classes(const Model& teacher, const Model& student
 
 void check_vocabulary(const Model& teacher, const Model& student) {
   const int64_t taught = teacher.config().get_int("vocab_size", 0), learnt = student.config().get_int("vocab_size", 0);
-  const bool foretells_tokens = !classifies(student) && !head_traits(student.architecture()).answers_questions;
-  if (taught > 0 && learnt > 0 && (taught < learnt || (foretells_tokens && taught != learnt)))
+  if (taught > 0 && learnt > 0 && (taught < learnt || (predicts_tokens(student) && taught != learnt)))
     fail(ErrorKind::kUsage,
          "the teacher has a vocabulary of {} tokens, the model that is trained one of {}: expected the same", taught,
          learnt);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/loop/model_inputs.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "base/error.h"
 #include "io/safetensors.h"
-#include "models/family.h"
+#include "models/records.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -13,30 +14,31 @@ namespace {
 
 // The number of classes that `labels` of the model counts; nothing where they are something else.
 std::optional<int64_t> label_classes(const Model& model) {
-  const std::string& name = model.architecture();
-  const Config& config = model.config();
-  if (name.starts_with("TimmWrapper")) return std::nullopt;  // its configuration has other names for them
-  if (name.ends_with("Classification")) {
-    const int64_t classes = number_of_labels(config);
-    return classes > 1 ? std::optional(classes) : std::nullopt;  // of one: a regression
+  const Architecture* known = find_architecture(model);
+  if (!known) return std::nullopt;
+  int64_t classes = 0;
+  if (has_named_classes(known->head)) {
+    classes = class_count(model.config(), known->head);
+    if (classes == 1) return std::nullopt;  // a regression
   }
-  for (const char* end : {"LM", "LMHeadModel", "ForConditionalGeneration", "MTModel"})
-    if (name.ends_with(end)) {
-      const int64_t vocabulary = config.get_int("decoder_vocab_size", config.get_int("vocab_size", 0));
-      if (vocabulary > 0) return vocabulary;
-    }
-  return std::nullopt;
+  if (*known->head.labels == HeadLabels::kTokens || *known->head.labels == HeadLabels::kCharacters)
+    classes = vocabulary_of(model.config(), known->head);
+  return classes > 0 ? std::optional(classes) : std::nullopt;
 }
 
 // Ids beyond the tables that they are looked up in, which not every device tells.
 void check_ids(const Model& model, const std::string& name, std::span<const int64_t> ids) {
-  const char* field = name == "input_ids" ? "vocab_size" : name == "token_type_ids" ? "type_vocab_size" : nullptr;
-  const int64_t rows = field ? model.config().get_int(field, 0) : 0;
-  if (rows <= 0) return;
+  if (!find_architecture(model)) return;
+  const FamilyInputs& inputs = inputs_of(model);
+  const auto input =
+      std::find_if(inputs.begin(), inputs.end(), [&](const FamilyInput& each) { return each.name == name; });
+  if (input == inputs.end()) return;
+  const std::optional<int64_t> rows = extent_of(model.config(), input->table);
+  if (!rows) return;
   for (const int64_t id : ids)
-    if (id < 0 || id >= rows)
+    if (id < 0 || id >= *rows)
       fail("{}: {} is no row of the table of {}: expected numbers in [0, {}), its {}", name, id, model.architecture(),
-           rows, field);
+           *rows, fmt::join(input->table.fields, " or "));
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/terminal/log.h"
-#include "models/head_traits.h"
+#include "models/records.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -22,7 +22,8 @@ void expect_smoothable(const Model& model, const TrainingData& data) {
   Batch batch = data.batch({0});
   if (data.augment) data.augment(batch, 0);
   const bool classes = !batch.labels.empty() || batch.sequences.contains("labels");
-  if (classes && !head_traits(model.architecture()).aligns_without_labels) return;
+  const Architecture* known = find_architecture(model);
+  if (classes && !(known && *known->head.labels == HeadLabels::kCharacters)) return;
   fail(ErrorKind::kUsage, "label_smoothing_factor: is for labels that are classes; {} learns {}", model.architecture(),
        !batch.label_values.empty() ? "from numbers" : "without such");
 }

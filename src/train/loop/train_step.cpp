@@ -9,7 +9,7 @@
 #include "distributed/process_group.h"
 #include "distributed/seed.h"
 #include "io/config.h"
-#include "models/head_traits.h"
+#include "models/records.h"
 #include "nn/losses.h"
 #include "nn/noisy_embedding.h"
 #include "nn/sparse_lookups.h"
@@ -123,15 +123,16 @@ Tensor smoothed_loss(const Tensor& logits, const Tensor& labels, double smoothin
   return items.defined() ? total / items : mean_of(total, sum(counted), context);
 }
 
-HeadTraits traits_of(const Model& model) { return head_traits(model.architecture()); }
+bool predicts_next_token(const Model& model) {
+  const Architecture* known = find_architecture(model);
+  return known && *known->head.task == HeadTask::kCausalLM;
+}
 
-// What Trainer divides the loss of a next-token class by whose name does not end in ForCausalLM (GPT2LMHeadModel): its
-// labels, the first of each row too, which nothing predicts; f32 []. Empty for all others, and without labels: their
-// losses divide by what they are sums of. The device counts, since who reads labels waits for all that is computed
-// before.
+// What Trainer divides a loss by that it does not leave to the labels which the loss itself counts: f32 []. Empty for
+// all others, and without labels. The device counts, since who reads labels waits for all that is computed before.
 Tensor count_items(const Model& model, const NamedTensors& inputs) {
-  const HeadTraits traits = traits_of(model);
-  if (!traits.predicts_next_token || !traits.counts_first_label) return {};
+  const Architecture* known = find_architecture(model);
+  if (!known || known->head.divisor != LossDivisor::kAllLabels) return {};
   const Tensor labels = inputs.find("labels");
   if (!labels.defined() || !is_integer(labels.dtype())) return {};
   const NoGradient only_numbers;
@@ -178,7 +179,7 @@ Tensor TrainStep::loss_of(const NamedTensors& inputs, ForwardContext context, Na
       return names;
     }());
   const Tensor labels = inputs.find("labels"), logits = result.find("logits");
-  const bool causal = traits_of(model_).predicts_next_token;
+  const bool causal = predicts_next_token(model_);
   if (arguments_.label_smoothing_factor > 0 && labels.defined() && logits.defined() && is_integer(labels.dtype()))
     loss = causal ? smoothed_loss(slice(logits, 1, 0, logits.dim(1) - 1), slice(labels, 1, 1, labels.dim(1)),
                                   arguments_.label_smoothing_factor, context)

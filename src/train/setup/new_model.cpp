@@ -9,6 +9,7 @@
 #include "base/json/json.h"
 #include "base/text/numbers.h"
 #include "io/config.h"
+#include "models/records.h"
 #include "train/arguments/argument_table.h"
 #include "transom/model.h"
 #include "transom/tokenizer.h"
@@ -21,7 +22,8 @@ constexpr const char* kPreprocessor = "preprocessor_config.json";
 Json default_image_processor(const Config& config) {
   const Config vision = config.has("vision_config") ? config.get_object("vision_config") : config;
   const auto [height, width] = vision.get_pair("image_size", 224);
-  if (config.get_string("model_type", "") == "clip")
+  const Family* family = find_family(config);
+  if (family && *family->processors.image_processor == "CLIP")
     return {{"image_processor_type", "CLIPImageProcessor"},
             {"size", {{"shortest_edge", height}}},
             {"crop_size", {{"height", height}, {"width", width}}}};

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // run_clm: text joined into blocks, each of whose tokens is foretold from those before it.
 #include "base/error.h"
+
+#include <algorithm>
 #include "data/masking.h"
 #include "models/loading/maximum_tokens.h"
+#include "models/records.h"
 #include "train/metrics/metrics.h"
 #include "train/tasks/tasks.h"
 #include "train/tasks/text_blocks.h"
@@ -65,9 +68,9 @@ void prepare_causal_language_modelling(const TrainArguments& arguments, const Ta
   setup.model = load_model(arguments, script.model_name_or_path, load_options(arguments, "text-generation"));
   const TextEncoder encoder(arguments, *setup.model, std::nullopt);
   const int64_t block_size = block_size_of(script, encoder.tokenizer(), *setup.model);
-  // Of the decoders these alone have types of tokens.
-  const std::string& architecture = setup.model->architecture();
-  const bool takes_types = architecture.starts_with("GPT2") || architecture.starts_with("GPTBigCode");
+  const FamilyInputs& inputs = inputs_of(*setup.model);
+  const bool takes_types = std::any_of(
+      inputs.begin(), inputs.end(), [](const FamilyInput& input) { return input.kind == FamilyInput::Kind::kTypes; });
   const auto encode = [&](const std::string& text) {
     Features features = encoder.features(encoder.tokenizer().encode(text));
     if (!takes_types) features.sequences.erase("token_type_ids");

@@ -3,6 +3,7 @@
 #include "data/masking.h"
 #include "hub/adapters.h"
 #include "io/model_config.h"
+#include "models/records.h"
 #include "train/metrics/metrics.h"
 #include "train/tasks/tasks.h"
 #include "train/tasks/text_blocks.h"
@@ -65,11 +66,10 @@ Metrics masked_accuracy(const Predictions& predictions) {
   return {{"accuracy", accuracy(labels, predicted)}};
 }
 
-// T5 has no mask: whole spans are cut out.
+// Where there is no mask whole spans are cut out.
 bool is_span_model(const ScriptArguments& script) {
-  const Config config = read_model_config(base_of_adapters(script.model_name_or_path));
-  const std::string type = config.get_string("model_type", "");
-  return type == "t5" || type == "mt5";
+  const Family* family = find_family(read_model_config(base_of_adapters(script.model_name_or_path)));
+  return family && *family->processors.spans;
 }
 
 }  // namespace

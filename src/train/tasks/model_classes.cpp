@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/terminal/log.h"
 #include "data/class_names.h"
+#include "family/family.h"
 #include "hub/adapters.h"
 #include "io/config.h"
 #include "train/tasks/read_report.h"
@@ -32,8 +33,9 @@ std::vector<std::string> unknown_names(const std::vector<std::string>& names, co
 ModelClasses classes_of_model(const std::string& directory) {
   const Config config = Config::read(base_of_adapters(directory) / "config.json");
   ModelClasses classes{.names = known_classes(directory)};
-  for (const std::string& architecture : config.get_strings("architectures"))
-    classes.has_head = classes.has_head || architecture.find("Classification") != std::string::npos;
+  for (const std::string& name : config.get_strings("architectures"))
+    if (const Architecture* known = find_architecture(name))
+      classes.has_head = classes.has_head || has_named_classes(known->head);
   classes.has_head = classes.has_head || !classes_of_adapters(directory).empty();
   const std::string problem = config.get_string("problem_type", "");
   classes.several_at_once = problem == "multi_label_classification";

@@ -10,8 +10,8 @@
 #include "data/columns.h"
 #include "data/labelled_files.h"
 #include "io/config.h"
-#include "models/head_traits.h"
 #include "models/loading/load_changed.h"
+#include "models/records.h"
 #include "text/slow_tokenizers/ctc_vocabulary.h"
 #include "text/unicode/unicode.h"
 #include "train/metrics/error_rates.h"
@@ -179,8 +179,8 @@ void prepare_speech_recognition(const TrainArguments& arguments, const TaskFiles
   LoadReport report;
   setup.model = load_changed(directory.string(), changes, options, &report);
   expect_weights(arguments, *setup.model, report, directory.string(), options.task);
-  if (!head_traits(setup.model->architecture()).aligns_without_labels)
-    fail("{}: speech recognition is trained with CTC (Wav2Vec2ForCTC, HubertForCTC), not with {}", directory.string(),
+  if (*head_of(*setup.model).task != HeadTask::kCtc)
+    fail("{}: speech recognition is trained with a head for CTC, not with {}", directory.string(),
          setup.model->architecture());
   if (script.freeze_feature_encoder) freeze_feature_encoder(*setup.model);
 

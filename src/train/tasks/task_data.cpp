@@ -15,8 +15,8 @@
 #include "device/static_shapes.h"
 #include "images/image.h"
 #include "io/config.h"
-#include "models/head_traits.h"
 #include "models/loading/maximum_tokens.h"
+#include "models/records.h"
 #include "train/arguments/effects.h"
 #include "train/metrics/metrics.h"
 #include "train/setup/adapters.h"
@@ -41,12 +41,13 @@ struct Task {
 
 bool has(const Dataset& data, std::string_view column) { return data.find(column).has_value(); }
 
-// As the configuration of the model, or of one that is to be made, says it; empty where it is not there.
-std::string model_type(const ScriptArguments& script) {
+// Whether the family of the model, or of one that is to be made, has a class for the task of a pipeline.
+bool has_class_for(const ScriptArguments& script, std::string_view pipeline) {
   std::filesystem::path config =
       script.model_name_or_path.empty() ? script.config_name.value_or("") : script.model_name_or_path;
   if (directory_exists(config)) config /= "config.json";
-  return file_exists(config) ? Config::read(config).get_string("model_type", "") : "";
+  const Family* family = file_exists(config) ? find_family(Config::read(config)) : nullptr;
+  return family && find_architecture(*family, pipeline);
 }
 
 const Task kTasks[] = {
@@ -63,11 +64,13 @@ const Task kTasks[] = {
      prepare_multiple_choice},
     {"fill-mask", "masked-language-modeling", [](const Dataset&, const ScriptArguments&) { return false; },
      prepare_masked_language_modelling, true},
-    {"click-prediction", "", [](const Dataset&, const ScriptArguments& script) { return model_type(script) == "dlrm"; },
+    {"click-prediction", "",
+     [](const Dataset&, const ScriptArguments& script) { return has_class_for(script, "click-prediction"); },
      prepare_click_prediction, false, Preprocessing::kNone},
     {"contrastive-image-text", "zero-shot-image-classification",
      [](const Dataset& data, const ScriptArguments& script) {
-       return model_type(script) == "clip" && !has(data, script.label_column_name.value_or("label"));
+       return has_class_for(script, "zero-shot-image-classification") &&
+              !has(data, script.label_column_name.value_or("label"));
      },
      prepare_image_text_contrast, false, Preprocessing::kTokenizerAndImages},
     {"image-classification", "",
@@ -168,12 +171,10 @@ void split_validation(TaskFiles& files, const ScriptArguments& script) {
   files.train = all.select(std::move(rest));
 }
 
-bool is_encoder_decoder(const Model& model) { return head_traits(model.architecture()).is_encoder_decoder; }
-
 TrainingData tokenised(const Dataset& data, const Model& model, const TrainArguments& arguments) {
-  const auto rows = std::make_shared<const TokenisedRows>(data, is_encoder_decoder(model));
+  const auto rows = std::make_shared<const TokenisedRows>(data, is_encoder_decoder(head_of(model)));
   PaddingOptions padding{.pad_token_id = model.config().get_int("pad_token_id", 0)};
-  padding.separate_labels = is_encoder_decoder(model);
+  padding.separate_labels = is_encoder_decoder(head_of(model));
   padding.multiple_of = arguments.script.pad_to_multiple_of;
   if (arguments.script.pad_to_max_length.value_or(false)) padding.max_length = arguments.script.max_seq_length;
   else
@@ -198,7 +199,7 @@ void prepare_tokenised(const TrainArguments& arguments, const TaskFiles& files, 
       {"tokens: column input_ids", label ? column_part("labels", any, *label) : "no column of labels"}, files);
   setup.model = load_model(arguments, arguments.script.model_name_or_path,
                            load_options(arguments, arguments.script.task.value_or("")));
-  const bool causal = head_traits(setup.model->architecture()).predicts_next_token;
+  const bool causal = *head_of(*setup.model).task == HeadTask::kCausalLM;
   const auto rows = [&](const Dataset& data) {
     TrainingData result = tokenised(data, *setup.model, arguments);
     if (!causal) return result;
@@ -217,7 +218,7 @@ void prepare_tokenised(const TrainArguments& arguments, const TaskFiles& files, 
   if (files.train) setup.train = rows(*files.train);
   if (files.validation) setup.validation = rows(*files.validation);
   if (causal) score_causal_language_modelling(setup);
-  if (is_encoder_decoder(*setup.model)) score_loss_only(setup);
+  if (is_encoder_decoder(head_of(*setup.model))) score_loss_only(setup);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "base/files/files.h"
 #include "data/token_labels.h"
 #include "io/config.h"
+#include "models/records.h"
 #include "train/metrics/entity_metrics.h"
 #include "train/tasks/model_classes.h"
 #include "train/tasks/read_report.h"
@@ -105,10 +106,9 @@ void prepare_token_classification(const TrainArguments& arguments, const TaskFil
   setup.model = load_model(arguments, script.model_name_or_path, options);
   if (labels.names().empty()) labels = Labels(labels.kind(), setup.model->labels());
   const std::vector<std::string> names = labels.names();
-  // As run_ner: words of byte-level vocabularies begin with their space.
-  const std::string type = setup.model->config().get_string("model_type", "");
   TokenizerOptions of_words;
-  if (type == "bloom" || type == "gpt2" || type == "roberta" || type == "deberta") of_words.add_prefix_space = true;
+  if (const Family* family = find_family(setup.model->config()); family && *family->processors.spaced_words)
+    of_words.add_prefix_space = true;
   const TextEncoder encoder(arguments, *setup.model, std::nullopt, of_words);
   if (files.train) setup.train = tokenise_words(*files.train, encoder, labels, arguments);
   if (files.validation) setup.validation = tokenise_words(*files.validation, encoder, labels, arguments);

@@ -5,7 +5,7 @@
     make_golden.py [--out FOLDER] [PART ...]      all parts, or some of them
     make_golden.py --check [PART ...]             makes them beside, and compares with what is there
 
-Parts: tokenizers, models, media, pipelines, trainer, formats, quantized; `models NAME ...` makes some cases alone.
+Parts: tokenizers, models, heads, media, pipelines, trainer, formats, quantized; `models NAME ...` makes some cases alone.
 `vocabularies` trains the tokenizers anew, of which all else follows; it is not among "all".
 """
 
@@ -17,7 +17,7 @@ import tempfile
 
 import common
 
-PARTS = ("tokenizers", "models", "media", "pipelines", "trainer", "formats", "quantized")
+PARTS = ("tokenizers", "models", "heads", "media", "pipelines", "trainer", "formats", "quantized")
 
 
 def make(part, out, only):
@@ -33,6 +33,10 @@ def make(part, out, only):
         import models
 
         models.make(out, only)
+    elif part == "heads":
+        import heads
+
+        heads.make(out)
     elif part == "media":
         import media
 

@@ -257,6 +257,25 @@ TEST(Quantize, TiedHeadsAreNamedAmongWhatStays) {
           "intermediate_size": 96, "num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": 64})",
       {.group_size = 32}, "ignore");
   EXPECT_NE(std::find(masked.begin(), masked.end(), "cls.predictions.decoder"), masked.end());
+  // A class that writes has the layer of the one that fills masks; others have names of their own for it.
+  const std::string encoder = R"(, "vocab_size": 12, "hidden_size": 64, "intermediate_size": 96, "is_decoder": true,
+      "num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": 64, "pad_token_id": 0})";
+  const std::pair<std::string, const char*> others[] = {
+      {R"({"model_type": "bert", "architectures": ["BertLMHeadModel"])" + encoder, "cls.predictions.decoder"},
+      {R"({"model_type": "roberta", "architectures": ["RobertaForCausalLM"])" + encoder, "lm_head.decoder"},
+      {R"({"model_type": "deberta-v2", "architectures": ["DebertaV2ForMaskedLM"])" + encoder,
+       "cls.predictions.decoder"},
+      {R"({"model_type": "whisper", "architectures": ["WhisperForConditionalGeneration"], "vocab_size": 12,
+           "d_model": 64, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2,
+           "decoder_attention_heads": 2, "encoder_ffn_dim": 96, "decoder_ffn_dim": 96, "max_source_positions": 20,
+           "max_target_positions": 16, "num_mel_bins": 8, "pad_token_id": 0, "eos_token_id": 1,
+           "decoder_start_token_id": 2})",
+       "proj_out"}};
+  for (const auto& [config, layer] : others) {
+    const std::vector<std::string> kept = ignored(config, {.group_size = 32}, "ignore");
+    EXPECT_NE(std::find(kept.begin(), kept.end(), layer), kept.end()) << config;
+    EXPECT_EQ(std::find(kept.begin(), kept.end(), "lm_head"), kept.end()) << config;
+  }
 }
 
 TEST(Quantize, RefusesByTheFlag) {

@@ -163,15 +163,22 @@ std::unique_ptr<Decoder> make_bloom(const Config& config, const Scope& scope) {
 Family bloom_family() {
   return {.model_type = "bloom",
           .base_prefix = kBloomPrefix,
-          .architectures = answering_decoder_architectures<make_bloom, kBloomPrefix, kBloomPrefix>("Bloom"),
-          .processors = {.tokenizer = none, .image_processor = none, .positions = none},
+          .architectures = answering_decoder_architectures<make_bloom, kBloomPrefix, kBloomPrefix>(
+              "Bloom", {.tokens = "classifier"}),
+          .inputs = text_inputs(),
+          .processors =
+              {.tokenizer = none, .image_processor = none, .positions = none, .spaced_words = true, .spans = false},
           .weights = {.lora_targets = {"query_key_value"},
                       .late_parts = none,
-                      .awq_activation = ScaledActivation{"dense_h_to_4h", "gelu_impl"}},
+                      .awq_activation = ScaledActivation{"dense_h_to_4h", "gelu_impl"},
+                      .scaled_layers = none,
+                      .opens_no_codes = false,
+                      .multi_query = none},
           .foreign = {.gguf = GgufFamily{.architecture = "bloom", .model_class = "BloomForCausalLM"},
                       .keras = none,
                       .flax = FlaxNames{.without = {"BloomForSequenceClassification", "BloomForTokenClassification",
-                                                    "BloomForQuestionAnswering"}}}};
+                                                    "BloomForQuestionAnswering"}}},
+          .planning = {.fused_attention = false}};
 }
 
 }  // namespace transom

@@ -353,33 +353,77 @@ class CLIPForImageClassification : public Model {
   Linear classifier_;
 };
 
+FamilyHead projection_head(const std::string& module, const std::string& output) {
+  return {.task = HeadTask::kProjection,
+          .pipelines = none,
+          .labels = HeadLabels::kNone,
+          .modules = std::vector<std::string>{module},
+          .vocabulary = none,
+          .outputs = std::vector<std::string>{output, "last_hidden_state"}};
+}
+
+// optimum-onnx exports the tower of texts without a mask: what is behind the end of a text is not seen before it.
+FamilyInputs tower_text_inputs() {
+  FamilyInputs inputs = placed_text_inputs();
+  inputs[0].table.fields = {"text_config.vocab_size"};
+  inputs[1].exported = FamilyInput::Export::kNever;
+  return inputs;
+}
+FamilyInputs vision_inputs() { return {sized_pixels("vision_config")}; }
+FamilyInputs both_inputs() {
+  FamilyInputs inputs = tower_text_inputs();
+  inputs[1].exported = FamilyInput::Export::kAlways;
+  inputs.insert(inputs.begin() + 1, sized_pixels("vision_config"));
+  return inputs;
+}
+
 std::vector<Architecture> text_architectures() {
-  return {{"CLIPTextModel", {}, make_model<CLIPTowerModel<TextTraits>>},
-          {"CLIPTextModelWithProjection", {}, make_model<CLIPTowerModelWithProjection<TextTraits>>}};
+  return {{"CLIPTextModel", body_head({}, {"last_hidden_state", "pooler_output"}),
+           make_model<CLIPTowerModel<TextTraits>>, tower_text_inputs()},
+          {"CLIPTextModelWithProjection", projection_head("text_projection", "text_embeds"),
+           make_model<CLIPTowerModelWithProjection<TextTraits>>, tower_text_inputs()}};
 }
 std::vector<Architecture> vision_architectures() {
-  return {{"CLIPVisionModel", {"image-feature-extraction"}, make_model<CLIPTowerModel<VisionTraits>>},
-          {"CLIPVisionModelWithProjection", {}, make_model<CLIPTowerModelWithProjection<VisionTraits>>}};
+  return {{"CLIPVisionModel", body_head({"image-feature-extraction"}, {"last_hidden_state", "pooler_output"}),
+           make_model<CLIPTowerModel<VisionTraits>>, vision_inputs()},
+          {"CLIPVisionModelWithProjection", projection_head("visual_projection", "image_embeds"),
+           make_model<CLIPTowerModelWithProjection<VisionTraits>>, vision_inputs()}};
 }
 
 }  // namespace
 
 Family clip_family() {
-  std::vector<Architecture> all{
-      {"CLIPModel", {"zero-shot-image-classification"}, make_model<CLIPModel>},
-      {"CLIPForImageClassification", {"image-classification"}, make_model<CLIPForImageClassification>}};
+  std::vector<Architecture> all{{"CLIPModel",
+                                 {.task = HeadTask::kContrastive,
+                                  .pipelines = {"zero-shot-image-classification"},
+                                  .labels = HeadLabels::kPairs,
+                                  .modules = {"text_projection", "visual_projection", "logit_scale"},
+                                  .vocabulary = none,
+                                  .outputs = {"logits_per_image", "logits_per_text", "text_embeds", "image_embeds"}},
+                                 make_model<CLIPModel>},
+                                {"CLIPForImageClassification", image_classification_head({"classifier"}),
+                                 make_model<CLIPForImageClassification>, vision_inputs()}};
   for (const auto& part : {text_architectures(), vision_architectures()})
     all.insert(all.end(), part.begin(), part.end());
   return {.model_type = "clip",
           .base_prefix = "clip",
           .architectures = all,
+          .inputs = both_inputs(),
           .processors = {.tokenizer = "CLIP",
                          .image_processor = "CLIP",
-                         .positions = PositionLimit{{"text_config.max_position_embeddings"}}},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
+                         .positions = PositionLimit{{"text_config.max_position_embeddings"}},
+                         .spaced_words = false,
+                         .spans = false},
+          .weights = {.lora_targets = none,
+                      .late_parts = none,
+                      .awq_activation = none,
+                      .scaled_layers = none,
+                      .opens_no_codes = false,
+                      .multi_query = none},
           .foreign = {.gguf = none,
                       .keras = KerasNames{.body = "clip", .without = {"CLIPForImageClassification", "WithProjection"}},
-                      .flax = FlaxNames{.without = {"CLIPForImageClassification", "CLIPVisionModelWithProjection"}}}};
+                      .flax = FlaxNames{.without = {"CLIPForImageClassification", "CLIPVisionModelWithProjection"}}},
+          .planning = {.fused_attention = false}};
 }
 
 // Checkpoints of one tower name it as their type.
@@ -387,22 +431,40 @@ Family clip_text_family() {
   return {.model_type = "clip_text_model",
           .base_prefix = "text_model",
           .architectures = text_architectures(),
+          .inputs = tower_text_inputs(),
           .processors = {.tokenizer = none,
                          .image_processor = none,
-                         .positions = PositionLimit{{"max_position_embeddings"}}},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
-          .foreign = {
-              .gguf = none, .keras = KerasNames{.body = "clip", .without = {"WithProjection"}}, .flax = FlaxNames{}}};
+                         .positions = PositionLimit{{"max_position_embeddings"}},
+                         .spaced_words = false,
+                         .spans = false},
+          .weights = {.lora_targets = none,
+                      .late_parts = none,
+                      .awq_activation = none,
+                      .scaled_layers = none,
+                      .opens_no_codes = false,
+                      .multi_query = none},
+          .foreign = {.gguf = none,
+                      .keras = KerasNames{.body = "clip", .without = {"WithProjection"}},
+                      .flax = FlaxNames{}},
+          .planning = {.fused_attention = false}};
 }
 Family clip_vision_family() {
   return {.model_type = "clip_vision_model",
           .base_prefix = "vision_model",
           .architectures = vision_architectures(),
-          .processors = {.tokenizer = none, .image_processor = "CLIP", .positions = none},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
+          .inputs = vision_inputs(),
+          .processors =
+              {.tokenizer = none, .image_processor = "CLIP", .positions = none, .spaced_words = false, .spans = false},
+          .weights = {.lora_targets = none,
+                      .late_parts = none,
+                      .awq_activation = none,
+                      .scaled_layers = none,
+                      .opens_no_codes = false,
+                      .multi_query = none},
           .foreign = {.gguf = none,
                       .keras = KerasNames{.body = "clip", .without = {"WithProjection"}},
-                      .flax = FlaxNames{.without = {"CLIPVisionModelWithProjection"}}}};
+                      .flax = FlaxNames{.without = {"CLIPVisionModelWithProjection"}}},
+          .planning = {.fused_attention = false}};
 }
 
 }  // namespace transom

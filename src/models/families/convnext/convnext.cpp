@@ -167,15 +167,27 @@ class ConvNextForImageClassification : public Model {
 }  // namespace
 
 Family convnext_family() {
-  return {
-      .model_type = "convnext",
-      .base_prefix = "convnext",
-      .architectures =
-          {{"ConvNextModel", {"image-feature-extraction"}, make_model<ImageFeatureModel<ConvNextBody, false>>},
-           {"ConvNextForImageClassification", {"image-classification"}, make_model<ConvNextForImageClassification>}},
-      .processors = {.tokenizer = none, .image_processor = "ConvNext", .positions = none},
-      .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
-      .foreign = {.gguf = none, .keras = KerasNames{.body = "convnext", .joint = "."}, .flax = none}};
+  return {.model_type = "convnext",
+          .base_prefix = "convnext",
+          .architectures = {{"ConvNextModel",
+                             body_head({"image-feature-extraction"}, {"last_hidden_state", "pooler_output"}),
+                             make_model<ImageFeatureModel<ConvNextBody, false>>},
+                            {"ConvNextForImageClassification", image_classification_head({"classifier"}),
+                             make_model<ConvNextForImageClassification>}},
+          .inputs = {pixels_of_any_size()},
+          .processors = {.tokenizer = none,
+                         .image_processor = "ConvNext",
+                         .positions = none,
+                         .spaced_words = false,
+                         .spans = false},
+          .weights = {.lora_targets = none,
+                      .late_parts = none,
+                      .awq_activation = none,
+                      .scaled_layers = none,
+                      .opens_no_codes = false,
+                      .multi_query = none},
+          .foreign = {.gguf = none, .keras = KerasNames{.body = "convnext", .joint = "."}, .flax = none},
+          .planning = {.fused_attention = false}};
 }
 
 }  // namespace transom

@@ -236,15 +236,24 @@ class Dinov2ForImageClassification : public Model {
 }  // namespace
 
 Family dinov2_family() {
-  return {.model_type = "dinov2",
-          .base_prefix = "dinov2",
-          .architectures = {{"Dinov2Model", {"image-feature-extraction"}, make_model<Dinov2Model>},
-                            {"Dinov2ForImageClassification",
-                             {"image-classification"},
-                             make_model<Dinov2ForImageClassification>}},
-          .processors = {.tokenizer = none, .image_processor = "Bit", .positions = none},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
-          .foreign = {.gguf = none, .keras = none, .flax = FlaxNames{}}};
+  return {
+      .model_type = "dinov2",
+      .base_prefix = "dinov2",
+      .architectures = {{"Dinov2Model", body_head({"image-feature-extraction"}, {"last_hidden_state", "pooler_output"}),
+                         make_model<Dinov2Model>},
+                        {"Dinov2ForImageClassification", image_classification_head({"classifier"}),
+                         make_model<Dinov2ForImageClassification>}},
+      .inputs = {sized_pixels()},
+      .processors =
+          {.tokenizer = none, .image_processor = "Bit", .positions = none, .spaced_words = false, .spans = false},
+      .weights = {.lora_targets = none,
+                  .late_parts = none,
+                  .awq_activation = none,
+                  .scaled_layers = none,
+                  .opens_no_codes = false,
+                  .multi_query = none},
+      .foreign = {.gguf = none, .keras = none, .flax = FlaxNames{}},
+      .planning = {.fused_attention = false}};
 }
 
 }  // namespace transom

@@ -252,23 +252,36 @@ class DistilBertForMaskedLM : public DistilBertModelWithHead {
 }  // namespace
 
 Family distilbert_family() {
-  return {
-      .model_type = "distilbert",
-      .base_prefix = "distilbert",
-      .architectures =
-          {{"DistilBertModel", {"feature-extraction"}, make_model<DistilBertModel>},
-           {"DistilBertForSequenceClassification",
-            {"text-classification", "zero-shot-classification"},
-            make_model<DistilBertForSequenceClassification>},
-           {"DistilBertForTokenClassification", {"token-classification"}, make_model<DistilBertForTokenClassification>},
-           {"DistilBertForQuestionAnswering", {"question-answering"}, make_model<DistilBertForQuestionAnswering>},
-           {"DistilBertForMaskedLM", {"fill-mask"}, make_model<DistilBertForMaskedLM>},
-           {"DistilBertForMultipleChoice", {"multiple-choice"}, make_model<DistilBertForMultipleChoice>}},
-      .processors = {.tokenizer = "DistilBert",
-                     .image_processor = none,
-                     .positions = PositionLimit{{"max_position_embeddings"}}},
-      .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
-      .foreign = {.gguf = none, .keras = KerasNames{.body = "distilbert"}, .flax = FlaxNames{}}};
+  return {.model_type = "distilbert",
+          .base_prefix = "distilbert",
+          .architectures = {{"DistilBertModel", body_head({"feature-extraction"}), make_model<DistilBertModel>},
+                            {"DistilBertForSequenceClassification",
+                             sequence_classification_head({"pre_classifier", "classifier"}),
+                             make_model<DistilBertForSequenceClassification>},
+                            {"DistilBertForTokenClassification", token_classification_head({"classifier"}),
+                             make_model<DistilBertForTokenClassification>},
+                            {"DistilBertForQuestionAnswering", question_answering_head({"qa_outputs"}),
+                             make_model<DistilBertForQuestionAnswering>},
+                            {"DistilBertForMaskedLM",
+                             masked_lm_head({"vocab_transform", "vocab_layer_norm", "vocab_projector"},
+                                            {"vocab_projector"}),
+                             make_model<DistilBertForMaskedLM>},
+                            {"DistilBertForMultipleChoice", multiple_choice_head({"pre_classifier", "classifier"}),
+                             make_model<DistilBertForMultipleChoice>}},
+          .inputs = placed_text_inputs(),
+          .processors = {.tokenizer = "DistilBert",
+                         .image_processor = none,
+                         .positions = PositionLimit{{"max_position_embeddings"}},
+                         .spaced_words = false,
+                         .spans = false},
+          .weights = {.lora_targets = none,
+                      .late_parts = none,
+                      .awq_activation = none,
+                      .scaled_layers = none,
+                      .opens_no_codes = false,
+                      .multi_query = none},
+          .foreign = {.gguf = none, .keras = KerasNames{.body = "distilbert"}, .flax = FlaxNames{}},
+          .planning = {.fused_attention = false}};
 }
 
 }  // namespace transom

@@ -212,15 +212,42 @@ class DLRM_Net : public Model {  // as facebookresearch/dlrm has it
   std::vector<Embedding> emb_l_;
 };
 
+// Numbers, and for each table a bag of rows a row of data: their indices, and where each bag begins among them.
+FamilyInputs table_inputs() {
+  using enum FamilyInput::Kind;
+  constexpr auto kNever = FamilyInput::Export::kNever;
+  return {{.name = "dense_x",
+           .kind = kNumbers,
+           .axes = {{.name = "numbers", .fields = {"arch_mlp_bot.0"}}},
+           .exported = kNever},
+          {.name = "lS_o", .kind = kBagOffsets, .exported = kNever, .each = "arch_embedding_size"},
+          {.name = "lS_i", .kind = kCategories, .exported = kNever, .each = "arch_embedding_size"}};
+}
+
 }  // namespace
 
 Family dlrm_family() {
   return {.model_type = "dlrm",
           .base_prefix = "",
-          .architectures = {{"DLRM_Net", {"click-prediction"}, make_model<DLRM_Net>}},
-          .processors = {.tokenizer = none, .image_processor = none, .positions = none},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
-          .foreign = {.gguf = none, .keras = none, .flax = none}};
+          .architectures = {{"DLRM_Net",
+                             {.task = HeadTask::kClickPrediction,
+                              .pipelines = {"click-prediction"},
+                              .labels = HeadLabels::kClicks,
+                              .modules = {"bot_l", "emb_l", "top_l"},
+                              .vocabulary = none,
+                              .outputs = {"probabilities"}},
+                             make_model<DLRM_Net>}},
+          .inputs = table_inputs(),
+          .processors =
+              {.tokenizer = none, .image_processor = none, .positions = none, .spaced_words = false, .spans = false},
+          .weights = {.lora_targets = none,
+                      .late_parts = none,
+                      .awq_activation = none,
+                      .scaled_layers = none,
+                      .opens_no_codes = false,
+                      .multi_query = none},
+          .foreign = {.gguf = none, .keras = none, .flax = none},
+          .planning = {.fused_attention = false}};
 }
 
 }  // namespace transom

@@ -218,14 +218,24 @@ Family efficientnet_family() {
   return {.model_type = "efficientnet",
           .base_prefix = "efficientnet",
           .architectures = {{"EfficientNetModel",
-                             {"image-feature-extraction"},
+                             body_head({"image-feature-extraction"}, {"last_hidden_state", "pooler_output"}),
                              make_model<ImageFeatureModel<EfficientNetBody, false>>},
-                            {"EfficientNetForImageClassification",
-                             {"image-classification"},
+                            {"EfficientNetForImageClassification", image_classification_head({"classifier"}),
                              make_model<EfficientNetForImageClassification>}},
-          .processors = {.tokenizer = none, .image_processor = "EfficientNet", .positions = none},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
-          .foreign = {.gguf = none, .keras = none, .flax = none}};
+          .inputs = {pixels_of_any_size()},
+          .processors = {.tokenizer = none,
+                         .image_processor = "EfficientNet",
+                         .positions = none,
+                         .spaced_words = false,
+                         .spans = false},
+          .weights = {.lora_targets = none,
+                      .late_parts = none,
+                      .awq_activation = none,
+                      .scaled_layers = none,
+                      .opens_no_codes = false,
+                      .multi_query = none},
+          .foreign = {.gguf = none, .keras = none, .flax = none},
+          .planning = {.fused_attention = false}};
 }
 
 }  // namespace transom

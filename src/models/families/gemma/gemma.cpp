@@ -85,30 +85,48 @@ Family gemma_family() {
   return {.model_type = "gemma",
           .base_prefix = kGemmaPrefix,
           .architectures = decoder_architectures<make_gemma, kGemmaPrefix>("Gemma"),
+          .inputs = placed_text_inputs(),
           .processors = {.tokenizer = "Gemma",
                          .image_processor = none,
-                         .positions = PositionLimit{{"max_position_embeddings"}}},
-          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none},
+                         .positions = PositionLimit{{"max_position_embeddings"}},
+                         .spaced_words = false,
+                         .spans = false},
+          .weights = {.lora_targets = {"q_proj", "v_proj"},
+                      .late_parts = none,
+                      .awq_activation = none,
+                      .scaled_layers = none,
+                      .opens_no_codes = false,
+                      .multi_query = none},
           .foreign = {.gguf = GgufFamily{.architecture = "gemma",
                                          .model_class = "GemmaForCausalLM",
                                          .activations = {"gelu_pytorch_tanh", "gelu"}},
                       .keras = none,
                       .flax = FlaxNames{.without = {"GemmaForSequenceClassification", "GemmaForTokenClassification"},
-                                        .scale = "weight"}}};
+                                        .scale = "weight"}},
+          .planning = {.fused_attention = true}};
 }
 Family gemma2_family() {
   return {.model_type = "gemma2",
           .base_prefix = kGemmaPrefix,
           .architectures = decoder_architectures<make_gemma2, kGemmaPrefix>("Gemma2"),
+          .inputs = placed_text_inputs(),
           .processors = {.tokenizer = "Gemma",
                          .image_processor = none,
-                         .positions = PositionLimit{{"max_position_embeddings"}}},
-          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none},
+                         .positions = PositionLimit{{"max_position_embeddings"}},
+                         .spaced_words = false,
+                         .spans = false},
+          .weights = {.lora_targets = {"q_proj", "v_proj"},
+                      .late_parts = none,
+                      .awq_activation = none,
+                      .scaled_layers = none,
+                      .opens_no_codes = false,
+                      .multi_query = none},
           .foreign = {.gguf = GgufFamily{.architecture = "gemma2",
                                          .model_class = "Gemma2ForCausalLM",
                                          .activations = {"gelu_pytorch_tanh"}},
                       .keras = none,
-                      .flax = none}};
+                      .flax = none},
+          .planning = {.fused_attention = true, .local_share = 0.5}};
 }
 Family gemma3_text_family() {
   return {
@@ -118,15 +136,24 @@ Family gemma3_text_family() {
                         decoder_architecture<make_gemma3, kGemmaPrefix, DecoderHead::kCausalLM>("Gemma3ForCausalLM"),
                         decoder_architecture<make_gemma3, kGemmaPrefix, DecoderHead::kSequenceClassification>(
                             "Gemma3TextForSequenceClassification")},
+      .inputs = placed_text_inputs(),
       .processors = {.tokenizer = "Gemma",
                      .image_processor = none,
-                     .positions = PositionLimit{{"max_position_embeddings"}}},
-      .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none},
+                     .positions = PositionLimit{{"max_position_embeddings"}},
+                     .spaced_words = false,
+                     .spans = false},
+      .weights = {.lora_targets = {"q_proj", "v_proj"},
+                  .late_parts = none,
+                  .awq_activation = none,
+                  .scaled_layers = none,
+                  .opens_no_codes = false,
+                  .multi_query = none},
       .foreign = {.gguf = GgufFamily{.architecture = "gemma3",
                                      .model_class = "Gemma3ForCausalLM",
                                      .activations = {"gelu_pytorch_tanh"}},
                   .keras = none,
-                  .flax = none}};
+                  .flax = none},
+      .planning = {.fused_attention = true, .local_share = 5.0 / 6}};
 }
 
 }  // namespace transom

@@ -188,17 +188,26 @@ Family gpt2_family() {
   return {.model_type = "gpt2",
           .base_prefix = kGpt2Prefix,
           .architectures = {decoder_architecture<make_gpt2, kGpt2Prefix, DecoderHead::kNone>("GPT2Model"),
-                            decoder_architecture<make_gpt2, kGpt2Prefix, DecoderHead::kCausalLM>("GPT2LMHeadModel"),
+                            decoder_architecture<make_gpt2, kGpt2Prefix, DecoderHead::kCausalLM>(
+                                "GPT2LMHeadModel", {.divisor = LossDivisor::kAllLabels}),
                             decoder_architecture<make_gpt2, kGpt2Prefix, DecoderHead::kSequenceClassification>(
                                 "GPT2ForSequenceClassification"),
                             decoder_architecture<make_gpt2, kGpt2Prefix, DecoderHead::kTokenClassification>(
-                                "GPT2ForTokenClassification"),
+                                "GPT2ForTokenClassification", {.tokens = "classifier"}),
                             decoder_architecture<make_gpt2, kGpt2Prefix, DecoderHead::kQuestionAnswering>(
                                 "GPT2ForQuestionAnswering")},
+          .inputs = decoder_inputs_with_types(),
           .processors = {.tokenizer = "GPT2",
                          .image_processor = none,
-                         .positions = PositionLimit{{"n_positions", "max_position_embeddings"}}},
-          .weights = {.lora_targets = {"c_attn"}, .late_parts = none, .awq_activation = none},
+                         .positions = PositionLimit{{"n_positions", "max_position_embeddings"}},
+                         .spaced_words = true,
+                         .spans = false},
+          .weights = {.lora_targets = {"c_attn"},
+                      .late_parts = none,
+                      .awq_activation = none,
+                      .scaled_layers = none,
+                      .opens_no_codes = false,
+                      .multi_query = none},
           .foreign = {.gguf = GgufFamily{.architecture = "gpt2",
                                          .model_class = "GPT2LMHeadModel",
                                          .activations = {"gelu_new", "gelu_pytorch_tanh"}},
@@ -206,7 +215,8 @@ Family gpt2_family() {
                                           .without = {"GPT2ForQuestionAnswering", "GPT2ForTokenClassification"},
                                           .conv1d = {"c_attn", "c_proj", "c_fc", "q_attn"}},
                       .flax = FlaxNames{.without = {"GPT2ForSequenceClassification", "GPT2ForTokenClassification",
-                                                    "GPT2ForQuestionAnswering"}}}};
+                                                    "GPT2ForQuestionAnswering"}}},
+          .planning = {.fused_attention = false}};
 }
 
 }  // namespace transom

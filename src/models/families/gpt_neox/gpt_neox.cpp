@@ -160,20 +160,28 @@ std::unique_ptr<Decoder> make_gpt_neox(const Config& config, const Scope& scope)
 }  // namespace
 
 Family gpt_neox_family() {
-  return {
-      .model_type = "gpt_neox",
-      .base_prefix = kGptNeoxPrefix,
-      .architectures = answering_decoder_architectures<make_gpt_neox, kGptNeoxPrefix, kGptNeoxPrefix>("GPTNeoX"),
-      .processors = {.tokenizer = "GPTNeoX",
-                     .image_processor = none,
-                     .positions = PositionLimit{{"max_position_embeddings"}}},
-      .weights = {.lora_targets = {"query_key_value"},
-                  .late_parts = none,
-                  .awq_activation = ScaledActivation{"dense_h_to_4h", "act"}},
-      .foreign = {
-          .gguf = GgufFamily{.architecture = "gptneox", .model_class = "GPTNeoXForCausalLM", .activations = {"gelu"}},
-          .keras = none,
-          .flax = none}};
+  return {.model_type = "gpt_neox",
+          .base_prefix = kGptNeoxPrefix,
+          .architectures = answering_decoder_architectures<make_gpt_neox, kGptNeoxPrefix, kGptNeoxPrefix>(
+              "GPTNeoX", {.vocabulary = {"embed_out", "lm_head"}, .tokens = "classifier"}),
+          .inputs = placed_text_inputs(FamilyInput::Export::kStates),
+          .processors = {.tokenizer = "GPTNeoX",
+                         .image_processor = none,
+                         .positions = PositionLimit{{"max_position_embeddings"}},
+                         .spaced_words = false,
+                         .spans = false},
+          .weights = {.lora_targets = {"query_key_value"},
+                      .late_parts = none,
+                      .awq_activation = ScaledActivation{"dense_h_to_4h", "act"},
+                      .scaled_layers = none,
+                      .opens_no_codes = false,
+                      .multi_query = none},
+          .foreign = {.gguf =
+                          GgufFamily{
+                              .architecture = "gptneox", .model_class = "GPTNeoXForCausalLM", .activations = {"gelu"}},
+                      .keras = none,
+                      .flax = none},
+          .planning = {.fused_attention = true}};
 }
 
 }  // namespace transom

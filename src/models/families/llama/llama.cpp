@@ -21,17 +21,26 @@ Family llama_family() {
   return {.model_type = "llama",
           .base_prefix = kLlamaPrefix,
           .architectures = answering_decoder_architectures<make_llama, kLlamaPrefix, kAnswersPrefix>("Llama"),
+          .inputs = placed_text_inputs(FamilyInput::Export::kStates),
           .processors = {.tokenizer = "Llama",
                          .image_processor = none,
-                         .positions = PositionLimit{{"max_position_embeddings"}}},
-          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none},
+                         .positions = PositionLimit{{"max_position_embeddings"}},
+                         .spaced_words = false,
+                         .spans = false},
+          .weights = {.lora_targets = {"q_proj", "v_proj"},
+                      .late_parts = none,
+                      .awq_activation = none,
+                      .scaled_layers = gated_decoder_layers(),
+                      .opens_no_codes = false,
+                      .multi_query = none},
           .foreign = {.gguf = GgufFamily{.architecture = "llama",
                                          .model_class = "LlamaForCausalLM",
                                          .activations = {"silu", "swish"}},
                       .keras = none,
                       .flax = FlaxNames{.without = {"LlamaForSequenceClassification", "LlamaForTokenClassification",
                                                     "LlamaForQuestionAnswering"},
-                                        .scale = "weight"}}};
+                                        .scale = "weight"}},
+          .planning = {.fused_attention = true}};
 }
 
 }  // namespace transom

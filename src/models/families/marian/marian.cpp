@@ -144,20 +144,37 @@ class MarianMTModel : public ConditionalGenerationModel {
   std::shared_ptr<Parameter> final_logits_bias_;
 };
 
+// The two languages may have vocabularies of their own.
+FamilyHead marian_head() {
+  FamilyHead head =
+      sequence_to_sequence_head({"translation", "text2text-generation"}, {"lm_head", "final_logits_bias"}, "lm_head");
+  head.vocabulary_size = {"decoder_vocab_size", "vocab_size"};
+  return head;
+}
+
 }  // namespace
 
 Family marian_family() {
   return {.model_type = "marian",
           .base_prefix = "model",
-          .architectures = {{"MarianModel", {"feature-extraction"}, make_model<MarianModel>},
-                            {"MarianMTModel", {"translation", "text2text-generation"}, make_model<MarianMTModel>}},
+          .architectures = {{"MarianModel", body_head({"feature-extraction"}), make_model<MarianModel>},
+                            {"MarianMTModel", marian_head(), make_model<MarianMTModel>}},
+          .inputs = text_to_text_inputs(true, {"decoder_vocab_size", "vocab_size"}),
           .processors = {.tokenizer = "Marian",
                          .image_processor = none,
-                         .positions = PositionLimit{{"max_position_embeddings"}}},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
+                         .positions = PositionLimit{{"max_position_embeddings"}},
+                         .spaced_words = false,
+                         .spans = false},
+          .weights = {.lora_targets = none,
+                      .late_parts = none,
+                      .awq_activation = none,
+                      .scaled_layers = none,
+                      .opens_no_codes = false,
+                      .multi_query = none},
           .foreign = {.gguf = none,
                       .keras = KerasNames{.body = "model", .joint = "."},
-                      .flax = FlaxNames{.computed = "embed_positions/embedding"}}};
+                      .flax = FlaxNames{.computed = "embed_positions/embedding"}},
+          .planning = {.fused_attention = false}};
 }
 
 }  // namespace transom

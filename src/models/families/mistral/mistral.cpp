@@ -47,10 +47,18 @@ Family mistral_family() {
   return {.model_type = "mistral",
           .base_prefix = kMistralPrefix,
           .architectures = answering_decoder_architectures<make_mistral, kMistralPrefix, kMistralPrefix>("Mistral"),
+          .inputs = placed_text_inputs(FamilyInput::Export::kStates),
           .processors = {.tokenizer = "Llama",
                          .image_processor = none,
-                         .positions = PositionLimit{{"max_position_embeddings"}}},
-          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none},
+                         .positions = PositionLimit{{"max_position_embeddings"}},
+                         .spaced_words = false,
+                         .spans = false},
+          .weights = {.lora_targets = {"q_proj", "v_proj"},
+                      .late_parts = none,
+                      .awq_activation = none,
+                      .scaled_layers = gated_decoder_layers(),
+                      .opens_no_codes = false,
+                      .multi_query = none},
           .foreign = {.gguf = GgufFamily{.architecture = "llama",
                                          .model_class = "MistralForCausalLM",
                                          .activations = {"silu", "swish"},
@@ -61,22 +69,32 @@ Family mistral_family() {
                                           .scale = "weight"},
                       .flax = FlaxNames{.without = {"MistralForSequenceClassification", "MistralForTokenClassification",
                                                     "MistralForQuestionAnswering"},
-                                        .scale = "weight"}}};
+                                        .scale = "weight"}},
+          .planning = {.fused_attention = true}};
 }
 Family mixtral_family() {
   return {.model_type = "mixtral",
           .base_prefix = kMistralPrefix,
           .architectures = answering_decoder_architectures<make_mixtral, kMistralPrefix, kMistralPrefix>("Mixtral"),
+          .inputs = placed_text_inputs(FamilyInput::Export::kStates),
           .processors = {.tokenizer = "Llama",
                          .image_processor = none,
-                         .positions = PositionLimit{{"max_position_embeddings"}}},
-          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none},
+                         .positions = PositionLimit{{"max_position_embeddings"}},
+                         .spaced_words = false,
+                         .spans = false},
+          .weights = {.lora_targets = {"q_proj", "v_proj"},
+                      .late_parts = none,
+                      .awq_activation = none,
+                      .scaled_layers = none,
+                      .opens_no_codes = false,
+                      .multi_query = none},
           .foreign = {.gguf = GgufFamily{.architecture = "llama",
                                          .model_class = "MixtralForCausalLM",
                                          .activations = {"silu", "swish"},
                                          .owns_architecture = false},
                       .keras = none,
-                      .flax = none}};
+                      .flax = none},
+          .planning = {.fused_attention = true}};
 }
 
 }  // namespace transom

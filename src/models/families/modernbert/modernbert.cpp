@@ -355,20 +355,31 @@ Family modernbert_family() {
   return {
       .model_type = "modernbert",
       .base_prefix = "model",
-      .architectures =
-          {{"ModernBertModel", {"feature-extraction"}, make_model<ModernBertModel>},
-           {"ModernBertForMaskedLM", {"fill-mask"}, make_model<ModernBertForMaskedLM>},
-           {"ModernBertForSequenceClassification",
-            {"text-classification", "zero-shot-classification"},
-            make_model<ModernBertForSequenceClassification>},
-           {"ModernBertForTokenClassification", {"token-classification"}, make_model<ModernBertForTokenClassification>},
-           {"ModernBertForQuestionAnswering", {"question-answering"}, make_model<ModernBertForQuestionAnswering>},
-           {"ModernBertForMultipleChoice", {"multiple-choice"}, make_model<ModernBertForMultipleChoice>}},
+      .architectures = {{"ModernBertModel", body_head({"feature-extraction"}), make_model<ModernBertModel>},
+                        {"ModernBertForMaskedLM", masked_lm_head({"head", "decoder"}, {"decoder"}),
+                         make_model<ModernBertForMaskedLM>},
+                        {"ModernBertForSequenceClassification", sequence_classification_head({"head", "classifier"}),
+                         make_model<ModernBertForSequenceClassification>},
+                        {"ModernBertForTokenClassification", token_classification_head({"head", "classifier"}),
+                         make_model<ModernBertForTokenClassification>},
+                        {"ModernBertForQuestionAnswering", question_answering_head({"head", "classifier"}),
+                         make_model<ModernBertForQuestionAnswering>},
+                        {"ModernBertForMultipleChoice", multiple_choice_head({"head", "classifier"}),
+                         make_model<ModernBertForMultipleChoice>}},
+      .inputs = placed_text_inputs(),
       .processors = {.tokenizer = none,
                      .image_processor = none,
-                     .positions = PositionLimit{{"max_position_embeddings"}}},
-      .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
-      .foreign = {.gguf = none, .keras = none, .flax = none}};
+                     .positions = PositionLimit{.fields = {"max_position_embeddings"}, .has_table = false},
+                     .spaced_words = false,
+                     .spans = false},
+      .weights = {.lora_targets = none,
+                  .late_parts = none,
+                  .awq_activation = none,
+                  .scaled_layers = none,
+                  .opens_no_codes = true,
+                  .multi_query = none},
+      .foreign = {.gguf = none, .keras = none, .flax = none},
+      .planning = {.fused_attention = true}};
 }
 
 }  // namespace transom

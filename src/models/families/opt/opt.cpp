@@ -196,16 +196,25 @@ Family opt_family() {
                                 "OPTForSequenceClassification"),
                             decoder_architecture<make_opt, kOptPrefix, DecoderHead::kQuestionAnswering>(
                                 "OPTForQuestionAnswering")},
+          .inputs = placed_text_inputs(FamilyInput::Export::kStates),
           .processors = {.tokenizer = "GPT2",
                          .image_processor = none,
-                         .positions = PositionLimit{{"max_position_embeddings"}}},
-          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none},
+                         .positions = PositionLimit{{"max_position_embeddings"}},
+                         .spaced_words = false,
+                         .spans = false},
+          .weights = {.lora_targets = {"q_proj", "v_proj"},
+                      .late_parts = none,
+                      .awq_activation = none,
+                      .scaled_layers = none,
+                      .opens_no_codes = false,
+                      .multi_query = none},
           .foreign = {.gguf = none,
                       .keras = KerasNames{.body = "model",
                                           .joint = ".",
                                           .without = {"OPTForQuestionAnswering", "OPTForSequenceClassification"},
                                           .own_tables = {"embed_tokens"}},
-                      .flax = FlaxNames{.without = {"OPTForSequenceClassification", "OPTForQuestionAnswering"}}}};
+                      .flax = FlaxNames{.without = {"OPTForSequenceClassification", "OPTForQuestionAnswering"}}},
+          .planning = {.fused_attention = true}};
 }
 
 }  // namespace transom

@@ -33,15 +33,24 @@ Family phi3_family() {
   return {.model_type = "phi3",
           .base_prefix = kPhi3Prefix,
           .architectures = decoder_architectures<make_phi3, kPhi3Prefix>("Phi3"),
+          .inputs = placed_text_inputs(FamilyInput::Export::kStates),
           .processors = {.tokenizer = "Llama",
                          .image_processor = none,
-                         .positions = PositionLimit{{"max_position_embeddings"}}},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
+                         .positions = PositionLimit{{"max_position_embeddings"}},
+                         .spaced_words = false,
+                         .spans = false},
+          .weights = {.lora_targets = none,
+                      .late_parts = none,
+                      .awq_activation = none,
+                      .scaled_layers = none,
+                      .opens_no_codes = false,
+                      .multi_query = none},
           .foreign = {.gguf = GgufFamily{.architecture = "phi3",
                                          .model_class = "Phi3ForCausalLM",
                                          .activations = {"silu", "swish"}},
                       .keras = none,
-                      .flax = none}};
+                      .flax = none},
+          .planning = {.fused_attention = true}};
 }
 
 }  // namespace transom

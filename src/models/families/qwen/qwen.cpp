@@ -43,29 +43,47 @@ Family qwen2_family() {
   return {.model_type = "qwen2",
           .base_prefix = kQwenPrefix,
           .architectures = answering_decoder_architectures<make_qwen2, kQwenPrefix, kQwenAnswersPrefix>("Qwen2"),
+          .inputs = placed_text_inputs(FamilyInput::Export::kStates),
           .processors = {.tokenizer = "Qwen2",
                          .image_processor = none,
-                         .positions = PositionLimit{{"max_position_embeddings"}}},
-          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none},
+                         .positions = PositionLimit{{"max_position_embeddings"}},
+                         .spaced_words = false,
+                         .spans = false},
+          .weights = {.lora_targets = {"q_proj", "v_proj"},
+                      .late_parts = none,
+                      .awq_activation = none,
+                      .scaled_layers = gated_decoder_layers(),
+                      .opens_no_codes = false,
+                      .multi_query = none},
           .foreign = {.gguf = GgufFamily{.architecture = "qwen2",
                                          .model_class = "Qwen2ForCausalLM",
                                          .activations = {"silu", "swish"}},
                       .keras = none,
-                      .flax = none}};
+                      .flax = none},
+          .planning = {.fused_attention = true}};
 }
 Family qwen3_family() {
   return {.model_type = "qwen3",
           .base_prefix = kQwenPrefix,
           .architectures = answering_decoder_architectures<make_qwen3, kQwenPrefix, kQwenAnswersPrefix>("Qwen3"),
+          .inputs = placed_text_inputs(FamilyInput::Export::kStates),
           .processors = {.tokenizer = "Qwen2",
                          .image_processor = none,
-                         .positions = PositionLimit{{"max_position_embeddings"}}},
-          .weights = {.lora_targets = {"q_proj", "v_proj"}, .late_parts = none, .awq_activation = none},
+                         .positions = PositionLimit{{"max_position_embeddings"}},
+                         .spaced_words = false,
+                         .spans = false},
+          .weights = {.lora_targets = {"q_proj", "v_proj"},
+                      .late_parts = none,
+                      .awq_activation = none,
+                      .scaled_layers = gated_decoder_layers(),
+                      .opens_no_codes = false,
+                      .multi_query = none},
           .foreign = {.gguf = GgufFamily{.architecture = "qwen3",
                                          .model_class = "Qwen3ForCausalLM",
                                          .activations = {"silu", "swish"}},
                       .keras = none,
-                      .flax = none}};
+                      .flax = none},
+          .planning = {.fused_attention = true}};
 }
 
 }  // namespace transom

@@ -153,14 +153,24 @@ class ResNetForImageClassification : public Model {
 }  // namespace
 
 Family resnet_family() {
-  return {.model_type = "resnet",
-          .base_prefix = "resnet",
-          .architectures =
-              {{"ResNetModel", {"image-feature-extraction"}, make_model<ImageFeatureModel<ResNetBody, true>>},
-               {"ResNetForImageClassification", {"image-classification"}, make_model<ResNetForImageClassification>}},
-          .processors = {.tokenizer = none, .image_processor = "ConvNext", .positions = none},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
-          .foreign = {.gguf = none, .keras = KerasNames{.body = "resnet", .joint = "."}, .flax = FlaxNames{}}};
+  return {
+      .model_type = "resnet",
+      .base_prefix = "resnet",
+      .architectures = {{"ResNetModel", body_head({"image-feature-extraction"}, {"last_hidden_state", "pooler_output"}),
+                         make_model<ImageFeatureModel<ResNetBody, true>>},
+                        {"ResNetForImageClassification", image_classification_head({"classifier"}),
+                         make_model<ResNetForImageClassification>}},
+      .inputs = {pixels_of_any_size()},
+      .processors =
+          {.tokenizer = none, .image_processor = "ConvNext", .positions = none, .spaced_words = false, .spans = false},
+      .weights = {.lora_targets = none,
+                  .late_parts = none,
+                  .awq_activation = none,
+                  .scaled_layers = none,
+                  .opens_no_codes = false,
+                  .multi_query = none},
+      .foreign = {.gguf = none, .keras = KerasNames{.body = "resnet", .joint = "."}, .flax = FlaxNames{}},
+      .planning = {.fused_attention = false}};
 }
 
 }  // namespace transom

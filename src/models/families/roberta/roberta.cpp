@@ -32,18 +32,20 @@ class RobertaModel : public RobertaWithHead {
 };
 
 std::vector<Architecture> roberta_architectures(const std::string& prefix) {
-  return {
-      {prefix + "Model", {"feature-extraction"}, make_model<RobertaModel>},
-      {prefix + "ForSequenceClassification",
-       {"text-classification", "zero-shot-classification"},
-       make_model<RobertaSequenceClassifier<RobertaBody>>},
-      {prefix + "ForTokenClassification",
-       {"token-classification"},
-       make_model<EncoderForTokenClassification<RobertaBody>>},
-      {prefix + "ForQuestionAnswering", {"question-answering"}, make_model<EncoderForQuestionAnswering<RobertaBody>>},
-      {prefix + "ForMaskedLM", {"fill-mask"}, make_model<EncoderForMaskedLM<RobertaBody, RobertaLMHead>>},
-      {prefix + "ForCausalLM", {"text-generation"}, make_model<EncoderForCausalLM<RobertaBody, RobertaLMHead>>},
-      {prefix + "ForMultipleChoice", {"multiple-choice"}, make_model<RobertaMultipleChoice<RobertaBody>>}};
+  return {{prefix + "Model", body_head({"feature-extraction"}, {"last_hidden_state", "pooler_output"}, {"pooler"}),
+           make_model<RobertaModel>},
+          {prefix + "ForSequenceClassification", sequence_classification_head({"classifier"}),
+           make_model<RobertaSequenceClassifier<RobertaBody>>},
+          {prefix + "ForTokenClassification", token_classification_head({"classifier"}),
+           make_model<EncoderForTokenClassification<RobertaBody>>},
+          {prefix + "ForQuestionAnswering", question_answering_head({"qa_outputs"}),
+           make_model<EncoderForQuestionAnswering<RobertaBody>>},
+          {prefix + "ForMaskedLM", masked_lm_head({"lm_head"}, {"lm_head.decoder"}),
+           make_model<EncoderForMaskedLM<RobertaBody, RobertaLMHead>>},
+          {prefix + "ForCausalLM", causal_lm_head({"lm_head"}, {"lm_head.decoder"}),
+           make_model<EncoderForCausalLM<RobertaBody, RobertaLMHead>>},
+          {prefix + "ForMultipleChoice", multiple_choice_head({"roberta.pooler", "classifier"}),
+           make_model<RobertaMultipleChoice<RobertaBody>>}};
 }
 
 }  // namespace
@@ -52,39 +54,60 @@ Family roberta_family() {
   return {.model_type = "roberta",
           .base_prefix = "roberta",
           .architectures = roberta_architectures("Roberta"),
+          .inputs = typed_text_inputs(2, FamilyInput::Export::kNever),
           .processors = {.tokenizer = "Roberta",
                          .image_processor = none,
-                         .positions = PositionLimit{{"max_position_embeddings"}, /*behind_padding=*/true}},
+                         .positions = PositionLimit{{"max_position_embeddings"}, /*behind_padding=*/true},
+                         .spaced_words = true,
+                         .spans = false},
           .weights = {.lora_targets = {"query", "value"},
                       .late_parts = {LatePart{"embeddings", "position_embeddings"}},
-                      .awq_activation = none},
-          .foreign = {.gguf = none, .keras = KerasNames{.body = "roberta"}, .flax = FlaxNames{}}};
+                      .awq_activation = none,
+                      .scaled_layers = none,
+                      .opens_no_codes = false,
+                      .multi_query = none},
+          .foreign = {.gguf = none, .keras = KerasNames{.body = "roberta"}, .flax = FlaxNames{}},
+          .planning = {.fused_attention = false}};
 }
 Family camembert_family() {
   return {.model_type = "camembert",
           .base_prefix = "roberta",
           .architectures = roberta_architectures("Camembert"),
+          .inputs = typed_text_inputs(2, FamilyInput::Export::kNever),
           .processors = {.tokenizer = "Camembert",
                          .image_processor = none,
-                         .positions = PositionLimit{{"max_position_embeddings"}, /*behind_padding=*/true}},
+                         .positions = PositionLimit{{"max_position_embeddings"}, /*behind_padding=*/true},
+                         .spaced_words = false,
+                         .spans = false},
           .weights = {.lora_targets = none,
                       .late_parts = {LatePart{"embeddings", "position_embeddings"},
                                      LatePart{"", "roberta", /*from_version_5=*/true}},
-                      .awq_activation = none},
-          .foreign = {.gguf = none, .keras = KerasNames{.body = "roberta"}, .flax = none}};
+                      .awq_activation = none,
+                      .scaled_layers = none,
+                      .opens_no_codes = false,
+                      .multi_query = none},
+          .foreign = {.gguf = none, .keras = KerasNames{.body = "roberta"}, .flax = none},
+          .planning = {.fused_attention = false}};
 }
 Family xlm_roberta_family() {
   return {.model_type = "xlm-roberta",
           .base_prefix = "roberta",
           .architectures = roberta_architectures("XLMRoberta"),
+          .inputs = typed_text_inputs(2, FamilyInput::Export::kNever),
           .processors = {.tokenizer = "XLMRoberta",
                          .image_processor = none,
-                         .positions = PositionLimit{{"max_position_embeddings"}, /*behind_padding=*/true}},
+                         .positions = PositionLimit{{"max_position_embeddings"}, /*behind_padding=*/true},
+                         .spaced_words = false,
+                         .spans = false},
           .weights = {.lora_targets = {"query", "value"},
                       .late_parts = {LatePart{"embeddings", "position_embeddings"},
                                      LatePart{"", "roberta", /*from_version_5=*/true}},
-                      .awq_activation = none},
-          .foreign = {.gguf = none, .keras = KerasNames{.body = "roberta"}, .flax = FlaxNames{}}};
+                      .awq_activation = none,
+                      .scaled_layers = none,
+                      .opens_no_codes = false,
+                      .multi_query = none},
+          .foreign = {.gguf = none, .keras = KerasNames{.body = "roberta"}, .flax = FlaxNames{}},
+          .planning = {.fused_attention = false}};
 }
 
 }  // namespace transom

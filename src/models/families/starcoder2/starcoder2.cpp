@@ -30,15 +30,24 @@ Family starcoder2_family() {
   return {.model_type = "starcoder2",
           .base_prefix = kStarcoder2Prefix,
           .architectures = decoder_architectures<make_starcoder2, kStarcoder2Prefix>("Starcoder2"),
+          .inputs = placed_text_inputs(FamilyInput::Export::kStates),
           .processors = {.tokenizer = "GPT2",
                          .image_processor = none,
-                         .positions = PositionLimit{{"max_position_embeddings"}}},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = ScaledActivation{"c_fc", "act"}},
+                         .positions = PositionLimit{{"max_position_embeddings"}},
+                         .spaced_words = false,
+                         .spans = false},
+          .weights = {.lora_targets = none,
+                      .late_parts = none,
+                      .awq_activation = ScaledActivation{"c_fc", "act"},
+                      .scaled_layers = none,
+                      .opens_no_codes = false,
+                      .multi_query = none},
           .foreign = {.gguf = GgufFamily{.architecture = "starcoder2",
                                          .model_class = "Starcoder2ForCausalLM",
                                          .activations = {"gelu_pytorch_tanh"}},
                       .keras = none,
-                      .flax = none}};
+                      .flax = none},
+          .planning = {.fused_attention = true}};
 }
 
 }  // namespace transom

@@ -363,16 +363,26 @@ class SwinForMaskedImageModeling : public Model {
 }  // namespace
 
 Family swin_family() {
-  return {.model_type = "swin",
-          .base_prefix = "swin",
-          .architectures =
-              {{"SwinModel", {"image-feature-extraction"}, make_model<SwinModel>},
-               {"SwinForImageClassification", {"image-classification"}, make_model<SwinForImageClassification>},
-               {"SwinForMaskedImageModeling", {"masked-image-modeling"}, make_model<SwinForMaskedImageModeling>}},
-          .processors = {.tokenizer = none, .image_processor = "ViT", .positions = none},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
-          .foreign = {
-              .gguf = none, .keras = KerasNames{.body = "swin", .joint = ".", .separate = "decoder"}, .flax = none}};
+  return {
+      .model_type = "swin",
+      .base_prefix = "swin",
+      .architectures = {{"SwinModel", body_head({"image-feature-extraction"}, {"last_hidden_state", "pooler_output"}),
+                         make_model<SwinModel>},
+                        {"SwinForImageClassification", image_classification_head({"classifier"}),
+                         make_model<SwinForImageClassification>},
+                        {"SwinForMaskedImageModeling", masked_image_head({"decoder", "swin.embeddings.mask_token"}),
+                         make_model<SwinForMaskedImageModeling>}},
+      .inputs = {sized_pixels()},
+      .processors =
+          {.tokenizer = none, .image_processor = "ViT", .positions = none, .spaced_words = false, .spans = false},
+      .weights = {.lora_targets = none,
+                  .late_parts = none,
+                  .awq_activation = none,
+                  .scaled_layers = none,
+                  .opens_no_codes = false,
+                  .multi_query = none},
+      .foreign = {.gguf = none, .keras = KerasNames{.body = "swin", .joint = ".", .separate = "decoder"}, .flax = none},
+      .planning = {.fused_attention = false}};
 }
 
 }  // namespace transom

@@ -358,20 +358,34 @@ class TimmWrapperForImageClassification : public Model {
   std::optional<Linear> fc_;
 };
 
+FamilyHead timm_head() {
+  FamilyHead head = image_classification_head({"fc"});
+  head.classes = "num_classes";
+  return head;
+}
+
 }  // namespace
 
 Family timm_wrapper_family() {
   return {.model_type = "timm_wrapper",
           .base_prefix = "timm_model",
-          .architectures = {{"TimmWrapperForImageClassification",
-                             {"image-classification"},
+          .architectures = {{"TimmWrapperForImageClassification", timm_head(),
                              make_model<TimmWrapperForImageClassification>},
                             {"TimmWrapperModel",
-                             {"image-feature-extraction"},
+                             body_head({"image-feature-extraction"}, {"last_hidden_state", "pooler_output"}),
                              make_model<ImageFeatureModel<TimmResNet, false>>}},
-          .processors = {.tokenizer = none, .image_processor = none, .positions = none},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
-          .foreign = {.gguf = none, .keras = none, .flax = none}};
+          .inputs = {pixels_of_any_size("model_args.in_chans")},
+          .mark = "pretrained_cfg",
+          .processors =
+              {.tokenizer = none, .image_processor = none, .positions = none, .spaced_words = false, .spans = false},
+          .weights = {.lora_targets = none,
+                      .late_parts = none,
+                      .awq_activation = none,
+                      .scaled_layers = none,
+                      .opens_no_codes = false,
+                      .multi_query = none},
+          .foreign = {.gguf = none, .keras = none, .flax = none},
+          .planning = {.fused_attention = false}};
 }
 
 }  // namespace transom

@@ -224,17 +224,29 @@ class ViTForMaskedImageModeling : public Model {
 }  // namespace
 
 Family vit_family() {
-  return {.model_type = "vit",
-          .base_prefix = "vit",
-          .architectures =
-              {{"ViTModel", {"image-feature-extraction"}, make_model<ViTModel>},
-               {"ViTForImageClassification", {"image-classification"}, make_model<ViTForImageClassification>},
-               {"ViTForMaskedImageModeling", {"masked-image-modeling"}, make_model<ViTForMaskedImageModeling>}},
-          .processors = {.tokenizer = none, .image_processor = "ViT", .positions = none},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
-          .foreign = {.gguf = none,
-                      .keras = KerasNames{.body = "vit", .without = {"ViTForMaskedImageModeling"}},
-                      .flax = FlaxNames{.without = {"ViTForMaskedImageModeling"}}}};
+  return {
+      .model_type = "vit",
+      .base_prefix = "vit",
+      .architectures = {{"ViTModel",
+                         body_head({"image-feature-extraction"}, {"last_hidden_state", "pooler_output"}, {"pooler"}),
+                         make_model<ViTModel>},
+                        {"ViTForImageClassification", image_classification_head({"classifier"}),
+                         make_model<ViTForImageClassification>},
+                        {"ViTForMaskedImageModeling", masked_image_head({"decoder", "vit.embeddings.mask_token"}),
+                         make_model<ViTForMaskedImageModeling>}},
+      .inputs = {sized_pixels()},
+      .processors =
+          {.tokenizer = none, .image_processor = "ViT", .positions = none, .spaced_words = false, .spans = false},
+      .weights = {.lora_targets = none,
+                  .late_parts = none,
+                  .awq_activation = none,
+                  .scaled_layers = none,
+                  .opens_no_codes = false,
+                  .multi_query = none},
+      .foreign = {.gguf = none,
+                  .keras = KerasNames{.body = "vit", .without = {"ViTForMaskedImageModeling"}},
+                  .flax = FlaxNames{.without = {"ViTForMaskedImageModeling"}}},
+      .planning = {.fused_attention = false}};
 }
 
 }  // namespace transom

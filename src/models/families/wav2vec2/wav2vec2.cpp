@@ -238,32 +238,73 @@ Family family_named(const std::string& name) {
   return {
       .model_type = hubert ? "hubert" : "wav2vec2",
       .base_prefix = hubert ? "hubert" : "wav2vec2",
-      .architectures = {{name + "Model", {}, make_model<Wav2Vec2Model<hubert>>},
-                        {name + "ForCTC", {"automatic-speech-recognition"}, make_model<Wav2Vec2ForCTC<hubert>>},
+      .architectures = {{name + "Model",
+                         body_head({}, hubert ? std::vector<std::string>{"last_hidden_state"}
+                                              : std::vector<std::string>{"last_hidden_state", "extract_features"}),
+                         make_model<Wav2Vec2Model<hubert>>},
+                        {name + "ForCTC",
+                         {.task = HeadTask::kCtc,
+                          .pipelines = {"automatic-speech-recognition"},
+                          .labels = HeadLabels::kCharacters,
+                          .modules = {"lm_head"},
+                          .vocabulary = {"lm_head"},
+                          .outputs = {"logits"}},
+                         make_model<Wav2Vec2ForCTC<hubert>>},
                         {name + "ForSequenceClassification",
-                         {"audio-classification"},
+                         {.task = HeadTask::kAudioClassification,
+                          .pipelines = {"audio-classification"},
+                          .labels = HeadLabels::kClass,
+                          .modules = {"projector", "classifier", "layer_weights"},
+                          .vocabulary = none,
+                          .outputs = {"logits"}},
                          make_model<Wav2Vec2ForSequenceClassification<hubert>>}},
-      .processors = {.tokenizer = "Wav2Vec2CTC", .image_processor = none, .positions = none},
-      .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
-      .foreign = {
-          .gguf = none,
-          .keras = hubert ? KerasNames{.body = "hubert", .joint = ".", .without = {"HubertForSequenceClassification"}}
+      .inputs = sound_inputs(),
+      .processors = {.tokenizer = "Wav2Vec2CTC",
+                     .image_processor = none,
+                     .positions = none,
+                     .spaced_words = false,
+                     .spans = false},
+      .weights = {.lora_targets = none,
+                  .late_parts = none,
+                  .awq_activation = none,
+                  .scaled_layers = none,
+                  .opens_no_codes = false,
+                  .multi_query = none},
+      .foreign = {.gguf = none,
+                  .keras =
+                      hubert
+                          ? KerasNames{.body = "hubert", .joint = ".", .without = {"HubertForSequenceClassification"}}
                           : KerasNames{.body = "wav2vec2",
                                        .joint = ".",
                                        .without = {"ForAudioFrameClassification", "ForPreTraining", "ForXVector"}},
-          .flax = hubert ? std::nullopt
-                         : std::optional(FlaxNames{.without = {"ForSequenceClassification",
-                                                               "ForAudioFrameClassification", "ForXVector"}})}};
+                  .flax = hubert ? std::nullopt
+                                 : std::optional(FlaxNames{.without = {"ForSequenceClassification",
+                                                                       "ForAudioFrameClassification", "ForXVector"}})},
+      .planning = {.fused_attention = false}};
 }
 
 }  // namespace
 
 Family wav2vec2_family() {
   Family family = family_named<false>("Wav2Vec2");
-  family.architectures.push_back(
-      {"Wav2Vec2ForAudioFrameClassification", {}, make_model<Wav2Vec2ForAudioFrameClassification>});
+  family.architectures.push_back({"Wav2Vec2ForAudioFrameClassification",
+                                  {.task = HeadTask::kFrameClassification,
+                                   .pipelines = none,
+                                   .labels = HeadLabels::kFrameClasses,
+                                   .modules = {"classifier", "layer_weights"},
+                                   .vocabulary = none,
+                                   .outputs = {"logits"}},
+                                  make_model<Wav2Vec2ForAudioFrameClassification>});
   family.architectures.push_back(wav2vec2_for_pretraining());
-  family.architectures.push_back({"Wav2Vec2ForXVector", {}, make_model<Wav2Vec2ForXVector>});
+  family.architectures.push_back(
+      {"Wav2Vec2ForXVector",
+       {.task = HeadTask::kSpeaker,
+        .pipelines = none,
+        .labels = HeadLabels::kClass,
+        .modules = {"projector", "tdnn", "feature_extractor", "classifier", "objective", "layer_weights"},
+        .vocabulary = none,
+        .outputs = {"logits", "embeddings"}},
+       make_model<Wav2Vec2ForXVector>});
   return family;
 }
 Family hubert_family() { return family_named<true>("Hubert"); }

@@ -175,6 +175,15 @@ class Wav2Vec2ForPreTraining : public Model {
 
 }  // namespace
 
-Architecture wav2vec2_for_pretraining() { return {"Wav2Vec2ForPreTraining", {}, make_model<Wav2Vec2ForPreTraining>}; }
+Architecture wav2vec2_for_pretraining() {
+  return {"Wav2Vec2ForPreTraining",
+          {.task = HeadTask::kMaskedAudio,
+           .pipelines = none,
+           .labels = HeadLabels::kMaskedFrames,
+           .modules = {"quantizer", "project_hid", "project_q"},
+           .vocabulary = none,
+           .outputs = {"projected_states", "projected_quantized_states", "codevector_perplexity"}},
+          make_model<Wav2Vec2ForPreTraining>};
+}
 
 }  // namespace transom

@@ -235,28 +235,66 @@ class WhisperForAudioClassification : public Model {
   std::shared_ptr<Parameter> layer_weights_;
 };
 
+FamilyInput spectrum() {
+  return {
+      .name = "input_features",
+      .kind = FamilyInput::Kind::kSpectrum,
+      .axes = {{.name = "feature_size", .fields = {"num_mel_bins"}, .otherwise = 80},
+               {.name = "encoder_sequence_length", .fields = {"max_source_positions"}, .otherwise = 1500, .times = 2}}};
+}
+
+// The mask is for SpecAugment alone: sounds are padded to one length, and the model sees all of it.
+FamilyInputs spoken_inputs() {
+  FamilyInput mask = spectrum();
+  mask.name = "attention_mask", mask.kind = FamilyInput::Kind::kSampleMask;
+  mask.axes.erase(mask.axes.begin());
+  mask.exported = FamilyInput::Export::kNever, mask.needed = false;
+  return {spectrum(), mask, decoder_tokens()};
+}
+
+// What the decoder begins with may be the end of the text before.
+FamilyHead writing_head() {
+  FamilyHead head = sequence_to_sequence_head({"automatic-speech-recognition"}, {"proj_out"}, "proj_out");
+  head.begins_as_given = true;
+  return head;
+}
+
 }  // namespace
 
 Family whisper_family() {
   return {.model_type = "whisper",
           .base_prefix = "model",
-          .architectures = {{"WhisperModel", {}, make_model<WhisperModel>},
-                            {"WhisperForConditionalGeneration",
-                             {"automatic-speech-recognition"},
+          .architectures = {{"WhisperModel", body_head({}), make_model<WhisperModel>},
+                            {"WhisperForConditionalGeneration", writing_head(),
                              make_model<WhisperForConditionalGeneration>},
                             {"WhisperForAudioClassification",
-                             {"audio-classification"},
-                             make_model<WhisperForAudioClassification>}},
+                             {.task = HeadTask::kAudioClassification,
+                              .pipelines = {"audio-classification"},
+                              .labels = HeadLabels::kClass,
+                              .modules = {"projector", "classifier", "layer_weights"},
+                              .vocabulary = none,
+                              .outputs = {"logits"}},
+                             make_model<WhisperForAudioClassification>,
+                             FamilyInputs{spectrum()}}},
+          .inputs = spoken_inputs(),
           .processors = {.tokenizer = "Whisper",
                          .image_processor = none,
-                         .positions = PositionLimit{{"max_target_positions"}}},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
+                         .positions = PositionLimit{{"max_target_positions"}},
+                         .spaced_words = false,
+                         .spans = false},
+          .weights = {.lora_targets = none,
+                      .late_parts = none,
+                      .awq_activation = none,
+                      .scaled_layers = none,
+                      .opens_no_codes = false,
+                      .multi_query = none},
           .foreign = {.gguf = none,
                       .keras = KerasNames{.body = "model",
                                           .joint = ".",
                                           .without = {"WhisperForAudioClassification"},
                                           .own_tables = {"embed_positions"}},
-                      .flax = FlaxNames{}}};
+                      .flax = FlaxNames{}},
+          .planning = {.fused_attention = false}};
 }
 
 }  // namespace transom

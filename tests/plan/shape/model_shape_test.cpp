@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/model_shape.h"
+#include "plan/shape/model_shape.h"
 
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "jobs.h"
+#include "plan/jobs.h"
 #include "plan/work.h"
 
 namespace transom {

@@ -9,7 +9,7 @@
 
 namespace transom {
 
-struct NetworkLayer;  // plan/network_layers.h
+struct NetworkLayer;  // plan/shape/network_layers.h
 
 // Layers of one kind that stand one upon the other.
 struct LayerStack {

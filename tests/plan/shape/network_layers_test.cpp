@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/network_layers.h"
+#include "plan/shape/network_layers.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/model_shape.h"
+#include "plan/shape/model_shape.h"
 
 #include <algorithm>
 #include <cctype>
@@ -8,8 +8,9 @@
 
 #include "base/error.h"
 #include "base/json/json.h"
-#include "plan/network_layers.h"
 #include "plan/plan_data.h"
+#include "plan/shape/layer_facts.h"
+#include "plan/shape/network_layers.h"
 
 namespace transom {
 namespace {
@@ -66,45 +67,8 @@ bool is_one_of(const std::string& text, std::initializer_list<const char*> names
   return std::any_of(names.begin(), names.end(), [&](const char* name) { return text == name; });
 }
 
-bool is_encoder(const std::string& type) {
-  return is_one_of(type, {"bert",
-                          "roberta",
-                          "distilbert",
-                          "albert",
-                          "mpnet",
-                          "esm",
-                          "electra",
-                          "camembert",
-                          "xlm-roberta",
-                          "deberta-v2",
-                          "deberta",
-                          "modernbert",
-                          "bert_pretraining",
-                          "vit",
-                          "deit",
-                          "dinov2",
-                          "beit",
-                          "wav2vec2",
-                          "hubert",
-                          "audio-spectrogram-transformer",
-                          "clip",
-                          "vision-text-dual-encoder",
-                          "bridgetower",
-                          "conformer",
-                          "generic_encoder"});
-}
-
-// Feed-forward parts with a gate: SwiGLU, GeGLU.
-bool is_gated(const std::string& type) {
-  return type.starts_with("llama") || type.starts_with("mistral") || type.starts_with("mixtral") ||
-         type.starts_with("qwen") || type.starts_with("gemma") || type.starts_with("gpt_oss") ||
-         type.starts_with("deepseek") || type.starts_with("chatglm") || type.starts_with("glm") ||
-         type.starts_with("mllama") || type.starts_with("idefics") || type.starts_with("llava") ||
-         type.starts_with("cohere") || type.starts_with("granite") || type.starts_with("olmo") ||
-         is_one_of(type, {"phi3", "internlm2", "stablelm", "baichuan", "xverse", "yi", "modernbert", "decilm"});
-}
-
-LayerStack stack_of(const Fields& fields, const std::string& type) {
+// The sizes that the configuration states.
+LayerStack widths_of(const Fields& fields) {
   LayerStack stack;
   stack.layers = fields.positive({"num_hidden_layers", "n_layer", "n_layers", "num_layers"});
   stack.hidden = fields.positive({"hidden_size", "n_embd", "d_model", "dim"});
@@ -125,9 +89,13 @@ LayerStack stack_of(const Fields& fields, const std::string& type) {
   stack.intermediate =
       fields.number({"intermediate_size", "ffn_dim", "n_inner", "d_ff", "ffn_hidden_size", "hidden_dim"});
   if (stack.intermediate == 0) stack.intermediate = 4 * stack.hidden;
-  stack.gated = is_gated(type) || fields.flag("is_gated_act");
-  stack.causal = !is_encoder(type);
-  stack.fused_attention = is_gated(type) || is_one_of(type, {"gpt_neox", "falcon", "mpt", "phi", "starcoder2", "opt"});
+  return stack;
+}
+
+LayerStack stack_of(const Fields& fields, LayerStack stack, const LayerFacts& facts) {
+  stack.gated = facts.gated || fields.flag("is_gated_act");
+  stack.causal = facts.causal;
+  stack.fused_attention = facts.fused_attention;
   stack.experts = fields.number({"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"});
   if (stack.experts > 1) {
     stack.experts_per_token = fields.positive({"num_experts_per_tok", "moe_top_k", "num_experts_per_token"}, 2);
@@ -135,86 +103,104 @@ LayerStack stack_of(const Fields& fields, const std::string& type) {
       fail(ErrorKind::kUsage, "config.num_experts_per_tok: expected at most num_experts ({}), found {}", stack.experts,
            stack.experts_per_token);
     stack.expert_intermediate = fields.number({"moe_intermediate_size", "expert_ffn"}, stack.intermediate);
-    const double shared = fields.number({"n_shared_experts"}, type.starts_with("deepseek") ? 2 : 0);
+    const double shared = fields.number({"n_shared_experts"}, facts.shared_experts);
     stack.shared_intermediate = fields.number({"shared_expert_intermediate_size"}, shared * stack.expert_intermediate);
   } else {
     stack.experts = 0;
   }
   stack.window = fields.number({"sliding_window"});
   if (fields.has("use_sliding_window") && !fields.flag("use_sliding_window")) stack.window = 0;
-  // Gemma 3: five local layers to a global one; Gemma 2 and gpt-oss: one to one; Mistral: all.
-  stack.local_share = type.starts_with("gemma3") ? 5.0 / 6 : is_one_of(type, {"gemma2", "gpt_oss"}) ? 0.5 : 1;
-  stack.norms = type.starts_with("gemma3") ? 6 : type.starts_with("gemma2") ? 4 : type.starts_with("qwen3") ? 4 : 2;
-  stack.parameters_shared = type == "albert";
+  stack.local_share = facts.local_share;
+  stack.norms = facts.norms;
+  stack.parameters_shared = facts.shared;
   return stack;
 }
 
 double patches(double image, double patch) { return patch > 0 ? std::pow(std::floor(image / patch), 2) + 1 : 0; }
 
-// What is no decoder alone, by model_type.
-void add_stacks(ModelShape& result, const Fields& fields) {
-  const std::string& type = result.model_type;
-  LayerStack base = stack_of(fields, type);
-  const double image = fields.number({"image_size"}, 224), patch = fields.number({"patch_size"}, 16);
-  if (is_one_of(type, {"vit", "deit", "dinov2", "beit"})) {
-    base.tokens = patches(image, patch);
-    result.images = true;
-    result.head = Head::kClassifier;
-    result.convolution_flops = 2 * base.tokens * base.hidden * 3 * patch * patch;
-    result.stacks = {base};
-  } else if (type == "audio-spectrogram-transformer") {
-    base.tokens = fields.number({"num_patches"}, 146);  // a second of speech commands: 12 x 12 patches
+void add_encoder_and_decoder(ModelShape& result, const Fields& fields, const LayerStack& base) {
+  LayerStack encoder = base, decoder = base;
+  encoder.layers = fields.number({"encoder_layers"}, base.layers);
+  decoder.layers = fields.number({"decoder_layers", "num_decoder_layers"}, base.layers);
+  if (fields.has("encoder_layers") || fields.has("encoder_ffn_dim"))
+    encoder.intermediate = fields.number({"encoder_ffn_dim"}, base.intermediate),
+    decoder.intermediate = fields.number({"decoder_ffn_dim"}, base.intermediate);
+  encoder.causal = false, decoder.causal = true, decoder.cross = true, decoder.norms = 3;
+  if (const double frames = frames_of_sound(fields.json(), result.model_type); frames > 0) {
+    encoder.tokens = decoder.cross_tokens = frames;
+    decoder.tokens = 128;
     result.audio = true;
-    result.head = Head::kClassifier;
-    result.stacks = {base};
-  } else if (type == "wav2vec2" || type == "hubert") {
-    // Seven convolutions of 512 channels over 16,000 samples a second; a token is 20 ms (Baevski et al., 2020).
-    result.audio = true;
-    result.head = Head::kClassifier;
-    result.default_tokens = 50;
-    result.convolution_flops = 10e9;  // of a second
-    result.convolution_activations = 3.3e6;
-    result.stacks = {base};
-  } else if (is_one_of(type, {"t5", "mt5", "bart", "mbart", "marian", "pegasus", "whisper", "speech_to_text"})) {
-    LayerStack encoder = base, decoder = base;
-    encoder.layers = fields.number({"encoder_layers"}, base.layers);
-    decoder.layers = fields.number({"decoder_layers", "num_decoder_layers"}, base.layers);
-    if (fields.has("encoder_layers") || fields.has("encoder_ffn_dim"))
-      encoder.intermediate = fields.number({"encoder_ffn_dim"}, base.intermediate),
-      decoder.intermediate = fields.number({"decoder_ffn_dim"}, base.intermediate);
-    encoder.causal = false, decoder.causal = true, decoder.cross = true, decoder.norms = 3;
-    if (type == "whisper") {
-      encoder.tokens = 1500;
-      decoder.cross_tokens = 1500;
-      decoder.tokens = 128;
-      result.audio = true;
-    }
-    result.head = Head::kCausalLanguage;
-    result.stacks = {encoder, decoder};
-  } else if (is_one_of(type, {"clip", "vision-text-dual-encoder", "bridgetower"})) {
-    LayerStack vision = base, text = base;
-    vision.tokens = patches(image, patch);
-    text.tokens = type == "clip" ? 77 : type == "bridgetower" ? 50 : 128;
-    result.images = true;
-    result.stacks = {vision, text};
-    if (type == "bridgetower") {
-      LayerStack crossing = base;
-      crossing.layers = 2 * fields.number({"cross_layers"}, 6);
-      crossing.cross = true;
-      crossing.tokens = vision.tokens / 2 + text.tokens / 2;
-      crossing.cross_tokens = crossing.tokens;
-      result.stacks.push_back(crossing);
-    }
-  } else {
-    result.stacks = {base};
-    result.head = base.causal ? Head::kCausalLanguage : Head::kClassifier;
-    // Pictures become this many tokens before the text: 576 a crop of 336 pixels, several crops and pictures a sample.
-    if (type == "conformer") result.audio = true, result.default_tokens = 500;
-    if (is_one_of(type, {"mllama", "idefics2", "llava", "llava_next", "qwen2_vl", "paligemma"})) result.images = true;
-    if (type == "llava") result.default_tokens = 2400;
-    if (type == "llava_next") result.default_tokens = 2900;
-    if (type == "idefics2" || type == "mllama") result.default_tokens = 4800;
   }
+  result.head = Head::kCausalLanguage;
+  result.stacks = {encoder, decoder};
+}
+
+void add_towers(ModelShape& result, const Fields& fields, const LayerStack& base, double image_tokens,
+                double text_tokens) {
+  LayerStack vision = base, text = base;
+  vision.tokens = image_tokens, text.tokens = text_tokens;
+  result.images = true;
+  result.stacks = {vision, text};
+  if (result.model_type != "bridgetower") return;
+  LayerStack crossing = base;
+  crossing.layers = 2 * fields.number({"cross_layers"}, 6);
+  crossing.cross = true;
+  crossing.tokens = vision.tokens / 2 + text.tokens / 2;
+  crossing.cross_tokens = crossing.tokens;
+  result.stacks.push_back(crossing);
+}
+
+// Pictures become this many tokens before the text: 576 a crop of 336 pixels, several crops and pictures a sample.
+void add_pictures_before_text(ModelShape& result) {
+  const std::string& type = result.model_type;
+  if (is_one_of(type, {"mllama", "idefics2", "llava", "llava_next", "qwen2_vl", "paligemma"})) result.images = true;
+  if (type == "llava") result.default_tokens = 2400;
+  if (type == "llava_next") result.default_tokens = 2900;
+  if (type == "idefics2" || type == "mllama") result.default_tokens = 4800;
+}
+
+// The stacks of the layers, and what stands before and behind them.
+LayerFacts add_stacks(ModelShape& result, const Fields& fields) {
+  const LayerStack widths = widths_of(fields);
+  const LayerFacts facts = layer_facts(fields.json(), result.model_type, widths);
+  LayerStack base = stack_of(fields, widths, facts);
+  const double patch = fields.number({"patch_size"}, 16),
+               image_tokens = patches(fields.number({"image_size"}, 224), patch);
+  result.head = base.causal ? Head::kCausalLanguage : Head::kClassifier;
+  switch (facts.kind) {
+    case ModelKind::kText:
+      result.stacks = {base};
+      if (result.model_type == "conformer") result.audio = true, result.default_tokens = 500;
+      add_pictures_before_text(result);
+      break;
+    case ModelKind::kPictures:
+      base.tokens = image_tokens;
+      result.images = true;
+      result.convolution_flops = 2 * base.tokens * base.hidden * 3 * patch * patch;
+      result.stacks = {base};
+      break;
+    case ModelKind::kSpectra:
+      base.tokens = fields.number({"num_patches"}, 146);  // a second of speech commands: 12 x 12 patches
+      result.audio = true;
+      result.stacks = {base};
+      break;
+    case ModelKind::kSamples:
+      // Seven convolutions of 512 channels over 16,000 samples a second; a token is 20 ms (Baevski et al., 2020).
+      result.audio = true;
+      result.default_tokens = 50;
+      result.convolution_flops = 10e9;  // of a second
+      result.convolution_activations = 3.3e6;
+      result.stacks = {base};
+      break;
+    case ModelKind::kTwoStacks:
+      add_encoder_and_decoder(result, fields, base);
+      break;
+    case ModelKind::kTwoTowers:
+      result.head = Head::kNone;
+      add_towers(result, fields, base, image_tokens, facts.text_tokens);
+      break;
+  }
+  return facts;
 }
 
 // Depth and width of a decoder of so many parameters, where nothing else is known: hidden = 128 layers (Kaplan et al.).
@@ -271,12 +257,12 @@ ModelShape read_config(const Json& json, const std::string& model, double parame
   const Fields outer(json);
   ModelShape result;
   result.name = model;
-  result.model_type = outer.text("model_type", "llama");
+  result.model_type = outer.text("model_type");
   result.parameters = parameters > 0 ? parameters : outer.number({"parameters", "num_parameters"});
   const double gflop = outer.number({"forward_gflop_per_sample"});
   const bool has_layers =
       outer.has("num_hidden_layers") || outer.has("n_layer") || outer.has("n_layers") || outer.has("num_layers");
-  if (gflop > 0 && (!has_layers || result.model_type == "swin" || result.model_type == "convolutional")) {
+  if (gflop > 0 && (!has_layers || outer.has("depths") || result.model_type == "convolutional")) {
     result.convolution_flops = gflop * 1e9;
     // Dense networks write about 2.7 elements a thousand operations (ResNet-50); what is separable more.
     result.convolution_activations =
@@ -285,8 +271,8 @@ ModelShape read_config(const Json& json, const std::string& model, double parame
     result.large_maps = outer.number({"large_map_elements_per_sample"}, 0);
     result.network = find_network(known_name(model));
     const std::string name = plain_model(model);
-    result.separable = outer.flag("separable") || name.find("swin") != name.npos ||
-                       name.find("efficientnet") != name.npos || name.find("nano") != name.npos;
+    result.separable =
+        outer.flag("separable") || name.find("efficientnet") != name.npos || name.find("nano") != name.npos;
     if (name.find("inception") != name.npos || name.find("squeeze") != name.npos) result.convolution_share = 0.5;
     result.images = true;
     if (result.parameters == 0) result.parameters = 3e6 * gflop;
@@ -297,14 +283,10 @@ ModelShape read_config(const Json& json, const std::string& model, double parame
   for (const char* part : {"text_config", "llm_config", "language_config"})
     if (!has_layers && outer.has(part) && json.at(part).is_object()) inner = &json.at(part);
   const Fields fields(*inner);
-  add_stacks(result, fields);
+  const LayerFacts facts = add_stacks(result, fields);
   result.vocabulary = fields.number({"vocab_size"});
   result.embedding = fields.number({"embedding_size"}, result.stacks.back().hidden);
-  result.tied =
-      fields.flag("tie_word_embeddings",
-                  result.model_type.starts_with("gemma") ||
-                      is_one_of(result.model_type, {"gpt2", "bloom", "falcon", "mpt", "t5", "opt", "gpt_bigcode",
-                                                    "bert", "roberta", "whisper", "bart", "albert"}));
+  result.tied = fields.flag("tie_word_embeddings", facts.tied);
   if (result.parameters == 0) result.parameters = count_parameters(result);
   return result;
 }
