@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The record of an architecture family: everything that any part of the program asks about it. Each folder of
-// models/families defines one record, or a few that share their code, and registry.cpp lists them.
+// models/families defines one record, or a few that share their code, and registers it.
 //
 // The record stands on a low floor, so that readers of files, tokenizers and processors can ask it; what it points to
 // is implemented above them.
@@ -47,7 +47,7 @@ struct Family {
   FamilyPlanning planning;
 };
 
-// All of them, by the names of their folders.
+// All of them, in the order of their types.
 const std::vector<Family>& families();
 // The family of a model_type; null: none is known.
 const Family* find_family(std::string_view model_type);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "family/gguf.h"
 #include "family/heads.h"
 #include "family/stated.h"
 
@@ -30,15 +31,6 @@ struct FlaxNames {
   std::vector<std::string> without;  // endings of architectures that have no class there
   std::string scale = "scale";       // the name of a norm's scale
   std::string computed;              // the end of the name of a tensor that is computed there
-};
-
-struct GgufFamily {
-  std::string architecture;  // general.architecture
-  std::string model_class;   // of a model that is read: "LlamaForCausalLM"
-  // The activations that a file stands for, since it names none; empty: the configuration has none either.
-  std::vector<std::string> activations;
-  // Whether a file of the architecture is of this family, unless its metadata tell it from others of the same.
-  bool owns_architecture = true;
 };
 
 // A checkpoint of Google's, whose configuration names neither the type nor the class.

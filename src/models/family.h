@@ -2,6 +2,7 @@
 // What the records of families (models/families) are written with.
 #pragma once
 
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,11 @@
 #include "transom/scope.h"
 
 namespace transom {
+
+// At the end of a family's file: const RegisterFamilies kQwenFamilies{qwen2_family, qwen3_family};
+struct RegisterFamilies {
+  RegisterFamilies(std::initializer_list<Family (*)()> records);
+};
 
 template <typename M>
 std::unique_ptr<Model> make_model(const Config& config, const Scope& scope) {

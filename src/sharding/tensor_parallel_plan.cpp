@@ -83,6 +83,9 @@ constexpr Line kPlan[] = {
     {"mlp.up_proj", Style::kColwise},
     {"mlp.down_proj", Style::kRowwise},
     {"mlp.gate_up_proj", Style::kColwiseTwo},
+    {"shared_expert.gate_proj", Style::kColwise},
+    {"shared_expert.up_proj", Style::kColwise},
+    {"shared_expert.down_proj", Style::kRowwise},
     {"mlp.Wi", Style::kColwiseTwo},
     {"mlp.Wo", Style::kRowwise},
     {"mlp.weights_in", Style::kColwiseTwo},
@@ -252,7 +255,7 @@ Placement tensor_parallel_placement(const ProcessMesh& mesh, const Config& confi
   const int64_t processes = mesh.size(MeshAxis::kExpert);
   const std::optional<int64_t> expert = processes > 1 ? expert_of(parameter.name) : std::nullopt;
   if (!expert || placement.dimensions.empty()) return placement;
-  const int64_t experts = first_of(config, {"num_local_experts"}, 0);
+  const int64_t experts = first_of(config, {"num_local_experts", "num_experts"}, 0);
   if (experts < processes || *expert >= experts)
     fail(ErrorKind::kUsage, "ep_size {}: expected at most the number of experts, {}", processes, experts);
   // Whole on one process, but for what tp cuts of the other dimension.

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "io/blocks/ggml_blocks.h"
+#include "io/gguf/gguf_family.h"
 #include "io/gguf/gguf_model.h"
-#include "io/gguf/gguf_names.h"
 #include "io/gguf/gguf_t5.h"
 
 namespace transom {
@@ -48,23 +48,24 @@ TensorView one_less(const TensorView& view, const std::string& where) {
 class Converter {
  public:
   explicit Converter(const GgufFile& file)
-      : file_(file), architecture_(file.get_string("general.architecture")), checkpoint_(file.where()) {
+      : file_(file),
+        names_(gguf_class(file).gguf->names),
+        has_encoder_(!gguf_class(file).gguf->encoder_architecture.empty()),
+        checkpoint_(file.where()) {
+    const std::string architecture = file.get_string("general.architecture");
     const auto number = [&](const char* key, int64_t otherwise) {
-      const std::vector<int64_t> found = file.get_ints(architecture_ + "." + key);
+      const std::vector<int64_t> found = file.get_ints(architecture + "." + key);
       return found.empty() ? otherwise : found[0];
     };
     heads_ = number("attention.head_count", 0);
     key_heads_ = number("attention.head_count_kv", heads_);
     experts_ = number("expert_count", 0);
-    names_ = &gguf_names(architecture_,
-                         {.experts = experts_ > 0, .gated = file.find("enc.blk.0.ffn_gate.weight") != nullptr});
   }
 
   Checkpoint convert() && {
-    const bool repeats_head = architecture_ == "t5" && gguf_t5_head_is_tied(file_);
+    const bool repeats_head = has_encoder_ && gguf_t5_head_is_tied(file_);
     for (const GgufTensor& tensor : file_.tensors())
-      if (!is_computed(tensor.name) && !(repeats_head && tensor.name == "output.weight") && !add_experts(tensor))
-        add(tensor);
+      if (!is_computed(tensor.name) && !(repeats_head && tensor.name == "output.weight")) add(tensor);
     return std::move(checkpoint_);
   }
 
@@ -79,9 +80,12 @@ class Converter {
 
   void add(const GgufTensor& tensor) {
     const size_t dot = tensor.name.rfind('.');
-    const auto place = dot == tensor.name.npos ? std::nullopt : checkpoint_place(tensor.name.substr(0, dot), *names_);
-    if (place) add(tensor, place->name + tensor.name.substr(dot), place->rule->change);
-    else add(tensor, tensor.name, GgufChange::kNone);
+    const auto has = [&](const std::string& name) { return file_.find(name + ".weight") != nullptr; };
+    const auto place =
+        dot == tensor.name.npos ? std::nullopt : checkpoint_place(tensor.name.substr(0, dot), names_, has);
+    if (!place) add(tensor, tensor.name, GgufChange::kNone);
+    else if (place->rule->change == GgufChange::kExperts) add_experts(tensor, place->name + tensor.name.substr(dot));
+    else add(tensor, place->name + tensor.name.substr(dot), place->rule->change);
   }
 
   void add(const GgufTensor& tensor, const std::string& name, GgufChange change) {
@@ -92,6 +96,7 @@ class Converter {
       TensorView view{*plain, tensor.shape, tensor.bytes, tensor.owner};
       if (!places.empty()) view = with_rows(view, places);
       if (change == GgufChange::kOneMore) view = one_less(view, where(tensor));
+      if (change == GgufChange::kRow && view.shape.size() == 1) view.shape.insert(view.shape.begin(), 1);
       return checkpoint_.add(name, turned ? transposed(view) : std::move(view));
     }
     if (tensor.shape.size() != 2)
@@ -101,35 +106,24 @@ class Converter {
     checkpoint_.add_compressed(name, {std::move(matrix)});
   }
 
-  // The matrices of all experts as one tensor [experts, out, in].
-  bool add_experts(const GgufTensor& tensor) {
-    if (!tensor.name.starts_with("blk.") || tensor.shape.size() != 3) return false;
-    const size_t dot = tensor.name.find('.', 4);
-    if (dot == tensor.name.npos) return false;
-    const std::string layer = tensor.name.substr(4, dot - 4), rest = tensor.name.substr(dot + 1);
-    static constexpr std::pair<std::string_view, const char*> kParts[] = {
-        {"ffn_gate_exps.weight", "w1"}, {"ffn_down_exps.weight", "w2"}, {"ffn_up_exps.weight", "w3"}};
-    for (const auto& [gguf, name] : kParts) {
-      if (rest != gguf) continue;
-      if (experts_ < 1 || tensor.shape[0] != experts_)
-        fail("{}: expected {} experts, found {}", where(tensor), experts_, tensor.shape[0]);
-      const size_t size = tensor.bytes.size() / static_cast<size_t>(experts_);
-      for (int64_t e = 0; e < experts_; ++e) {
-        GgufTensor part = tensor;
-        part.shape.erase(part.shape.begin());
-        part.bytes = tensor.bytes.subspan(static_cast<size_t>(e) * size, size);
-        add(part, fmt::format("model.layers.{}.block_sparse_moe.experts.{}.{}.weight", layer, e, name),
-            GgufChange::kNone);
-      }
-      return true;
+  // The matrices of all experts as one tensor [experts, out, in]; a star in the name stands for the expert.
+  void add_experts(const GgufTensor& tensor, const std::string& name) {
+    if (tensor.shape.size() != 3 || experts_ < 1 || tensor.shape[0] != experts_)
+      fail("{}: expected the matrices of {} experts, found {}", where(tensor), experts_,
+           tensor.shape.size() == 3 ? fmt::format("{}", tensor.shape[0]) : fmt::format("{} axes", tensor.shape.size()));
+    const size_t size = tensor.bytes.size() / static_cast<size_t>(experts_), star = name.find('*');
+    for (int64_t e = 0; e < experts_; ++e) {
+      GgufTensor part = tensor;
+      part.shape.erase(part.shape.begin());
+      part.bytes = tensor.bytes.subspan(static_cast<size_t>(e) * size, size);
+      add(part, name.substr(0, star) + std::to_string(e) + name.substr(star + 1), GgufChange::kNone);
     }
-    return false;
   }
 
   const GgufFile& file_;
-  std::string architecture_;
+  const GgufNames& names_;
+  bool has_encoder_;
   int64_t heads_, key_heads_, experts_;
-  const GgufNames* names_;
   Checkpoint checkpoint_;
 };
 

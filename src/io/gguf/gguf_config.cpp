@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/json/json.h"
-#include "family/family.h"
+#include "io/gguf/gguf_family.h"
 #include "io/gguf/gguf_keys.h"
 #include "io/gguf/gguf_metadata.h"
 #include "io/gguf/gguf_model.h"
@@ -16,26 +16,6 @@
 
 namespace transom {
 namespace {
-
-struct FileClass {
-  std::string model_type, name;  // "llama", "LlamaForCausalLM"
-};
-
-// What the models of a file are, by the records of families. Errors: an unknown architecture.
-FileClass class_of_architecture(const std::string& architecture, const GgufFile& file) {
-  const bool encoder = architecture == "t5encoder";  // the first half of a t5
-  std::vector<std::string> names;
-  for (const Family& family : families()) {
-    const std::optional<GgufFamily>& known = *family.foreign.gguf;
-    if (!known || !known->owns_architecture) continue;
-    if (encoder && known->architecture == "t5") return {family.model_type, "T5EncoderModel"};
-    if (architecture == known->architecture) return {family.model_type, known->model_class};
-    names.push_back(known->architecture);
-  }
-  names.emplace_back("t5encoder");
-  fail("{}: general.architecture {} is not supported{} Known are: {}", file.where(), quoted(architecture),
-       did_you_mean(architecture, names), fmt::join(names, ", "));
-}
 
 // Numbers of a small f32 tensor.
 std::vector<double> numbers_of(const GgufFile& file, const char* name) {
@@ -89,7 +69,8 @@ Json scaling_of_divisors(const std::vector<double>& divisors, double theta) {
           {"long_factor", divisors}};
 }
 
-void add_rotary(const GgufKeys& keys, int64_t head_width, int64_t positions, Json& config) {
+void add_rotary(const GgufKeys& keys, const GgufRotary& rotary, int64_t head_width, Json& config) {
+  const int64_t positions = keys.integer("context_length");
   const double theta = keys.number("rope.freq_base", 10000.0);
   Json scaling = Json::object();
   // As llama.cpp reads them: a factor alone is linear, of old files rope.scale_linear; attn_factor multiplies.
@@ -126,48 +107,76 @@ void add_rotary(const GgufKeys& keys, int64_t head_width, int64_t positions, Jso
   if (scaling.empty()) scaling["rope_type"] = "default";
   scaling["rope_theta"] = theta;
   const int64_t turning = keys.integer("rope.dimension_count", head_width);
-  if (turning != head_width && !keys.takes_partial_rotary())
+  if (turning != head_width && !rotary.turns_part)
     fail(ErrorKind::kUnsupported, "{}: rope.dimension_count: expected {}, the width of a head, found {}",
          keys.file.where(), head_width, turning);
   if (turning != head_width && head_width > 0)
     scaling["partial_rotary_factor"] = static_cast<double>(turning) / static_cast<double>(head_width);
+  if (!rotary.theta_field.empty()) config[rotary.theta_field] = theta;
+  if (!rotary.part_field.empty()) config[rotary.part_field] = scaling.value("partial_rotary_factor", 1.0);
+  if (rotary.set_by_layers)
+    scaling = {
+        {"full_attention", std::move(scaling)},
+        {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", keys.number("rope.freq_base_swa", 10000.0)}}}};
   config["rope_parameters"] = std::move(scaling);
 }
 
-// The feed-forward width of GGUF's llama family and its attention.
-void add_decoder(const GgufKeys& keys, Json& config) {
-  const int64_t width = keys.integer("embedding_length"), heads = keys.integer("attention.head_count"),
-                positions = keys.integer("context_length");
-  if (heads <= 0) fail("{}: attention.head_count: expected a number above 0, found {}", keys.file.where(), heads);
-  const int64_t head_width = keys.integer("attention.key_length", width / heads);
-  config["hidden_size"] = width;
-  config["intermediate_size"] = keys.integer("feed_forward_length");
-  config["num_hidden_layers"] = keys.integer("block_count");
-  config["num_attention_heads"] = heads;
-  config["num_key_value_heads"] = keys.integer("attention.head_count_kv", heads);
-  config["head_dim"] = head_width;
-  config["max_position_embeddings"] = positions;
-  add_rotary(keys, head_width, positions, config);
+// ---- numbers
+
+// A key of the record as the field of config.json has it.
+Json field_of(const GgufKeys& keys, const GgufFamily& family, const GgufKey& key) {
+  using Is = GgufUsual::Is;
+  using Kind = GgufKey::Kind;
+  const bool is_absolute = key.key.starts_with("tokenizer.");
+  const bool is_there = is_absolute ? keys.file.has(key.key) : keys.has(key.key);
+  if (!is_there && key.read.is == Is::kNull) return nullptr;
+  if (!is_there && key.read.is == Is::kKey) {
+    const auto other = [&](const std::string& name) {
+      const auto found =
+          std::find_if(family.keys.begin(), family.keys.end(), [&](const auto& each) { return each.key == name; });
+      const int64_t number = field_of(keys, family, *found);
+      if (number <= 0) fail("{}: {}: expected a number above 0, found {}", keys.file.where(), name, number);
+      return number;
+    };
+    const auto number = static_cast<int64_t>(key.read.number) * other(key.read.key);
+    return key.read.divisor.empty() ? number : number / other(key.read.divisor);
+  }
+  const std::optional<double> usual = key.read.is == Is::kNumber ? std::optional(key.read.number) : std::nullopt;
+  if (key.kind == Kind::kTruth) return keys.truth(key.key, usual.value_or(0) != 0);
+  if (key.kind == Kind::kNumber || key.kind == Kind::kNumberIfAny || key.kind == Kind::kNumberAbove0)
+    return keys.number(key.key, usual);
+  const std::optional<int64_t> count = usual ? std::optional(static_cast<int64_t>(*usual)) : std::nullopt;
+  return is_absolute ? keys.file.get_int(key.key, count.value_or(0)) : keys.integer(key.key, count);
 }
 
-void add_gemma(const GgufKeys& keys, const std::string& architecture, Json& config) {
-  const int64_t head_width = config["head_dim"], heads = config["num_attention_heads"], width = config["hidden_size"];
-  if (architecture == "gemma") {
-    config["hidden_act"] = "gelu_pytorch_tanh";
-    return;
+void add_keys(const GgufKeys& keys, const GgufFamily& family, Json& config) {
+  for (const GgufKey& key : family.keys) {
+    using Is = GgufUsual::Is;
+    if (key.field.empty() || key.read.is == Is::kNotRead) continue;
+    if (key.read.is == Is::kNothing && !keys.has(key.key)) continue;
+    config[key.field] = field_of(keys, family, key);
+    if (key.key == "attention.head_count" && config[key.field] <= 0)
+      fail("{}: attention.head_count: expected a number above 0, found {}", keys.file.where(),
+           config[key.field].get<int64_t>());
   }
-  config["hidden_activation"] = "gelu_pytorch_tanh";
-  // Not stored: one over the root of the heads' width, but for Gemma 2 of 27 billion, which alone has 46 layers.
-  const int64_t layers = config["num_hidden_layers"];
-  const bool largest = (architecture == "gemma2" && layers == 46) || (architecture == "gemma3" && layers == 62);
-  config["query_pre_attn_scalar"] = largest ? width / heads : head_width;
-  config["sliding_window"] = keys.integer("attention.sliding_window", architecture == "gemma2" ? 4096 : 1024);
-  const auto cap = [&](const char* key) { return keys.has(key) ? Json(keys.number(key)) : Json(nullptr); };
-  config["final_logit_softcapping"] = cap("final_logit_softcapping");
-  config["attn_logit_softcapping"] = cap("attn_logit_softcapping");
+}
+
+int64_t head_width_of(const GgufKeys& keys) {
+  return keys.integer("attention.key_length", keys.integer("embedding_length") / keys.integer("attention.head_count"));
+}
+
+// ---- layers with a window, and others
+
+void add_query_scale(const GgufKeys& keys, int64_t layers_of_largest, Json& config) {
+  const bool largest = keys.integer("block_count") == layers_of_largest;
+  config["query_pre_attn_scalar"] =
+      largest ? keys.integer("embedding_length") / keys.integer("attention.head_count") : head_width_of(keys);
+}
+
+void add_windows(const GgufKeys& keys, const GgufWindows& windows, Json& config) {
+  const int64_t layers = keys.integer("block_count");
   // One layer of so many sees all; or, by layer, whether it slides.
-  const std::vector<int64_t> patterns =
-      keys.integers("attention.sliding_window_pattern", architecture == "gemma2" ? 2 : 6);
+  const std::vector<int64_t> patterns = keys.integers("attention.sliding_window_pattern", windows.pattern);
   if (patterns.size() != 1 && patterns.size() != static_cast<size_t>(layers))
     fail("{}: attention.sliding_window_pattern: expected 1 or {} numbers, found {}", keys.file.where(), layers,
          patterns.size());
@@ -178,11 +187,6 @@ void add_gemma(const GgufKeys& keys, const std::string& architecture, Json& conf
     types.push_back(slides ? "sliding_attention" : "full_attention");
   }
   config["layer_types"] = std::move(types);
-  if (architecture != "gemma3") return;
-  Json whole = std::move(config["rope_parameters"]);
-  config["rope_parameters"] = {
-      {"full_attention", std::move(whole)},
-      {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", keys.number("rope.freq_base_swa", 10000.0)}}}};
 }
 
 int64_t vocabulary_size(const GgufKeys& keys) {
@@ -192,94 +196,35 @@ int64_t vocabulary_size(const GgufKeys& keys) {
   return keys.integer("vocab_size", tokens);
 }
 
-bool has_biases(const GgufFile& file, const char* name) { return file.find(std::string("blk.0.") + name + ".bias"); }
+bool has_biases(const GgufFile& file, const std::string& name) { return file.find("blk.0." + name + ".bias"); }
 
 }  // namespace
 
 Json gguf_config(const GgufFile& file) {
   const std::string type = file.get_string("general.type", "model");
   if (type != "model") fail("{}: general.type: expected model, found {}", file.where(), quoted(type));
-  const std::string architecture = file.get_string("general.architecture");
-  const FileClass known = class_of_architecture(architecture, file);
+  const GgufClass known = gguf_class(file);
+  const GgufFamily& family = *known.gguf;
   check_gguf_metadata(file);
   const GgufKeys keys(file);
-  Json config{{"model_type", known.model_type}, {"architectures", Json::array({known.name})}};
+  Json config{{"model_type", known.model_type}, {"architectures", Json::array({known.model_class})}};
   config["vocab_size"] = vocabulary_size(keys);
   config["tie_word_embeddings"] = file.find("output.weight") == nullptr;
   for (const auto& [key, field] :
        {std::pair{"bos", "bos_token_id"}, {"eos", "eos_token_id"}, {"padding", "pad_token_id"}})
     if (const auto id = gguf_special_id(file, key)) config[field] = *id;
     else config[field] = nullptr;
-  if (architecture.starts_with("t5")) {
+  if (!family.encoder_architecture.empty()) {
     add_gguf_t5(keys, config);
     return config;
   }
-  if (architecture == "gpt2") {
-    config["n_embd"] = keys.integer("embedding_length");
-    config["n_layer"] = keys.integer("block_count");
-    config["n_head"] = keys.integer("attention.head_count");
-    config["n_positions"] = keys.integer("context_length");
-    config["n_inner"] = keys.integer("feed_forward_length");
-    config["layer_norm_epsilon"] = keys.number("attention.layer_norm_epsilon");
-    config["activation_function"] = "gelu_new";
-    return config;
-  }
-  if (architecture == "bloom") {
-    config["hidden_size"] = keys.integer("embedding_length");
-    config["n_layer"] = keys.integer("block_count");
-    config["n_head"] = keys.integer("attention.head_count");
-    config["layer_norm_epsilon"] = keys.number("attention.layer_norm_epsilon");
-    return config;
-  }
-  add_decoder(keys, config);
-  if (architecture == "bert") {
-    config.erase("rope_parameters");
-    config["layer_norm_eps"] = keys.number("attention.layer_norm_epsilon");
-    config["type_vocab_size"] = keys.file.get_int("tokenizer.ggml.token_type_count", 2);
-    config["hidden_act"] = "gelu";
-    config["tie_word_embeddings"] = true;
-    return config;
-  }
-  if (architecture == "gptneox") {
-    config["layer_norm_eps"] = keys.number("attention.layer_norm_epsilon");
-    config["attention_bias"] = has_biases(file, "attn_qkv");
-    config["use_parallel_residual"] = keys.truth("use_parallel_residual", true);
-    config["hidden_act"] = "gelu";
-    config["rotary_emb_base"] = config["rope_parameters"]["rope_theta"];
-    config["rotary_pct"] = config["rope_parameters"].value("partial_rotary_factor", 1.0);
-    return config;
-  }
-  if (architecture == "starcoder2") {
-    config["norm_epsilon"] = keys.number("attention.layer_norm_epsilon");
-    config["use_bias"] = has_biases(file, "attn_q");
-    config["hidden_act"] = "gelu_pytorch_tanh";
-    config["sliding_window"] =
-        keys.has("attention.sliding_window") ? Json(keys.integer("attention.sliding_window")) : Json(nullptr);
-    return config;
-  }
-  config["rms_norm_eps"] = keys.number("attention.layer_norm_rms_epsilon");
-  config["hidden_act"] = "silu";
-  if (architecture.starts_with("gemma")) add_gemma(keys, architecture, config);
-  if (architecture == "llama") {
-    config["attention_bias"] = has_biases(file, "attn_q");
-    config["mlp_bias"] = has_biases(file, "ffn_up");
-    // LLaMA has no window; a file that names one is a Mistral.
-    if (const int64_t window = keys.integer("attention.sliding_window", 0); window > 0) {
-      config["model_type"] = "mistral", config["architectures"] = Json::array({"MistralForCausalLM"});
-      config["sliding_window"] = window;
-    }
-    if (const int64_t experts = keys.integer("expert_count", 0); experts > 0) {
-      config["model_type"] = "mixtral", config["architectures"] = Json::array({"MixtralForCausalLM"});
-      config["num_local_experts"] = experts;
-      config["num_experts_per_tok"] = keys.integer("expert_used_count");
-      if (!config.contains("sliding_window")) config["sliding_window"] = nullptr;
-    }
-  }
-  if (architecture == "phi3" && keys.has("attention.sliding_window"))
-    config["sliding_window"] = keys.integer("attention.sliding_window");
-  if (architecture.starts_with("qwen")) config["use_sliding_window"] = false;
-  if (architecture == "qwen3" || architecture.starts_with("gemma"))
-    config["attention_bias"] = has_biases(file, "attn_q");
+  add_keys(keys, family, config);
+  if (family.rotary) add_rotary(keys, *family.rotary, head_width_of(keys), config);
+  config.update(parse_json(family.stands_for, "a family's record"));
+  for (const GgufFixed& fixed : family.fixed) config[fixed.field] = parse_json(fixed.value, "a family's record");
+  for (const auto& [field, tensor] : family.biases) config[field] = has_biases(file, tensor);
+  if (family.layers_of_largest) add_query_scale(keys, *family.layers_of_largest, config);
+  if (family.windows) add_windows(keys, *family.windows, config);
   return config;
 }
 
@@ -303,8 +248,8 @@ void add_pooling(const GgufFile& file, ContainerParts& parts) {
 // sampling that the file recommends.
 void add_generation(const GgufFile& file, ContainerParts& parts) {
   const Json config = parse_json(parts["config.json"], "config.json");
-  const std::string architecture = config["model_type"];
-  if (architecture == "bert" || config["architectures"][0] == "T5EncoderModel") return;
+  const GgufFamily& family = *gguf_class(file).gguf;
+  if (family.is_encoder || file.get_string("general.architecture") == family.encoder_architecture) return;
   Json fields = Json::object();
   for (const char* name : {"bos_token_id", "pad_token_id", "decoder_start_token_id"})
     if (config.contains(name) && !config[name].is_null()) fields[name] = config[name];

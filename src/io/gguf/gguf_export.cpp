@@ -2,23 +2,14 @@
 #include "io/gguf/gguf_export.h"
 
 #include <algorithm>
+#include <cmath>
 
-#include "family/family.h"
+#include "io/gguf/gguf_family.h"
 #include "io/gguf/gguf_fields.h"
 #include "io/gguf/gguf_rotary_export.h"
 
 namespace transom {
 namespace {
-
-const GgufFamily& known_of(const Json& config) {
-  const std::string type = text_of(config, {"model_type"}, "");
-  if (const Family* family = find_family(type); family && *family->foreign.gguf) return **family->foreign.gguf;
-  std::vector<std::string> names;
-  for (const Family& family : families())
-    if (*family.foreign.gguf) names.push_back(family.model_type);
-  fail(ErrorKind::kUnsupported, "config.json: model_type {} cannot be written as GGUF; these can: {}", quoted(type),
-       fmt::join(names, ", "));
-}
 
 [[noreturn]] void refuse(const char* field, const Json& found, const std::string& architecture) {
   fail(ErrorKind::kUnsupported, "config.json: {}: {} cannot be written as GGUF of {}, which has no key for it", field,
@@ -44,11 +35,74 @@ void refuse_where_true(const Json& config, const std::string& architecture, std:
     if (truth_of(config, field, false)) refuse(field, config[field], architecture);
 }
 
-// One layer of so many sees all: of layer_types, or as Gemma has it.
-int64_t sliding_pattern(const Json& config, const std::string& a, int64_t layers) {
-  const int64_t usual = a == "gemma2" ? 2 : 6;
+void check_fixed(const Json& config, const GgufFamily& family) {
+  for (const GgufFixed& fixed : family.fixed) {
+    const Json usual = parse_json(fixed.usual.empty() ? fixed.value : fixed.usual, "a family's record");
+    if (const Json found = config.value(fixed.field, usual); found != parse_json(fixed.value, "a family's record"))
+      refuse(fixed.field.c_str(), found, family.architecture);
+  }
+}
+
+// ---- numbers
+
+// What config.json says under a key's names; null where it is silent.
+Json stated(const Json& config, const GgufKey& key) {
+  for (const std::string& name : key.older)
+    if (config.contains(name) && config[name].is_number()) return config[name];
+  if (key.field.empty() || !config.contains(key.field)) return nullptr;
+  const Json& found = config[key.field];
+  const bool fits = key.kind == GgufKey::Kind::kTruth ? found.is_boolean()
+                    : key.kind == GgufKey::Kind::kNumber || key.kind == GgufKey::Kind::kNumberIfAny ||
+                            key.kind == GgufKey::Kind::kNumberAbove0
+                        ? found.is_number()
+                        : found.is_number_integer();
+  return fits ? found : Json(nullptr);
+}
+
+double number_of_key(const Json& config, const GgufFamily& family, const std::string& name) {
+  const auto key =
+      std::find_if(family.keys.begin(), family.keys.end(), [&](const auto& each) { return each.key == name; });
+  if (key == family.keys.end()) fail(ErrorKind::kInternal, "{} has no key {} in GGUF", family.architecture, name);
+  if (const Json found = stated(config, *key); found.is_number()) return found.get<double>();
+  const bool is_null = config.contains(key->field) && config[key->field].is_null();
+  const GgufUsual& usual = is_null && key->where_null ? *key->where_null : key->written;
+  if (usual.is == GgufUsual::Is::kNumber) return usual.number;
+  if (usual.is != GgufUsual::Is::kKey) fail("config.json: {} is missing", key->field);
+  const double number = usual.number * number_of_key(config, family, usual.key);
+  if (usual.divisor.empty()) return number;
+  const double divisor = number_of_key(config, family, usual.divisor);
+  if (divisor <= 0) fail("config.json: {}: expected a number above 0, found {}", usual.divisor, divisor);
+  return std::floor(number / divisor);
+}
+
+void add_key(GgufWriter& writer, const std::string& a, const Json& config, const GgufFamily& family,
+             const GgufKey& key) {
+  using Kind = GgufKey::Kind;
+  const std::string name = key.key.starts_with("tokenizer.") ? key.key : a + "." + key.key;
+  const bool is_silent = stated(config, key).is_null();
+  if (key.kind == Kind::kTruth) {
+    const Json found = stated(config, key);
+    return writer.add_bool(name, found.is_boolean() ? found.get<bool>() : key.written.number != 0);
+  }
+  // A field that is there and says null has none of it.
+  const bool has_none = is_silent && (key.written.is == GgufUsual::Is::kNothing || config.contains(key.field));
+  const bool is_optional = key.kind == Kind::kCountIfAny || key.kind == Kind::kNumberIfAny;
+  if (is_optional && has_none) return;
+  const double number = key.kind == Kind::kNumberAbove0 && has_none ? 0 : number_of_key(config, family, key.key);
+  if (is_optional && number <= 0) return;
+  if (key.kind == Kind::kNumberAbove0 && number <= 0)
+    refuse(key.field.c_str(), config.value(key.field, Json()), family.architecture);
+  if (key.kind == Kind::kCount || key.kind == Kind::kCountIfAny) writer.add_count(name, static_cast<int64_t>(number));
+  else writer.add_float(name, number);
+}
+
+// ---- layers with a window, and others
+
+// One layer of so many sees all: of layer_types, or as the family has it.
+int64_t sliding_pattern(const Json& config, const GgufFamily& family, int64_t layers) {
+  const GgufWindows& windows = *family.windows;
   if (!config.contains("layer_types") || !config["layer_types"].is_array())
-    return a == "gemma2" ? usual : count_of(config, {"sliding_window_pattern"}, usual);
+    return windows.is_written ? count_of(config, {"sliding_window_pattern"}, windows.pattern) : windows.pattern;
   const Json& types = config["layer_types"];
   const auto slides = [&](int64_t i) { return types[static_cast<size_t>(i)] == "sliding_attention"; };
   const auto same = [&](int64_t pattern) {
@@ -57,30 +111,20 @@ int64_t sliding_pattern(const Json& config, const std::string& a, int64_t layers
     return true;
   };
   if (static_cast<int64_t>(types.size()) == layers) {
-    if (same(usual)) return usual;
-    for (int64_t pattern = 0; pattern <= layers + 1 && a != "gemma2"; ++pattern)
+    if (same(windows.pattern)) return windows.pattern;
+    for (int64_t pattern = 0; pattern <= layers + 1 && windows.is_written; ++pattern)
       if (same(pattern)) return pattern;
   }
-  refuse("layer_types", types, a);
+  refuse("layer_types", types, family.architecture);
 }
 
-void add_later_gemma(GgufWriter& writer, const std::string& a, const Json& config, int64_t head_width) {
-  const int64_t layers = count_of(config, {"num_hidden_layers"}), width = count_of(config, {"hidden_size"}),
-                heads = count_of(config, {"num_attention_heads"});
-  const bool largest = layers == (a == "gemma2" ? 46 : 62);
-  const auto scale = static_cast<double>(largest ? width / heads : head_width);
+void check_query_scale(const Json& config, const GgufFamily& family) {
+  const auto number = [&](const char* key) { return static_cast<int64_t>(number_of_key(config, family, key)); };
+  const bool largest = number("block_count") == *family.layers_of_largest;
+  const auto scale = static_cast<double>(largest ? number("embedding_length") / number("attention.head_count")
+                                                 : number("attention.key_length"));
   if (number_of(config, {"query_pre_attn_scalar"}, 256) != scale)
-    refuse("query_pre_attn_scalar", config.value("query_pre_attn_scalar", Json(256)), a);
-  const int64_t pattern = sliding_pattern(config, a, layers);
-  writer.add_count(a + ".attention.sliding_window", count_of(config, {"sliding_window"}, 4096));
-  if (a == "gemma3") writer.add_count(a + ".attention.sliding_window_pattern", pattern);
-  const auto cap = [&](const char* field, double otherwise) {
-    const double found = config.contains(field) ? number_of(config, {field}, 0) : otherwise;
-    if (found > 0) writer.add_float(a + "." + field, found);
-    else if (a == "gemma2") refuse(field, config.value(field, Json()), a);  // llama.cpp takes 50 and 30 where none is
-  };
-  if (a == "gemma2") cap("attn_logit_softcapping", 50);
-  cap("final_logit_softcapping", a == "gemma2" ? 30 : 0);
+    refuse("query_pre_attn_scalar", config.value("query_pre_attn_scalar", Json(256)), family.architecture);
 }
 
 void add_t5(GgufWriter& writer, const std::string& a, const Json& config) {
@@ -107,20 +151,18 @@ void add_t5(GgufWriter& writer, const std::string& a, const Json& config) {
 }  // namespace
 
 std::string gguf_architecture(const Json& config) {
-  const std::string architecture = known_of(config).architecture;
-  const bool encoder = config.contains("architectures") && config["architectures"].is_array() &&
-                       !config["architectures"].empty() && config["architectures"][0] == "T5EncoderModel";
-  return architecture == "t5" && encoder ? "t5encoder" : architecture;
-}
-
-GgufTraits gguf_traits(const Json& config) {
-  return {.experts = text_of(config, {"model_type"}, "") == "mixtral",
-          .gated = text_of(config, {"feed_forward_proj"}, "relu").starts_with("gated")};
+  const GgufFamily& family = gguf_family(config);
+  const bool encoder = !family.encoder_class.empty() && config.contains("architectures") &&
+                       config["architectures"].is_array() && !config["architectures"].empty() &&
+                       config["architectures"][0] == family.encoder_class;
+  return encoder ? family.encoder_architecture : family.architecture;
 }
 
 void add_gguf_config(GgufWriter& writer, const Json& config) {
-  const std::string a = gguf_architecture(config), type = text_of(config, {"model_type"}, "");
-  check_activation(config, known_of(config));
+  const GgufFamily& family = gguf_family(config);
+  const std::string a = gguf_architecture(config);
+  check_activation(config, family);
+  check_fixed(config, family);
   refuse_where_true(config, a,
                     {"use_sliding_window", "scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "is_decoder",
                      "apply_residual_connection_post_layernorm", "use_bidirectional_attention"});
@@ -129,51 +171,19 @@ void add_gguf_config(GgufWriter& writer, const Json& config) {
   if (const std::string name = text_of(config, {"_name_or_path"}, ""); !name.empty())
     writer.add_string("general.name", fs::path(name).filename().string());
   writer.add_count("general.quantization_version", 2);
-  if (a.starts_with("t5")) return add_t5(writer, a, config);
-  const int64_t width = count_of(config, {"n_embed", "hidden_size", "n_embd"}),
-                heads = count_of(config, {"num_attention_heads", "n_head"});
-  if (heads <= 0) fail("config.json: num_attention_heads: expected a number above 0, found {}", heads);
-  const int64_t usual = a.starts_with("gemma") ? 256 : a == "qwen3" ? 128 : width / heads;
-  const int64_t head_width = a == "bert" || a == "bloom" || a == "gptneox" || a == "gpt2"
-                                 ? width / heads
-                                 : count_of(config, {"head_dim"}, usual);
-  writer.add_count(a + ".block_count", count_of(config, {"num_hidden_layers", "n_layer"}));
-  writer.add_count(a + ".context_length",
-                   count_of(config, {"max_position_embeddings", "n_positions", "seq_length"}, 2048));
-  writer.add_count(a + ".embedding_length", width);
-  writer.add_count(a + ".feed_forward_length", count_of(config, {"intermediate_size", "n_inner"}, 4 * width));
-  writer.add_count(a + ".attention.head_count", heads);
-  writer.add_count(a + ".vocab_size", count_of(config, {"vocab_size"}));
-  if (a == "gpt2" || a == "starcoder2" || a == "bloom" || a == "gptneox" || a == "bert")
-    writer.add_float(
-        a + ".attention.layer_norm_epsilon",
-        number_of(config, {"layer_norm_epsilon", "norm_epsilon", "layer_norm_eps"}, a == "bert" ? 1e-12 : 1e-5));
-  else
-    writer.add_float(a + ".attention.layer_norm_rms_epsilon",
-                     number_of(config, {"rms_norm_eps"}, a == "phi3" || type == "mixtral" ? 1e-5 : 1e-6));
-  if (a == "gpt2" || a == "bloom") return;
-  if (a == "bert") {
-    writer.add_bool(a + ".attention.causal", false);
-    writer.add_count("tokenizer.ggml.token_type_count", count_of(config, {"type_vocab_size"}, 2));
-    return;
+  if (!family.encoder_architecture.empty()) return add_t5(writer, a, config);
+  for (const GgufKey& key : family.keys) add_key(writer, a, config, family, key);
+  if (const double heads = number_of_key(config, family, "attention.head_count"); heads <= 0)
+    fail("config.json: num_attention_heads: expected a number above 0, found {}", heads);
+  if (family.layers_of_largest) check_query_scale(config, family);
+  if (family.windows) {
+    const auto layers = static_cast<int64_t>(number_of_key(config, family, "block_count"));
+    const int64_t pattern = sliding_pattern(config, family, layers);
+    if (family.windows->is_written) writer.add_count(a + ".attention.sliding_window_pattern", pattern);
   }
-  if (a == "gptneox") writer.add_bool(a + ".use_parallel_residual", truth_of(config, "use_parallel_residual", true));
-  const bool has_usual_keys = (type == "mistral" || type == "mixtral") && !config.contains("num_key_value_heads");
-  writer.add_count(a + ".attention.head_count_kv",
-                   count_of(config, {"num_key_value_heads"}, has_usual_keys ? 8 : heads));
-  writer.add_count(a + ".attention.key_length", head_width);
-  writer.add_count(a + ".attention.value_length", head_width);
-  if (type == "mixtral") {
-    writer.add_count(a + ".expert_count", count_of(config, {"num_local_experts"}, 8));
-    writer.add_count(a + ".expert_used_count", count_of(config, {"num_experts_per_tok"}, 2));
-  }
-  add_gguf_rotary(writer, a, config, head_width);
-  const bool slides = type == "mistral" || type == "mixtral" || a == "starcoder2" || a == "phi3";
-  if (const int64_t window =
-          count_of(config, {"sliding_window"}, type == "mistral" && !config.contains("sliding_window") ? 4096 : 0);
-      slides && window > 0)
-    writer.add_count(a + ".attention.sliding_window", window);
-  if (a == "gemma2" || a == "gemma3") add_later_gemma(writer, a, config, head_width);
+  if (family.rotary)
+    add_gguf_rotary(writer, a, config, *family.rotary,
+                    static_cast<int64_t>(number_of_key(config, family, "attention.key_length")));
 }
 
 }  // namespace transom

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "base/json/json_fwd.h"
-#include "io/gguf/gguf_names.h"
 #include "io/gguf/gguf_writer.h"
 
 namespace transom {
@@ -12,8 +11,6 @@ namespace transom {
 // general.architecture for a model of Transformers; a model type that has none here is an error that names those that
 // have.
 std::string gguf_architecture(const Json& config);
-// What decides on the names of its tensors.
-GgufTraits gguf_traits(const Json& config);
 // Sizes, norms and rotary positions; scaled frequencies of llama3 become the tensor rope_freqs.weight. What GGUF has no
 // key for is an error that names the field.
 void add_gguf_config(GgufWriter& writer, const Json& config);

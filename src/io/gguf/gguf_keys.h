@@ -34,7 +34,6 @@ class GgufKeys {
   std::vector<int64_t> integers(const std::string& key, int64_t otherwise) const {
     return has(key) ? file.get_ints(prefix_ + key) : std::vector<int64_t>{otherwise};
   }
-  bool takes_partial_rotary() const { return prefix_ == "phi3." || prefix_ == "gptneox." || prefix_ == "bert."; }
   std::string text(const std::string& key, const std::string& otherwise) const {
     return file.get_string(prefix_ + key, otherwise);
   }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/terminal/log.h"
+#include "io/gguf/gguf_family.h"
 
 namespace transom {
 namespace {
@@ -21,17 +22,18 @@ enum class Treatment {
 
 struct KeyRule {
   const char* key;            // without the architecture
-  const char* architectures;  // "*": all that no rule before names
+  const char* architectures;  // "*": all that no rule before names; "rotary": those with rotary positions
   Treatment treatment;
   std::vector<double> values = {};
   const char* other = "";
 };
 
-// Of several rules for a key, the first that names the architecture counts.
+// Of keys that the family's record does not read. Of several rules for one, the first that names the architecture
+// counts.
 const std::vector<KeyRule>& rules() {
   constexpr Treatment kRead = Treatment::kRead, kNoEffect = Treatment::kNoEffect, kNeutral = Treatment::kNeutral,
                       kEqual = Treatment::kEqual;
-  constexpr const char* kTurning = "llama qwen2 qwen3 gemma gemma2 gemma3 phi3 gptneox starcoder2";
+  constexpr const char* kTurning = "rotary";
   static const std::vector<KeyRule> kRules = {
       {"block_count", "*", kRead},
       {"context_length", "*", kRead},
@@ -39,8 +41,7 @@ const std::vector<KeyRule>& rules() {
       {"feed_forward_length", "*", kRead},
       {"vocab_size", "*", kRead},
       {"attention.head_count", "*", kRead},
-      {"attention.head_count_kv", "gpt2 bloom gptneox bert t5 t5encoder", kEqual, {}, "attention.head_count"},
-      {"attention.head_count_kv", "*", kRead},
+      {"attention.head_count_kv", "*", kEqual, {}, "attention.head_count"},
       {"attention.key_length", "gpt2 bloom gptneox bert", kNoEffect},
       {"attention.key_length", "*", kRead},
       {"attention.value_length", "*", kEqual, {}, "attention.key_length"},
@@ -50,7 +51,6 @@ const std::vector<KeyRule>& rules() {
       {"attention.causal", "t5", kNoEffect},
       {"attention.causal", "*", kNeutral, {1}},
       {"attention.relative_buckets_count", "t5 t5encoder", kRead},
-      {"attention.sliding_window", "llama gemma2 gemma3 phi3 starcoder2", kRead},
       {"attention.sliding_window", "*", kNeutral, {0}},
       {"attention.sliding_window_pattern", "gemma2 gemma3", kRead},
       {"attention.max_alibi_bias", "bloom", kNeutral, {8}},
@@ -60,9 +60,7 @@ const std::vector<KeyRule>& rules() {
       {"attention.output_scale", "*", kNeutral, {0, 1}},
       {"attention.temperature_scale", "*", kNeutral, {0}},
       {"attention.temperature_length", "*", kNeutral, {0}},
-      {"attn_logit_softcapping", "gemma2 gemma3", kRead},
       {"attn_logit_softcapping", "*", kNeutral, {0}},
-      {"final_logit_softcapping", "gemma2 gemma3", kRead},
       {"final_logit_softcapping", "*", kNeutral, {0}},
       {"router_logit_softcapping", "*", kNeutral, {0}},
       {"logit_scale", "*", kNeutral, {0, 1}},
@@ -86,9 +84,7 @@ const std::vector<KeyRule>& rules() {
       {"rope.scaling.finetuned", "*", kNoEffect},
       {"rope.freq_base", "*", kNoEffect},  // these have learnt positions, distances, or none
       {"rope.dimension_count", "*", kNoEffect},
-      {"expert_count", "llama", kRead},
       {"expert_count", "*", kNeutral, {0}},
-      {"expert_used_count", "llama", kRead},
       {"expert_used_count", "*", kNeutral, {0}},
       {"expert_feed_forward_length", "llama", kEqual, {}, "feed_forward_length"},
       {"expert_feed_forward_length", "*", kNeutral, {0}},
@@ -104,7 +100,6 @@ const std::vector<KeyRule>& rules() {
       {"moe_every_n_layers", "*", kNeutral, {0, 1}},
       {"nextn_predict_layers", "*", kNeutral, {0}},
       {"num_loops", "*", kNeutral, {0, 1}},
-      {"use_parallel_residual", "gptneox", kRead},
       {"use_parallel_residual", "*", kNeutral, {0}},
       {"decoder_block_count", "t5 t5encoder", kRead},
       {"decoder_start_token_id", "t5 t5encoder", kRead},
@@ -118,9 +113,15 @@ bool names(const std::string& list, const std::string& architecture) {
   return list == "*" || (" " + list + " ").find(" " + architecture + " ") != std::string::npos;
 }
 
-const KeyRule* rule_for(std::string_view key, const std::string& architecture) {
-  for (const KeyRule& rule : rules())
-    if (key == rule.key && names(rule.architectures, architecture)) return &rule;
+const KeyRule* rule_for(std::string_view key, const std::string& architecture, const GgufFamily& family) {
+  static const KeyRule kOfRecord{"", "", Treatment::kRead};
+  for (const GgufKey& known : family.keys)
+    if (known.key == key && known.read.is != GgufUsual::Is::kNotRead) return &kOfRecord;
+  for (const KeyRule& rule : rules()) {
+    if (key != rule.key) continue;
+    const bool is_rotary = std::string_view(rule.architectures) == "rotary";
+    if (is_rotary ? family.rotary.has_value() : names(rule.architectures, architecture)) return &rule;
+  }
   return nullptr;
 }
 
@@ -172,10 +173,11 @@ bool are_equal(std::vector<double> a, std::vector<double> b) {
 
 void check_gguf_metadata(const GgufFile& file) {
   const std::string architecture = file.get_string("general.architecture"), prefix = architecture + ".";
+  const GgufFamily& family = *gguf_class(file).gguf;
   for (const std::string& key : file.keys()) {
     if (!key.starts_with(prefix)) continue;
     const std::string rest = key.substr(prefix.size());
-    const KeyRule* rule = rule_for(rest, architecture);
+    const KeyRule* rule = rule_for(rest, architecture, family);
     if (!rule) {
       if (looks_like_mathematics(rest)) refuse(file, key, "");
       continue;
@@ -195,11 +197,12 @@ void check_gguf_metadata(const GgufFile& file) {
 
 void report_gguf_metadata(const GgufFile& file) {
   const std::string architecture = file.get_string("general.architecture", ""), prefix = architecture + ".";
+  const GgufFamily& family = *gguf_class(file).gguf;
   std::vector<std::string> unknown;
   for (const std::string& key : file.keys()) {
     const auto begins = [&](const char* with) { return key.starts_with(with); };
     if (key.starts_with(prefix)) {
-      const KeyRule* rule = rule_for(key.substr(prefix.size()), architecture);
+      const KeyRule* rule = rule_for(key.substr(prefix.size()), architecture, family);
       if (!rule || rule->treatment == Treatment::kReported) unknown.push_back(key);
       continue;
     }

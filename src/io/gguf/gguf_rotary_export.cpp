@@ -45,7 +45,8 @@ void add_numbers(GgufWriter& writer, const char* name, const std::vector<float>&
 }
 
 // Two sets of divisors, for texts up to the first length and beyond (Ding et al., 2024).
-void add_longrope(GgufWriter& writer, const std::string& a, const Json& config, const Json& scaling, int64_t width) {
+void add_longrope(GgufWriter& writer, const std::string& a, const Json& config, const Json& scaling, int64_t width,
+                  bool two_factor_sets) {
   const std::vector<float> near = factors_of(scaling, "short_factor", width),
                            far = factors_of(scaling, "long_factor", width);
   const double positions = number_of(config, {"max_position_embeddings"}, 0),
@@ -54,7 +55,7 @@ void add_longrope(GgufWriter& writer, const std::string& a, const Json& config, 
                stretch = number_of(scaling, {"factor"}, positions / original),
                computed = stretch > 1 ? std::sqrt(1 + std::log(stretch) / std::log(original)) : 1,
                attention = number_of(scaling, {"attention_factor"}, computed);
-  if (a != "phi3") {
+  if (!two_factor_sets) {
     if (near != far || attention != 1)
       fail(ErrorKind::kUnsupported, "config.json: rope type 'longrope' of {} cannot be written as GGUF", a);
     return add_numbers(writer, "rope_freqs.weight", near);
@@ -84,11 +85,12 @@ void add_yarn(GgufWriter& writer, const std::string& a, const Json& config, cons
 
 }  // namespace
 
-void add_gguf_rotary(GgufWriter& writer, const std::string& a, const Json& config, int64_t head_width) {
+void add_gguf_rotary(GgufWriter& writer, const std::string& a, const Json& config, const GgufRotary& rotary,
+                     int64_t head_width) {
   Json scaling = Json::object();
   for (const char* name : {"rope_scaling", "rope_parameters"})
     if (config.contains(name) && config[name].is_object()) scaling = config[name];
-  if (a == "gemma3") {  // one set for each kind of layer, or one, which is for the layers that see all
+  if (rotary.set_by_layers) {  // one set for each kind of layer, or one, which is for the layers that see all
     double sliding = number_of(config, {"rope_local_base_freq"}, 10000);
     if (scaling.contains("sliding_attention")) {
       const Json local = scaling["sliding_attention"];
@@ -101,19 +103,19 @@ void add_gguf_rotary(GgufWriter& writer, const std::string& a, const Json& confi
     writer.add_float(a + ".rope.freq_base_swa", sliding);
     if (scaling.contains("full_attention")) scaling = Json(scaling["full_attention"]);
   }
-  const double usual = a == "gemma3" || text_of(config, {"model_type"}, "") == "mixtral" ? 1000000 : 10000;
-  const double theta = number_of(scaling, {"rope_theta"}, number_of(config, {"rope_theta", "rotary_emb_base"}, usual)),
-               part = number_of(scaling, {"partial_rotary_factor"},
-                                number_of(config, {"partial_rotary_factor", "rotary_pct"}, a == "gptneox" ? 0.25 : 1));
-  const bool partial = a == "gptneox" || a == "phi3";
-  const int64_t width = partial ? static_cast<int64_t>(static_cast<double>(head_width) * part) : head_width;
+  const auto given = [&](const char* name, const std::string& older, double usual) {
+    return number_of(scaling, {name}, number_of(config, {name, older.empty() ? name : older.c_str()}, usual));
+  };
+  const double theta = given("rope_theta", rotary.theta_field, rotary.theta),
+               part = given("partial_rotary_factor", rotary.part_field, rotary.part);
+  const int64_t width = rotary.turns_part ? static_cast<int64_t>(static_cast<double>(head_width) * part) : head_width;
   writer.add_float(a + ".rope.freq_base", theta);
   writer.add_count(a + ".rope.dimension_count", width);
   std::string kind = text_of(scaling, {"rope_type", "type"}, "default");
-  if (a == "phi3" && (kind == "su" || kind == "yarn")) kind = "longrope";
+  if (rotary.two_factor_sets && (kind == "su" || kind == "yarn")) kind = "longrope";
   if (kind == "default") return;
   if (kind == "llama3") return add_numbers(writer, "rope_freqs.weight", exported_divisors(scaling, theta, width));
-  if (kind == "longrope") return add_longrope(writer, a, config, scaling, width);
+  if (kind == "longrope") return add_longrope(writer, a, config, scaling, width, rotary.two_factor_sets);
   if (kind != "linear" && kind != "yarn")
     fail(ErrorKind::kUnsupported,
          "config.json: rope type {} cannot be written as GGUF; default, linear, yarn, llama3 and longrope can",

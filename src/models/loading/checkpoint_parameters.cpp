@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "io/converted_view.h"
 #include "models/loading/family_names.h"
+#include "models/shared/fused_experts.h"
 #include "models/unfinite_numbers.h"
 #include "transom/device.h"
 #include "transom/gradients.h"
@@ -86,6 +87,7 @@ void CheckpointParameters::finish(const Config& config) {
   if (checkpoint_ && !report.missing.empty()) complete_by_family(config);
   draw_pending();
   if (!checkpoint_) return;
+  expect_all_experts();
   if (!parameters.empty() && report.missing.size() == parameters.size() + buffers.size())
     fail("{}: holds no tensor of the model that config.json describes: expected {} ..., found {}", checkpoint_->where(),
          quoted(report.missing[0]),
@@ -268,7 +270,30 @@ const TensorView* CheckpointParameters::find(const std::string& name) {
       used_.insert(candidate);
       return view;
     }
+  return find_among_experts(name);
+}
+
+const TensorView* CheckpointParameters::find_among_experts(const std::string& name) {
+  const std::optional<FusedExpert> place = fused_expert(name);
+  if (!place) return nullptr;
+  for (const std::string& candidate : names_in_checkpoints(place->tensor, family_)) {
+    const TensorView* all = checkpoint_->find(candidate);
+    if (!all) continue;
+    used_.insert(candidate);
+    const std::string where = fmt::format("{}: tensor {}", checkpoint_->where(), quoted(candidate));
+    FusedTensor& fused = fused_[candidate];
+    fused.count = all->shape.empty() ? 0 : all->shape[0] * place->parts;
+    return &fused.parts.insert_or_assign(name, view_of_expert(*all, *place, where)).first->second;
+  }
   return nullptr;
+}
+
+// A file with more experts than the configuration would lose some without a word.
+void CheckpointParameters::expect_all_experts() const {
+  for (const auto& [name, fused] : fused_)
+    if (const auto found = static_cast<int64_t>(fused.parts.size()); found != fused.count)
+      fail("{}: tensor {} holds {} weights of experts, the model that config.json describes has {}",
+           checkpoint_->where(), quoted(name), fused.count, found);
 }
 
 const CompressedWeight* CheckpointParameters::find_compressed(const std::string& name) {

@@ -58,6 +58,12 @@ class CheckpointParameters : public ParameterSource {
     Initial initial;
     bool is_missing, is_trained;
   };
+  // Of a tensor that holds the experts of a layer together: the weights that parameters took, by their names, and how
+  // many it has.
+  struct FusedTensor {
+    std::map<std::string, TensorView> parts;
+    int64_t count = 0;
+  };
 
   std::shared_ptr<Parameter> loaded(const std::string& name, const Type& type, const Initial& initial, bool trained);
   bool load(const std::string& name, const Type& type, Parameter& parameter);
@@ -70,6 +76,8 @@ class CheckpointParameters : public ParameterSource {
   void check_size(const std::string& name, const Type& type) const;
   bool hold_the_same(const TensorView& a, const TensorView& b) const;
   const TensorView* find(const std::string& name);
+  const TensorView* find_among_experts(const std::string& name);
+  void expect_all_experts() const;
   const CompressedWeight* find_compressed(const std::string& name);
   Tensor fresh(const Type& type, const Initial& initial);
 
@@ -81,6 +89,7 @@ class CheckpointParameters : public ParameterSource {
   std::set<std::string> used_;
   SharedInputScales input_scales_;
   std::vector<Pending> pending_;
+  std::map<std::string, FusedTensor> fused_;
   std::map<const Parameter*, const TensorView*> views_;       // where the value of a parameter is from
   std::map<const Parameter*, TensorView> stored_;             // of weights that are cast where they are read
   std::map<const Parameter*, std::pair<Shape, Type>> coded_;  // of weights in codes: their shape, and what is wanted

@@ -43,9 +43,13 @@ std::optional<NameCollector> names_of(const Architecture& architecture, const Co
   return names;
 }
 
-// The names under which older checkpoints hold a parameter.
-std::vector<std::string> older_names(const std::string& name) {
+// The names under which checkpoints of other versions hold a parameter: older ones, and files in the names that
+// Transformers 5 has in memory, where the experts' layer of all families is called mlp.
+std::vector<std::string> other_names(const std::string& name) {
   std::vector<std::string> result{name};
+  constexpr std::string_view kExperts = ".block_sparse_moe.";
+  if (const size_t at = name.find(kExperts); at != name.npos)
+    result.push_back(name.substr(0, at) + ".mlp." + name.substr(at + kExperts.size()));
   const auto with_end = [&](std::string_view now, std::string_view then) {
     if (name.ends_with(now)) result.push_back(name.substr(0, name.size() - now.size()) + std::string(then));
   };
@@ -70,7 +74,7 @@ std::vector<std::string> names_in_checkpoints(const std::string& parameter, cons
     names.push_back(body + names.back());
   }
   for (const std::string& name : names)
-    for (const std::string& older : older_names(name)) result.push_back(older);
+    for (const std::string& other : other_names(name)) result.push_back(other);
   return result;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of all architecture families.
+// All architecture families, which register themselves.
 #include <algorithm>
 
 #include "base/error.h"
@@ -8,60 +8,26 @@
 
 namespace transom {
 
-Family albert_family();
-Family bart_family();
-Family bert_family();
-Family bloom_family();
-Family camembert_family();
-Family clip_family();
-Family clip_text_family();
-Family clip_vision_family();
-Family convnext_family();
-Family deberta_v2_family();
-Family dinov2_family();
-Family distilbert_family();
-Family dlrm_family();
-Family efficientnet_family();
-Family electra_family();
-Family gemma_family();
-Family gemma2_family();
-Family gemma3_text_family();
-Family gpt2_family();
-Family gpt_bigcode_family();
-Family gpt_neox_family();
-Family hubert_family();
-Family llama_family();
-Family marian_family();
-Family mistral_family();
-Family mixtral_family();
-Family modernbert_family();
-Family mpnet_family();
-Family opt_family();
-Family phi3_family();
-Family qwen2_family();
-Family qwen3_family();
-Family resnet_family();
-Family roberta_family();
-Family starcoder2_family();
-Family swin_family();
-Family t5_family();
-Family timm_wrapper_family();
-Family vit_family();
-Family wav2vec2_family();
-Family whisper_family();
-Family xlm_roberta_family();
+namespace {
+
+std::vector<Family (*)()>& makers() {
+  static std::vector<Family (*)()> all;
+  return all;
+}
+
+}  // namespace
+
+RegisterFamilies::RegisterFamilies(std::initializer_list<Family (*)()> records) {
+  makers().insert(makers().end(), records);
+}
 
 const std::vector<Family>& families() {
-  static const std::vector<Family> all = {
-      albert_family(),   bart_family(),       bert_family(),         bloom_family(),        camembert_family(),
-      clip_family(),     clip_text_family(),  clip_vision_family(),  convnext_family(),     deberta_v2_family(),
-      dinov2_family(),   distilbert_family(), dlrm_family(),         efficientnet_family(), electra_family(),
-      gemma_family(),    gemma2_family(),     gemma3_text_family(),  gpt2_family(),         gpt_bigcode_family(),
-      gpt_neox_family(), hubert_family(),     llama_family(),        marian_family(),       mistral_family(),
-      mixtral_family(),  modernbert_family(), mpnet_family(),        opt_family(),          phi3_family(),
-      qwen2_family(),    qwen3_family(),      resnet_family(),       roberta_family(),      starcoder2_family(),
-      swin_family(),     t5_family(),         timm_wrapper_family(), vit_family(),          wav2vec2_family(),
-      whisper_family(),  xlm_roberta_family()};
+  static const std::vector<Family> all = [] {
+    std::vector<Family> made;
+    for (Family (*make)() : makers()) made.push_back(make());
+    std::sort(made.begin(), made.end(), [](const Family& a, const Family& b) { return a.model_type < b.model_type; });
+    return made;
+  }();
   return all;
 }
 

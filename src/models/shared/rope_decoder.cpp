@@ -195,7 +195,7 @@ class Layer {
         input_layernorm_(scope / "input_layernorm", c),
         post_attention_layernorm_(scope / "post_attention_layernorm", c),
         dropout_(c.residual_dropout) {
-    if (c.experts) experts_.emplace(scope / "block_sparse_moe", *c.experts);
+    if (c.experts && c.experts->at(index)) experts_.emplace(scope / c.experts->names.block, *c.experts);
     else mlp_.emplace(scope / "mlp", c);
     if (c.norms_behind) {
       pre_feedforward_layernorm_.emplace(scope / "pre_feedforward_layernorm", c);

@@ -14,7 +14,7 @@
 #include "io/blocks/ggml_encoder.h"
 #include "io/config.h"
 #include "io/gguf/gguf_export.h"
-#include "io/gguf/gguf_names.h"
+#include "io/gguf/gguf_family.h"
 #include "models/compression/gguf/gguf_pooling.h"
 
 namespace transom {
@@ -55,26 +55,13 @@ struct Entry {
   std::vector<int64_t> shape;
 };
 
-// The matrix of an expert, "model.layers.3.block_sparse_moe.experts.5.w1.weight", as part of
-// blk.3.ffn_gate_exps.weight.
-std::optional<Entry> entry_of_expert(const std::string& name) {
-  constexpr std::string_view kLayers = "model.layers.", kExperts = ".block_sparse_moe.experts.";
-  const size_t experts = name.find(kExperts);
-  if (!name.starts_with(kLayers) || experts == name.npos) return std::nullopt;
-  const std::string layer = name.substr(kLayers.size(), experts - kLayers.size());
-  for (const auto& [ending, part] :
-       {std::pair{".w1.weight", "ffn_gate_exps"}, {".w2.weight", "ffn_down_exps"}, {".w3.weight", "ffn_up_exps"}})
-    if (name.ends_with(ending)) return Entry{fmt::format("blk.{}.{}.weight", layer, part), part, std::stoll(layer)};
-  return std::nullopt;
-}
-
-// What llama.cpp does without: BERT's pooler.
-bool is_dropped(const std::string& architecture, const std::string& name) {
-  return architecture == "bert" && name.starts_with("pooler.dense.");
+// What llama.cpp does without.
+bool is_dropped(const GgufNames& names, const std::string& parameter) {
+  return std::any_of(names.dropped.begin(), names.dropped.end(),
+                     [&](const std::string& module) { return parameter.starts_with(module + "."); });
 }
 
 Entry entry_of(const std::string& name, const GgufNames& names) {
-  if (auto expert = entry_of_expert(name)) return *std::move(expert);
   const size_t dot = name.rfind('.');
   const auto place = dot == name.npos ? std::nullopt : gguf_place(name.substr(0, dot), names);
   if (!place) fail(ErrorKind::kUnsupported, "{}: GGUF has no name for this tensor", name);
@@ -84,14 +71,15 @@ Entry entry_of(const std::string& name, const GgufNames& names) {
 class Writer {
  public:
   Writer(const Model& model, const FileType& type) : type_(type), config_(json_of(model.config())) {
-    const std::string architecture = gguf_architecture(config_);
-    const GgufNames& names = gguf_names(architecture, gguf_traits(config_));
+    const GgufFamily& family = gguf_family(config_);
+    const GgufNames& names = family.names;
     std::map<std::string, size_t> places;
     for (const auto& parameter : model.parameters()) {
-      if (is_dropped(architecture, parameter->name)) continue;
+      if (is_dropped(names, parameter->name)) continue;
       Entry entry = entry_of(parameter->name, names);
       entry.shape = parameter->value.shape();
       if (entry.change == GgufChange::kTransposed && entry.shape.size() == 2) std::swap(entry.shape[0], entry.shape[1]);
+      if (entry.change == GgufChange::kRow && entry.shape.size() == 2) entry.shape.erase(entry.shape.begin());
       const auto [at, is_new] = places.emplace(entry.name, entries_.size());
       if (is_new) {
         layers_ = std::max(layers_, entry.layer + 1);
@@ -100,9 +88,9 @@ class Writer {
       }
       entries_[at->second].parameters.push_back(parameter.get());
     }
-    if (architecture == "t5") add_t5_head();
+    if (gguf_architecture(config_) == family.architecture && !family.encoder_architecture.empty()) add_t5_head();
     for (Entry& entry : entries_)
-      if (entry.part.ends_with("_exps"))
+      if (entry.change == GgufChange::kExperts)
         entry.shape.insert(entry.shape.begin(), static_cast<int64_t>(entry.parameters.size()));
   }
 
@@ -176,8 +164,9 @@ class Writer {
     const auto flag = [&](const char* name, bool otherwise) {
       return config_.contains(name) && config_[name].is_boolean() ? config_[name].get<bool>() : otherwise;
     };
+    const auto is_gate = [](const Entry& entry) { return entry.part == "ffn_gate"; };
     const bool scaled = flag("scale_decoder_outputs", flag("tie_word_embeddings", true)),
-               gated = gguf_traits(config_).gated;
+               gated = std::any_of(entries_.begin(), entries_.end(), is_gate);
     if (scaled ? has_head_ : !has_head_ && !gated)
       fail(ErrorKind::kUnsupported,
            "config.json: scale_decoder_outputs: {} cannot be written as GGUF of t5 {} a head of its own", scaled,
@@ -244,7 +233,8 @@ QuantizeReport write_gguf_model(const Model& model, const std::string& tokenizer
   file.add_count("general.file_type", chosen.id);
   const std::string architecture = gguf_architecture(writer.config());
   const std::optional<int64_t> pooling = gguf_pooling_type(tokenizer);
-  if (pooling || architecture == "bert") file.add_count(architecture + ".pooling_type", pooling.value_or(0));
+  if (pooling || gguf_family(writer.config()).is_encoder)
+    file.add_count(architecture + ".pooling_type", pooling.value_or(0));
   add_tokenizer(file, tokenizer, writer.config().value("vocab_size", int64_t{0}));
   QuantizeReport report;
   for (const Entry& entry : writer.entries()) {

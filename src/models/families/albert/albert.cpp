@@ -225,7 +225,7 @@ class AlbertForPreTraining : public AlbertWithPooler {
 
 }  // namespace
 
-Family albert_family() {
+static Family albert_family() {
   return {.model_type = "albert",
           .base_prefix = "albert",
           .architectures = {{"AlbertModel",
@@ -269,5 +269,7 @@ Family albert_family() {
                       .google = GoogleFiles{"albert_config.json", HeadTask::kMaskedLM}},
           .planning = {.fused_attention = false}};
 }
+
+const RegisterFamilies kAlbertFamily{albert_family};
 
 }  // namespace transom

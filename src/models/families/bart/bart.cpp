@@ -166,7 +166,7 @@ class BartForQuestionAnswering : public BartWithHead {
 
 }  // namespace
 
-Family bart_family() {
+static Family bart_family() {
   return {.model_type = "bart",
           .base_prefix = "model",
           .architectures = {{"BartModel", body_head({"feature-extraction"}), make_model<BartModel>},
@@ -195,5 +195,7 @@ Family bart_family() {
                       .flax = FlaxNames{}},
           .planning = {.fused_attention = false}};
 }
+
+const RegisterFamilies kBartFamily{bart_family};
 
 }  // namespace transom

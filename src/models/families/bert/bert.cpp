@@ -145,9 +145,49 @@ class BertForMultipleChoice : public BertWithPooler {
   Linear classifier_;
 };
 
+GgufFamily bert_gguf() {
+  constexpr auto kNumber = GgufUsual::Is::kNumber, kKey = GgufUsual::Is::kKey, kNotRead = GgufUsual::Is::kNotRead;
+  return {
+      .architecture = "bert",
+      .model_class = "BertModel",
+      .activations = {"gelu"},
+      .names = {.whole = {{"token_embd", "embeddings.word_embeddings"},
+                          {"position_embd", "embeddings.position_embeddings"},
+                          {"token_types", "embeddings.token_type_embeddings"},
+                          {"token_embd_norm", "embeddings.LayerNorm"}},
+                .stacks = {{"blk.",
+                            "encoder.layer.",
+                            {{"attn_q", "attention.self.query"},
+                             {"attn_k", "attention.self.key"},
+                             {"attn_v", "attention.self.value"},
+                             {"attn_output", "attention.output.dense"},
+                             {"attn_output_norm", "attention.output.LayerNorm"},
+                             {"ffn_up", "intermediate.dense"},
+                             {"ffn_down", "output.dense"},
+                             {"layer_output_norm", "output.LayerNorm"}}}},
+                .dropped = {"pooler.dense"}},
+      .keys = {{.key = "block_count", .field = "num_hidden_layers"},
+               {.key = "context_length", .field = "max_position_embeddings", .written = {kNumber, 2048}},
+               {.key = "embedding_length", .field = "hidden_size"},
+               {.key = "feed_forward_length", .field = "intermediate_size", .written = {kKey, 4, "embedding_length"}},
+               {.key = "attention.head_count", .field = "num_attention_heads"},
+               {.key = "vocab_size", .field = "vocab_size", .read = {kNotRead}},
+               {.key = "attention.layer_norm_epsilon",
+                .field = "layer_norm_eps",
+                .kind = GgufKey::Kind::kNumber,
+                .written = {kNumber, 1e-12}},
+               {.key = "attention.causal", .kind = GgufKey::Kind::kTruth, .written = {kNumber, 0}, .read = {kNotRead}},
+               {.key = "tokenizer.ggml.token_type_count",
+                .field = "type_vocab_size",
+                .written = {kNumber, 2},
+                .read = {kNumber, 2}}},
+      .stands_for = R"({"hidden_act": "gelu", "tie_word_embeddings": true})",
+      .is_encoder = true};
+}
+
 }  // namespace
 
-Family bert_family() {
+static Family bert_family() {
   return {
       .model_type = "bert",
       .base_prefix = "bert",
@@ -196,7 +236,7 @@ Family bert_family() {
                   .scaled_layers = none,
                   .opens_no_codes = false,
                   .multi_query = none},
-      .foreign = {.gguf = GgufFamily{.architecture = "bert", .model_class = "BertModel", .activations = {"gelu"}},
+      .foreign = {.gguf = bert_gguf(),
                   .keras =
                       KerasNames{.body = "bert",
                                  .renamed = {{"cls/predictions", "mlm___cls"}, {"cls/seq_relationship", "nsp___cls"}}},
@@ -204,5 +244,7 @@ Family bert_family() {
                   .google = GoogleFiles{"bert_config.json", HeadTask::kPreTraining}},
       .planning = {.fused_attention = false}};
 }
+
+const RegisterFamilies kBertFamily{bert_family};
 
 }  // namespace transom

@@ -158,9 +158,37 @@ std::unique_ptr<Decoder> make_bloom(const Config& config, const Scope& scope) {
   return std::make_unique<Bloom>(config, scope);
 }
 
+GgufFamily bloom_gguf() {
+  constexpr auto kNumber = GgufUsual::Is::kNumber, kKey = GgufUsual::Is::kKey, kNotRead = GgufUsual::Is::kNotRead;
+  return {.architecture = "bloom",
+          .model_class = "BloomForCausalLM",
+          .names = {.whole = {{"token_embd", "transformer.word_embeddings"},
+                              {"token_embd_norm", "transformer.word_embeddings_layernorm"},
+                              {"output_norm", "transformer.ln_f"},
+                              {"output", "lm_head"}},
+                    .stacks = {{"blk.",
+                                "transformer.h.",
+                                {{"attn_norm", "input_layernorm"},
+                                 {"attn_qkv", "self_attention.query_key_value", GgufChange::kHeadsTogether},
+                                 {"attn_output", "self_attention.dense"},
+                                 {"ffn_norm", "post_attention_layernorm"},
+                                 {"ffn_up", "mlp.dense_h_to_4h"},
+                                 {"ffn_down", "mlp.dense_4h_to_h"}}}}},
+          .keys = {{.key = "block_count", .field = "n_layer", .older = {"num_hidden_layers"}},
+                   {.key = "context_length", .field = "seq_length", .written = {kNumber, 2048}, .read = {kNotRead}},
+                   {.key = "embedding_length", .field = "hidden_size", .older = {"n_embed"}},
+                   {.key = "feed_forward_length", .written = {kKey, 4, "embedding_length"}, .read = {kNotRead}},
+                   {.key = "attention.head_count", .field = "n_head", .older = {"num_attention_heads"}},
+                   {.key = "vocab_size", .field = "vocab_size", .read = {kNotRead}},
+                   {.key = "attention.layer_norm_epsilon",
+                    .field = "layer_norm_epsilon",
+                    .kind = GgufKey::Kind::kNumber,
+                    .written = {kNumber, 1e-5}}}};
+}
+
 }  // namespace
 
-Family bloom_family() {
+static Family bloom_family() {
   return {.model_type = "bloom",
           .base_prefix = kBloomPrefix,
           .architectures = answering_decoder_architectures<make_bloom, kBloomPrefix, kBloomPrefix>(
@@ -174,11 +202,13 @@ Family bloom_family() {
                       .scaled_layers = none,
                       .opens_no_codes = false,
                       .multi_query = none},
-          .foreign = {.gguf = GgufFamily{.architecture = "bloom", .model_class = "BloomForCausalLM"},
+          .foreign = {.gguf = bloom_gguf(),
                       .keras = none,
                       .flax = FlaxNames{.without = {"BloomForSequenceClassification", "BloomForTokenClassification",
                                                     "BloomForQuestionAnswering"}}},
           .planning = {.fused_attention = false}};
 }
+
+const RegisterFamilies kBloomFamily{bloom_family};
 
 }  // namespace transom

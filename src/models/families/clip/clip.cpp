@@ -392,7 +392,7 @@ std::vector<Architecture> vision_architectures() {
 
 }  // namespace
 
-Family clip_family() {
+static Family clip_family() {
   std::vector<Architecture> all{{"CLIPModel",
                                  {.task = HeadTask::kContrastive,
                                   .pipelines = {"zero-shot-image-classification"},
@@ -427,7 +427,7 @@ Family clip_family() {
 }
 
 // Checkpoints of one tower name it as their type.
-Family clip_text_family() {
+static Family clip_text_family() {
   return {.model_type = "clip_text_model",
           .base_prefix = "text_model",
           .architectures = text_architectures(),
@@ -448,7 +448,7 @@ Family clip_text_family() {
                       .flax = FlaxNames{}},
           .planning = {.fused_attention = false}};
 }
-Family clip_vision_family() {
+static Family clip_vision_family() {
   return {.model_type = "clip_vision_model",
           .base_prefix = "vision_model",
           .architectures = vision_architectures(),
@@ -466,5 +466,7 @@ Family clip_vision_family() {
                       .flax = FlaxNames{.without = {"CLIPVisionModelWithProjection"}}},
           .planning = {.fused_attention = false}};
 }
+
+const RegisterFamilies kClipFamilies{clip_family, clip_text_family, clip_vision_family};
 
 }  // namespace transom

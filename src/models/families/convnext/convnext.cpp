@@ -166,7 +166,7 @@ class ConvNextForImageClassification : public Model {
 
 }  // namespace
 
-Family convnext_family() {
+static Family convnext_family() {
   return {.model_type = "convnext",
           .base_prefix = "convnext",
           .architectures = {{"ConvNextModel",
@@ -189,5 +189,7 @@ Family convnext_family() {
           .foreign = {.gguf = none, .keras = KerasNames{.body = "convnext", .joint = "."}, .flax = none},
           .planning = {.fused_attention = false}};
 }
+
+const RegisterFamilies kConvnextFamily{convnext_family};
 
 }  // namespace transom

@@ -456,7 +456,7 @@ class DebertaV2ForMaskedLM : public DebertaV2WithHead {
 
 }  // namespace
 
-Family deberta_v2_family() {
+static Family deberta_v2_family() {
   return {
       .model_type = "deberta-v2",
       .base_prefix = "deberta",
@@ -489,5 +489,7 @@ Family deberta_v2_family() {
       .foreign = {.gguf = none, .keras = KerasNames{.body = "deberta"}, .flax = none},
       .planning = {.fused_attention = false}};
 }
+
+const RegisterFamilies kDebertaV2Family{deberta_v2_family};
 
 }  // namespace transom

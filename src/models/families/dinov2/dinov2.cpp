@@ -235,7 +235,7 @@ class Dinov2ForImageClassification : public Model {
 
 }  // namespace
 
-Family dinov2_family() {
+static Family dinov2_family() {
   return {
       .model_type = "dinov2",
       .base_prefix = "dinov2",
@@ -255,5 +255,7 @@ Family dinov2_family() {
       .foreign = {.gguf = none, .keras = none, .flax = FlaxNames{}},
       .planning = {.fused_attention = false}};
 }
+
+const RegisterFamilies kDinov2Family{dinov2_family};
 
 }  // namespace transom

@@ -251,7 +251,7 @@ class DistilBertForMaskedLM : public DistilBertModelWithHead {
 
 }  // namespace
 
-Family distilbert_family() {
+static Family distilbert_family() {
   return {.model_type = "distilbert",
           .base_prefix = "distilbert",
           .architectures = {{"DistilBertModel", body_head({"feature-extraction"}), make_model<DistilBertModel>},
@@ -283,5 +283,7 @@ Family distilbert_family() {
           .foreign = {.gguf = none, .keras = KerasNames{.body = "distilbert"}, .flax = FlaxNames{}},
           .planning = {.fused_attention = false}};
 }
+
+const RegisterFamilies kDistilbertFamily{distilbert_family};
 
 }  // namespace transom

@@ -226,7 +226,7 @@ FamilyInputs table_inputs() {
 
 }  // namespace
 
-Family dlrm_family() {
+static Family dlrm_family() {
   return {.model_type = "dlrm",
           .base_prefix = "",
           .architectures = {{"DLRM_Net",
@@ -249,5 +249,7 @@ Family dlrm_family() {
           .foreign = {.gguf = none, .keras = none, .flax = none},
           .planning = {.fused_attention = false}};
 }
+
+const RegisterFamilies kDlrmFamily{dlrm_family};
 
 }  // namespace transom

@@ -214,7 +214,7 @@ class EfficientNetForImageClassification : public Model {
 
 }  // namespace
 
-Family efficientnet_family() {
+static Family efficientnet_family() {
   return {.model_type = "efficientnet",
           .base_prefix = "efficientnet",
           .architectures = {{"EfficientNetModel",
@@ -237,5 +237,7 @@ Family efficientnet_family() {
           .foreign = {.gguf = none, .keras = none, .flax = none},
           .planning = {.fused_attention = false}};
 }
+
+const RegisterFamilies kEfficientnetFamily{efficientnet_family};
 
 }  // namespace transom

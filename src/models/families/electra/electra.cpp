@@ -175,7 +175,7 @@ class ElectraForMultipleChoice : public ElectraWithHead {
 
 }  // namespace
 
-Family electra_family() {
+static Family electra_family() {
   return {.model_type = "electra",
           .base_prefix = "electra",
           .architectures = {{"ElectraModel", body_head({"feature-extraction"}), make_model<ElectraModel>},
@@ -218,5 +218,7 @@ Family electra_family() {
                       .flax = FlaxNames{}},
           .planning = {.fused_attention = false}};
 }
+
+const RegisterFamilies kElectraFamily{electra_family};
 
 }  // namespace transom

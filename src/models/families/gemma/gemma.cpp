@@ -6,6 +6,7 @@
 
 #include "base/json/json.h"
 #include "models/shared/rope_decoder.h"
+#include "models/shared/rope_decoder_gguf.h"
 
 namespace transom {
 namespace {
@@ -79,9 +80,77 @@ std::unique_ptr<Decoder> make_gemma3(const Config& config, const Scope& scope) {
   return make_rope_decoder(c, scope);
 }
 
+// What all three share in GGUF: scales of norms count from nought there.
+GgufFamily gguf_of_gemma(const std::string& architecture, const std::string& model_class) {
+  GgufFamily gguf = gguf_decoder(architecture, model_class);
+  gguf.activations = {"gelu_pytorch_tanh"};
+  gguf.biases = {{"attention_bias", "attn_q"}};
+  for (const char* key : {"attention.key_length", "attention.value_length"})
+    gguf_key(gguf.keys, key).written = {GgufUsual::Is::kNumber, 256};
+  return gguf;
+}
+
+void count_norms_from_one(GgufNames& names) {
+  for (std::vector<GgufName>* rules : {&names.whole, &names.stacks[0].rules})
+    for (GgufName& rule : *rules)
+      if (rule.gguf.ends_with("norm")) rule.change = GgufChange::kOneMore;
+}
+
+GgufFamily gemma_gguf() {
+  GgufFamily gguf = gguf_of_gemma("gemma", "GemmaForCausalLM");
+  gguf.activations.push_back("gelu");
+  count_norms_from_one(gguf.names);
+  gguf.stands_for = R"({"hidden_act": "gelu_pytorch_tanh"})";
+  return gguf;
+}
+
+GgufFamily later_gemma_gguf(const std::string& architecture, const std::string& model_class, double window) {
+  GgufFamily gguf = gguf_of_gemma(architecture, model_class);
+  gguf.names = gguf_decoder_names({gguf_attention_names(),
+                                   gguf_gated_names(),
+                                   {{"attn_norm", "input_layernorm"},
+                                    {"post_attention_norm", "post_attention_layernorm"},
+                                    {"ffn_norm", "pre_feedforward_layernorm"},
+                                    {"post_ffw_norm", "post_feedforward_layernorm"}}});
+  count_norms_from_one(gguf.names);
+  gguf.stands_for = R"({"hidden_activation": "gelu_pytorch_tanh"})";
+  gguf.keys.push_back({.key = "attention.sliding_window",
+                       .field = "sliding_window",
+                       .written = {GgufUsual::Is::kNumber, 4096},
+                       .read = {GgufUsual::Is::kNumber, window}});
+  return gguf;
+}
+
+GgufFamily gemma2_gguf() {
+  GgufFamily gguf = later_gemma_gguf("gemma2", "Gemma2ForCausalLM", 4096);
+  // llama.cpp takes these two where a file has none.
+  for (const auto& [field, usual] : {std::pair{"attn_logit_softcapping", 50.0}, {"final_logit_softcapping", 30.0}})
+    gguf.keys.push_back({.key = field,
+                         .field = field,
+                         .kind = GgufKey::Kind::kNumberAbove0,
+                         .written = {GgufUsual::Is::kNumber, usual},
+                         .read = {GgufUsual::Is::kNull}});
+  gguf.windows = GgufWindows{.pattern = 2};
+  gguf.layers_of_largest = 46;
+  return gguf;
+}
+
+GgufFamily gemma3_gguf() {
+  GgufFamily gguf = later_gemma_gguf("gemma3", "Gemma3ForCausalLM", 1024);
+  gguf.keys.push_back({.key = "final_logit_softcapping",
+                       .field = "final_logit_softcapping",
+                       .kind = GgufKey::Kind::kNumberIfAny,
+                       .written = {GgufUsual::Is::kNothing},
+                       .read = {GgufUsual::Is::kNull}});
+  gguf.windows = GgufWindows{.pattern = 6, .is_written = true};
+  gguf.layers_of_largest = 62;
+  gguf.rotary = GgufRotary{.theta = 1000000, .set_by_layers = true};
+  return gguf;
+}
+
 }  // namespace
 
-Family gemma_family() {
+static Family gemma_family() {
   return {.model_type = "gemma",
           .base_prefix = kGemmaPrefix,
           .architectures = decoder_architectures<make_gemma, kGemmaPrefix>("Gemma"),
@@ -97,15 +166,13 @@ Family gemma_family() {
                       .scaled_layers = none,
                       .opens_no_codes = false,
                       .multi_query = none},
-          .foreign = {.gguf = GgufFamily{.architecture = "gemma",
-                                         .model_class = "GemmaForCausalLM",
-                                         .activations = {"gelu_pytorch_tanh", "gelu"}},
+          .foreign = {.gguf = gemma_gguf(),
                       .keras = none,
                       .flax = FlaxNames{.without = {"GemmaForSequenceClassification", "GemmaForTokenClassification"},
                                         .scale = "weight"}},
           .planning = {.fused_attention = true}};
 }
-Family gemma2_family() {
+static Family gemma2_family() {
   return {.model_type = "gemma2",
           .base_prefix = kGemmaPrefix,
           .architectures = decoder_architectures<make_gemma2, kGemmaPrefix>("Gemma2"),
@@ -121,14 +188,12 @@ Family gemma2_family() {
                       .scaled_layers = none,
                       .opens_no_codes = false,
                       .multi_query = none},
-          .foreign = {.gguf = GgufFamily{.architecture = "gemma2",
-                                         .model_class = "Gemma2ForCausalLM",
-                                         .activations = {"gelu_pytorch_tanh"}},
+          .foreign = {.gguf = gemma2_gguf(),
                       .keras = none,
                       .flax = none},
           .planning = {.fused_attention = true, .local_share = 0.5}};
 }
-Family gemma3_text_family() {
+static Family gemma3_text_family() {
   return {
       .model_type = "gemma3_text",
       .base_prefix = kGemmaPrefix,
@@ -148,12 +213,12 @@ Family gemma3_text_family() {
                   .scaled_layers = none,
                   .opens_no_codes = false,
                   .multi_query = none},
-      .foreign = {.gguf = GgufFamily{.architecture = "gemma3",
-                                     .model_class = "Gemma3ForCausalLM",
-                                     .activations = {"gelu_pytorch_tanh"}},
+      .foreign = {.gguf = gemma3_gguf(),
                   .keras = none,
                   .flax = none},
       .planning = {.fused_attention = true, .local_share = 5.0 / 6}};
 }
+
+const RegisterFamilies kGemmaFamilies{gemma_family, gemma2_family, gemma3_text_family};
 
 }  // namespace transom

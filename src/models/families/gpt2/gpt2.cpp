@@ -182,9 +182,39 @@ std::unique_ptr<Decoder> make_gpt2(const Config& config, const Scope& scope) {
   return std::make_unique<Gpt2>(config, scope);
 }
 
+GgufFamily gpt2_gguf() {
+  constexpr auto kNumber = GgufUsual::Is::kNumber, kKey = GgufUsual::Is::kKey, kNotRead = GgufUsual::Is::kNotRead;
+  return {.architecture = "gpt2",
+          .model_class = "GPT2LMHeadModel",
+          .activations = {"gelu_new", "gelu_pytorch_tanh"},
+          .names = {.whole = {{"token_embd", "transformer.wte"},
+                              {"position_embd", "transformer.wpe"},
+                              {"output_norm", "transformer.ln_f"},
+                              {"output", "lm_head"}},
+                    .stacks = {{"blk.",
+                                "transformer.h.",
+                                {{"attn_norm", "ln_1"},
+                                 {"attn_qkv", "attn.c_attn", GgufChange::kTransposed},
+                                 {"attn_output", "attn.c_proj", GgufChange::kTransposed},
+                                 {"ffn_norm", "ln_2"},
+                                 {"ffn_up", "mlp.c_fc", GgufChange::kTransposed},
+                                 {"ffn_down", "mlp.c_proj", GgufChange::kTransposed}}}}},
+          .keys = {{.key = "block_count", .field = "n_layer", .older = {"num_hidden_layers"}},
+                   {.key = "context_length", .field = "n_positions", .written = {kNumber, 2048}},
+                   {.key = "embedding_length", .field = "n_embd", .older = {"n_embed", "hidden_size"}},
+                   {.key = "feed_forward_length", .field = "n_inner", .written = {kKey, 4, "embedding_length"}},
+                   {.key = "attention.head_count", .field = "n_head", .older = {"num_attention_heads"}},
+                   {.key = "vocab_size", .field = "vocab_size", .read = {kNotRead}},
+                   {.key = "attention.layer_norm_epsilon",
+                    .field = "layer_norm_epsilon",
+                    .kind = GgufKey::Kind::kNumber,
+                    .written = {kNumber, 1e-5}}},
+          .stands_for = R"({"activation_function": "gelu_new"})"};
+}
+
 }  // namespace
 
-Family gpt2_family() {
+static Family gpt2_family() {
   return {.model_type = "gpt2",
           .base_prefix = kGpt2Prefix,
           .architectures = {decoder_architecture<make_gpt2, kGpt2Prefix, DecoderHead::kNone>("GPT2Model"),
@@ -208,9 +238,7 @@ Family gpt2_family() {
                       .scaled_layers = none,
                       .opens_no_codes = false,
                       .multi_query = none},
-          .foreign = {.gguf = GgufFamily{.architecture = "gpt2",
-                                         .model_class = "GPT2LMHeadModel",
-                                         .activations = {"gelu_new", "gelu_pytorch_tanh"}},
+          .foreign = {.gguf = gpt2_gguf(),
                       .keras = KerasNames{.body = "transformer",
                                           .without = {"GPT2ForQuestionAnswering", "GPT2ForTokenClassification"},
                                           .conv1d = {"c_attn", "c_proj", "c_fc", "q_attn"}},
@@ -218,5 +246,7 @@ Family gpt2_family() {
                                                     "GPT2ForQuestionAnswering"}}},
           .planning = {.fused_attention = false}};
 }
+
+const RegisterFamilies kGpt2Family{gpt2_family};
 
 }  // namespace transom

@@ -148,7 +148,7 @@ std::unique_ptr<Decoder> make_gpt_bigcode(const Config& config, const Scope& sco
 
 }  // namespace
 
-Family gpt_bigcode_family() {
+static Family gpt_bigcode_family() {
   return {.model_type = "gpt_bigcode",
           .base_prefix = kGptBigcodePrefix,
           .architectures =
@@ -168,5 +168,7 @@ Family gpt_bigcode_family() {
           .foreign = {.gguf = none, .keras = none, .flax = none},
           .planning = {.fused_attention = false}};
 }
+
+const RegisterFamilies kGptBigcodeFamily{gpt_bigcode_family};
 
 }  // namespace transom

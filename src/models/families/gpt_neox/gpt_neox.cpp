@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/json/json.h"
 #include "models/shared/decoder.h"
+#include "models/shared/rope_decoder_gguf.h"
 #include "models/shared/rotary_config.h"
 
 namespace transom {
@@ -157,9 +158,42 @@ std::unique_ptr<Decoder> make_gpt_neox(const Config& config, const Scope& scope)
   return std::make_unique<GptNeoX>(config, scope);
 }
 
+GgufFamily gpt_neox_gguf() {
+  GgufFamily gguf = gguf_decoder("gptneox", "GPTNeoXForCausalLM");
+  gguf.activations = {"gelu"};
+  gguf.names = {.whole = {{"token_embd", "gpt_neox.embed_in"},
+                          {"output_norm", "gpt_neox.final_layer_norm"},
+                          {"output", "embed_out"}},
+                .stacks = {{"blk.",
+                            "gpt_neox.layers.",
+                            {{"attn_norm", "input_layernorm"},
+                             {"attn_qkv", "attention.query_key_value", GgufChange::kHeadsTogether},
+                             {"attn_output", "attention.dense"},
+                             {"ffn_norm", "post_attention_layernorm"},
+                             {"ffn_up", "mlp.dense_h_to_4h"},
+                             {"ffn_down", "mlp.dense_4h_to_h"}}}}};
+  gguf_key(gguf.keys, "attention.layer_norm_rms_epsilon") = {.key = "attention.layer_norm_epsilon",
+                                                             .field = "layer_norm_eps",
+                                                             .kind = GgufKey::Kind::kNumber,
+                                                             .written = {GgufUsual::Is::kNumber, 1e-5}};
+  gguf_key(gguf.keys, "attention.head_count_kv").read = {GgufUsual::Is::kNotRead};
+  for (const char* key : {"attention.key_length", "attention.value_length"})
+    gguf_key(gguf.keys, key).field.clear(), gguf_key(gguf.keys, key).read = {GgufUsual::Is::kNotRead};
+  gguf.keys.push_back({.key = "use_parallel_residual",
+                       .field = "use_parallel_residual",
+                       .kind = GgufKey::Kind::kTruth,
+                       .written = {GgufUsual::Is::kNumber, 1},
+                       .read = {GgufUsual::Is::kNumber, 1}});
+  gguf.rotary =
+      GgufRotary{.turns_part = true, .part = 0.25, .theta_field = "rotary_emb_base", .part_field = "rotary_pct"};
+  gguf.stands_for = R"({"hidden_act": "gelu"})";
+  gguf.biases = {{"attention_bias", "attn_qkv"}};
+  return gguf;
+}
+
 }  // namespace
 
-Family gpt_neox_family() {
+static Family gpt_neox_family() {
   return {.model_type = "gpt_neox",
           .base_prefix = kGptNeoxPrefix,
           .architectures = answering_decoder_architectures<make_gpt_neox, kGptNeoxPrefix, kGptNeoxPrefix>(
@@ -176,12 +210,13 @@ Family gpt_neox_family() {
                       .scaled_layers = none,
                       .opens_no_codes = false,
                       .multi_query = none},
-          .foreign = {.gguf =
-                          GgufFamily{
-                              .architecture = "gptneox", .model_class = "GPTNeoXForCausalLM", .activations = {"gelu"}},
+          .foreign = {.gguf = gpt_neox_gguf(),
                       .keras = none,
                       .flax = none},
           .planning = {.fused_attention = true}};
 }
+
+
+const RegisterFamilies kGptNeoxFamily{gpt_neox_family};
 
 }  // namespace transom

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // LLaMA 1 to 3 (Touvron et al., 2023; Dubey et al., 2024).
 #include "models/shared/rope_decoder.h"
+#include "models/shared/rope_decoder_gguf.h"
 
 namespace transom {
 namespace {
@@ -15,9 +16,16 @@ std::unique_ptr<Decoder> make_llama(const Config& config, const Scope& scope) {
   return make_rope_decoder(c, scope);
 }
 
+GgufFamily llama_gguf() {
+  GgufFamily gguf = gguf_decoder("llama", "LlamaForCausalLM");
+  gguf.names = gguf_llama_names();
+  gguf.biases = {{"attention_bias", "attn_q"}, {"mlp_bias", "ffn_up"}};
+  return gguf;
+}
+
 }  // namespace
 
-Family llama_family() {
+static Family llama_family() {
   return {.model_type = "llama",
           .base_prefix = kLlamaPrefix,
           .architectures = answering_decoder_architectures<make_llama, kLlamaPrefix, kAnswersPrefix>("Llama"),
@@ -33,14 +41,14 @@ Family llama_family() {
                       .scaled_layers = gated_decoder_layers(),
                       .opens_no_codes = false,
                       .multi_query = none},
-          .foreign = {.gguf = GgufFamily{.architecture = "llama",
-                                         .model_class = "LlamaForCausalLM",
-                                         .activations = {"silu", "swish"}},
+          .foreign = {.gguf = llama_gguf(),
                       .keras = none,
                       .flax = FlaxNames{.without = {"LlamaForSequenceClassification", "LlamaForTokenClassification",
                                                     "LlamaForQuestionAnswering"},
                                         .scale = "weight"}},
           .planning = {.fused_attention = true}};
 }
+
+const RegisterFamilies kLlamaFamily{llama_family};
 
 }  // namespace transom

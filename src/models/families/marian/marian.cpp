@@ -154,7 +154,7 @@ FamilyHead marian_head() {
 
 }  // namespace
 
-Family marian_family() {
+static Family marian_family() {
   return {.model_type = "marian",
           .base_prefix = "model",
           .architectures = {{"MarianModel", body_head({"feature-extraction"}), make_model<MarianModel>},
@@ -176,5 +176,7 @@ Family marian_family() {
                       .flax = FlaxNames{.computed = "embed_positions/embedding"}},
           .planning = {.fused_attention = false}};
 }
+
+const RegisterFamilies kMarianFamily{marian_family};
 
 }  // namespace transom

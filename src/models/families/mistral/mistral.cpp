@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/json/json.h"
 #include "models/shared/rope_decoder.h"
+#include "models/shared/rope_decoder_gguf.h"
 
 namespace transom {
 namespace {
@@ -41,9 +42,51 @@ std::unique_ptr<Decoder> make_mixtral(const Config& given, const Scope& scope) {
   return make_rope_decoder(c, scope);
 }
 
+// Eight where the configuration is silent; null asks for as many as of queries.
+void state_key_heads(std::vector<GgufKey>& keys) {
+  GgufKey& heads = gguf_key(keys, "attention.head_count_kv");
+  heads.where_null = heads.written;
+  heads.written = {GgufUsual::Is::kNumber, 8};
+}
+
+// Files of LLaMA's architecture, told from LLaMA by a window.
+GgufFamily mistral_gguf() {
+  GgufFamily gguf = gguf_decoder("llama", "MistralForCausalLM");
+  gguf.told_by = "attention.sliding_window", gguf.unless = "expert_count";
+  gguf.names = gguf_llama_names();
+  gguf.biases = {{"attention_bias", "attn_q"}, {"mlp_bias", "ffn_up"}};
+  state_key_heads(gguf.keys);
+  gguf.keys.push_back({.key = "attention.sliding_window",
+                       .field = "sliding_window",
+                       .kind = GgufKey::Kind::kCountIfAny,
+                       .written = {GgufUsual::Is::kNumber, 4096}});
+  return gguf;
+}
+
+// And by experts.
+GgufFamily mixtral_gguf() {
+  GgufFamily gguf = gguf_decoder("llama", "MixtralForCausalLM");
+  gguf.told_by = "expert_count";
+  gguf.names = gguf_llama_names();
+  for (const GgufName& name :
+       gguf_expert_names("block_sparse_moe.gate", "block_sparse_moe.experts.*.", {"w1", "w2", "w3"}))
+    gguf.names.stacks[0].rules.push_back(name);
+  gguf.biases = {{"attention_bias", "attn_q"}, {"mlp_bias", "ffn_up"}};
+  state_key_heads(gguf.keys);
+  gguf_key(gguf.keys, "attention.layer_norm_rms_epsilon").written = {GgufUsual::Is::kNumber, 1e-5};
+  for (const GgufKey& key : gguf_expert_keys("num_local_experts", 8, 2)) gguf.keys.push_back(key);
+  gguf.keys.push_back({.key = "attention.sliding_window",
+                       .field = "sliding_window",
+                       .kind = GgufKey::Kind::kCountIfAny,
+                       .written = {GgufUsual::Is::kNothing},
+                       .read = {GgufUsual::Is::kNull}});
+  gguf.rotary->theta = 1000000;
+  return gguf;
+}
+
 }  // namespace
 
-Family mistral_family() {
+static Family mistral_family() {
   return {.model_type = "mistral",
           .base_prefix = kMistralPrefix,
           .architectures = answering_decoder_architectures<make_mistral, kMistralPrefix, kMistralPrefix>("Mistral"),
@@ -59,10 +102,7 @@ Family mistral_family() {
                       .scaled_layers = gated_decoder_layers(),
                       .opens_no_codes = false,
                       .multi_query = none},
-          .foreign = {.gguf = GgufFamily{.architecture = "llama",
-                                         .model_class = "MistralForCausalLM",
-                                         .activations = {"silu", "swish"},
-                                         .owns_architecture = false},
+          .foreign = {.gguf = mistral_gguf(),
                       .keras = KerasNames{.body = "model",
                                           .joint = ".",
                                           .without = {"MistralForQuestionAnswering", "MistralForTokenClassification"},
@@ -72,7 +112,7 @@ Family mistral_family() {
                                         .scale = "weight"}},
           .planning = {.fused_attention = true}};
 }
-Family mixtral_family() {
+static Family mixtral_family() {
   return {.model_type = "mixtral",
           .base_prefix = kMistralPrefix,
           .architectures = answering_decoder_architectures<make_mixtral, kMistralPrefix, kMistralPrefix>("Mixtral"),
@@ -88,13 +128,12 @@ Family mixtral_family() {
                       .scaled_layers = none,
                       .opens_no_codes = false,
                       .multi_query = none},
-          .foreign = {.gguf = GgufFamily{.architecture = "llama",
-                                         .model_class = "MixtralForCausalLM",
-                                         .activations = {"silu", "swish"},
-                                         .owns_architecture = false},
+          .foreign = {.gguf = mixtral_gguf(),
                       .keras = none,
                       .flax = none},
           .planning = {.fused_attention = true}};
 }
+
+const RegisterFamilies kMistralFamilies{mistral_family, mixtral_family};
 
 }  // namespace transom

@@ -351,7 +351,7 @@ class ModernBertForMultipleChoice : public ModernBertClassifier {
 
 }  // namespace
 
-Family modernbert_family() {
+static Family modernbert_family() {
   return {
       .model_type = "modernbert",
       .base_prefix = "model",
@@ -381,5 +381,7 @@ Family modernbert_family() {
       .foreign = {.gguf = none, .keras = none, .flax = none},
       .planning = {.fused_attention = true}};
 }
+
+const RegisterFamilies kModernbertFamily{modernbert_family};
 
 }  // namespace transom

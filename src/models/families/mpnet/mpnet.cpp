@@ -150,7 +150,7 @@ class MPNetModel : public EncoderModel<MPNetBody> {
 
 }  // namespace
 
-Family mpnet_family() {
+static Family mpnet_family() {
   return {.model_type = "mpnet",
           .base_prefix = "mpnet",
           .architectures = {{"MPNetModel",
@@ -181,5 +181,7 @@ Family mpnet_family() {
           .foreign = {.gguf = none, .keras = KerasNames{.body = "mpnet"}, .flax = none},
           .planning = {.fused_attention = false}};
 }
+
+const RegisterFamilies kMpnetFamily{mpnet_family};
 
 }  // namespace transom

@@ -187,7 +187,7 @@ std::unique_ptr<Decoder> make_opt(const Config& config, const Scope& scope) {
 
 }  // namespace
 
-Family opt_family() {
+static Family opt_family() {
   return {.model_type = "opt",
           .base_prefix = kOptPrefix,
           .architectures = {decoder_architecture<make_opt, kOptPrefix, DecoderHead::kNone>("OPTModel"),
@@ -216,5 +216,7 @@ Family opt_family() {
                       .flax = FlaxNames{.without = {"OPTForSequenceClassification", "OPTForQuestionAnswering"}}},
           .planning = {.fused_attention = true}};
 }
+
+const RegisterFamilies kOptFamily{opt_family};
 
 }  // namespace transom

@@ -2,6 +2,7 @@
 // Phi-3 (Abdin et al., 2024): LLaMA with fused projections; longer texts by two sets of rotary factors.
 #include "base/json/json.h"
 #include "models/shared/rope_decoder.h"
+#include "models/shared/rope_decoder_gguf.h"
 
 namespace transom {
 namespace {
@@ -27,9 +28,23 @@ std::unique_ptr<Decoder> make_phi3(const Config& given, const Scope& scope) {
   return make_rope_decoder(c, scope);
 }
 
+GgufFamily phi3_gguf() {
+  GgufFamily gguf = gguf_decoder("phi3", "Phi3ForCausalLM");
+  gguf.names = gguf_decoder_names(
+      {gguf_attention_names(), gguf_norm_names(), {{"ffn_up", "mlp.gate_up_proj"}, {"ffn_down", "mlp.down_proj"}}});
+  gguf_key(gguf.keys, "attention.layer_norm_rms_epsilon").written = {GgufUsual::Is::kNumber, 1e-5};
+  gguf.keys.push_back({.key = "attention.sliding_window",
+                       .field = "sliding_window",
+                       .kind = GgufKey::Kind::kCountIfAny,
+                       .written = {GgufUsual::Is::kNothing},
+                       .read = {GgufUsual::Is::kNothing}});
+  gguf.rotary = GgufRotary{.turns_part = true, .two_factor_sets = true};
+  return gguf;
+}
+
 }  // namespace
 
-Family phi3_family() {
+static Family phi3_family() {
   return {.model_type = "phi3",
           .base_prefix = kPhi3Prefix,
           .architectures = decoder_architectures<make_phi3, kPhi3Prefix>("Phi3"),
@@ -45,12 +60,12 @@ Family phi3_family() {
                       .scaled_layers = none,
                       .opens_no_codes = false,
                       .multi_query = none},
-          .foreign = {.gguf = GgufFamily{.architecture = "phi3",
-                                         .model_class = "Phi3ForCausalLM",
-                                         .activations = {"silu", "swish"}},
+          .foreign = {.gguf = phi3_gguf(),
                       .keras = none,
                       .flax = none},
           .planning = {.fused_attention = true}};
 }
+
+const RegisterFamilies kPhi3Family{phi3_family};
 
 }  // namespace transom

@@ -2,6 +2,7 @@
 // Qwen 2 and 2.5 (Yang et al., 2024): LLaMA with biases of queries, keys and values; Qwen 3 (Yang et al., 2025): with a
 // norm of queries and keys instead. Both may have a sliding window in their upper layers.
 #include "models/shared/rope_decoder.h"
+#include "models/shared/rope_decoder_gguf.h"
 
 namespace transom {
 namespace {
@@ -37,9 +38,24 @@ std::unique_ptr<Decoder> make_qwen3(const Config& given, const Scope& scope) {
   return make_rope_decoder(c, scope);
 }
 
+GgufFamily qwen2_gguf() {
+  GgufFamily gguf = gguf_decoder("qwen2", "Qwen2ForCausalLM");
+  gguf.stands_for = R"({"hidden_act": "silu", "use_sliding_window": false})";
+  return gguf;
+}
+
+GgufFamily qwen3_gguf() {
+  GgufFamily gguf = gguf_decoder("qwen3", "Qwen3ForCausalLM");
+  gguf.stands_for = R"({"hidden_act": "silu", "use_sliding_window": false})";
+  gguf.biases = {{"attention_bias", "attn_q"}};
+  for (const char* key : {"attention.key_length", "attention.value_length"})
+    gguf_key(gguf.keys, key).written = {GgufUsual::Is::kNumber, 128};
+  return gguf;
+}
+
 }  // namespace
 
-Family qwen2_family() {
+static Family qwen2_family() {
   return {.model_type = "qwen2",
           .base_prefix = kQwenPrefix,
           .architectures = answering_decoder_architectures<make_qwen2, kQwenPrefix, kQwenAnswersPrefix>("Qwen2"),
@@ -55,14 +71,12 @@ Family qwen2_family() {
                       .scaled_layers = gated_decoder_layers(),
                       .opens_no_codes = false,
                       .multi_query = none},
-          .foreign = {.gguf = GgufFamily{.architecture = "qwen2",
-                                         .model_class = "Qwen2ForCausalLM",
-                                         .activations = {"silu", "swish"}},
+          .foreign = {.gguf = qwen2_gguf(),
                       .keras = none,
                       .flax = none},
           .planning = {.fused_attention = true}};
 }
-Family qwen3_family() {
+static Family qwen3_family() {
   return {.model_type = "qwen3",
           .base_prefix = kQwenPrefix,
           .architectures = answering_decoder_architectures<make_qwen3, kQwenPrefix, kQwenAnswersPrefix>("Qwen3"),
@@ -78,12 +92,12 @@ Family qwen3_family() {
                       .scaled_layers = gated_decoder_layers(),
                       .opens_no_codes = false,
                       .multi_query = none},
-          .foreign = {.gguf = GgufFamily{.architecture = "qwen3",
-                                         .model_class = "Qwen3ForCausalLM",
-                                         .activations = {"silu", "swish"}},
+          .foreign = {.gguf = qwen3_gguf(),
                       .keras = none,
                       .flax = none},
           .planning = {.fused_attention = true}};
 }
+
+const RegisterFamilies kQwenFamilies{qwen2_family, qwen3_family};
 
 }  // namespace transom

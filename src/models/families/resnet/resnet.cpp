@@ -152,7 +152,7 @@ class ResNetForImageClassification : public Model {
 
 }  // namespace
 
-Family resnet_family() {
+static Family resnet_family() {
   return {
       .model_type = "resnet",
       .base_prefix = "resnet",
@@ -172,5 +172,7 @@ Family resnet_family() {
       .foreign = {.gguf = none, .keras = KerasNames{.body = "resnet", .joint = "."}, .flax = FlaxNames{}},
       .planning = {.fused_attention = false}};
 }
+
+const RegisterFamilies kResnetFamily{resnet_family};
 
 }  // namespace transom

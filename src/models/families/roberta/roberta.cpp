@@ -50,7 +50,7 @@ std::vector<Architecture> roberta_architectures(const std::string& prefix) {
 
 }  // namespace
 
-Family roberta_family() {
+static Family roberta_family() {
   return {.model_type = "roberta",
           .base_prefix = "roberta",
           .architectures = roberta_architectures("Roberta"),
@@ -69,7 +69,7 @@ Family roberta_family() {
           .foreign = {.gguf = none, .keras = KerasNames{.body = "roberta"}, .flax = FlaxNames{}},
           .planning = {.fused_attention = false}};
 }
-Family camembert_family() {
+static Family camembert_family() {
   return {.model_type = "camembert",
           .base_prefix = "roberta",
           .architectures = roberta_architectures("Camembert"),
@@ -89,7 +89,7 @@ Family camembert_family() {
           .foreign = {.gguf = none, .keras = KerasNames{.body = "roberta"}, .flax = none},
           .planning = {.fused_attention = false}};
 }
-Family xlm_roberta_family() {
+static Family xlm_roberta_family() {
   return {.model_type = "xlm-roberta",
           .base_prefix = "roberta",
           .architectures = roberta_architectures("XLMRoberta"),
@@ -109,5 +109,7 @@ Family xlm_roberta_family() {
           .foreign = {.gguf = none, .keras = KerasNames{.body = "roberta"}, .flax = FlaxNames{}},
           .planning = {.fused_attention = false}};
 }
+
+const RegisterFamilies kRobertaFamilies{roberta_family, camembert_family, xlm_roberta_family};
 
 }  // namespace transom

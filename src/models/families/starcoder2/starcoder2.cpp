@@ -2,6 +2,7 @@
 // StarCoder 2 (Lozhkov et al., 2024): LLaMA's attention with biases and a sliding window, layer norms, and a plain
 // feed-forward layer.
 #include "models/shared/rope_decoder.h"
+#include "models/shared/rope_decoder_gguf.h"
 
 namespace transom {
 namespace {
@@ -24,9 +25,28 @@ std::unique_ptr<Decoder> make_starcoder2(const Config& given, const Scope& scope
   return make_rope_decoder(c, scope);
 }
 
+GgufFamily starcoder2_gguf() {
+  GgufFamily gguf = gguf_decoder("starcoder2", "Starcoder2ForCausalLM");
+  gguf.activations = {"gelu_pytorch_tanh"};
+  gguf.names = gguf_decoder_names(
+      {gguf_attention_names(), gguf_norm_names(), {{"ffn_up", "mlp.c_fc"}, {"ffn_down", "mlp.c_proj"}}});
+  gguf_key(gguf.keys, "attention.layer_norm_rms_epsilon") = {.key = "attention.layer_norm_epsilon",
+                                                             .field = "norm_epsilon",
+                                                             .kind = GgufKey::Kind::kNumber,
+                                                             .written = {GgufUsual::Is::kNumber, 1e-5}};
+  gguf.keys.push_back({.key = "attention.sliding_window",
+                       .field = "sliding_window",
+                       .kind = GgufKey::Kind::kCountIfAny,
+                       .written = {GgufUsual::Is::kNothing},
+                       .read = {GgufUsual::Is::kNull}});
+  gguf.stands_for = R"({"hidden_act": "gelu_pytorch_tanh"})";
+  gguf.biases = {{"use_bias", "attn_q"}};
+  return gguf;
+}
+
 }  // namespace
 
-Family starcoder2_family() {
+static Family starcoder2_family() {
   return {.model_type = "starcoder2",
           .base_prefix = kStarcoder2Prefix,
           .architectures = decoder_architectures<make_starcoder2, kStarcoder2Prefix>("Starcoder2"),
@@ -42,12 +62,12 @@ Family starcoder2_family() {
                       .scaled_layers = none,
                       .opens_no_codes = false,
                       .multi_query = none},
-          .foreign = {.gguf = GgufFamily{.architecture = "starcoder2",
-                                         .model_class = "Starcoder2ForCausalLM",
-                                         .activations = {"gelu_pytorch_tanh"}},
+          .foreign = {.gguf = starcoder2_gguf(),
                       .keras = none,
                       .flax = none},
           .planning = {.fused_attention = true}};
 }
+
+const RegisterFamilies kStarcoder2Family{starcoder2_family};
 
 }  // namespace transom

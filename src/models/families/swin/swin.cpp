@@ -362,7 +362,7 @@ class SwinForMaskedImageModeling : public Model {
 
 }  // namespace
 
-Family swin_family() {
+static Family swin_family() {
   return {
       .model_type = "swin",
       .base_prefix = "swin",
@@ -384,5 +384,7 @@ Family swin_family() {
       .foreign = {.gguf = none, .keras = KerasNames{.body = "swin", .joint = ".", .separate = "decoder"}, .flax = none},
       .planning = {.fused_attention = false}};
 }
+
+const RegisterFamilies kSwinFamily{swin_family};
 
 }  // namespace transom

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "models/families/t5/t5_gguf.h"
 #include "models/shared/encoder_decoder.h"
 #include "models/shared/relative_distance.h"
 #include "transom/layers.h"
@@ -406,7 +407,7 @@ class T5ForQuestionAnswering : public T5WithHead {
 
 }  // namespace
 
-Family t5_family() {
+static Family t5_family() {
   return {.model_type = "t5",
           .base_prefix = "transformer",
           .architectures = {{"T5Model", body_head({}), make_model<T5Model>},
@@ -432,9 +433,7 @@ Family t5_family() {
                       .scaled_layers = none,
                       .opens_no_codes = true,
                       .multi_query = none},
-          .foreign = {.gguf = GgufFamily{.architecture = "t5",
-                                         .model_class = "T5ForConditionalGeneration",
-                                         .activations = {"relu", "gated-gelu"}},
+          .foreign = {.gguf = t5_gguf(),
                       .keras = KerasNames{.body = "",
                                           .without = {"T5ForQuestionAnswering", "T5ForSequenceClassification",
                                                       "T5ForTokenClassification"},
@@ -444,5 +443,7 @@ Family t5_family() {
                                         .scale = "weight"}},
           .planning = {.fused_attention = false}};
 }
+
+const RegisterFamilies kT5Family{t5_family};
 
 }  // namespace transom

@@ -366,7 +366,7 @@ FamilyHead timm_head() {
 
 }  // namespace
 
-Family timm_wrapper_family() {
+static Family timm_wrapper_family() {
   return {.model_type = "timm_wrapper",
           .base_prefix = "timm_model",
           .architectures = {{"TimmWrapperForImageClassification", timm_head(),
@@ -387,5 +387,7 @@ Family timm_wrapper_family() {
           .foreign = {.gguf = none, .keras = none, .flax = none},
           .planning = {.fused_attention = false}};
 }
+
+const RegisterFamilies kTimmResnetFamily{timm_wrapper_family};
 
 }  // namespace transom

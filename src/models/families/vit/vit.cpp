@@ -223,7 +223,7 @@ class ViTForMaskedImageModeling : public Model {
 
 }  // namespace
 
-Family vit_family() {
+static Family vit_family() {
   return {
       .model_type = "vit",
       .base_prefix = "vit",
@@ -248,5 +248,7 @@ Family vit_family() {
                   .flax = FlaxNames{.without = {"ViTForMaskedImageModeling"}}},
       .planning = {.fused_attention = false}};
 }
+
+const RegisterFamilies kVitFamily{vit_family};
 
 }  // namespace transom

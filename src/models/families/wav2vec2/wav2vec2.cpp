@@ -285,7 +285,7 @@ Family family_named(const std::string& name) {
 
 }  // namespace
 
-Family wav2vec2_family() {
+static Family wav2vec2_family() {
   Family family = family_named<false>("Wav2Vec2");
   family.architectures.push_back({"Wav2Vec2ForAudioFrameClassification",
                                   {.task = HeadTask::kFrameClassification,
@@ -307,6 +307,8 @@ Family wav2vec2_family() {
        make_model<Wav2Vec2ForXVector>});
   return family;
 }
-Family hubert_family() { return family_named<true>("Hubert"); }
+static Family hubert_family() { return family_named<true>("Hubert"); }
+
+const RegisterFamilies kWav2vec2Families{wav2vec2_family, hubert_family};
 
 }  // namespace transom

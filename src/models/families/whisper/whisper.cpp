@@ -261,7 +261,7 @@ FamilyHead writing_head() {
 
 }  // namespace
 
-Family whisper_family() {
+static Family whisper_family() {
   return {.model_type = "whisper",
           .base_prefix = "model",
           .architectures = {{"WhisperModel", body_head({}), make_model<WhisperModel>},
@@ -296,5 +296,7 @@ Family whisper_family() {
                       .flax = FlaxNames{}},
           .planning = {.fused_attention = false}};
 }
+
+const RegisterFamilies kWhisperFamily{whisper_family};
 
 }  // namespace transom
