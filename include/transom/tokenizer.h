@@ -44,6 +44,15 @@ struct ChatOptions {
   std::string tools;                    // an array of JSON schemas
   std::string documents;                // an array of objects with "title" and "text"
   std::string variables;                // an object: further variables of the template
+  bool mark_generated = false;          // tells what the assistant writes, see ChatText::generated
+};
+
+// A conversation as text.
+struct ChatText {
+  std::string text;
+  // With mark_generated: bytes begin..end of the text between the template's {% generation %} and {% endgeneration %},
+  // in order. Empty where the template has no such marks.
+  std::vector<std::pair<size_t, size_t>> generated;
 };
 
 // Overrides settings of a tokenizer's files, also in the copies that save_pretrained() writes.
@@ -105,6 +114,10 @@ class Tokenizer {
   // [{"role": "user", "content": "Hello"}, ...]. The text has its special tokens: encode it without adding any.
   // Errors of the template name its line.
   std::string apply_chat_template(std::string_view messages, const ChatOptions& options = {}) const;
+  // The same, and which parts of it the assistant writes.
+  ChatText render_chat(std::string_view messages, const ChatOptions& options) const;
+  // The template that apply_chat_template() takes with these options, as it is written. Throws where there is none.
+  const std::string& chat_template(const ChatOptions& options = {}) const;
   bool has_chat_template() const;
 
   std::optional<int64_t> token_to_id(std::string_view token) const;

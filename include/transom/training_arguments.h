@@ -214,6 +214,14 @@ struct ScriptArguments {
   std::optional<int64_t> length_buckets;
   std::optional<int64_t> block_size;
 
+  // Chats
+  std::optional<std::string> chat_template_path;
+  std::optional<std::string> eos_token;
+  bool assistant_only_loss = false;
+  std::optional<bool> completion_only_loss;
+  std::string truncation_mode = "keep_start";
+  bool shuffle_dataset = false;
+
   // Token classification
   bool label_all_tokens = false;
   bool return_entity_level_metrics = false;
@@ -307,6 +315,9 @@ struct ScriptArguments {
 struct TrainArguments {
   TrainingArguments training;
   ScriptArguments script;
+  // The names of what was given; nothing where the record was not parsed. Tasks whose defaults are others than those of
+  // TrainingArguments (sft) set what was not given; of a record that was not parsed, what has its usual default.
+  std::optional<std::vector<std::string>> given;
   std::vector<std::string> notes;  // sentences for the user: what was accepted and means nothing here
   bool help = false;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that hold chats, prompts with their completions, instructions or preferences: what other trainers take by the
-// names of columns, and what no task here takes yet.
+// Files that hold chats, prompts with their completions, instructions or preferences, which are known by the names of
+// their columns, and which no task may take for a column of text.
 #pragma once
 
 #include <string>
@@ -13,8 +13,7 @@ namespace transom {
 // answers" or "preferences"; empty for others.
 std::string conversation_form(const Dataset& data);
 
-// Refuses such rows in one line that says what can be done: rows of input_ids and labels, or a column that `arguments`
-// name.
+// Refuses such rows in one line that says what can be done: another task, or a column that `arguments` name.
 [[noreturn]] void refuse_conversations(const Dataset& data, const std::string& form, const std::string& arguments);
 
 }  // namespace transom

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/chat_template.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/json/json.h"
 #include "text/components/fields.h"
@@ -97,7 +99,7 @@ const std::string& choose_chat_template(const ChatTemplates& templates, const Ch
        fmt::join(names, ", "));
 }
 
-std::string render_chat(const std::string& source, std::string_view messages, const ChatOptions& options,
+ChatText render_chat(const std::string& source, std::string_view messages, const ChatOptions& options,
                         const std::map<std::string, std::string>& special_tokens) {
   require(source.size() < kMaximumTemplate, "chat_template: expected less than {} bytes, found {}", kMaximumTemplate,
           source.size());
@@ -123,14 +125,18 @@ std::string render_chat(const std::string& source, std::string_view messages, co
   variables.emplace_back("tools", optional(options.tools, "tools"));
   variables.emplace_back("documents", optional(options.documents, "documents"));
   variables.emplace_back("add_generation_prompt", options.add_generation_prompt);
-  std::string rendered;
+  ChatText result;
   try {
     const jinja::Body body = jinja::parse_template(source);
-    rendered = jinja::Interpreter().render(body, std::move(variables));
+    jinja::Interpreter interpreter;
+    result.text = interpreter.render(body, std::move(variables));
+    if (options.mark_generated) result.generated = interpreter.generated();
   } catch (const Error& error) {
     fail("chat_template: {}", error.what());
   }
-  return options.continue_final_message ? without_tag(std::move(rendered), final_text) : rendered;
+  if (options.continue_final_message) result.text = without_tag(std::move(result.text), final_text);
+  for (auto& [begin, end] : result.generated) end = std::min(end, result.text.size()), begin = std::min(begin, end);
+  return result;
 }
 
 }  // namespace transom::text

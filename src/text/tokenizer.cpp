@@ -188,9 +188,17 @@ std::string Tokenizer::decode(const std::vector<int64_t>& ids, bool skip_special
 }
 
 std::string Tokenizer::apply_chat_template(std::string_view messages, const ChatOptions& options) const {
+  return render_chat(messages, options).text;
+}
+
+const std::string& Tokenizer::chat_template(const ChatOptions& options) const {
+  return choose_chat_template(state_->chat_templates, options);
+}
+
+ChatText Tokenizer::render_chat(std::string_view messages, const ChatOptions& options) const {
   std::map<std::string, std::string> special;
   for (const auto& [role, token] : state_->config.special_tokens) special[role + "_token"] = token;
-  return render_chat(choose_chat_template(state_->chat_templates, options), messages, options, special);
+  return text::render_chat(choose_chat_template(state_->chat_templates, options), messages, options, special);
 }
 
 bool Tokenizer::has_chat_template() const { return !state_->chat_templates.empty(); }

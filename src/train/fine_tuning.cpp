@@ -121,6 +121,7 @@ FineTuneResult fine_tune(TrainArguments arguments, const FineTuneOptions& option
   }
   expect_no_checkpoints(arguments);
   TaskSetup task = prepare_task(arguments, options.hub);
+  training = task.training;
   expect_evaluation_data(training, task);
   expect_best_metric(training, task);
   if (training.do_predict && (!task.test || !task.write_predictions))

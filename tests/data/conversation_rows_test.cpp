@@ -36,10 +36,7 @@ TEST(ConversationRows, AreKnownByTheirColumns) {
 TEST(ConversationRows, AreRefusedByEveryReaderOfText) {
   const test::TemporaryFolder folder;
   const std::string chat = std::string("{\"messages\": ") + kMessages + "}\n";
-  const std::string end =
-      "which no task trains on or evaluates yet; give rows of input_ids and labels, as a chat template and its "
-      "tokenizer "
-      "make them, or name one column of text with ";
+  const std::string of_others = "which --task sft trains on; for another task name one column of text with ";
   const std::pair<std::string, std::string> rows[] = {
       {chat, "a.jsonl: found chats (columns messages), "},
       {R"({"prompt": "a", "completion": "b"})",
@@ -48,7 +45,11 @@ TEST(ConversationRows, AreRefusedByEveryReaderOfText) {
        "a.jsonl: found instructions and answers (columns instruction, input, output), "},
       {R"({"prompt": "a", "chosen": "b", "rejected": "c"})",
        "a.jsonl: found preferences (columns prompt, chosen, rejected), "}};
-  for (const auto& [text, begin] : rows) {
+  const std::string of_preferences =
+      "which no task trains on or evaluates yet; give rows of input_ids and labels, as a chat template and its tokenizer "
+      "make them, or name one column of text with ";
+  for (const auto& [text, begins] : rows) {
+    const std::string begin = begins, end = begins.find("preferences") == begins.npos ? of_others : of_preferences;
     const Dataset data = Dataset::load(folder.write("a.jsonl", text));
     EXPECT_EQ(test::message_without_folders([&] { text_column(data, {}); }), begin + end + "--text_column_name");
     EXPECT_EQ(test::message_without_folders([&] { classification_columns(data, {}); }),

@@ -197,7 +197,8 @@ TEST_P(GuideOnModel, CommandsRun) {
   folder.write("prompts.jsonl", "{\"text\": [\"Once upon a time\", \"A small\"]}\n");
   for (const char* name : {"pairs.jsonl", "dev.jsonl"})
     folder.write(name, "{\"translation\": {\"en\": \"a house\", \"de\": \"ein Haus\"}}\n");
-  std::string script = "set -e\ncd " + folder.string() + "\nPATH=" + test::build_folder() + "/bin:$PATH\n";
+  std::string script = "set -e\ncd " + folder.string() + "\nPATH=" + test::build_folder() + "/bin:$PATH\n" +
+                       "ln -s " + (kRoot / "examples").string() + " examples\n";
   for (const char* name : {"MODEL", "SMALL", "DIR", "t5-small"})
     script += "ln -s " + model.string() + " " + name + "\n";
   size_t count = 0;
@@ -217,6 +218,7 @@ INSTANTIATE_TEST_SUITE_P(
                     OnModel{"generation.md", "transom run text-generation", "gpt2-lm"},
                     OnModel{"generation.md", "transom run summarization", "bart"},
                     OnModel{"generation.md", "transom run translation", "t5"},
+                    OnModel{"chats.md", "transom train", "sft/qwen2"},
                     OnModel{"sequence-to-sequence.md", "transom train", "t5"}),
     [](const auto& info) { return test::words(fs::path(info.param.page).stem().string(), info.param.beginning); });
 

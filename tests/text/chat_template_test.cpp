@@ -11,6 +11,7 @@
 
 #include "base/json/json.h"
 #include "support/german_locale.h"
+#include "support/message.h"
 #include "transom/error.h"
 
 namespace transom {
@@ -22,7 +23,7 @@ constexpr const char* kMessages =
 
 std::string rendered(const std::string& source, const ChatOptions& options = {},
                      std::string_view messages = kMessages) {
-  return text::render_chat(source, messages, options, {{"bos_token", "<s>"}, {"eos_token", "</s>"}});
+  return text::render_chat(source, messages, options, {{"bos_token", "<s>"}, {"eos_token", "</s>"}}).text;
 }
 
 std::string error_of(const std::string& source, const ChatOptions& options = {},
@@ -294,6 +295,34 @@ TEST(ChatTemplates, HaveNumbersWithPointsInEveryLocale) {
   const test::GermanLocale locale;
   if (!locale.of_c) GTEST_SKIP() << "this system cannot make the locale de_DE";
   EXPECT_EQ(rendered(source), expected);
+}
+
+// What stands between {% generation %} and {% endgeneration %}, as bytes of the text.
+TEST(ChatTemplate, TellsWhatTheAssistantWrites) {
+  const std::string source =
+      "{% for m in messages %}{% if m.role == 'assistant' %}<{% generation %}{{ m.content }}.{% endgeneration %}>{% else %}"
+      "{{ m.content }}{% endif %}{% endfor %}";
+  const std::string messages =
+      R"([{"role": "user", "content": "ä"}, {"role": "assistant", "content": "öö"}, {"role": "assistant", "content": ""}])";
+  const ChatText chat = text::render_chat(source, messages, {.mark_generated = true}, {});
+  EXPECT_EQ(chat.text, "ä<öö.><.>");
+  ASSERT_EQ(chat.generated.size(), 2u);
+  EXPECT_EQ(chat.text.substr(chat.generated[0].first, chat.generated[0].second - chat.generated[0].first), "öö.");
+  EXPECT_EQ(chat.text.substr(chat.generated[1].first, chat.generated[1].second - chat.generated[1].first), ".");
+  EXPECT_TRUE(text::render_chat(source, messages, {}, {}).generated.empty());
+}
+
+// A place in the text of a macro, or of a block that is set or filtered, is none in the text of the template.
+TEST(ChatTemplate, RefusesMarksWhosePlaceIsNotKnown) {
+  const std::string mark = "{% generation %}x{% endgeneration %}";
+  for (const std::string& source :
+       {"{% macro f() %}" + mark + "{% endmacro %}{{ f() }}", "{% set y %}" + mark + "{% endset %}{{ y }}",
+        "{% filter upper %}" + mark + "{% endfilter %}"}) {
+    EXPECT_NE(test::message_of([&] { text::render_chat(source, "[]", {.mark_generated = true}, {}); }).find("macro"),
+              std::string::npos)
+        << source;
+    EXPECT_FALSE(text::render_chat(source, "[]", {}, {}).text.empty()) << source;
+  }
 }
 
 }  // namespace

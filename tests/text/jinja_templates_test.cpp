@@ -27,7 +27,7 @@ TEST(JinjaTemplates, RenderWhatJinjaRendersAndRefuseWhatItRefuses) {
     std::string error;
     Json found;
     try {
-      found = text::render_chat(source, "[]", options, {});
+      found = text::render_chat(source, "[]", options, {}).text;
       ++rendered;
     } catch (const Error& refused) {
       error = refused.what();

@@ -69,6 +69,13 @@ std::string text_argument(const Arguments& arguments, size_t i, const char* name
   return value.undefined() ? otherwise : to_text(value);
 }
 
+const std::vector<std::pair<size_t, size_t>>& Interpreter::generated() const {
+  require(!lost_generation_,
+          "{{% generation %}} stands inside a macro or a block that is set or filtered: expected it where the template "
+          "writes to its text directly");
+  return generated_;
+}
+
 Value Interpreter::text(std::string value) {
   bytes_ += value.size();
   require(bytes_ < kMaximumBytes, "the template makes more than {} bytes of text", kMaximumBytes);
@@ -112,7 +119,9 @@ std::string Interpreter::render(const Body& body, std::vector<std::pair<std::str
   for (auto& [name, value] : variables) inner->variables[name] = std::move(value);
   top_ = inner;
   std::string out;
+  rendered_ = &out;
   execute(body, inner, out);
+  rendered_ = nullptr;
   return out;
 }
 
@@ -185,8 +194,8 @@ Interpreter::Flow Interpreter::execute(const Statement& statement, const ScopePo
         variables->variables[statement.names[i]] = evaluate(*statement.defaults[i], scope);
       return execute(statement.bodies[0], variables, out);
     }
-    case Statement::Kind::kGroup:
-      return execute(statement.bodies[0], inner(), out);
+    case Statement::Kind::kGeneration:
+      return generation(statement, inner(), out);
     case Statement::Kind::kBlock:
       return execute(statement.bodies[0], std::make_shared<Scope>(Scope{statement.marked ? scope : top_, {}}), out);
     case Statement::Kind::kBreak:
@@ -195,6 +204,15 @@ Interpreter::Flow Interpreter::execute(const Statement& statement, const ScopePo
       return Flow::kContinue;
   }
   return Flow::kOn;
+}
+
+Interpreter::Flow Interpreter::generation(const Statement& statement, const ScopePointer& scope, std::string& out) {
+  const size_t begin = out.size();
+  const Flow flow = execute(statement.bodies[0], scope, out);
+  // Text of a macro or of a block with a filter goes to a place that is not known yet.
+  if (&out != rendered_) lost_generation_ = true;
+  else if (out.size() > begin) generated_.emplace_back(begin, out.size());
+  return flow;
 }
 
 void Interpreter::unpack(const std::vector<std::string>& names, Value value, Scope& scope) {

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "text/jinja/nodes.h"
@@ -20,6 +21,10 @@ class Interpreter {
  public:
   // `variables` are what the template sees besides the functions of Jinja and Transformers.
   std::string render(const Body& body, std::vector<std::pair<std::string, Value>> variables);
+
+  // Of the last render(): what stands between {% generation %} and {% endgeneration %}, as bytes begin..end of the text.
+  // Throws where some of it was written inside a macro or a block that is filtered or set, whose place is not known.
+  const std::vector<std::pair<size_t, size_t>>& generated() const;
 
   // For filters, tests and methods.
   Value text(std::string value);  // counts its bytes
@@ -45,6 +50,7 @@ class Interpreter {
   Flow execute(const Statement& statement, const ScopePointer& scope, std::string& out);
   Flow loop(const Statement& statement, const ScopePointer& scope, std::string& out);
   Flow loop_over(const Statement& statement, List items, const ScopePointer& scope, int depth, std::string& out);
+  Flow generation(const Statement& statement, const ScopePointer& scope, std::string& out);
   void assign(const Statement& statement, Value value, const ScopePointer& scope);
   void unpack(const std::vector<std::string>& names, Value value, Scope& scope);
   Value macro(const Statement& statement, const ScopePointer& scope);
@@ -61,6 +67,9 @@ class Interpreter {
   void append(std::string& out, std::string_view text);
 
   ScopePointer top_;  // what the template sets outside of loops and blocks
+  const std::string* rendered_ = nullptr;  // what render() makes, while it does
+  std::vector<std::pair<size_t, size_t>> generated_;
+  bool lost_generation_ = false;
   size_t bytes_ = 0;
   int depth_ = 0;
   std::vector<std::weak_ptr<Dictionary>> name_spaces_;  // emptied at the end: they may hold each other

@@ -62,7 +62,7 @@ struct Statement {
     kCallBlock,  // value, a call, with caller(names = defaults): bodies[0]
     kFilterBlock,
     kWith,   // names = defaults in bodies[0]
-    kGroup,  // bodies[0] as it stands (generation)
+    kGeneration,  // bodies[0] as it stands, which is what the model writes
     kBlock,  // bodies[0], which sees what the template sets outside of loops; marked: all that stands around it
     kBreak,
     kContinue,

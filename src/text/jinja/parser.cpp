@@ -167,7 +167,7 @@ class Parser {
       block_end();
       result.bodies.push_back(statements({"endwith"}));
     } else if (keyword == "generation") {
-      result.kind = S::kGroup;
+      result.kind = S::kGeneration;
       block_end();
       result.bodies.push_back(statements({"endgeneration"}));
     } else if (keyword == "block") {

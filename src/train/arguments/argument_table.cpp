@@ -204,7 +204,7 @@ FoundArgument find_argument(std::span<const BoundTable> tables, std::string_view
     for (const Argument& argument : bound.table) {
       if (argument.kind == Argument::Kind::kSection || argument.name != name) continue;
       if (argument.kind == Argument::Kind::kAlias) return find_argument(tables, argument.doc);
-      return {&argument, bound.record};
+      return {&argument, bound.record, bound.given};
     }
   return {};
 }
@@ -224,8 +224,12 @@ void assign(std::span<const BoundTable> tables, std::string_view name, const Jso
   if (!found.argument)
     fail(ErrorKind::kUsage, "{}: no such argument{}", transom::quoted(label),
          did_you_mean(name, argument_names(tables, "")));
-  if (found.argument->kind == Argument::Kind::kField) set_field(*found.argument, found.record, value, label);
-  else accept_without_field(*found.argument, value, label, notes);
+  if (found.argument->kind != Argument::Kind::kField) {
+    accept_without_field(*found.argument, value, label, notes);
+    return;
+  }
+  set_field(*found.argument, found.record, value, label);
+  if (found.given) found.given->emplace_back(found.argument->name);
 }
 
 void assign_all(std::span<const BoundTable> tables, const Json& object, std::string_view where,

@@ -65,12 +65,14 @@ using ArgumentTable = std::span<const Argument>;
 struct BoundTable {
   ArgumentTable table;
   void* record;
+  std::vector<std::string>* given = nullptr;  // receives the names of the fields that are set
 };
 
 // The row of this name (of what it stands for, if it is an alias) and its record; null where there is none.
 struct FoundArgument {
   const Argument* argument = nullptr;
   void* record = nullptr;
+  std::vector<std::string>* given = nullptr;
 };
 FoundArgument find_argument(std::span<const BoundTable> tables, std::string_view name);
 // All names, each with `prefix` before it.

@@ -6,6 +6,9 @@
 
 namespace transom {
 
+// Whether the argument was given; of a record that was not parsed, nothing was.
+bool is_given(const TrainArguments& arguments, std::string_view name);
+
 ArgumentTable training_table();  // the fields of TrainingArguments
 ArgumentTable script_table();    // the fields of ScriptArguments
 

@@ -135,6 +135,26 @@ const Argument kScriptArguments[] = {
                           "Length of the blocks that text is split into, in tokens (causal language models).")
         .at_least(1),
 
+    section("Chats"),
+    alias("dataset_text_field", "text_column_name"),
+    field<&S::chat_template_path>("chat_template_path",
+                                  "Chat template to train with, in place of the tokenizer's: a file of Jinja, or a "
+                                  "directory with a tokenizer. It is saved with the model."),
+    field<&S::eos_token>("eos_token", "Token that ends a text or a completion (default: the tokenizer's)."),
+    field<&S::assistant_only_loss>("assistant_only_loss", "Learn only what the assistant writes in a chat."),
+    field<&S::completion_only_loss>("completion_only_loss",
+                                    "Learn only completions, not their prompts (default: where rows have prompts)."),
+    field<&S::truncation_mode>("truncation_mode", "Which part of a row that is longer than max_length is kept.")
+        .one_of({"keep_start", "keep_end"}),
+    field<&S::shuffle_dataset>("shuffle_dataset", "Shuffle rows once before the first epoch, by seed."),
+    only_default("packing", {"false", "0", "no"}, "rows are not packed yet"),
+    only_default("eval_packing", {"false", "0", "no"}, "rows are not packed yet"),
+    only_default("padding_free", {"false", "0", "no"}, "rows of a batch are padded yet"),
+    ignored("packing_strategy", "rows are not packed yet"),
+    only_default("loss_type", {"nll", "chunked_nll"}, "the loss of chats is the negative log-likelihood"),
+    only_default("activation_offloading", {"false", "0", "no"}, "activations stay on the device"),
+    ignored("dataset_num_proc", "rows are tokenised by all threads"),
+
     section("Token classification"),
     field<&S::label_all_tokens>("label_all_tokens", "Label every token of a word, not only the first."),
     field<&S::return_entity_level_metrics>("return_entity_level_metrics", "Report each kind of entity."),
@@ -276,15 +296,10 @@ void find_data_set(ScriptArguments& script) {
          transom::quoted(*script.dataset_name));
 }
 
-// Stands in gradient_accumulation_steps until all arguments are read: what was given is at least 1.
-constexpr int64_t kNotGiven = 0;
-
 void resolve(TrainArguments& arguments, const ForeignConfigs& foreign) {
-  const bool accumulation_is_given = arguments.training.gradient_accumulation_steps != kNotGiven;
-  if (!accumulation_is_given) arguments.training.gradient_accumulation_steps = 1;
   apply_foreign_configs(foreign, arguments.training, arguments.notes);
   resolve_gaudi(arguments);
-  resolve_ipu(arguments, accumulation_is_given);
+  resolve_ipu(arguments, is_given(arguments, "gradient_accumulation_steps"));
   arguments.training.resolve();
   const TrainingArguments& training = arguments.training;
   if (!training.optim_args.value_or("").empty() && training.optim != "sgd" && training.optim != "adagrad" &&
@@ -339,15 +354,19 @@ std::vector<std::string> modernised(const std::vector<std::string>& flags) {
 
 }  // namespace
 
+bool is_given(const TrainArguments& arguments, std::string_view name) {
+  return arguments.given && std::find(arguments.given->begin(), arguments.given->end(), name) != arguments.given->end();
+}
+
 ArgumentTable script_table() { return kScriptArguments; }
 
 TrainArguments parse_train_json(std::string_view json, std::string_view where) {
   TrainArguments arguments;
-  arguments.training.gradient_accumulation_steps = kNotGiven;
+  std::vector<std::string>& names = arguments.given.emplace();
   ForeignConfigs foreign;
-  const BoundTable tables[] = {{training_table(), &arguments.training},
-                               {script_table(), &arguments.script},
-                               {gaudi_table(), &arguments.training},
+  const BoundTable tables[] = {{training_table(), &arguments.training, &names},
+                               {script_table(), &arguments.script, &names},
+                               {gaudi_table(), &arguments.training, &names},
                                {foreign_table(), &foreign}};
   assign_all(tables, modernised(parse_json(json, where)), where, arguments.notes);
   resolve(arguments, foreign);
@@ -356,11 +375,11 @@ TrainArguments parse_train_json(std::string_view json, std::string_view where) {
 
 TrainArguments parse_train_arguments(const std::vector<std::string>& given) {
   TrainArguments arguments;
-  arguments.training.gradient_accumulation_steps = kNotGiven;
+  std::vector<std::string>& names = arguments.given.emplace();
   ForeignConfigs foreign;
-  const BoundTable tables[] = {{training_table(), &arguments.training},
-                               {script_table(), &arguments.script},
-                               {gaudi_table(), &arguments.training},
+  const BoundTable tables[] = {{training_table(), &arguments.training, &names},
+                               {script_table(), &arguments.script, &names},
+                               {gaudi_table(), &arguments.training, &names},
                                {foreign_table(), &foreign}};
   std::vector<std::string> flags = modernised(given);
   if (!flags.empty() && flags[0].ends_with(".json") && !flags[0].starts_with("-"))

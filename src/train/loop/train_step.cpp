@@ -18,6 +18,7 @@
 #include "optim/rollback.h"
 #include "tensor/evaluate.h"
 #include "tensor/mode_scope.h"
+#include "train/log/batch_measures.h"
 #include "train/loop/gradient_buckets.h"
 #include "train/loop/parameter_check.h"
 #include "train/loop/row_gradients.h"
@@ -243,6 +244,7 @@ TrainStep::Result TrainStep::operator()(const std::vector<NamedTensors>& micro_b
   Result result = trace(micro_batches, learning_rate, step);
   // By now only the graph and `before` hold the old parameters: the new ones take their memory.
   std::vector<Tensor> everything{result.loss, result.gradient_norm};
+  if (result.measures.defined()) everything.push_back(result.measures);
   for (const auto& parameter : trained_) everything.push_back(parameter->value);
   for (const auto& buffer : replaced_buffers()) everything.push_back(buffer->value);
   for (const auto& [name, state] : optimizer_->state()) everything.push_back(state);
@@ -320,6 +322,7 @@ TrainStep::Result TrainStep::sharded_step(const std::vector<NamedTensors>& micro
       if (gradients_[k].defined())
         request.preferred.emplace_back(gradients_[k], sharding_->state_home_of(*trained_[k]));
     gradients_.clear();
+    if (result.measures.defined()) request.outputs.push_back({result.measures, std::nullopt});
     const std::vector<Tensor> made = sharding_->evaluate(std::move(request), evaluation_);
     size_t next = 2;
     for (const auto& parameter : trained_) {
@@ -351,6 +354,7 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
   Tensor loss;
   std::vector<Tensor> total;
   RowGradients by_rows;
+  std::vector<Tensor> measures;  // of each micro-batch
   for (size_t i = 0; i < micro_batches.size(); ++i) {
     std::vector<BufferUpdate> buffer_updates;
     ForwardContext context{.training = true,
@@ -366,8 +370,10 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
     if (optimizer_->takes_rows() && processes == 1 && !sharding_) context.computing.lookups = &lookups;
     LossDivisors divisors;
     whole.prepare(context, divisors);
-    Tensor part = loss_of(micro_batches[i], context);
+    NamedTensors outputs;
+    Tensor part = loss_of(micro_batches[i], context, measures_ ? &outputs : nullptr);
     if (whole.scale != 1) part = part * whole.scale;
+    if (measures_) measures.push_back(measures_->sums(micro_batches[i], outputs));
     for (const BufferUpdate& update : buffer_updates) update.buffer->value = update.value.detach();
     phases_.backward_from = make_input({}).node()->sequence;
     const std::vector<Tensor> gradients = by_rows.take(part, values, before, lookups);
@@ -380,16 +386,21 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
       // Run each micro-batch by itself, so that only one holds its activations.
       std::vector<Tensor> others = by_rows.tensors();
       for (const auto& buffer : model_.buffers()) others.push_back(buffer->value);
+      if (measures_) others.push_back(measures.back());
       compute_part(total, loss, others);
     }
   }
 
   const NoGradient update;
   if (processes > 1) {
-    total.push_back(loss);  // it is ready before all gradients, and its mean is what all processes report
+    // They are ready before all gradients, and their means are what all processes report.
+    total.insert(total.end(), measures.begin(), measures.end());
+    total.push_back(loss);
     total = mean_over_processes(total, arguments_.ddp_bucket_cap_mb.value_or(25));
     loss = total.back();
     total.pop_back();
+    measures.assign(total.end() - static_cast<std::ptrdiff_t>(measures.size()), total.end());
+    total.resize(total.size() - measures.size());
   }
   gradients_ = sharding_ ? total : std::vector<Tensor>();
   phases_.update_from = make_input({}).node()->sequence;
@@ -402,6 +413,7 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
     return all;
   };
   const Tensor norm = global_norm(all_gradients());
+  const Tensor mean_of_measures = measures.empty() ? Tensor() : mean_measures(measures);
   const auto clip = [&] {
     if (arguments_.max_grad_norm <= 0) return;
     const std::vector<Tensor> all = clip_by_norm(all_gradients(), norm, arguments_.max_grad_norm);
@@ -423,12 +435,13 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
   if (offloads_state_) {
     std::vector<Tensor> numbers{loss, norm};
     if (applied.defined()) numbers.push_back(applied);
+    if (mean_of_measures.defined()) numbers.push_back(mean_of_measures);
     compute_gradients(total, of_rows, numbers, flag_before);
     clip();
   }
   const std::vector<Tensor> next = optimizer_->step(before, total, learning_rate, of_rows, applied);
   for (size_t i = 0; i < next.size(); ++i) trained_[i]->value = next[i];
-  return {loss, norm};
+  return {loss, norm, mean_of_measures};
 }
 
 }  // namespace transom

@@ -16,6 +16,7 @@
 #include "train/loop/finite_updates.h"
 #include "train/loop/whole_batch.h"
 #include "transom/model.h"
+#include "transom/trainer.h"
 #include "transom/training_arguments.h"
 
 namespace transom {
@@ -29,6 +30,7 @@ class TrainStep {
   struct Result {
     Tensor loss;           // the sum of the micro-batches' losses, f32 []
     Tensor gradient_norm;  // before clipping, f32 []
+    Tensor measures;       // see set_measures, f32 [names]; empty where there are none
   };
   const Model& model() const { return model_; }
   // Updates the model's parameters. `step` counts updates from 0 and sets the dropout draws.
@@ -45,6 +47,9 @@ class TrainStep {
   // The last updates, so many, were refused, since the first of them was: the optimizer's count of steps is that of
   // before them, and the next update is applied if it is finite.
   void take_back(int64_t updates);
+
+  // Updates give these besides their loss. Pipelined ones do not: no process has both inputs and logits.
+  void set_measures(BatchMeasures measures) { measures_ = std::move(measures); }
 
   // Updates learn from its teacher too; evaluations do not.
   void set_distillation(Distillation distillation) { distillation_ = std::move(distillation); }
@@ -111,6 +116,7 @@ class TrainStep {
   bool counts_labels_;
   bool offloads_state_ = false;
   std::optional<Distillation> distillation_;
+  std::optional<BatchMeasures> measures_;
   std::unique_ptr<Optimizer> optimizer_;
   StepRunner evaluation_;
   std::unique_ptr<ModelSharding> sharding_;

@@ -44,6 +44,10 @@ void Trainer::set_teacher(std::shared_ptr<const Model> teacher,
   run_->step.set_distillation({std::move(teacher), *run_->model, run_->arguments.distillation_temperature,
                                run_->arguments.distillation_weight, std::move(inputs_of)});
 }
+void Trainer::set_measures(BatchMeasures measures) {
+  run_->measures = measures.names;
+  run_->step.set_measures(std::move(measures));
+}
 void Trainer::add_callback(std::shared_ptr<TrainerCallback> callback) {
   run_->callbacks.push_back(std::move(callback));
 }

@@ -103,6 +103,9 @@ void Trainer::Run::log_training() {
   if (const auto mean = losses.mean_loss(state.global_step)) record.emplace_back("loss", *mean);
   if (std::isfinite(losses.last_norm())) record.emplace_back("grad_norm", losses.last_norm());
   record.emplace_back("learning_rate", last_rate);
+  const std::vector<double> means = losses.mean_measures();
+  for (size_t i = 0; i < means.size(); ++i) record.emplace_back(measures[i], means[i]);
+  if (!measures.empty()) record.emplace_back("num_tokens", static_cast<double>(state.num_input_tokens_seen));
   if (const double seconds = seconds_since(begin); arguments.include_num_input_tokens_seen != "no" && seconds > 0) {
     record.emplace_back("train_runtime", seconds);
     record.emplace_back("train_tokens_per_second",
@@ -162,10 +165,14 @@ Predictions Trainer::Run::predict(const TrainingData& data, bool loss_only, bool
 }
 
 void Trainer::Run::count_tokens(const NamedTensors& inputs) {
-  if (arguments.include_num_input_tokens_seen == "no") return;
+  if (arguments.include_num_input_tokens_seen == "no" && measures.empty()) return;
   const Tensor mask = inputs.find("attention_mask");
-  if (arguments.include_num_input_tokens_seen == "non_padding" && mask.defined()) {
-    for (const int64_t one : mask.to_vector<int64_t>()) state.num_input_tokens_seen += one;
+  if (arguments.include_num_input_tokens_seen != "all" && mask.defined()) {
+    int64_t tokens = 0;
+    for (const int64_t one : mask.to_vector<int64_t>()) tokens += one;
+    // TRL's num_tokens are those of all processes.
+    ProcessGroup* group = measures.empty() || step.batch_ranks() == 1 ? nullptr : process_group();
+    state.num_input_tokens_seen += group ? static_cast<int64_t>(group->sum(static_cast<double>(tokens))) : tokens;
     return;
   }
   for (const char* name : {"input_ids", "input_values", "input_features", "pixel_values"})

@@ -14,7 +14,7 @@
 #include "train/files/tensorboard.h"
 #include "train/files/trainer_state.h"
 #include "train/loop/evaluation.h"
-#include "train/loop/loss_log.h"
+#include "train/log/loss_log.h"
 #include "train/loop/memory_metrics.h"
 #include "train/loop/schedules.h"
 #include "train/loop/train_step.h"
@@ -34,6 +34,7 @@ struct Trainer::Run {
   std::unique_ptr<Schedule> schedule;
   std::optional<TrainingData> train_data, eval_data;
   std::function<Metrics(const Predictions&)> compute_metrics;
+  std::vector<std::string> measures;  // the names of what the step measures
   OutputFilter preprocess_outputs, predictor;
   std::vector<std::shared_ptr<TrainerCallback>> callbacks;
   std::optional<EarlyStopping> early_stopping;

@@ -10,6 +10,7 @@
 #include "base/numbers/mt19937.h"
 #include "base/terminal/log.h"
 #include "data/columns.h"
+#include "data/conversation_rows.h"
 #include "data/labelled_files.h"
 #include "data/tokenised_rows.h"
 #include "device/static_shapes.h"
@@ -21,6 +22,7 @@
 #include "train/metrics/metrics.h"
 #include "train/setup/adapters.h"
 #include "train/setup/new_model.h"
+#include "train/tasks/chats/supervised_fine_tuning.h"
 #include "train/tasks/read_report.h"
 #include "train/tasks/tasks.h"
 #include "train/tasks/text_features.h"
@@ -37,6 +39,8 @@ struct Task {
   Preprocessing preprocessing = Preprocessing::kTokenizer;
   // Whether the files of a folder a class are its rows.
   bool (*is_file)(const std::filesystem::path& name) = nullptr;
+  // Sets what was not given to the defaults of this task, where they are others than those of TrainingArguments.
+  void (*defaults)(TrainArguments& arguments) = nullptr;
 };
 
 bool has(const Dataset& data, std::string_view column) { return data.find(column).has_value(); }
@@ -51,6 +55,15 @@ bool has_class_for(const ScriptArguments& script, std::string_view pipeline) {
 }
 
 const Task kTasks[] = {
+    {.name = "sft",
+     .alias = "supervised-fine-tuning",
+     .fits =
+         [](const Dataset& data, const ScriptArguments& script) {
+           const std::string form = conversation_form(data);
+           return !script.text_column_name && !form.empty() && form != "preferences";
+         },
+     .prepare = prepare_supervised_fine_tuning,
+     .defaults = supervised_fine_tuning_defaults},
     {"token-classification", "ner",
      [](const Dataset& data, const ScriptArguments& script) {
        const auto& task = script.task_name;
@@ -261,6 +274,7 @@ TaskSetup prepare(TrainArguments& arguments, HubOptions hub) {
     if (arguments.training.max_predictions_per_seq > 0 && task.name != "fill-mask")
       fail(ErrorKind::kUsage, "--max_predictions_per_seq: is for --task fill-mask, found {}", task.name);
     say_without_effect(arguments, task.name);
+    if (task.defaults) task.defaults(arguments);
     start_from_scratch(arguments, task.preprocessing);
     if (!task.of_language) limit_rows(files, script);
     else if (arguments.training.do_eval && files.train && !files.validation) split_validation(files, script);
@@ -283,6 +297,7 @@ TaskSetup prepare_task(TrainArguments arguments, HubOptions hub) {
   TaskSetup setup = prepare(arguments, hub);
   if (arguments.training.do_train) setup.teacher = load_teacher(arguments, std::move(hub));
   add_adapters(arguments, base.empty() ? arguments.script.model_name_or_path : base, *setup.model);
+  setup.training = arguments.training;
   if (!setup.reads.empty() && !arguments.script.json) log(LogLevel::kInfo, setup.reads);  // --json is for machines
   return setup;
 }
@@ -292,6 +307,7 @@ void configure_trainer(Trainer& trainer, TaskSetup& setup) {
   if (setup.train) trainer.set_train_data(std::move(*setup.train));
   if (setup.validation) trainer.set_eval_data(std::move(*setup.validation));
   if (setup.preprocess_outputs) trainer.set_preprocess_outputs(setup.preprocess_outputs);
+  if (setup.measures) trainer.set_measures(std::move(*setup.measures));
   if (setup.predict) trainer.set_predictor(setup.predict);
   if (setup.compute_metrics) trainer.set_compute_metrics(setup.compute_metrics);
   if (setup.save_tokenizer) trainer.set_save_hook(setup.save_tokenizer);

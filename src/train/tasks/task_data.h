@@ -27,12 +27,14 @@ struct TaskFiles {
 
 struct TaskSetup {
   std::unique_ptr<Model> model;
-  std::string reads;  // "text: column comment; label: 3 classes; 60 rows", which is said when all is found right
+  TrainingArguments training;  // of the run, with the task's own defaults
+  std::string reads;           // "text: column comment; label: 3 classes; 60 rows", which is said when all is found right
   Teacher teacher;
   std::optional<TrainingData> train, validation, test;
   std::function<NamedTensors(const NamedTensors&)> preprocess_outputs;
   std::function<NamedTensors(const NamedTensors& inputs)> predict;  // as Trainer::set_predictor
   std::function<Metrics(const Predictions&)> compute_metrics;
+  std::optional<BatchMeasures> measures;
   // The names of what that gives, where they are known before.
   std::optional<std::vector<std::string>> metric_names;
   // Adds to the metrics of the evaluation that ends a run.

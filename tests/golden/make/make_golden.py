@@ -5,8 +5,8 @@
     make_golden.py [--out FOLDER] [PART ...]      all parts, or some of them
     make_golden.py --check [PART ...]             makes them beside, and compares with what is there
 
-Parts: tokenizers, models, heads, media, pipelines, trainer, formats, quantized; `models NAME ...` makes some cases alone.
-`vocabularies` trains the tokenizers anew, of which all else follows; it is not among "all".
+Parts: tokenizers, models, heads, media, pipelines, trainer, sft, formats, quantized; `models NAME ...` makes some cases
+alone. `vocabularies` trains the tokenizers anew, of which all else follows; it is not among "all".
 """
 
 import argparse
@@ -17,7 +17,7 @@ import tempfile
 
 import common
 
-PARTS = ("tokenizers", "models", "heads", "media", "pipelines", "trainer", "formats", "quantized")
+PARTS = ("tokenizers", "models", "heads", "media", "pipelines", "trainer", "sft", "formats", "quantized")
 
 
 def make(part, out, only):
@@ -49,6 +49,10 @@ def make(part, out, only):
         import trainer
 
         trainer.make(out)
+    elif part == "sft":
+        import sft
+
+        sft.make(out)
     elif part == "formats":
         import formats
 

@@ -12,7 +12,7 @@
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "tensor/mode_scope.h"
-#include "train/loop/loss_log.h"
+#include "train/log/loss_log.h"
 #include "train/loop/train_step.h"
 #include "transom/device.h"
 #include "transom/trainer.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/loop/loss_log.h"
+#include "train/log/loss_log.h"
 
 #include <cmath>
 
@@ -29,8 +29,10 @@ void LossLog::add(const TrainStep::Result& result, int64_t step, double learning
   // Who replays a step finds its results in the same memory each time, and would keep the next one from it.
   const bool copies = !reads && mode() == Mode::kGraph;
   waiting_.push_back(
-      {copies ? TrainStep::Result{copy_on_device(result.loss), copy_on_device(result.gradient_norm)} : result, step,
-       learning_rate});
+      {copies ? TrainStep::Result{copy_on_device(result.loss), copy_on_device(result.gradient_norm),
+                                  result.measures.defined() ? copy_on_device(result.measures) : Tensor()}
+              : result,
+       step, learning_rate});
   if (reads) read();
 }
 
@@ -45,6 +47,12 @@ void LossLog::read() {
     const double counted = std::isfinite(loss) ? loss : sum_ / static_cast<double>(each.step - recorded_);
     sum_ += counted;
     total_ += counted;
+    if (each.result.measures.defined()) {
+      const std::vector<float> measures = each.result.measures.to_vector<float>();
+      measures_.resize(measures.size());
+      for (size_t i = 0; i < measures.size(); ++i) measures_[i] += measures[i];
+      ++measured_;
+    }
     if (report_) report_(report);
   }
 }
@@ -54,7 +62,15 @@ std::optional<double> LossLog::mean_loss(int64_t step) const {
   return sum_ / static_cast<double>(step - recorded_);
 }
 
+std::vector<double> LossLog::mean_measures() const {
+  std::vector<double> means = measures_;
+  for (double& mean : means) mean /= static_cast<double>(measured_);
+  return means;
+}
+
 void LossLog::next_record(int64_t step) {
+  measures_.clear();
+  measured_ = 0;
   recorded_ = step;
   sum_ = 0;
   finite_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Losses of updates on the host's device, and on one that works in the background.
-#include "train/loop/loss_log.h"
+#include "train/log/loss_log.h"
 #include "support/folders.h"
 
 #include <gtest/gtest.h>
