@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "base/json/json.h"
-#include "pipelines/pipeline.h"
+#include "pipelines/json/task_json.h"
 #include "transom/caches.h"
 #include "transom/device.h"
 

@@ -10,7 +10,9 @@ using namespace transom;
 struct Classifier {
   explicit Classifier(const Scope& scope)
       : hidden(scope / "hidden", 2, 32, {.deviation = 1}), norm(scope / "norm", 32, 1e-5), out(scope / "out", 32, 2) {}
-  Tensor operator()(const Tensor& x) const { return out(norm(tanh(hidden(x)))); }  // [N, 2] -> logits [N, 2]
+  Tensor operator()(const Tensor& x, ForwardContext& pass) const {  // [N, 2] -> logits [N, 2]
+    return out(norm(tanh(hidden(x, pass)), pass), pass);
+  }
   Linear hidden;
   LayerNorm norm;
   Linear out;
@@ -32,12 +34,13 @@ int main(int argc, char** argv) try {
   const auto adamw = make_optimizer({.name = "adamw_torch", .weight_decay = 0.01});
   const auto learning_rate = learning_rate_schedule({.type = "cosine", .learning_rate = 0.02, .steps = 200});
   for (int64_t step = 0; step < 200; ++step) {
-    const Tensor loss = minimize([&](ForwardContext&) { return mean_cross_entropy(classifier(x), y); },
+    const Tensor loss = minimize([&](ForwardContext& pass) { return mean_cross_entropy(classifier(x, pass), y); },
                                  parameters.all(), *adamw, {.learning_rate = learning_rate(step)});
     if (step % 50 == 0) std::cout << "step " << step << "  loss " << loss.item<float>() << '\n';
   }
 
-  const Tensor right = mean(cast(equal(arg_max(classifier(x), 1), y), DType::kFloat32), {0});
+  ForwardContext pass;
+  const Tensor right = mean(cast(equal(arg_max(classifier(x, pass), 1), y), DType::kFloat32), {0});
   std::cout << "accuracy " << right.item<float>() << '\n';
   if (argc > 1) parameters.save(argv[1]);
   return right.item<float>() > 0.95F ? 0 : 1;

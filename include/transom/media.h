@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pictures and sounds in memory, as tasks return them.
+// Pictures, sounds and videos in memory, as tasks return them.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -19,6 +20,13 @@ struct Picture {
 struct Waveform {
   int64_t sampling_rate = 0, channels = 1;  // sampling_rate: moments a second
   std::vector<float> samples;
+};
+
+// Pictures of one size, one behind the other, and perhaps what is heard with them.
+struct Video {
+  double frames_a_second = 0;
+  std::vector<Picture> frames;
+  std::optional<Waveform> sound;
 };
 
 }  // namespace transom

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pipelines with the names, parameters and results of Transformers' pipeline(), as JSON. task_pipelines.h has the same
-// tasks with options and results as structs.
+// Pipelines with the names, parameters and results of Transformers' pipeline(): values of tasks.h, or JSON.
+// task_pipelines.h has options and results of each task as types of their own.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "transom/hub.h"
+#include "transom/tasks.h"
 
 namespace transom {
 
@@ -32,9 +33,16 @@ class LoadedPipeline {
   explicit LoadedPipeline(std::shared_ptr<const Pipeline> task, int64_t batch_size = 1)
       : task_(std::move(task)), batch_size_(batch_size) {}
 
+  // The result for an input, or of several one each, in batches where the task can:
+  //   const auto depth = std::get<DepthMap>(pipeline("depth-estimation", model).run(ImageInput("cat.png")));
+  // Options that the task does not take are refused by name.
+  TaskResult run(const TaskInput& input, const TaskOptions& options = {}) const;
+  std::vector<TaskResult> run_all(const std::vector<TaskInput>& inputs, const TaskOptions& options = {}) const;
+
   // The result for one text, as the JSON text of what Transformers' pipeline() returns:
   //   [{"label":"POSITIVE","score":0.9998}]
-  // `parameters` are its keyword arguments, a JSON object: {"top_k": 3}. Unknown ones are refused by name.
+  // `parameters` are its keyword arguments, a JSON object: {"top_k": 3}. Unknown ones are refused by name. Pictures are
+  // PNG files and sounds WAV files, in base64.
   std::string operator()(const std::string& text, const std::string& parameters = "{}") const;
   // One result a text, computed in batches where the task can.
   std::vector<std::string> operator()(const std::vector<std::string>& texts,
@@ -47,6 +55,8 @@ class LoadedPipeline {
   int64_t batch_size_;  // of calls whose parameters have none
 };
 
+// The names of all tasks.
+std::vector<std::string> pipeline_tasks();
 // What a task takes, as JSON: [{"name", "type", "help", "default", "choices", "required", "group"}], where a type is
 // flag, flag_or_word, integer, number, numbers, text, texts, json or generation (an option of generate()). `task` as
 // for pipeline().

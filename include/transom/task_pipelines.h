@@ -5,7 +5,8 @@
 //   for (const ClassScore& each : classify("What a film!", {.top_k = 2})) std::cout << each.label << ' ' << each.score;
 //
 // The fields have the names, defaults and meaning of Transformers' pipeline(), which `transom run TASK --help` tells
-// too; what is empty is as the model's configuration says. pipeline.h has the same with JSON, and all parameters.
+// too; what is empty is as the model's configuration says. pipeline.h has every task, these and others, by its name,
+// with all parameters, as values of tasks.h and as JSON.
 #pragma once
 
 #include <cstdint>
@@ -15,54 +16,8 @@
 #include <vector>
 
 #include "transom/pipeline.h"
-#include "transom/tensor.h"
 
 namespace transom {
-
-// ---- results
-
-struct ClassScore {
-  std::string label;
-  double score = 0;
-};
-
-// A token with a label, or with an aggregation_strategy a group of tokens.
-struct NamedEntity {
-  std::string label;  // "B-PER" of a token, "PER" of a group
-  double score = 0;
-  std::string word;
-  int64_t index = -1;          // of a token, in the model's input; -1 of a group
-  int64_t start = 0, end = 0;  // characters of the text
-};
-
-struct AnswerSpan {
-  std::string answer;
-  double score = 0;
-  int64_t start = 0, end = 0;  // characters of the context
-};
-
-struct FilledMask {
-  std::string token_str;
-  int64_t token = 0;
-  double score = 0;
-  std::string sequence;  // the text with the token in it
-};
-
-// Numbers of any shape, row-major.
-struct FeatureArray {
-  Shape shape;
-  std::vector<float> values;
-};
-
-struct TranscribedChunk {
-  std::string text;
-  std::optional<double> begin, end;  // seconds
-  std::string language;              // with return_language
-};
-struct Transcription {
-  std::string text;
-  std::vector<TranscribedChunk> chunks;  // with return_timestamps or return_language
-};
 
 // ---- tasks: what a pipeline reads (Input), how (Options), and what it returns (Result)
 
@@ -89,9 +44,7 @@ struct TokenClassificationTask {
 
 struct QuestionAnsweringTask {
   static constexpr const char* kName = "question-answering";
-  struct Input {
-    std::string question, context;
-  };
+  using Input = QuestionInput;
   struct Options {
     int64_t top_k = 1;
     int64_t max_answer_len = 15, max_seq_len = 384;  // tokens
@@ -130,10 +83,7 @@ struct FeatureExtractionTask {
 
 struct SentenceSimilarityTask {
   static constexpr const char* kName = "sentence-similarity";
-  struct Input {
-    std::string source_sentence;
-    std::vector<std::string> sentences;
-  };
+  using Input = SentencesInput;
   struct Options {
     std::string pooling = "auto";  // or one of those of feature extraction
     std::string prompt_name;       // as of feature extraction
@@ -153,7 +103,7 @@ struct ZeroShotClassificationTask {
   using Result = std::vector<ClassScore>;  // by falling score
 };
 
-// Inputs are paths of image files, and of sound files below.
+// Inputs are paths of image files, and of sound files below; pipeline.h also takes pictures and sounds in memory.
 struct ImageClassificationTask {
   static constexpr const char* kName = "image-classification";
   using Input = std::string;

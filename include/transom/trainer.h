@@ -49,8 +49,8 @@ struct Predictions {
 // Numbers of the batches of a run that its log shows beside the loss (entropy, accuracy).
 struct BatchMeasures {
   std::vector<std::string> names;  // in the log
-  // From the inputs and outputs of a batch, part of the graph of the update and without gradients: f32 [names + 1], what
-  // each name's mean is the sum of, and last the count that all of them are divided by.
+  // From the inputs and outputs of a batch, part of the graph of the update and without gradients: f32 [names + 1],
+  // what each name's mean is the sum of, and last the count that all of them are divided by.
   std::function<Tensor(const NamedTensors& inputs, const NamedTensors& outputs)> sums;
 };
 
@@ -110,8 +110,8 @@ class Trainer {
   // teacher is never changed. `inputs_of` makes its inputs of a batch; empty: those of the batch that it takes.
   void set_teacher(std::shared_ptr<const Model> teacher,
                    std::function<NamedTensors(const NamedTensors& inputs)> inputs_of = {});
-  // Records of training show their means, and num_tokens, the tokens of the run so far without padding. Not of runs with
-  // pp_size, where no process has both inputs and outputs of a batch.
+  // Records of training show their means, and num_tokens, the tokens of the run so far without padding. Not of runs
+  // with pp_size, where no process has both inputs and outputs of a batch.
   void set_measures(BatchMeasures measures);
   void add_callback(std::shared_ptr<TrainerCallback> callback);
   void set_early_stopping(int64_t patience, double threshold = 0);

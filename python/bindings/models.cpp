@@ -3,12 +3,14 @@
 
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "base/json/json.h"
 #include "bindings.h"
+#include "family/family.h"
 #include "hub/resolve.h"
 #include "interrupts.h"
 #include "io/model_config.h"
@@ -86,6 +88,12 @@ void bind_models(nb::module_& module) {
   });
   module.def("resolve_tokenizer", [](const std::string& name, const std::string& hub) {
     return compute([&] { return resolve_tokenizer(name, hub_options(hub)).string(); });
+  });
+  // Of a class of Transformers: the tasks that take its head, and whether it writes behind an encoder; none: unknown.
+  module.def("head_of_class", [](const std::string& name) -> std::optional<std::pair<std::vector<std::string>, bool>> {
+    const Architecture* known = find_architecture(name);
+    if (!known) return std::nullopt;
+    return std::pair(*known->head.pipelines, is_encoder_decoder(known->head));
   });
   module.def("read_config", [](const std::string& directory) { return read_model_config(directory).dump(); });
 

@@ -165,12 +165,12 @@ class TrainingWorkload : public ModelWorkload {
   int64_t steps_ = 0;
 };
 
-std::vector<Json> lines_of(const std::string& file) {
+std::vector<TaskInput> lines_of(const std::string& file) {
   const std::string text = read_file(file);
-  std::vector<Json> lines;
+  std::vector<TaskInput> lines;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
-    if (end > begin) lines.emplace_back(text.substr(begin, end - begin));
+    if (end > begin) lines.emplace_back(TextInput(text.substr(begin, end - begin)));
     begin = end + 1;
   }
   if (lines.empty()) fail("{}: expected lines of text, found none", file);
@@ -183,13 +183,13 @@ class PipelineWorkload : public Workload {
   explicit PipelineWorkload(const BenchOptions& options)
       : lines_(lines_of(options.inputs)),
         pipeline_(make_pipeline(options.task, options.model, {}, precision_of(options))) {
-    if (options.task == "feature-extraction") parameters_["pooling"] = "auto";
-    else if (options.batch_size > 1) parameters_["batch_size"] = options.batch_size;
+    if (options.task == "feature-extraction") options_.set("pooling", "auto");
+    else if (options.batch_size > 1) options_.set("batch_size", options.batch_size);
     const Config config = Config::read(directory_of_model(options.model) / "config.json");
     model_type_ = config.get_string("model_type", "");
   }
 
-  void run() override { run_pipeline(*pipeline_, lines_, parameters_); }
+  void run() override { run_pipeline(*pipeline_, lines_, options_); }
   void take_inputs(const std::string& file) override {
     fail(ErrorKind::kUsage, "{}: other inputs are for benchmarks over tensors, this one runs over lines of text",
          quoted(file));
@@ -198,9 +198,9 @@ class PipelineWorkload : public Workload {
   std::string model_type() const override { return model_type_; }
 
  private:
-  std::vector<Json> lines_;
+  std::vector<TaskInput> lines_;
   std::unique_ptr<Pipeline> pipeline_;
-  Json parameters_ = Json::object();
+  TaskOptions options_;
   std::string model_type_;
 };
 

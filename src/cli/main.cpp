@@ -14,7 +14,7 @@
 #include "cli/command.h"
 #include "cli/commands/version.h"
 #include "cli/output/log_messages.h"
-#include "pipelines/pipeline.h"
+#include "pipelines/output/result_files.h"
 #include "transom/distributed.h"
 
 namespace transom {
@@ -37,12 +37,12 @@ void refuse_other_tasks_flag(const std::string& flag) {
   if (flag == "--task")
     fail(ErrorKind::kUsage, "--task: the task has no flag here: transom run TASK --model MODEL ...");
   std::vector<std::string> owners;
-  for (const std::string& task : pipeline_tasks()) {
-    const InputKind kind = input_kind_of_task(task);
-    std::vector<std::string> names = names_of(parameters_of_task(task));
-    if (kind == InputKind::kQuestion) names.insert(names.end(), {"question", "context"});
-    if (kind == InputKind::kSentences) names.emplace_back("source_sentence");
-    if (std::find(names.begin(), names.end(), flag.substr(2)) != names.end()) owners.push_back(task);
+  for (const TaskRecord* task : task_records()) {
+    std::vector<std::string> names = names_of(task->parameters());
+    if (task->input == InputKind::kQuestion) names.insert(names.end(), {"question", "context"});
+    if (task->input == InputKind::kSentences) names.emplace_back(task->one_name);
+    if (!file_endings(*task).empty()) names.emplace_back("output");
+    if (std::find(names.begin(), names.end(), flag.substr(2)) != names.end()) owners.emplace_back(task->name);
   }
   if (!owners.empty())
     fail(ErrorKind::kUsage, "{}: this task takes no such argument; it belongs to {}", flag, fmt::join(owners, ", "));
@@ -73,7 +73,7 @@ int run(const Command& command, const std::vector<std::string>& words) {
   if (command.name == "run") {
     // What run takes depends on the task, and a task that is misspelt is what is wrong then.
     line.on_unknown = [&](const std::string& flag) {
-      if (!words.empty() && !words[0].starts_with("-") && !is_pipeline_task(words[0])) parameters_of_task(words[0]);
+      if (!words.empty() && !words[0].starts_with("-") && !find_task(words[0])) need_task(words[0]);
       refuse_other_tasks_flag(flag);
     };
   }

@@ -41,7 +41,8 @@ void refuse_conversations(const Dataset& data, const std::string& form, const st
   for (const Column& column : data.columns()) names += (names.empty() ? "" : ", ") + column.name;
   if (form == "preferences")
     fail(
-        "{}: found preferences (columns {}), which no task trains on or evaluates yet; give rows of input_ids and labels, "
+        "{}: found preferences (columns {}), which no task trains on or evaluates yet; give rows of input_ids and "
+        "labels, "
         "as a chat template and its tokenizer make them, or name one column of text with {}",
         data.name(), names, arguments);
   fail("{}: found {} (columns {}), which --task sft trains on; for another task name one column of text with {}",

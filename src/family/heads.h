@@ -31,7 +31,8 @@ enum class HeadTask {
   kSpeaker,  // a vector of a voice
   kMaskedAudio,
   kContrastive,  // which of several texts belongs to which of several pictures
-  kClickPrediction
+  kClickPrediction,
+  kDepth  // how far away each pixel is
 };
 
 // What a head learns from, by its arguments. B rows, T tokens, C classes.

@@ -67,6 +67,7 @@ constexpr Defaults kDefaults[] = {
     {"Bit", 0, 0, 224, 224, Resampling::kBicubic, true, false},
     {"ConvNext", 0, 0, 384, 0, Resampling::kBicubic, false, false},
     {"EfficientNet", 346, 346, 0, 0, Resampling::kBicubic, false, true},
+    {"DPT", 384, 384, 0, 0, Resampling::kBicubic, false, true},
 };
 
 // The processor that AutoImageProcessor takes for a model that names none.
@@ -134,6 +135,12 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
   if (family == "EfficientNet") {
     include_top_ = config.get_bool("include_top", true);
     rescale_offset_ = config.get_bool("rescale_offset", false);
+  }
+  if (family == "DPT") {
+    keep_aspect_ratio_ = config.get_bool("keep_aspect_ratio", false);
+    ensure_multiple_of_ = config.get_int("ensure_multiple_of", 1);
+    check_size(ensure_multiple_of_, config.where(), "ensure_multiple_of");
+    if (size_.height == 0) fail("{}: size: expected height and width for {}", config.where(), type);
   }
   if (defaults->clip_colors) {
     mean_ = {0.48145466f, 0.4578275f, 0.40821073f};
@@ -272,9 +279,29 @@ Image ImageProcessor::center_cropped(const Image& image, int64_t height, int64_t
   return crop(image, begin(image.width, width), begin(image.height, height), width, height);
 }
 
+// The extents nearest to those of size_ which are multiples, and have the picture's form where that is asked for: it is
+// then scaled as little as possible.
+std::array<int64_t, 2> ImageProcessor::size_near(const Image& image) const {
+  double scale_height = static_cast<double>(size_.height) / static_cast<double>(image.height),
+         scale_width = static_cast<double>(size_.width) / static_cast<double>(image.width);
+  if (keep_aspect_ratio_) {
+    if (std::abs(1 - scale_width) < std::abs(1 - scale_height)) scale_height = scale_width;
+    else scale_width = scale_height;
+  }
+  const auto multiple = [&](double extent) {
+    const double near = std::nearbyint(extent / static_cast<double>(ensure_multiple_of_));  // as Python's round()
+    if (!(near >= 1) || near > 1e6)
+      fail("a picture of {} x {} becomes {} times {} pixels wide or high", image.width, image.height, near,
+           ensure_multiple_of_);
+    return static_cast<int64_t>(near) * ensure_multiple_of_;
+  };
+  return {multiple(scale_height * static_cast<double>(image.height)),
+          multiple(scale_width * static_cast<double>(image.width))};
+}
+
 Image ImageProcessor::resized(const Image& image) const {
   if (!convnext_) {
-    const auto [height, width] = size_.of(image);
+    const auto [height, width] = ensure_multiple_of_ > 0 ? size_near(image) : size_.of(image);
     return resize(image, width, height, resampling_);
   }
   // Below 384 the edge is made longer, so that a crop takes crop_pct of it; from 384 on the picture is warped.

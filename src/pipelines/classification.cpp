@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/json/json.h"
 #include "pipelines/pipeline.h"
 
 namespace transom {
@@ -26,10 +25,10 @@ std::vector<double> scores_of(const std::vector<float>& logits, const std::strin
   return scores;
 }
 
-std::vector<ScoredLabel> classes_of(const std::vector<float>& logits, const std::string& function,
-                                    const std::vector<std::string>& labels) {
+std::vector<ClassScore> classes_of(const std::vector<float>& logits, const std::string& function,
+                                   const std::vector<std::string>& labels) {
   const std::vector<double> scores = scores_of(logits, function);
-  std::vector<ScoredLabel> classes;
+  std::vector<ClassScore> classes;
   for (const size_t i : falling_order(scores))
     classes.push_back({i < labels.size() ? labels[i] : "LABEL_" + std::to_string(i), scores[i]});
   return classes;
@@ -43,10 +42,10 @@ TaskParameter function_to_apply_parameter() {
           {"softmax", "sigmoid", "none"}};
 }
 
-size_t classes_wanted(const Json& parameters, size_t classes, std::optional<int64_t> otherwise) {
-  const bool given = parameters.contains("top_k");
-  if (given ? parameters["top_k"].is_null() : !otherwise) return classes;
-  const int64_t count = int_parameter(parameters, "top_k", otherwise.value_or(1));
+size_t classes_wanted(const TaskOptions& options, size_t classes, std::optional<int64_t> otherwise) {
+  const bool given = options.contains("top_k");
+  if (given ? !is_given(options, "top_k") : !otherwise) return classes;
+  const int64_t count = int_option(options, "top_k", otherwise.value_or(1));
   if (count < 1) fail("top_k: expected a number above 0, found {}", count);
   return std::min(classes, static_cast<size_t>(count));
 }
@@ -56,28 +55,6 @@ std::vector<size_t> falling_order(const std::vector<double>& scores) {
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] > scores[b]; });
   return order;
-}
-
-std::vector<std::string> candidate_labels(const Json& input, const Json& parameters) {
-  const Json given = parameters.contains("candidate_labels") ? parameters["candidate_labels"]
-                     : input.is_object()                     ? input.value("candidate_labels", Json())
-                                                             : Json();
-  std::vector<std::string> labels;
-  if (given.is_array()) {
-    for (const Json& label : given)
-      if (label.is_string()) labels.push_back(label.get<std::string>());
-  } else if (given.is_string()) {
-    const std::string text = given.get<std::string>();
-    for (size_t begin = 0; begin <= text.size();) {
-      const size_t end = std::min(text.find(',', begin), text.size());
-      const size_t first = text.find_first_not_of(' ', begin),
-                   last = text.find_last_not_of(' ', end == 0 ? 0 : end - 1);
-      if (first < end) labels.push_back(text.substr(first, last - first + 1));
-      begin = end + 1;
-    }
-  }
-  if (labels.empty()) fail("candidate_labels: expected a list of labels");
-  return labels;
 }
 
 std::string hypothesis_of(const std::string& hypothesis_template, const std::string& label) {

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "base/json/json_fwd.h"
 #include "io/config.h"
 #include "pipelines/pipeline.h"
 
@@ -17,21 +16,15 @@ std::string default_function(const Config& config, size_t classes);
 // softmax, sigmoid or none.
 std::vector<double> scores_of(const std::vector<float>& logits, const std::string& function);
 
-struct ScoredLabel {
-  std::string label;
-  double score;
-};
 // All classes by falling score; one without a label is LABEL_i.
-std::vector<ScoredLabel> classes_of(const std::vector<float>& logits, const std::string& function,
-                                    const std::vector<std::string>& labels);
+std::vector<ClassScore> classes_of(const std::vector<float>& logits, const std::string& function,
+                                   const std::vector<std::string>& labels);
 TaskParameter function_to_apply_parameter();
 // `top_k` of `classes`, all of them where it is null; `otherwise` where the call does not say.
-size_t classes_wanted(const Json& parameters, size_t classes, std::optional<int64_t> otherwise);
+size_t classes_wanted(const TaskOptions& options, size_t classes, std::optional<int64_t> otherwise);
 
 // The places of the scores, falling; equal ones keep their order.
 std::vector<size_t> falling_order(const std::vector<double>& scores);
-// candidate_labels of the parameters or the input: a list, or words with commas between.
-std::vector<std::string> candidate_labels(const Json& input, const Json& parameters);
 // The template with the label in place of {}.
 std::string hypothesis_of(const std::string& hypothesis_template, const std::string& label);
 

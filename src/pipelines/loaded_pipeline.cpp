@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/json/json.h"
 #include "device/device_in_use.h"
+#include "pipelines/json/task_json.h"
 
 namespace transom {
 
@@ -11,7 +12,7 @@ std::string pipeline_parameters(const std::string& task) {
   constexpr const char* kTypes[] = {"flag", "flag_or_word", "integer", "number",    "numbers",
                                     "text", "texts",        "json",    "generation"};
   Json list = Json::array();
-  for (const TaskParameter& parameter : parameters_of_task(task)) {
+  for (const TaskParameter& parameter : need_task(task).parameters()) {
     if (parameter.help.empty()) continue;  // known, but refused or without a meaning
     Json item{
         {"name", parameter.name}, {"type", kTypes[static_cast<size_t>(parameter.type)]}, {"help", parameter.help}};
@@ -46,6 +47,17 @@ std::shared_ptr<const Pipeline> load_pipeline(const std::string& task, const std
 
 LoadedPipeline pipeline(const std::string& task, const std::string& model, const PipelineOptions& options) {
   return LoadedPipeline(load_pipeline(task, model, options), options.batch_size);
+}
+
+TaskResult LoadedPipeline::run(const TaskInput& input, const TaskOptions& options) const {
+  return std::move(run_all({input}, options).front());
+}
+
+std::vector<TaskResult> LoadedPipeline::run_all(const std::vector<TaskInput>& inputs,
+                                                const TaskOptions& options) const {
+  TaskOptions given = options;
+  if (!given.contains("batch_size")) given.set("batch_size", batch_size_);
+  return run_pipeline(*task_, inputs, given);
 }
 
 std::string LoadedPipeline::operator()(const std::string& text, const std::string& parameters) const {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between the structs of transom/task_pipelines.h and the JSON that tasks read and return.
+// The structs of transom/task_pipelines.h as what every task reads, and results as what they say.
 #include "transom/task_pipelines.h"
 
 #include "base/error.h"
 #include "base/json/json.h"
+#include "pipelines/json/task_json.h"
 #include "pipelines/loaded_pipeline.h"
 
 namespace transom {
@@ -11,218 +12,127 @@ namespace {
 
 // ---- inputs
 
-Json json_of_input(const std::string& text) { return text; }
-Json json_of_input(const QuestionAnsweringTask::Input& input) {
-  return {{"question", input.question}, {"context", input.context}};
-}
-Json json_of_input(const SentenceSimilarityTask::Input& input) {
-  return {{"source_sentence", input.source_sentence}, {"sentences", input.sentences}};
+template <typename Task>
+TaskInput input_of(const typename Task::Input& input) {
+  const InputKind kind = need_task(Task::kName).input;
+  if constexpr (!std::is_same_v<typename Task::Input, std::string>) return input;
+  else if (kind == InputKind::kImage) return ImageInput(input);
+  else if (kind == InputKind::kAudio) return SoundInput(input);
+  else return TextInput(input);
 }
 
 // ---- options; what is empty is left out, so that the task's own default holds
 
-template <typename T>
-void add(Json& parameters, const char* name, const std::optional<T>& value) {
-  if (value) parameters[name] = *value;
-}
-void add(Json& parameters, const char* name, const std::string& value) {
-  if (!value.empty()) parameters[name] = value;
+std::optional<std::string> if_any(const std::string& text) { return text.empty() ? std::nullopt : std::optional(text); }
+
+TaskOptions::Value none_or(const std::optional<int64_t>& number) {
+  return number ? TaskOptions::Value(*number) : TaskOptions::Value();
 }
 
-Json parameters_of(const TextClassificationTask::Options& options) {
-  Json parameters{{"top_k", options.top_k ? Json(*options.top_k) : Json()}};
-  add(parameters, "function_to_apply", options.function_to_apply);
-  return parameters;
+TaskOptions options_of(const TextClassificationTask::Options& given) {
+  return TaskOptions{{"top_k", none_or(given.top_k)}}.set("function_to_apply", if_any(given.function_to_apply));
 }
 
-Json parameters_of(const TokenClassificationTask::Options& options) {
-  Json parameters{{"ignore_labels", options.ignore_labels}};
-  add(parameters, "aggregation_strategy", options.aggregation_strategy);
-  add(parameters, "stride", options.stride);
-  return parameters;
+TaskOptions options_of(const TokenClassificationTask::Options& given) {
+  return TaskOptions{{"ignore_labels", given.ignore_labels}}
+      .set("aggregation_strategy", if_any(given.aggregation_strategy))
+      .set("stride", given.stride);
 }
 
-Json parameters_of(const QuestionAnsweringTask::Options& options) {
-  Json parameters{{"top_k", options.top_k},
-                  {"max_answer_len", options.max_answer_len},
-                  {"max_seq_len", options.max_seq_len},
-                  {"align_to_words", options.align_to_words},
-                  {"handle_impossible_answer", options.handle_impossible_answer}};
-  add(parameters, "doc_stride", options.doc_stride);
-  return parameters;
+TaskOptions options_of(const QuestionAnsweringTask::Options& given) {
+  return TaskOptions{{"top_k", given.top_k},
+                     {"max_answer_len", given.max_answer_len},
+                     {"max_seq_len", given.max_seq_len},
+                     {"align_to_words", given.align_to_words},
+                     {"handle_impossible_answer", given.handle_impossible_answer}}
+      .set("doc_stride", given.doc_stride);
 }
 
-Json parameters_of(const FillMaskTask::Options& options) {
-  Json parameters{{"top_k", options.top_k}};
-  if (!options.targets.empty()) parameters["targets"] = options.targets;
-  return parameters;
+TaskOptions options_of(const FillMaskTask::Options& given) {
+  TaskOptions options{{"top_k", given.top_k}};
+  if (!given.targets.empty()) options.set("targets", given.targets);
+  return options;
 }
 
-Json parameters_of(const FeatureExtractionTask::Options& options) {
-  Json parameters = Json::object();
-  add(parameters, "pooling", options.pooling);
-  add(parameters, "prompt_name", options.prompt_name);
-  add(parameters, "prompt", options.prompt);
-  if (options.normalize_embeddings) parameters["normalize_embeddings"] = true;
-  add(parameters, "truncate_dim", options.truncate_dim);
-  return parameters;
+TaskOptions options_of(const FeatureExtractionTask::Options& given) {
+  TaskOptions options;
+  options.set("pooling", if_any(given.pooling)).set("prompt_name", if_any(given.prompt_name));
+  options.set("prompt", given.prompt).set("truncate_dim", given.truncate_dim);
+  if (given.normalize_embeddings) options.set("normalize_embeddings", true);
+  return options;
 }
 
-Json parameters_of(const SentenceSimilarityTask::Options& options) {
-  Json parameters = Json::object();
-  add(parameters, "pooling", options.pooling);
-  add(parameters, "prompt_name", options.prompt_name);
-  add(parameters, "prompt", options.prompt);
-  return parameters;
+TaskOptions options_of(const SentenceSimilarityTask::Options& given) {
+  TaskOptions options;
+  options.set("pooling", if_any(given.pooling)).set("prompt_name", if_any(given.prompt_name));
+  return options.set("prompt", given.prompt);
 }
 
-Json parameters_of(const ZeroShotClassificationTask::Options& options) {
-  return {{"candidate_labels", options.candidate_labels},
-          {"hypothesis_template", options.hypothesis_template},
-          {"multi_label", options.multi_label}};
+TaskOptions options_of(const ZeroShotClassificationTask::Options& given) {
+  return {{"candidate_labels", given.candidate_labels},
+          {"hypothesis_template", given.hypothesis_template},
+          {"multi_label", given.multi_label}};
 }
 
-Json parameters_of(const ZeroShotImageClassificationTask::Options& options) {
-  return {{"candidate_labels", options.candidate_labels}, {"hypothesis_template", options.hypothesis_template}};
+TaskOptions options_of(const ZeroShotImageClassificationTask::Options& given) {
+  return {{"candidate_labels", given.candidate_labels}, {"hypothesis_template", given.hypothesis_template}};
 }
 
-Json parameters_of(const ImageClassificationTask::Options& options) {
-  Json parameters{{"top_k", options.top_k ? Json(*options.top_k) : Json()}};
-  add(parameters, "function_to_apply", options.function_to_apply);
-  return parameters;
+TaskOptions options_of(const ImageClassificationTask::Options& given) {
+  return TaskOptions{{"top_k", none_or(given.top_k)}}.set("function_to_apply", if_any(given.function_to_apply));
 }
 
-Json parameters_of(const AudioClassificationTask::Options& options) {
-  Json parameters = Json::object();
-  add(parameters, "top_k", options.top_k);
-  add(parameters, "function_to_apply", options.function_to_apply);
-  return parameters;
+TaskOptions options_of(const AudioClassificationTask::Options& given) {
+  return TaskOptions().set("top_k", given.top_k).set("function_to_apply", if_any(given.function_to_apply));
 }
 
-Json parameters_of(const SpeechRecognitionTask::Options& options) {
-  Json parameters = Json::object();
-  add(parameters, "chunk_length_s", options.chunk_length_s);
-  if (options.return_timestamps == "segment") parameters["return_timestamps"] = true;
-  else add(parameters, "return_timestamps", options.return_timestamps);
-  if (options.return_language) parameters["return_language"] = true;
-  add(parameters, "language", options.language);
-  add(parameters, "task", options.task);
-  return parameters;
+TaskOptions options_of(const SpeechRecognitionTask::Options& given) {
+  TaskOptions options;
+  options.set("chunk_length_s", given.chunk_length_s);
+  if (given.return_timestamps == "segment") options.set("return_timestamps", true);
+  else options.set("return_timestamps", if_any(given.return_timestamps));
+  if (given.return_language) options.set("return_language", true);
+  return options.set("language", if_any(given.language)).set("task", if_any(given.task));
 }
 
-Json parameters_of(const TextOptions& options) {
-  Json parameters = parse_json(options.parameters, "TextOptions::parameters");
-  if (!parameters.is_object()) fail(ErrorKind::kUsage, "TextOptions::parameters: expected a JSON object");
-  add(parameters, "max_new_tokens", options.max_new_tokens);
-  add(parameters, "num_beams", options.num_beams);
-  add(parameters, "num_return_sequences", options.num_return_sequences);
-  add(parameters, "top_k", options.top_k);
-  add(parameters, "do_sample", options.do_sample);
-  add(parameters, "temperature", options.temperature);
-  add(parameters, "top_p", options.top_p);
-  add(parameters, "seed", options.seed);
-  return parameters;
+TaskOptions options_of(const TextOptions& given, const TaskParameters& parameters) {
+  const Json others = parse_json(given.parameters, "TextOptions::parameters");
+  if (!others.is_object()) fail(ErrorKind::kUsage, "TextOptions::parameters: expected a JSON object");
+  TaskOptions options = options_of_json(parameters, others);
+  options.set("max_new_tokens", given.max_new_tokens).set("num_beams", given.num_beams);
+  options.set("num_return_sequences", given.num_return_sequences).set("top_k", given.top_k);
+  options.set("do_sample", given.do_sample).set("temperature", given.temperature).set("top_p", given.top_p);
+  if (given.seed) options.set("seed", TaskOptions::JsonText{std::to_string(*given.seed)});  // beyond int64, too
+  return options;
 }
 
-Json parameters_of(const TextGenerationTask::Options& options) {
-  Json parameters = parameters_of(static_cast<const TextOptions&>(options));
-  parameters["return_full_text"] = options.return_full_text;
-  return parameters;
+template <typename Task>
+TaskOptions options_of_task(const typename Task::Options& given) {
+  if constexpr (std::is_base_of_v<TextOptions, typename Task::Options>) {
+    TaskOptions options = options_of(static_cast<const TextOptions&>(given), need_task(Task::kName).parameters());
+    if constexpr (std::is_same_v<Task, TextGenerationTask>) options.set("return_full_text", given.return_full_text);
+    return options;
+  } else {
+    return options_of(given);
+  }
 }
 
 // ---- results
 
-// One result, or several, as a list.
-Json as_list(const Json& result) { return result.is_array() ? result : Json::array({result}); }
-
-int64_t int_of(const Json& result, const char* name, int64_t otherwise) {
-  const auto found = result.find(name);
-  return found != result.end() && found->is_number_integer() ? found->get<int64_t>() : otherwise;
-}
-
-void read(const Json& json, ClassScore& result) {
-  result = {json.at("label").get<std::string>(), json.at("score").get<double>()};
-}
-
-void read(const Json& json, NamedEntity& result) {
-  result = {.label = json.at(json.contains("entity") ? "entity" : "entity_group").get<std::string>(),
-            .score = json.at("score").get<double>(),
-            .word = json.at("word").get<std::string>(),
-            .index = int_of(json, "index", -1),
-            .start = int_of(json, "start", 0),
-            .end = int_of(json, "end", 0)};
-}
-
-void read(const Json& json, AnswerSpan& result) {
-  result = {json.at("answer").get<std::string>(), json.at("score").get<double>(), int_of(json, "start", 0),
-            int_of(json, "end", 0)};
-}
-
-void read(const Json& json, FilledMask& result) {
-  result = {json.at("token_str").get<std::string>(), json.at("token").get<int64_t>(), json.at("score").get<double>(),
-            json.at("sequence").get<std::string>()};
-}
-
-// {"generated_text": "..."}, {"summary_text": "..."} ...
-void read(const Json& json, std::string& result) {
-  for (const auto& [name, value] : json.items())
-    if (name.ends_with("_text") && value.is_string()) {
-      result = value.get<std::string>();
-      return;
-    }
-  fail(ErrorKind::kUsage, "this pipeline returns texts, found {}; pipeline() returns other results as JSON",
-       quoted(dump_json(json)));
-}
-
-template <typename T>
-void read(const Json& json, std::vector<T>& result) {
-  for (const Json& each : as_list(json)) read(each, result.emplace_back());
-}
-
-void read(const Json& json, std::vector<double>& result) { result = json.get<std::vector<double>>(); }
-
-// Of a text with one mask the list of its tokens, of one with several a list for each.
-void read(const Json& json, std::vector<std::vector<FilledMask>>& result) {
-  const bool several = !json.empty() && json.front().is_array();
-  for (const Json& each : several ? json : Json::array({json})) read(each, result.emplace_back());
-}
-
-void read_numbers(const Json& json, size_t axis, FeatureArray& result) {
-  if (json.is_number()) {
-    result.values.push_back(json.get<float>());
-    return;
-  }
-  if (axis == result.shape.size()) result.shape.push_back(static_cast<int64_t>(json.size()));
-  for (const Json& each : json) read_numbers(each, axis + 1, result);
-}
-void read(const Json& json, FeatureArray& result) { read_numbers(json, 0, result); }
-
-void read(const Json& json, Transcription& result) {
-  result.text = json.at("text").get<std::string>();
-  for (const Json& each : json.value("chunks", Json::array())) {
-    TranscribedChunk& chunk = result.chunks.emplace_back();
-    chunk.text = each.at("text").get<std::string>();
-    if (const auto times = each.find("timestamp"); times != each.end() && times->is_array() && times->size() == 2) {
-      if ((*times)[0].is_number()) chunk.begin = (*times)[0].get<double>();
-      if ((*times)[1].is_number()) chunk.end = (*times)[1].get<double>();
-    }
-    if (const auto language = each.find("language"); language != each.end() && language->is_string())
-      chunk.language = language->get<std::string>();
-  }
-}
-
-// {"sequence", "labels", "scores"}
-void read_labels(const Json& json, std::vector<ClassScore>& result) {
-  for (size_t i = 0; i < json.at("labels").size(); ++i)
-    result.push_back({json["labels"][i].get<std::string>(), json.at("scores").at(i).get<double>()});
-}
-
 template <typename Task>
-typename Task::Result result_of(const Json& json) {
-  typename Task::Result result;
-  if constexpr (std::is_same_v<Task, ZeroShotClassificationTask>) read_labels(json, result);
-  else read(json, result);
-  return result;
+typename Task::Result result_of(TaskResult result) {
+  if constexpr (std::is_base_of_v<TextOptions, typename Task::Options>) {
+    std::vector<std::string> texts;
+    for (WrittenText& each : std::get<std::vector<WrittenText>>(result)) {
+      std::string* text = std::get_if<std::string>(&each);
+      if (!text)
+        fail(ErrorKind::kUsage, "this pipeline returns texts, found token ids; pipeline() returns other results, too");
+      texts.push_back(std::move(*text));
+    }
+    return texts;
+  } else {
+    return std::get<typename Task::Result>(std::move(result));
+  }
 }
 
 }  // namespace
@@ -239,12 +149,12 @@ TaskPipeline<Task>::TaskPipeline(const std::string& model, const PipelineOptions
 template <typename Task>
 std::vector<typename Task::Result> TaskPipeline<Task>::run_all(const std::vector<Input>& inputs,
                                                                const Options& options) const {
-  Json parameters = parameters_of(options);
-  if (!parameters.contains("batch_size")) parameters["batch_size"] = batch_size_;
-  std::vector<Json> given;
-  for (const Input& input : inputs) given.push_back(json_of_input(input));
+  TaskOptions given = options_of_task<Task>(options);
+  if (!given.contains("batch_size")) given.set("batch_size", batch_size_);
+  std::vector<TaskInput> all;
+  for (const Input& input : inputs) all.push_back(input_of<Task>(input));
   std::vector<Result> results;
-  for (const Json& result : run_pipeline(*task_, given, parameters)) results.push_back(result_of<Task>(result));
+  for (TaskResult& result : run_pipeline(*task_, all, given)) results.push_back(result_of<Task>(std::move(result)));
   return results;
 }
 

@@ -24,7 +24,7 @@ constexpr double kModelOnDevice = 0.2;    // kernels for these very shapes
 constexpr double kNoise = 0.07;           // one configuration moves by 12 % between releases of software
 // Factors (as logarithms) after which two jobs of one model are strangers, by e.
 constexpr double kBatchFactors = 2, kDeviceFactors = 3, kLengthFactors = 2;
-constexpr double kOtherPrecision = 0.5, kOtherTask = 0.5, kOtherMaturity = 1;  // the same for what has no size
+constexpr double kOtherPrecision = 0.5, kDistanceOfTask = 0.5, kOtherMaturity = 1;  // the same for what has no size
 constexpr double kMostLogRatio = 0.5;  // one figure says no more: beyond, its conditions are not what they seem
 constexpr size_t kMostFigures = 1024;  // of a file; the covariances of a family take their square
 constexpr size_t kNamedFigures = 3;
@@ -48,7 +48,7 @@ double covariance(const PublishedFigure& a, const PublishedFigure& b) {
     const double far = factors(a.batch / a.devices, b.batch / b.devices) / kBatchFactors +
                        factors(a.devices, b.devices) / kDeviceFactors +
                        (factors(a.sequence, b.sequence) + factors(a.output, b.output)) / kLengthFactors +
-                       (a.dtype == b.dtype ? 0 : kOtherPrecision) + (a.task == b.task ? 0 : kOtherTask) +
+                       (a.dtype == b.dtype ? 0 : kOtherPrecision) + (a.task == b.task ? 0 : kDistanceOfTask) +
                        (a.maturity == b.maturity ? 0 : kOtherMaturity);
     result += (square(kModel) + (device ? square(kModelOnDevice) : 0)) * std::exp(-far);
   }

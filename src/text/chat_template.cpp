@@ -100,7 +100,7 @@ const std::string& choose_chat_template(const ChatTemplates& templates, const Ch
 }
 
 ChatText render_chat(const std::string& source, std::string_view messages, const ChatOptions& options,
-                        const std::map<std::string, std::string>& special_tokens) {
+                     const std::map<std::string, std::string>& special_tokens) {
   require(source.size() < kMaximumTemplate, "chat_template: expected less than {} bytes, found {}", kMaximumTemplate,
           source.size());
   require(!options.continue_final_message || !options.add_generation_prompt,

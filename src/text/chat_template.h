@@ -22,6 +22,6 @@ const std::string& choose_chat_template(const ChatTemplates& templates, const Ch
 // As Transformers' apply_chat_template. `special_tokens` are {"bos_token": "<s>", ...}, which the template sees. Errors
 // name the template's line.
 ChatText render_chat(const std::string& source, std::string_view messages, const ChatOptions& options,
-                        const std::map<std::string, std::string>& special_tokens);
+                     const std::map<std::string, std::string>& special_tokens);
 
 }  // namespace transom::text

@@ -118,15 +118,10 @@ TEST(Gradients, ShareBetweenEqualMaxima) {
 
 TEST(Gradients, TakeTheTypesOfTheirTensors) {
   const Tensor x = make_input({DType::kFloat32, {2, 3}}), w = make_input({DType::kFloat32, {4, 3}});
-  Tensor loss;
-  {
-    const Autocast low(DType::kBFloat16);
-    loss = sum(cast(linear(x, w), DType::kFloat32));
+  for (const DType computed : {DType::kBFloat16, DType::kFloat32}) {
+    const Tensor loss = sum(cast(linear(x, w, {}, {.dtype = computed}), DType::kFloat32));
+    for (const Tensor& gradient : gradients(loss, {x, w})) EXPECT_EQ(gradient.dtype(), DType::kFloat32);
   }
-  for (const Tensor& gradient : gradients(loss, {x, w})) EXPECT_EQ(gradient.dtype(), DType::kFloat32);
-  const Tensor full_precision = sum(linear(x, w));
-  const Autocast low(DType::kBFloat16);  // of no concern to the rules
-  for (const Tensor& gradient : gradients(full_precision, {x, w})) EXPECT_EQ(gradient.dtype(), DType::kFloat32);
 }
 
 TEST(Gradients, OfGradientsAreSecondDerivatives) {

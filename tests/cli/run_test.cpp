@@ -8,8 +8,10 @@
 
 #include "base/files/files.h"
 #include "base/json/json.h"
+#include "base/text/base64.h"
 #include "cli/program.h"
 #include "support/bitmap.h"
+#include "support/golden.h"
 #include "support/word_models.h"
 
 namespace transom {
@@ -121,6 +123,28 @@ TEST_F(Run, VectorsGoIntoFiles) {
   expect_one_line(run(line + "w1 --pooling mean --output v.txt"), 2, ".npy or .safetensors");
   expect_one_line(run(line + "w1 'w2 w3' --output " + (folder_ / "w.npy").string()), 1, "results of one shape");
   EXPECT_FALSE(std::filesystem::exists(folder_ / "w.npy"));
+}
+
+TEST_F(Run, PicturesGoIntoFiles) {
+  const auto golden = std::filesystem::path(test::golden_folder());
+  const std::string line =
+      "run depth-estimation --device cpu --model " + (golden / "depth-anything/model").string() + " ";
+  const std::string picture = (golden / "image/gradient.png").string();
+  const auto path = folder_ / "depth.png";
+  const test::CommandOutcome outcome = run(line + picture + " --output " + path.string());
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_EQ(outcome.output, "");
+  const Json json = parse_json(run(line + picture + " --json").output, "output");
+  EXPECT_EQ(read_file(path), from_base64(json["depth"].get<std::string>(), "depth"));
+  EXPECT_EQ(json["predicted_depth"].size(), 43u);
+  EXPECT_TRUE(has(run(line + picture).output, "depth of 57 x 43 pixels, from "));
+  const auto several = folder_ / "depths";
+  EXPECT_EQ(run(line + picture + " " + (golden / "image/gray.png").string() + " --output " + several.string()).status,
+            0);
+  EXPECT_EQ(read_file(several / "gradient.png"), read_file(path));
+  EXPECT_TRUE(std::filesystem::exists(several / "gray.png"));
+  expect_one_line(run(line + picture + " --output depth.jpg"), 2, ".png or .npy or .safetensors");
+  expect_one_line(run(line + picture + " " + picture + " --output depth.png"), 2, "a folder");
 }
 
 TEST_F(Run, FoldersOfImagesNameTheirFiles) {

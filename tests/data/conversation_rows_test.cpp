@@ -46,7 +46,8 @@ TEST(ConversationRows, AreRefusedByEveryReaderOfText) {
       {R"({"prompt": "a", "chosen": "b", "rejected": "c"})",
        "a.jsonl: found preferences (columns prompt, chosen, rejected), "}};
   const std::string of_preferences =
-      "which no task trains on or evaluates yet; give rows of input_ids and labels, as a chat template and its tokenizer "
+      "which no task trains on or evaluates yet; give rows of input_ids and labels, as a chat template and its "
+      "tokenizer "
       "make them, or name one column of text with ";
   for (const auto& [text, begins] : rows) {
     const std::string begin = begins, end = begins.find("preferences") == begins.npos ? of_others : of_preferences;

@@ -197,8 +197,8 @@ TEST_P(GuideOnModel, CommandsRun) {
   folder.write("prompts.jsonl", "{\"text\": [\"Once upon a time\", \"A small\"]}\n");
   for (const char* name : {"pairs.jsonl", "dev.jsonl"})
     folder.write(name, "{\"translation\": {\"en\": \"a house\", \"de\": \"ein Haus\"}}\n");
-  std::string script = "set -e\ncd " + folder.string() + "\nPATH=" + test::build_folder() + "/bin:$PATH\n" +
-                       "ln -s " + (kRoot / "examples").string() + " examples\n";
+  std::string script = "set -e\ncd " + folder.string() + "\nPATH=" + test::build_folder() + "/bin:$PATH\n" + "ln -s " +
+                       (kRoot / "examples").string() + " examples\n";
   for (const char* name : {"MODEL", "SMALL", "DIR", "t5-small"})
     script += "ln -s " + model.string() + " " + name + "\n";
   size_t count = 0;

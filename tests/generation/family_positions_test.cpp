@@ -69,7 +69,7 @@ TEST(FamilyPositions, AreThoseOfTheTextWithoutItsPadding) {
   Decoding decoding(
       model,
       {.mask = {{1, 1, 1, 1, 1, 1}, {0, 0, 1, 1, 1, 1}}, .attached = {{picture_at({1, 3})}, {picture_at({3, 3})}}}, 12,
-      true);
+      true, {});
   // One, the picture at 1 to 3 of the second axis, two more; one, the picture up to the end.
   EXPECT_EQ(decoding.next({{5, 7, 7, 7, 5, 5}, {0, 0, 5, 7, 7, 7}}),
             (std::vector<float>{3, 3, 3, 1, 1, 1, 1, 1, 3, 1, 18, 19, 20, 21}));

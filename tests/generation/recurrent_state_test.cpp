@@ -58,7 +58,7 @@ class RecurrentState : public testing::TestWithParam<bool> {
 TEST_P(RecurrentState, GoesOnAsTheTextDoes) {
   const Recurrent model(GetParam());
   const std::vector<TokenIds> mask{{1, 1, 1}, {0, 1, 1}};
-  Decoding decoding(model, {.mask = mask}, 16, true);
+  Decoding decoding(model, {.mask = mask}, 16, true, {});
   std::vector<TokenIds> rows{{1, 2, 3}, {0, 4, 2}};
   EXPECT_EQ(decoding.next(rows), from_the_beginning(model, rows, mask));
   for (const int64_t token : {2, 4, 1, 3}) {
@@ -71,7 +71,7 @@ TEST_P(RecurrentState, GoesOnAsTheTextDoes) {
 
 TEST_P(RecurrentState, IsTheOneOfItsRow) {
   const Recurrent model(GetParam());
-  Decoding decoding(model, {.mask = {{1, 1, 1}}}, 16, true);
+  Decoding decoding(model, {.mask = {{1, 1, 1}}}, 16, true, {});
   decoding.next({{1, 2, 3}});
   decoding.repeat(2);
   decoding.next({{1, 2, 3, 4}, {1, 2, 3, 0}});

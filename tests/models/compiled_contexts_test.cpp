@@ -87,13 +87,9 @@ TEST_P(CompiledContexts, APassUnderTf32IsAnother) {
   const TracedModel model;
   const NoGradient no_gradient;
   const NamedTensors inputs{{"x", Tensor::from(std::vector<float>{1, 2, 3, 4}, {2, 2})}};
-  const auto allowed = [&] {
-    const AllowTf32 scope;
-    return model.forward(inputs);
-  };
   for (int round = 0; round < 2; ++round) {
     model.forward(inputs);
-    allowed();
+    model.forward(inputs, {.computing = {.tf32 = true}});
   }
   EXPECT_EQ(model.traces(), 2);
 }
@@ -104,8 +100,8 @@ class OneLayer : public Model {
   const Parameter& weight() const { return *weight_; }
 
  protected:
-  NamedTensors run(const NamedTensors& inputs, ForwardContext&) const override {
-    return {{"y", linear(inputs.at("x"), *weight_)}};
+  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
+    return {{"y", linear(inputs.at("x"), *weight_, {}, context)}};
   }
   std::vector<std::string> input_names() const override { return {"x"}; }
 
@@ -130,8 +126,9 @@ TEST_P(CompiledContexts, APassUnderAdaptersIsForItsAskerAlone) {
     const NoGradient no_gradient;
     const NamedTensors inputs{{"x", Tensor::from(std::vector<float>{1, 1}, {1, 2})}};
     EXPECT_EQ(model.forward(inputs).at("y").to_vector<float>(), expected[0]);
-    const AdapterScope scope(&sets[set]);
-    for (int round = 0; round < 8; ++round) EXPECT_EQ(model.forward(inputs).at("y").to_vector<float>(), expected[set]);
+    for (int round = 0; round < 8; ++round)
+      EXPECT_EQ(model.forward(inputs, {.computing = {.adapters = &sets[set]}}).at("y").to_vector<float>(),
+                expected[set]);
   };
   std::vector<std::future<void>> askers;
   for (size_t set = 0; set < sets.size(); ++set) askers.push_back(std::async(std::launch::async, ask, set));

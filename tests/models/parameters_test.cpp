@@ -15,13 +15,14 @@ namespace {
 struct Block {
   explicit Block(const Scope& scope, int64_t width = 4)
       : dense(scope / "dense", width, width), norm(scope / "norm", width, 1e-5) {}
-  Tensor operator()(const Tensor& x) const { return norm(dense(x)); }
+  Tensor operator()(const Tensor& x, ForwardContext& context) const { return norm(dense(x, context), context); }
   Linear dense;
   LayerNorm norm;
 };
 
 std::vector<float> answer(const Block& block) {
-  return block(Tensor::from(std::vector<float>{1, 2, 3, 5}, {1, 4})).to_vector<float>();
+  ForwardContext context;
+  return block(Tensor::from(std::vector<float>{1, 2, 3, 5}, {1, 4}), context).to_vector<float>();
 }
 
 TEST(ParameterSet, NamesAreThePathsOfTheModules) {

@@ -90,23 +90,26 @@ TEST_F(ModelPrecision, ComesWithTheModelToEveryThread) {
   for (std::future<void>& thread : threads) thread.get();
 }
 
-TEST_F(ModelPrecision, GoesBeforeTheModesOfTheThread) {
+TEST_F(ModelPrecision, GoesBeforeThatOfThePass) {
   const std::string path = save("f32", kLlama);
   const auto exact = Model::from_pretrained(path), bf16 = Model::from_pretrained(path, {.dtype = "bf16"});
   const std::vector<double> of_f32 = last_logits(*exact), of_bf16 = last_logits(*bf16);
-  const Autocast half(DType::kFloat16);
+  for (const auto& model : {exact.get(), bf16.get()}) model->set_computing({.dtype = DType::kFloat16});
   EXPECT_EQ(last_logits(*bf16), of_bf16);
-  EXPECT_NE(last_logits(*exact), of_f32) << "a mode of the thread counts for a model of float32";
+  const std::vector<double> of_f16 = last_logits(*exact);
+  EXPECT_NE(of_f16, of_f32) << "that of the pass counts for a model of float32";
+  exact->set_computing({});
+  EXPECT_EQ(last_logits(*exact), of_f32);
+  EXPECT_EQ(exact->dtype(), DType::kFloat32) << "of the weights, whatever they are computed with in";
 }
 
 TEST_F(ModelPrecision, CountsWhereGenerationStepsThroughTheModel) {
   const std::string path = save("bart", kBartModel);
-  const auto states_of = [&](const LoadOptions& options, bool thread) {
+  const auto states_of = [&](const LoadOptions& options, bool by_pass) {
     const auto model = Model::from_pretrained(path, options);
-    const QuantizedLinear of_thread(thread);
     const NoGradient inference;
     KeyValueCache cache(1, {1});
-    ForwardContext context{.cache = &cache};
+    ForwardContext context{.cache = &cache, .computing = {.int8 = by_pass}};
     const auto& writer = dynamic_cast<const GenerativeModel&>(*model);
     writer.encode({{"input_ids", Tensor::from(std::vector<int64_t>{3, 4, 5, 6}, {1, 4})}}, context);
     auto values = cache.encoder_states.to_vector<double>();
@@ -127,15 +130,15 @@ TEST_F(ModelPrecision, AutoIsTheTypeOfTheConfigurationElseOfTheCheckpoint) {
   const auto dtype_of = [&](const std::string& name) {
     const auto model = Model::from_pretrained(path, {.dtype = name});
     for (const auto& parameter : model->parameters()) {
-      EXPECT_EQ(parameter->value.dtype(), model->precision().dtype) << parameter->name;
+      EXPECT_EQ(parameter->value.dtype(), model->dtype()) << parameter->name;
       EXPECT_TRUE(buffer_of(parameter->value)->frozen()) << parameter->name;
     }
-    return model->precision().dtype;
+    return model->dtype();
   };
   EXPECT_EQ(dtype_of("auto"), DType::kBFloat16);
   EXPECT_EQ(dtype_of("float32"), DType::kFloat32);
   EXPECT_EQ(dtype_of("fp16"), DType::kFloat16);
-  EXPECT_EQ(Model::from_pretrained(path)->precision().dtype, DType::kFloat32);
+  EXPECT_EQ(Model::from_pretrained(path)->dtype(), DType::kFloat32);
   Json config = read_json(path + "/config.json");
   EXPECT_EQ(config.at("torch_dtype"), "bfloat16");
   config.erase("torch_dtype");

@@ -96,7 +96,7 @@ std::vector<std::vector<double>> computed(const Case& c, DType dtype) {
                v = cast(wave({c.B, c.S, c.G, c.e}, 3), dtype);
   const Tensor key = Tensor::from(std::vector<int64_t>{11, 5}, {2});
   const AttentionOptions options{.scale = 0.4, .causal = c.causal, .sliding_window = c.window, .soft_cap = c.soft_cap};
-  const Tensor out = attention(q, k, v, bias_of(c), options, key, c.dropout);
+  const Tensor out = attention(q, k, v, bias_of(c), options, {}, key, c.dropout);
   const Tensor weight = cast(wave(out.shape(), 6), dtype);
   std::vector<Tensor> results = gradients(reduce_sum(out * weight, {0, 1, 2, 3}), {q, k, v});
   results.insert(results.begin(), out);

@@ -72,16 +72,6 @@ TEST(LabelledPositions, EnoughRoomChangesNothing) {
   EXPECT_EQ(labelled_rows(hidden, few_labels(), 0).labels.shape(), (Shape{kBatch, kLength}));
 }
 
-TEST(LabelledPositions, TheBoundIsOfAScopeAndItsThread) {
-  EXPECT_EQ(max_predictions(), 0);
-  {
-    const MaxPredictions outer(20);
-    const MaxPredictions inner(5);
-    EXPECT_EQ(max_predictions(), 5);
-  }
-  EXPECT_EQ(max_predictions(), 0);
-}
-
 TEST(LabelledPositions, LabelsThatDoNotFitAreRefused) {
   EXPECT_THROW(labelled_rows(waves({kBatch, kLength + 1, kWidth}, 1), few_labels(), 2), Error);
   EXPECT_THROW(labelled_rows(waves({kBatch * kLength, kWidth}, 1), few_labels(), 2), Error);

@@ -43,7 +43,7 @@ TEST_P(QuantizedProducts, AreNearToThoseOfThePrimitivesAndToTheExact) {
   const Tensor x = sine({rows, depth}, 1), bias = sine({outputs}, 3);
   const Tensor w = sine(transposed ? Shape{depth, outputs} : Shape{outputs, depth}, 2);
   const auto as = [&](DType dtype) {
-    return wide(quantized_linear(cast(x, dtype), cast(w, dtype), cast(bias, dtype), transposed));
+    return wide(quantized_linear(cast(x, dtype), cast(w, dtype), cast(bias, dtype), {}, transposed));
   };
   const auto exact = wide(linear(x, transposed ? permute(w, {1, 0}) : w, bias));
   const auto primitives = as(DType::kFloat64), found = as(DType::kFloat32);
@@ -63,15 +63,11 @@ INSTANTIATE_TEST_SUITE_P(Cases, QuantizedProducts,
                                               c.transposed ? "transposed" : "plain");
                          });
 
-TEST(QuantizedLinear, IsForThisThreadAndScopeAlone) {
+TEST(QuantizedLinear, IsForTheCallThatAsksForIt) {
   const Tensor x = sine({4, 32}, 1), w = sine({8, 32}, 2);
   const auto exact = wide(linear(x, w));
-  {
-    const QuantizedLinear quantized;
-    EXPECT_TRUE(QuantizedLinear::active());
-    EXPECT_NE(wide(linear(x, w)), exact);
-  }
-  EXPECT_FALSE(QuantizedLinear::active());
+  EXPECT_EQ(wide(linear(x, w, {}, {.int8 = true})), wide(quantized_linear(x, w, {})));
+  EXPECT_NE(wide(linear(x, w, {}, {.int8 = true})), exact);
   EXPECT_EQ(wide(linear(x, w)), exact);
 }
 

@@ -261,11 +261,11 @@ TEST(PagedAttention, ReadsBlocksByTheirTable) {
   EXPECT_THROW(paged_attention(q.tensor, k.tensor, v_blocks.tensor, table.tensor, lengths.tensor, options), Error);
 }
 
-TEST(Products, UseAutocastWhereTheyAreCalledAndNotInTheirRules) {
+TEST(Products, ComputeInTheTypeOfTheirCallAndNotInTheirRules) {
   const Tensor x = make_input({DType::kFloat32, {2, 3}}), w = make_input({DType::kFloat32, {4, 3}});
-  const Autocast low(DType::kBFloat16);
-  EXPECT_EQ(linear(x, w).dtype(), DType::kBFloat16);
-  EXPECT_EQ(softmax(linear(x, w)).dtype(), DType::kFloat32);
+  const Computing low{.dtype = DType::kBFloat16};
+  EXPECT_EQ(linear(x, w, {}, low).dtype(), DType::kBFloat16);
+  EXPECT_EQ(softmax(linear(x, w, {}, low), low).dtype(), DType::kFloat32);
   const std::vector<Tensor> inputs{x, w};
   EXPECT_EQ(find_operation("linear").decompose(inputs, {})[0].dtype(), DType::kFloat32);
 }

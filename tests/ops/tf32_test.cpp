@@ -3,7 +3,6 @@
 
 #include <set>
 #include <string_view>
-#include <thread>
 
 #include "ir/node.h"
 #include "support/evaluation.h"
@@ -36,46 +35,31 @@ Count products_of(const std::vector<Tensor>& values) {
   return result;
 }
 
-std::vector<Tensor> products() {
+constexpr Computing kAllowed{.tf32 = true};
+
+std::vector<Tensor> products(const Computing& computing) {
   const Tensor x = operand({2, 3}), w = operand({4, 3}), image = operand({1, 2, 5, 5}), filter = operand({2, 2, 3, 3});
-  return {linear(x, w, {}), matmul(x, operand({3, 2})), convolution(image, filter, {})};
+  return {linear(x, w, {}, computing), matmul(x, operand({3, 2}), computing),
+          convolution(image, filter, {}, computing)};
 }
 
-TEST(Tf32, IsAllowedForWhatAThreadBuildsWhileItLives) {
-  EXPECT_EQ(products_of(products()), (Count{3, 0}));
-  {
-    const AllowTf32 allowed;
-    EXPECT_EQ(products_of(products()), (Count{3, 3}));
-    std::thread([] { EXPECT_EQ(products_of(products()), (Count{3, 0})); }).join();  // of another asker
-    {
-      const AllowTf32 not_here(false);
-      EXPECT_EQ(products_of(products()), (Count{3, 0}));
-    }
-    EXPECT_EQ(products_of(products()), (Count{3, 3}));
-  }
-  EXPECT_EQ(products_of(products()), (Count{3, 0}));
+TEST(Tf32, IsAllowedWhereTheCallSaysSo) {
+  EXPECT_EQ(products_of(products({})), (Count{3, 0}));
+  EXPECT_EQ(products_of(products(kAllowed)), (Count{3, 3}));
 }
 
-TEST(Tf32, IsAllowedForTheGradientsOfSuchProductsWheneverTheyAreBuilt) {
+TEST(Tf32, IsAllowedForTheGradientsOfSuchProducts) {
   const Tensor x = operand({2, 3}), w = operand({4, 3}), dy = operand({2, 4});
   const auto gradients_of = [&](const Tensor& y) { return gradients({y}, {dy}, {x, w}); };
-  Tensor allowed;
-  {
-    const AllowTf32 scope;
-    allowed = linear(x, w, {});
-  }
-  EXPECT_EQ(products_of(gradients_of(allowed)), (Count{2, 2}));
-  const Tensor exact = linear(x, w, {});
-  const AllowTf32 scope;
-  EXPECT_EQ(products_of(gradients_of(exact)), (Count{2, 0}));
+  EXPECT_EQ(products_of(gradients_of(linear(x, w, {}, kAllowed))), (Count{2, 2}));
+  EXPECT_EQ(products_of(gradients_of(linear(x, w))), (Count{2, 0}));
 }
 
 TEST(Tf32, SaysNothingOfOtherTypes) {
-  const AllowTf32 scope;
-  const Tensor half = linear(operand({2, 3}, DType::kBFloat16), operand({4, 3}, DType::kBFloat16), {});
+  const Tensor half = linear(operand({2, 3}, DType::kBFloat16), operand({4, 3}, DType::kBFloat16), {}, kAllowed);
   EXPECT_EQ(products_of({half}), (Count{1, 0}));
-  const Autocast autocast(DType::kBFloat16);
-  EXPECT_EQ(products_of({linear(operand({2, 3}), operand({4, 3}), {})}), (Count{1, 0}));
+  const Computing low{.dtype = DType::kBFloat16, .tf32 = true};
+  EXPECT_EQ(products_of({linear(operand({2, 3}), operand({4, 3}), {}, low)}), (Count{1, 0}));
 }
 
 }  // namespace

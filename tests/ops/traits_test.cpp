@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <random>
 
-#include "ops/autocast.h"
+#include "ops/computing.h"
 #include "ops/records.h"
 #include "ops/rules.h"
 #include "support/evaluation.h"
@@ -96,12 +96,11 @@ INSTANTIATE_TEST_SUITE_P(All, Collectives,
                          name_of_operation);
 
 TEST(AutocastClass, DecidesTheTypesOfInputs) {
-  const Autocast bfloat16(DType::kBFloat16);
   const Tensor x = make_input({DType::kFloat32, {2, 3}}), low = make_input({DType::kBFloat16, {2, 3}});
   const Tensor indices = make_input({DType::kInt64, {2}});
   const auto types = [&](const Operation& operation) {
     std::string text;
-    for (const Tensor& input : autocast_inputs(operation, {x, low, indices}))
+    for (const Tensor& input : autocast_inputs(operation, {x, low, indices}, {.dtype = DType::kBFloat16}))
       text += std::string(name_of(input.dtype())) + " ";
     return text;
   };

@@ -18,7 +18,7 @@ using Kind = TaskParameter::Type;
 
 TEST(TaskParameters, AreReadFromWords) {
   const auto value = [](Kind type, const std::string& word) {
-    return parameter_of_word({"x", type, "help", "", {"first", "none"}}, word);
+    return json_of_value(parameter_of_word({"x", type, "help", "", {"first", "none"}}, word));
   };
   EXPECT_EQ(value(Kind::kFlag, "true"), true);
   EXPECT_EQ(value(Kind::kFlagOrWord, "False"), false);
@@ -26,10 +26,10 @@ TEST(TaskParameters, AreReadFromWords) {
   EXPECT_EQ(value(Kind::kText, "none"), "none");  // a choice, no null
   EXPECT_EQ(value(Kind::kInteger, "3"), 3);
   EXPECT_EQ(value(Kind::kNumber, "0.5"), 0.5);
-  EXPECT_EQ(value(Kind::kNumbers, "1,2.5"), (Json{1, 2.5}));
+  EXPECT_EQ(value(Kind::kNumbers, "1,2.5"), (Json{1.0, 2.5}));
   EXPECT_EQ(value(Kind::kTexts, "trade, sport"), (Json{"trade", "sport"}));
   EXPECT_EQ(value(Kind::kJson, R"({"a": 1})"), (Json{{"a", 1}}));
-  EXPECT_EQ(parameter_of_word({"top_k", Kind::kInteger, "help"}, "none"), nullptr);
+  EXPECT_EQ(json_of_value(parameter_of_word({"top_k", Kind::kInteger, "help"}, "none")), nullptr);
   EXPECT_EQ(test::message_of([&] { value(Kind::kInteger, "many"); }), "--x: expected a whole number, found 'many'");
   EXPECT_EQ(test::message_of([&] { value(Kind::kFlag, "perhaps"); }), "--x: expected true or false, found 'perhaps'");
 }
@@ -37,18 +37,17 @@ TEST(TaskParameters, AreReadFromWords) {
 TEST(TaskParameters, AreDeclaredByEveryTask) {
   for (const std::string& task : pipeline_tasks()) {
     std::set<std::string> names;
-    for (const TaskParameter& parameter : parameters_of_task(task)) {
+    for (const TaskParameter& parameter : need_task(task).parameters()) {
       EXPECT_TRUE(names.insert(parameter.name).second) << task << ": " << parameter.name << " stands twice";
       if (parameter.type != Kind::kGeneration) {
         EXPECT_NE(parameter.help, "") << task << ": " << parameter.name;
       }
     }
-    EXPECT_FALSE(names.empty()) << task;
+    EXPECT_NE(need_task(task).example, "") << task;
   }
-  EXPECT_EQ(names_of(parameters_of_task("ner")), names_of(parameters_of_task("token-classification")));
-  EXPECT_EQ(names_of(parameters_of_task("translation_en_to_fr")), names_of(parameters_of_task("translation")));
-  EXPECT_NE(test::message_of([] { parameters_of_task("fill-mask2"); }).find("did you mean 'fill-mask'?"),
-            std::string::npos);
+  EXPECT_EQ(names_of(need_task("ner").parameters()), names_of(need_task("token-classification").parameters()));
+  EXPECT_EQ(names_of(need_task("translation_en_to_fr").parameters()), names_of(need_task("translation").parameters()));
+  EXPECT_NE(test::message_of([] { need_task("fill-mask2"); }).find("did you mean 'fill-mask'?"), std::string::npos);
 }
 
 TEST(TaskParameters, AreShownToOtherPrograms) {

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "base/json/json.h"
 #include "transom/error.h"
 
 namespace transom {
@@ -17,7 +16,7 @@ Sound counting(int64_t samples) {
 }
 
 TEST(SoundChunks, ShareWhatTheStridesSay) {
-  const auto options = chunk_options(Json{{"chunk_length_s", 4}, {"stride_length_s", {1, 0.5}}});
+  const auto options = chunk_options({{"chunk_length_s", int64_t{4}}, {"stride_length_s", std::vector{1.0, 0.5}}});
   ASSERT_TRUE(options);
   const auto chunks = cut(counting(100), *options, 1);
   ASSERT_EQ(chunks.size(), 4U);  // 40 samples each, 25 further each time
@@ -30,7 +29,7 @@ TEST(SoundChunks, ShareWhatTheStridesSay) {
 }
 
 TEST(SoundChunks, ShareASixthByDefault) {
-  const auto options = chunk_options(Json{{"chunk_length_s", 6}});
+  const auto options = chunk_options({{"chunk_length_s", int64_t{6}}});
   ASSERT_TRUE(options);
   EXPECT_DOUBLE_EQ(options->left, 1);
   EXPECT_DOUBLE_EQ(options->right, 1);
@@ -40,11 +39,11 @@ TEST(SoundChunks, ShareASixthByDefault) {
 }
 
 TEST(SoundChunks, AreNotWantedOrRefused) {
-  EXPECT_FALSE(chunk_options(Json::object()));
-  EXPECT_FALSE(chunk_options(Json{{"chunk_length_s", 0}}));
-  EXPECT_FALSE(chunk_options(Json{{"chunk_length_s", nullptr}}));
-  EXPECT_THROW(chunk_options(Json{{"chunk_length_s", "long"}}), Error);
-  EXPECT_THROW(chunk_options(Json{{"chunk_length_s", -1}}), Error);
+  EXPECT_FALSE(chunk_options({}));
+  EXPECT_FALSE(chunk_options({{"chunk_length_s", 0.0}}));
+  EXPECT_FALSE(chunk_options({{"chunk_length_s", std::monostate()}}));
+  EXPECT_THROW(chunk_options({{"chunk_length_s", "long"}}), Error);
+  EXPECT_THROW(chunk_options({{"chunk_length_s", -1.0}}), Error);
   EXPECT_THROW(cut(counting(10), {2, 1, 1}, 1), Error);
 }
 

@@ -9,7 +9,7 @@
 #include "base/files/files.h"
 #include "base/json/json.h"
 #include "base/terminal/log.h"
-#include "pipelines/pipeline.h"
+#include "pipelines/json/task_json.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 
@@ -205,7 +205,7 @@ TEST_F(TextTasks, EachOptionHasAnEffectOrIsRefused) {
       return all;
     };
     const std::string usual = outcome(subject.base);
-    for (const TaskParameter& parameter : parameters_of_task(subject.task)) {
+    for (const TaskParameter& parameter : need_task(subject.task).parameters()) {
       if (std::find(of_nature.begin(), of_nature.end(), parameter.name) != of_nature.end()) continue;
       std::vector<Json> values{true,
                                false,
@@ -223,7 +223,7 @@ TEST_F(TextTasks, EachOptionHasAnEffectOrIsRefused) {
       values.insert(values.end(), parameter.choices.begin(), parameter.choices.end());
       bool changes = false;
       for (const Json& value : values) {
-        if (!test::message_of([&] { check_parameter(parameter, value); }).empty()) continue;
+        if (!test::message_of([&] { check_parameter(parameter, value_of_json(parameter, value)); }).empty()) continue;
         Json with = subject.base;
         with[parameter.name] = value;
         changes = changes || outcome(with) != usual;
@@ -236,8 +236,11 @@ TEST_F(TextTasks, EachOptionHasAnEffectOrIsRefused) {
 TEST_F(TextTasks, AListOfOneMaskedTextCountsAsTheText) {
   const auto task = pipeline("fill-mask", "BertForMaskedLM");
   const Json alone = run_pipeline(*task, Json("a [MASK]"), {{"top_k", 2}});
-  EXPECT_EQ(task->joined(run_pipeline(*task, std::vector<Json>{"a [MASK]"}, {{"top_k", 2}})), alone);
-  EXPECT_EQ(task->joined(run_pipeline(*task, std::vector<Json>{"a [MASK]", "b [MASK]"}, {{"top_k", 2}})).size(), 2u);
+  EXPECT_EQ(joined_results(task->record(), run_pipeline(*task, std::vector<Json>{"a [MASK]"}, {{"top_k", 2}})), alone);
+  EXPECT_EQ(
+      joined_results(task->record(), run_pipeline(*task, std::vector<Json>{"a [MASK]", "b [MASK]"}, {{"top_k", 2}}))
+          .size(),
+      2u);
 }
 
 TEST_F(TextTasks, UnknownWordsStandAsTheyWereWritten) {

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "base/json/json.h"
-#include "pipelines/pipeline.h"
+#include "pipelines/json/task_json.h"
 #include "support/golden.h"
 #include "tensor/mode_scope.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/files/files.h"
 #include "base/json/json.h"
-#include "pipelines/pipeline.h"
+#include "pipelines/json/task_json.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "transom/model.h"

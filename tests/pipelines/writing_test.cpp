@@ -4,7 +4,7 @@
 
 #include "base/files/files.h"
 #include "base/json/json.h"
-#include "pipelines/pipeline.h"
+#include "pipelines/json/task_json.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "transom/error.h"
@@ -137,7 +137,7 @@ TEST_F(Writing, WrongRequestsAreNamed) {
   EXPECT_NE(message("w1", Json{{"max_new_token", 5}}).find("did you mean 'max_new_tokens'"), std::string::npos);
   EXPECT_NE(message("w1", Json{{"generate_kwargs", {{"beams", 5}}}}).find("beams"), std::string::npos);
   EXPECT_NE(message(Json{{"question", "w1"}}, Json::object()), "");
-  EXPECT_TRUE(task->is_one_input(Json{{{"role", "user"}, {"content", "w1"}}}));
+  EXPECT_TRUE(is_one_input(task->record(), Json{{{"role", "user"}, {"content", "w1"}}}));
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ void general_product(Generator& g) {
   if (elements(shape) > g.largest) return;
   std::optional<DType> dtype;
   if (x.dtype() == DType::kBFloat16 && g.random.chance(0.3)) dtype = DType::kFloat32;
-  g.keep(dot_general(x, g.of_type({x.dtype(), shape}), axes, dtype));
+  g.keep(dot_general(x, g.of_type({x.dtype(), shape}), axes, {}, dtype));
 }
 
 void convolved(Generator& g) {

@@ -5,9 +5,10 @@
 #include <cmath>
 #include <fstream>
 #include <iterator>
+#include <map>
 
-#include "ops/batch_invariance.h"
-#include "pipelines/pipeline.h"
+#include "base/text/base64.h"
+#include "pipelines/json/task_json.h"
 #include "serve/golden_server.h"
 
 namespace transom {
@@ -21,13 +22,13 @@ class Tasks : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     if (!test::has_golden("bert-sequence-classification")) return;
-    server_ =
-        test::start_server(
-            {.models = {golden_model("bert-sequence-classification", "classes"), golden_model("bert-masked-lm", "mask"),
-                        golden_model("bert-question-answering", "answers"),
-                        golden_model("bert-token-classification", "tokens"),
-                        golden_model("vit-image-classification", "images"), golden_model("t5", "writes")}})
-            .release();
+    server_ = test::start_server({.models = {golden_model("bert-sequence-classification", "classes"),
+                                             golden_model("bert-masked-lm", "mask"),
+                                             golden_model("bert-question-answering", "answers"),
+                                             golden_model("bert-token-classification", "tokens"),
+                                             golden_model("vit-image-classification", "images"),
+                                             golden_model("t5", "writes"), golden_model("depth-anything", "depths")}})
+                  .release();
   }
   static void TearDownTestSuite() {
     delete server_;
@@ -89,10 +90,39 @@ TEST_F(Tasks, PicturesComeAsBytes) {
   client.send_request("POST", "/models/images", bytes, "Content-Type: image/png\r\n");
   const test::Answer answer = client.read_answer();
   ASSERT_EQ(answer.status, 200) << answer.body;
-  const auto pipeline = make_pipeline("image-classification", golden_model("vit-image-classification", "").path);
-  const BatchInvariance apart;  // as the server computes
+  const auto pipeline = make_pipeline("image-classification", golden_model("vit-image-classification", "").path, {},
+                                      {.batch_invariant = true});  // as the server computes
   EXPECT_EQ(json_of(answer),
             parse_json(dump_json(run_pipeline(*pipeline, Json(picture.string()), Json::object())), "expected"));
+}
+
+// As JSON with the picture in it, or the picture itself where the client says so.
+TEST_F(Tasks, DepthsAreNumbersAndAPicture) {
+  const std::string path = (test::golden_folder() / "image/gradient.png").string();
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  Client client(server_->port());
+  client.send_request("POST", "/models/depths", bytes, "Content-Type: image/png\r\n");
+  const test::Answer answer = client.read_answer();
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  const auto pipeline = make_pipeline("depth-estimation", golden_model("depth-anything", "").path, {},
+                                      {.batch_invariant = true});  // as the server computes
+  const Json expected = run_pipeline(*pipeline, Json(path), Json::object());
+  EXPECT_EQ(json_of(answer), parse_json(dump_json(expected), "expected"));
+  client.send_request("POST", "/models/depths", bytes, "Content-Type: image/png\r\nAccept: image/png\r\n");
+  const test::Answer picture = client.read_answer();
+  EXPECT_EQ(picture.status, 200);
+  EXPECT_EQ(picture.body, from_base64(expected["depth"].get<std::string>(), "depth"));
+}
+
+TEST_F(Tasks, ModelsTellWhatAPersonFillsIn) {
+  Client client(server_->port());
+  std::map<std::string, Json> forms;
+  for (const Json& model : json_of(client.get("/v1/models"))["data"]) forms[model["id"]] = model["form"];
+  EXPECT_EQ(forms["depths"], forms["images"]);
+  EXPECT_EQ(dump_json(forms["images"]), R"([["file", "Picture", "image", false]])");
+  EXPECT_EQ(forms["answers"].size(), 2u);
+  EXPECT_EQ(forms["classes"][0][0], "text");
 }
 
 TEST_F(Tasks, ClassifiersAsVllmAndTeiAskThem) {

@@ -36,7 +36,7 @@ TEST_P(CutSequences, HaveTheAttentionOfTheWhole) {
                key = Tensor::from(std::vector<int64_t>{42, 3}, {2});
   for (const Tensor* leaf : {&q, &k, &v}) Tensor(*leaf).set_requires_grad();
   const auto outputs = [&] {
-    const Tensor y = attention(q, k, v, bias, test.options, key, test.dropout);
+    const Tensor y = attention(q, k, v, bias, test.options, {}, key, test.dropout);
     std::vector<Tensor> all{y};
     for (const Tensor& gradient : gradients(sum(y * weight), {q, k, v})) all.push_back(gradient);
     return all;

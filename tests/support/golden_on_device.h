@@ -60,13 +60,12 @@ class GoldenOnDevice : public testing::TestWithParam<std::string> {
 
   std::unique_ptr<Model> load() const { return Model::from_pretrained((folder_ / "model").string()); }
 
-  // Outputs by name, and gradients by "gradient of <name>", computed in `type` where autocast does so. The modes that
+  // Outputs by name, and gradients by "gradient of <name>", computed in `type` as Computing::dtype says. The modes that
   // compile do so with the gradients; the second call is returned, which replays what the first captured.
   NamedTensors results(Mode mode, std::optional<DType> type = std::nullopt) const {
     set_mode(mode);
-    std::optional<Autocast> autocast;
-    if (type) autocast.emplace(*type);
     const std::unique_ptr<Model> model = load();
+    if (type) model->set_computing({.dtype = *type});
     const bool differentiates = std::filesystem::exists(folder_ / "grads.safetensors");
     std::vector<std::string> names;
     const auto compute = [&](const NamedTensors& given) {

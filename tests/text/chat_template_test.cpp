@@ -300,7 +300,8 @@ TEST(ChatTemplates, HaveNumbersWithPointsInEveryLocale) {
 // What stands between {% generation %} and {% endgeneration %}, as bytes of the text.
 TEST(ChatTemplate, TellsWhatTheAssistantWrites) {
   const std::string source =
-      "{% for m in messages %}{% if m.role == 'assistant' %}<{% generation %}{{ m.content }}.{% endgeneration %}>{% else %}"
+      "{% for m in messages %}{% if m.role == 'assistant' %}<{% generation %}{{ m.content }}.{% endgeneration %}>{% "
+      "else %}"
       "{{ m.content }}{% endif %}{% endfor %}";
   const std::string messages =
       R"([{"role": "user", "content": "ä"}, {"role": "assistant", "content": "öö"}, {"role": "assistant", "content": ""}])";

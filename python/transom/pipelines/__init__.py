@@ -9,7 +9,7 @@ import tempfile
 from ..errors import UnsupportedError, UsageError
 from ..hub import directory_of, hub_arguments
 from ..native import library
-from ..tensors import to_tensor
+from ..tensors import in_kind, to_tensor
 
 # The models that Transformers takes where none is named are not downloaded silently.
 _WITHOUT_MEANING = ("framework", "use_fast", "trust_remote_code", "device_map", "num_workers", "feature_extractor",
@@ -65,7 +65,7 @@ def pipeline(task=None, model=None, tokenizer=None, device=None, dtype=None, tor
                     os.symlink(os.path.join(os.path.abspath(directory), file), os.path.join(kept.name, file))
             directory = kept.name
     if task is None:
-        task = _task_of(directory)
+        task = library.task_of_model(str(directory))
     loaded = Pipeline(task, directory, dtype_name(dtype) if dtype is not None else "float32", quantization)
     loaded._defaults = defaults
     if batch_size is not None:
@@ -73,19 +73,6 @@ def pipeline(task=None, model=None, tokenizer=None, device=None, dtype=None, tor
     if kept is not None:
         kept.cleanup()
     return loaded
-
-
-def _task_of(directory):
-    architectures = json.loads(library.read_config(directory)).get("architectures") or [""]
-    endings = {"ForSequenceClassification": "text-classification", "ForTokenClassification": "token-classification",
-               "ForQuestionAnswering": "question-answering", "ForMaskedLM": "fill-mask",
-               "ForCausalLM": "text-generation", "LMHeadModel": "text-generation",
-               "ForImageClassification": "image-classification", "ForCTC": "automatic-speech-recognition",
-               "ForConditionalGeneration": "text2text-generation", "MTModel": "translation"}
-    for ending, task in endings.items():
-        if architectures[0].endswith(ending):
-            return task
-    return "feature-extraction"
 
 
 class Pipeline:
@@ -113,7 +100,10 @@ class Pipeline:
 
     def _answer(self, inputs, parameters):
         prepared = [self._input(each) for each in inputs] if isinstance(inputs, (list, tuple)) else self._input(inputs)
-        return json.loads(self._native.run(json.dumps(prepared), json.dumps(parameters)))
+        text, held = self._native.run(json.dumps(prepared), json.dumps(parameters))
+        if not held:
+            return json.loads(text)
+        return json.loads(text, object_hook=lambda each: _shown(held[each["__held__"]]) if "__held__" in each else each)
 
     def _stream(self, inputs, parameters):
         size, rows = int(parameters.get("batch_size") or 1), []
@@ -168,6 +158,28 @@ class Pipeline:
         if hasattr(value, "tolist"):
             return value.tolist()
         return value
+
+
+class Picture:
+    """A picture that a model made, where PIL is not installed."""
+
+    def __init__(self, png):
+        self.png = png
+
+    def save(self, path):
+        with open(path, "wb") as file:
+            file.write(self.png)
+
+
+def _shown(value):
+    """A picture as one of PIL, numbers as a tensor: of torch where the caller uses it."""
+    if not isinstance(value, bytes):
+        return in_kind(value, "pt")
+    try:
+        import PIL.Image
+    except ImportError:
+        return Picture(value)
+    return PIL.Image.open(io.BytesIO(value))
 
 
 def _is_stream(inputs):

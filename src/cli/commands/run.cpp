@@ -14,9 +14,9 @@
 #include "cli/options/inputs.h"
 #include "cli/options/sharding_options.h"
 #include "cli/output/results.h"
-#include "cli/output/vectors.h"
 #include "cli/remote/remote_server.h"
-#include "pipelines/pipeline.h"
+#include "pipelines/json/task_json.h"
+#include "pipelines/output/result_files.h"
 #include "transom/distributed.h"
 
 namespace transom {
@@ -37,12 +37,14 @@ struct RunArguments {
   ShardingOptions sharding;
 };
 
-Json parameters_of(const RunArguments& o) {
-  Json p = Json::object();
+const TaskRecord& record_of(const RunArguments& o) { return need_task(o.task); }
+
+TaskOptions task_options_of(const RunArguments& o) {
+  TaskOptions options;
   for (const auto& [parameter, word] : o.parameters)
-    if (word) p[parameter.name] = parameter_of_word(parameter, *word);
-  if (o.batch_size != 1) p["batch_size"] = o.batch_size;
-  return p;
+    if (word) options.set(parameter.name, parameter_of_word(parameter, *word));
+  if (o.batch_size != 1) options.set("batch_size", o.batch_size);
+  return options;
 }
 
 void expect_keys(const Json& request, const std::string& where) {
@@ -67,11 +69,8 @@ void answer_requests(const Pipeline& pipeline, const std::string& path, const Js
       all.update(request["parameters"]);
     }
     Json result;
-    const Json& inputs = request["inputs"];
     try {
-      if (inputs.is_array() && !pipeline.is_one_input(inputs)) {
-        result = pipeline.joined(run_pipeline(pipeline, std::vector<Json>(inputs.begin(), inputs.end()), all));
-      } else result = run_pipeline(pipeline, inputs, all);
+      result = answer_json(pipeline, request["inputs"], all);
     } catch (const Error& error) {
       fail(error.kind(), "{}: {}", where, error.what());
     }
@@ -81,23 +80,31 @@ void answer_requests(const Pipeline& pipeline, const std::string& path, const Js
   });
 }
 
-// The object that a question and its context, or a source sentence and others, are; null for other tasks. Flags that
-// are missing are named.
-Json input_of_flags(const RunArguments& o) {
-  const InputKind kind = input_kind_of_task(o.task);
+// A question with its context, or a source sentence with others; nothing for other tasks. Flags that are missing are
+// named.
+std::optional<TaskInput> input_of_flags(const RunArguments& o) {
+  const InputKind kind = record_of(o).input;
   if (kind == InputKind::kQuestion && o.inputs.empty() && !o.file) {
     if (!o.question) fail(ErrorKind::kUsage, "--question is missing");
     if (!o.context) fail(ErrorKind::kUsage, "--context is missing: the text that the answer is looked for in");
-    return Json{{"question", *o.question}, {"context", *o.context}};
+    return QuestionInput(*o.question, *o.context);
   }
   if (kind == InputKind::kQuestion)
-    fail(ErrorKind::kUsage, "question-answering takes --question and --context, or --requests FILE, no other inputs");
-  if (kind != InputKind::kSentences) return nullptr;
-  if (!o.source_sentence)
-    fail(ErrorKind::kUsage, "--source_sentence is missing: the sentence that the inputs are compared with");
-  const std::vector<std::string> sentences = read_inputs(kind, o.inputs, o.file, o.column);
-  if (sentences.empty()) fail(ErrorKind::kUsage, "sentences are missing: what --source_sentence is compared with");
-  return Json{{"source_sentence", *o.source_sentence}, {"sentences", sentences}};
+    fail(ErrorKind::kUsage, "{} takes --question and --context, or --requests FILE, no other inputs",
+         record_of(o).name);
+  if (kind != InputKind::kSentences) return std::nullopt;
+  const std::string_view one = record_of(o).one_name, others = record_of(o).others_name;
+  if (!o.source_sentence) fail(ErrorKind::kUsage, "--{} is missing: the text that the inputs are compared with", one);
+  std::vector<std::string> sentences = read_inputs(kind, o.inputs, o.file, o.column);
+  if (sentences.empty()) fail(ErrorKind::kUsage, "{} are missing: what --{} is compared with", others, one);
+  return SentencesInput(*o.source_sentence, std::move(sentences));
+}
+
+// A text, or the path of a file.
+TaskInput input_of_word(const TaskRecord& task, const std::string& word) {
+  if (task.input == InputKind::kImage) return ImageInput(word);
+  if (task.input == InputKind::kAudio) return SoundInput(word);
+  return TextInput(word);
 }
 
 // Before the model is read, so that a wrong call costs nothing.
@@ -125,76 +132,102 @@ void expect_shared_work(const RunArguments& options) {
          "-: a launcher gives standard input to one process; use --file with --tp_size or --pp_size");
 }
 
+// What the command line gives to run on.
+struct GivenInputs {
+  std::vector<std::string> names;  // what results are shown with
+  std::vector<TaskInput> inputs;
+  bool dialogue = false;  // in a terminal each line is answered as it is typed
+};
+
+void refuse_inputs_beside_requests(const RunArguments& options) {
+  if (!options.requests || (!options.file && !options.column && options.inputs.empty())) return;
+  fail(ErrorKind::kUsage, "--requests: the file has the inputs; leave out {}",
+       options.file     ? "--file"
+       : options.column ? "--text_column_name"
+                        : quoted(options.inputs.front()));
+}
+
+GivenInputs read_given(const RunArguments& options) {
+  const TaskRecord& task = record_of(options);
+  GivenInputs given;
+  if (options.requests) return given;
+  given.dialogue = options.inputs == std::vector<std::string>{"-"} && !options.file &&
+                   task.input != InputKind::kQuestion && task.input != InputKind::kSentences && !options.output &&
+                   ::isatty(STDIN_FILENO);
+  expect_required(options);
+  if (std::optional<TaskInput> input = input_of_flags(options)) {
+    given.inputs.push_back(std::move(*input));
+    return given;
+  }
+  if (given.dialogue) return given;
+  given.names = read_inputs(task.input, options.inputs, options.file, options.column);
+  for (const std::string& name : given.names) given.inputs.push_back(input_of_word(task, name));
+  if (given.inputs.empty() && options.file) fail("{}: is empty: expected an input a line", *options.file);
+  if (given.inputs.empty())
+    fail(ErrorKind::kUsage,
+         "there is nothing to run on: give inputs, - for standard input, --file FILE or --requests FILE");
+  return given;
+}
+
+void expect_output(const RunArguments& options, size_t inputs) {
+  if (!options.output) return;
+  if (options.requests || options.json)
+    fail(ErrorKind::kUsage, "--output: not with {}", options.json ? "--json" : "--requests");
+  expect_result_file(record_of(options), *options.output, inputs > 1);
+}
+
+// As pipeline() gives it: of one input its result, of several a list.
+Json json_of_results(const TaskRecord& task, const GivenInputs& given, const TaskOptions& options,
+                     const std::vector<TaskResult>& results) {
+  std::vector<Json> list;
+  for (size_t i = 0; i < results.size(); ++i)
+    list.push_back(json_of_result(task, given.inputs[i], options, results[i],
+                                  {.alone = results.size() == 1, .plain = !given.names.empty()}));
+  return results.size() == 1 ? list[0] : Json(std::move(list));
+}
+
+void show_results(const RunArguments& options, const GivenInputs& given, const TaskOptions& task_options,
+                  const std::vector<TaskResult>& results) {
+  if (options.output) return write_results(record_of(options), *options.output, results, given.names);
+  if (options.json) {
+    std::puts(dump_json(json_of_results(record_of(options), given, task_options, results)).c_str());
+    return;
+  }
+  if (results.size() == 1) return show_result(given.inputs[0], results[0]);
+  for (size_t i = 0; i < results.size(); ++i) show_named_result(given.names[i], given.inputs[i], results[i]);
+}
+
+void answer_dialogue(const RunArguments& options, const Pipeline& pipeline, const TaskOptions& task_options) {
+  for_each_input_line([&](const std::string& line) {
+    const GivenInputs given{.names = {line}, .inputs = {input_of_word(record_of(options), line)}};
+    show_results(options, given, task_options, run_pipeline(pipeline, given.inputs, task_options));
+    std::fflush(stdout);
+  });
+}
+
 int answer(const RunArguments& options) {
   options.remote.expect_model(options.model);
   expect_shared_work(options);
-  const InputKind kind = input_kind_of_task(options.task);  // refuses unknown tasks
-  const Json parameters = parameters_of(options);
-  if (options.requests && (options.file || options.column || !options.inputs.empty()))
-    fail(ErrorKind::kUsage, "--requests: the file has the inputs; leave out {}",
-         options.file     ? "--file"
-         : options.column ? "--text_column_name"
-                          : quoted(options.inputs.front()));
-  if (options.output) {
-    expect_vector_file(*options.output);
-    if (options.requests || options.json)
-      fail(ErrorKind::kUsage, "--output: not with {}", options.json ? "--json" : "--requests");
-  }
-  std::vector<std::string> names;  // what results are shown with
-  std::vector<Json> inputs;
-  // In a terminal each line is answered as it is typed.
-  const bool dialogue = options.inputs == std::vector<std::string>{"-"} && !options.file && !options.requests &&
-                        kind != InputKind::kQuestion && kind != InputKind::kSentences && !options.output &&
-                        ::isatty(STDIN_FILENO);
-  if (!options.requests) {
-    expect_required(options);
-    if (const Json input = input_of_flags(options); !input.is_null()) inputs.push_back(input);
-    else if (!dialogue) names = read_inputs(kind, options.inputs, options.file, options.column);
-    inputs.insert(inputs.end(), names.begin(), names.end());
-    if (inputs.empty() && options.file) fail("{}: is empty: expected an input a line", *options.file);
-    if (inputs.empty() && !dialogue)
-      fail(ErrorKind::kUsage,
-           "there is nothing to run on: give inputs, - for standard input, --file FILE or --requests FILE");
-  }
+  record_of(options);  // refuses unknown tasks
+  const TaskOptions task_options = task_options_of(options);
+  refuse_inputs_beside_requests(options);
+  const GivenInputs given = read_given(options);
+  expect_output(options, given.inputs.size());
   const auto pipeline = pipeline_of(options);
-  options.sharding.expect_same("inputs", dump_json(Json{{"inputs", inputs}, {"parameters", parameters}}) +
+  options.sharding.expect_same("inputs", dump_json(Json{{"inputs", given.names},
+                                                        {"question", options.question.value_or("")},
+                                                        {"context", options.context.value_or("")},
+                                                        {"source_sentence", options.source_sentence.value_or("")},
+                                                        {"parameters", json_of_options(task_options)}}) +
                                              (options.requests ? read_file(*options.requests) : ""));
   std::optional<SpreadModel> spread;
   if (options.sharding.any()) spread.emplace(options.sharding, *pipeline->model());
-  const bool speaks = process_rank() == 0;
-  if (options.requests) {
-    answer_requests(*pipeline, *options.requests, parameters);
-    return 0;
+  if (options.requests) answer_requests(*pipeline, *options.requests, json_of_options(task_options));
+  else if (given.dialogue) answer_dialogue(options, *pipeline, task_options);
+  else {
+    const std::vector<TaskResult> results = run_pipeline(*pipeline, given.inputs, task_options);
+    if (process_rank() == 0) show_results(options, given, task_options, results);
   }
-  if (dialogue) {
-    for_each_input_line([&](const std::string& line) {
-      const Json result = run_pipeline(*pipeline, Json(line), parameters);
-      if (options.json) std::puts(dump_json(result).c_str());
-      else show_result(result);
-      std::fflush(stdout);
-    });
-    return 0;
-  }
-  if (options.output) {
-    const std::vector<Json> results = run_pipeline(*pipeline, inputs, parameters);
-    if (speaks) write_vectors(*options.output, results);
-    return 0;
-  }
-  if (inputs.size() == 1) {
-    const Json result = run_pipeline(*pipeline, inputs[0], parameters);
-    if (!speaks) return 0;
-    if (options.json) std::puts(dump_json(result).c_str());
-    else if (kind == InputKind::kSentences) show_ranking(inputs[0]["sentences"], result);
-    else show_result(result);
-    return 0;
-  }
-  const std::vector<Json> results = run_pipeline(*pipeline, inputs, parameters);
-  if (!speaks) return 0;
-  if (options.json) {
-    std::puts(dump_json(Json(results)).c_str());  // as pipeline() gives it for a list
-    return 0;
-  }
-  for (size_t i = 0; i < inputs.size(); ++i) show_named_result(names[i], results[i]);
   return 0;
 }
 
@@ -206,23 +239,21 @@ int run_task(const RunArguments& options) {
 
 // Each task is shown with what it takes.
 void add_task_options(Command& command, RunArguments& o) {
-  const InputKind kind = input_kind_of_task(o.task);
+  const TaskRecord& task = record_of(o);
+  const InputKind kind = task.input;
   const auto add = [&](Option option) { command.options.push_back(std::move(option)); };
   if (kind == InputKind::kQuestion) {
     add({.name = "--question", .value = &o.question, .help = "the question", .group = kTaskGroup});
     add({.name = "--context", .value = &o.context, .help = "the text with the answer", .group = kTaskGroup});
   }
   if (kind == InputKind::kSentences)
-    add({.name = "--source_sentence",
+    add({.name = fmt::format("--{}", task.one_name),
          .value = &o.source_sentence,
-         .help = "the sentence that the inputs are compared with",
+         .help = fmt::format("the text that the inputs, the {}, are compared with", task.others_name),
          .group = kTaskGroup});
-  if (canonical_task(o.task).ends_with("feature-extraction"))
-    add({.name = "--output",
-         .value = &o.output,
-         .help = "file of the vectors, .npy or .safetensors, in place of showing them",
-         .group = kTaskGroup});
-  for (TaskParameter& parameter : parameters_of_task(o.task)) {
+  if (const std::string help = file_help(task); !help.empty())
+    add({.name = "--output", .value = &o.output, .help = help, .group = kTaskGroup});
+  for (TaskParameter& parameter : task.parameters()) {
     const bool generation = parameter.type == TaskParameter::Type::kGeneration;
     const bool flag = parameter.flag_alone || parameter.type == TaskParameter::Type::kFlag ||
                       parameter.type == TaskParameter::Type::kFlagOrWord;
@@ -247,18 +278,9 @@ void add_task_options(Command& command, RunArguments& o) {
   }
 }
 
-constexpr std::string_view kExamples[] = {
-    "  transom run text-classification --model MODEL \"What a film!\"",
-    "  transom run token-classification --model MODEL --aggregation_strategy simple \"Ann went to Rome.\"",
-    "  transom run question-answering --model MODEL --question \"Who?\" --context \"Ada wrote it.\"",
-    "  transom run fill-mask --model MODEL \"Paris is the [MASK] of France.\" --top_k 3",
-    "  transom run feature-extraction --model MODEL --pooling auto --file sentences.txt --json",
-    "  transom run sentence-similarity --model MODEL --source_sentence \"A cat sat.\" \"A dog lay.\" \"Rain.\"",
-    "  transom run zero-shot-classification --model MODEL \"A new phone.\" --candidate_labels \"trade, sport\"",
-    "  transom run image-classification --model MODEL cat.png folder/",
-    "  transom run automatic-speech-recognition --model MODEL speech.flac --chunk_length_s 20",
-    "  transom run text-generation --model MODEL \"Once upon a time\" --max_new_tokens 40",
-    "  transom run summarization --model MODEL --max_new_tokens 60 \"$(cat article.txt)\""};
+std::string example_of(const TaskRecord& task) {
+  return fmt::format("  transom run {} --model MODEL {}\n", task.name, task.example);
+}
 
 // The name of the task among the words of a command line: the first that is no value of a flag which takes one.
 std::optional<std::string> task_among(const std::vector<std::string>& words) {
@@ -270,7 +292,7 @@ std::optional<std::string> task_among(const std::vector<std::string>& words) {
   if (words.empty() || words.front() != "run") return std::nullopt;
   for (size_t i = 1; i < words.size(); ++i)
     if (std::find(takes_value.begin(), takes_value.end(), words[i]) != takes_value.end()) ++i;
-    else if (is_pipeline_task(words[i])) return words[i];
+    else if (find_task(words[i])) return words[i];
   return std::nullopt;
 }
 
@@ -284,8 +306,8 @@ Command run_command(const std::vector<std::string>& words) {
   Command command{.name = "run",
                   .help = "Run a model on texts, images or sounds: the pipeline of a task",
                   .examples = known ? "" : "transom run TASK --help shows what a task takes.\n\n"};
-  for (const std::string_view line : kExamples)
-    if (!known || line.find(" " + *task + " ") != line.npos) command.examples += fmt::format("{}\n", line);
+  for (const TaskRecord* each : task_records())
+    if (!known || each == find_task(*task)) command.examples += example_of(*each);
   if (known) command.help = fmt::format("Run the pipeline of {} on a model", *task);
   command.options = {
       {"TASK", &o.task, fmt::format("{}", fmt::join(pipeline_tasks(), ", ")), true},

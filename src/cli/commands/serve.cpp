@@ -175,7 +175,7 @@ void join_server(const ServeArguments& o) {
     fail(ErrorKind::kUsage,
          "--tp_size, --pp_size, --ep_size: expected one MODEL, without --memory_budget, --lora and --assistant_model");
   const std::string directory = resolve_model(o.serve.models[0].path, o.serve.hub).string();
-  const std::string task = o.serve.task.empty() ? serve::task_of_model(directory) : o.serve.task;
+  const std::string task = o.serve.task.empty() ? task_of_model(directory) : o.serve.task;
   if (task != "text-generation")
     fail(ErrorKind::kUsage, "--tp_size, --pp_size, --ep_size: expected a model that generates text, found one for {}",
          task);

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "pipelines/pipeline.h"
+#include "pipelines/task_record.h"
 
 namespace transom {
 

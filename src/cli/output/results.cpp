@@ -11,113 +11,138 @@
 namespace transom {
 namespace {
 
-void print(const std::string& line) { std::puts(line.c_str()); }
+std::string seconds(const std::optional<double>& time) { return time ? fmt::format("{:>8.2f}", *time) : "       -"; }
 
-bool has(const Json& result, std::initializer_list<const char*> keys) {
-  return result.is_object() &&
-         std::all_of(keys.begin(), keys.end(), [&](const char* key) { return result.contains(key); });
-}
+std::string extents(const Picture& picture) { return fmt::format("{} x {} pixels", picture.width, picture.height); }
 
-std::string text(const Json& result, const char* key) {
-  return result[key].is_string() ? result[key].get<std::string>() : dump_json(result[key]);
-}
+struct ResultPrinter {
+  const TaskInput& input;
+  const std::string& indent;
 
-std::string score(const Json& result) {
-  return result["score"].is_number() ? fmt::format("{:.4f}", result["score"].get<double>()) : "-";
-}
-
-// What a task wrote: {"generated_text": "..."} and its like.
-const Json* written_text(const Json& result) {
-  if (!result.is_object() || result.empty() || result.size() > 2) return nullptr;
-  const std::string& name = result.begin().key();
-  return name == "text" || name.ends_with("_text") ? &result.begin().value() : nullptr;
-}
-
-// Nested lists of numbers: their extents and the first of them.
-void show_numbers(const Json& result, const std::string& indent) {
-  constexpr size_t kShown = 6;
-  std::vector<size_t> extents;
-  const Json* row = &result;
-  for (; row->is_array() && !row->empty(); row = &row->front()) {
-    extents.push_back(row->size());
-    if (row->front().is_number()) break;
+  void print(const std::string& line) const { std::puts((indent + line).c_str()); }
+  template <typename List>
+  bool is_nothing(const List& list) const {
+    if (list.empty()) print("nothing found");
+    return list.empty();
   }
-  std::string line;
-  for (size_t i = 0; i < std::min(kShown, row->size()); ++i)
-    line += fmt::format("{}{:.4f}", i > 0 ? "  " : "", (*row)[i].get<double>());
-  const bool more = row->size() > kShown || extents.size() > 1;
-  print(fmt::format("{}[{}]  {}{}", indent, fmt::join(extents, " x "), line, more ? "  ...  (--json prints all)" : ""));
-}
 
-bool is_numbers(const Json& result) {
-  const Json* first = &result;
-  while (first->is_array() && !first->empty()) first = &first->front();
-  return result.is_array() && first->is_number();
-}
+  void operator()(const std::vector<ClassScore>& classes) const {
+    if (is_nothing(classes)) return;
+    for (const auto& [label, score] : classes) print(fmt::format("{:<24} {:.4f}", label, score));
+  }
 
-std::string seconds(const Json& time) {
-  return time.is_number() ? fmt::format("{:>8.2f}", time.get<double>()) : "       -";
-}
+  void operator()(const std::vector<NamedEntity>& entities) const {
+    if (is_nothing(entities)) return;
+    for (const NamedEntity& each : entities)
+      print(fmt::format("{:<24} {:<12} {:.4f}  {}-{}", each.word, each.label, each.score, each.start, each.end));
+  }
 
-// The messages of a chat end with the answer, which is what is shown.
-void show_written(const Json& written, const std::string& indent) {
-  if (written.is_string()) print(indent + written.get<std::string>());
-  else if (written.is_array() && !written.empty() && has(written.back(), {"content"}))
-    print(indent + text(written.back(), "content"));
-  else print(indent + dump_json(written));
-}
+  void operator()(const std::vector<AnswerSpan>& answers) const {
+    for (const AnswerSpan& each : answers) print(fmt::format("{:<40} {:.4f}", each.answer, each.score));
+  }
+
+  void operator()(const std::vector<std::vector<FilledMask>>& masks) const {
+    for (const std::vector<FilledMask>& mask : masks)
+      for (const FilledMask& each : mask)
+        print(fmt::format("{:<16} {:.4f}  {}", each.token_str, each.score, each.sequence));
+  }
+
+  // The extents and the first of the numbers.
+  void operator()(const FeatureArray& array) const {
+    constexpr size_t kShown = 6;
+    const size_t row = array.shape.empty() ? array.values.size() : static_cast<size_t>(array.shape.back());
+    std::string line;
+    for (size_t i = 0; i < std::min({kShown, row, array.values.size()}); ++i)
+      line += fmt::format("{}{:.4f}", i > 0 ? "  " : "", array.values[i]);
+    const bool more = row > kShown || array.shape.size() > 1;
+    print(fmt::format("[{}]  {}{}", fmt::join(array.shape, " x "), line, more ? "  ...  (--json prints all)" : ""));
+  }
+
+  // Sentences by falling score.
+  void operator()(std::vector<double> scores) const {
+    std::vector<SentenceMatch> matches;
+    for (size_t i = 0; i < scores.size(); ++i) matches.push_back({static_cast<int64_t>(i), scores[i]});
+    (*this)(std::move(matches));
+  }
+  void operator()(std::vector<SentenceMatch> matches) const {
+    if (is_nothing(matches)) return;
+    std::stable_sort(matches.begin(), matches.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
+    const std::vector<std::string>& sentences = std::get<SentencesInput>(input).sentences;
+    for (const auto& [place, score] : matches)
+      print(fmt::format("{:.4f}  {}", score, sentences.at(static_cast<size_t>(place))));
+  }
+
+  void operator()(const Transcription& result) const {
+    print(result.text);
+    for (const TranscribedChunk& chunk : result.chunks)
+      print(fmt::format("  {}{}",
+                        result.has_times ? fmt::format("{} -{}  ", seconds(chunk.begin), seconds(chunk.end)) : "",
+                        chunk.text));
+  }
+
+  // The messages of a chat end with the answer, which is what is shown.
+  void operator()(const std::vector<WrittenText>& texts) const {
+    if (is_nothing(texts)) return;
+    for (const WrittenText& each : texts) {
+      if (const auto* text = std::get_if<std::string>(&each)) print(*text);
+      else if (const auto* ids = std::get_if<std::vector<int64_t>>(&each)) print(fmt::format("{}", *ids));
+      else print(answer_of(std::get<ChatMessages>(each)));
+    }
+  }
+  static std::string answer_of(const ChatMessages& chat) {
+    const Json messages = parse_json(chat.messages, "a chat");
+    const bool has_answer = messages.is_array() && !messages.empty() && messages.back().contains("content");
+    const Json& answer = has_answer ? messages.back()["content"] : messages;
+    return answer.is_string() ? answer.get<std::string>() : dump_json(answer);
+  }
+
+  void operator()(const std::vector<DetectedObject>& objects) const {
+    if (is_nothing(objects)) return;
+    for (const auto& [label, score, box] : objects)
+      print(fmt::format("{:<24} {:.4f}  {},{} - {},{}", label, score, box.xmin, box.ymin, box.xmax, box.ymax));
+  }
+
+  void operator()(const std::vector<Segment>& segments) const {
+    if (is_nothing(segments)) return;
+    for (const Segment& each : segments)
+      print(fmt::format("{:<24} {}  mask of {}", each.label, each.score ? fmt::format("{:.4f}", *each.score) : "-",
+                        extents(each.mask)));
+    print("(--output FOLDER keeps the masks)");
+  }
+
+  void operator()(const DepthMap& map) const {
+    const std::vector<float>& values = map.predicted_depth.values;
+    const auto [least, most] = std::minmax_element(values.begin(), values.end());
+    print(fmt::format("depth of {}, from {:.4f} to {:.4f}  (--output FILE.png keeps it)", extents(map.depth), *least,
+                      *most));
+  }
+
+  void operator()(const std::vector<Picture>& pictures) const {
+    if (is_nothing(pictures)) return;
+    for (const Picture& each : pictures)
+      print(fmt::format("a picture of {}  (--output FILE.png keeps it)", extents(each)));
+  }
+
+  void operator()(const Waveform& sound) const {
+    const double moments = static_cast<double>(sound.samples.size()) / static_cast<double>(sound.channels);
+    print(fmt::format("a sound of {:.2f} seconds at {} Hz  (--output FILE.wav keeps it)",
+                      moments / static_cast<double>(sound.sampling_rate), sound.sampling_rate));
+  }
+
+  void operator()(const Video& video) const {
+    print(fmt::format("a video of {} pictures, {} a second", video.frames.size(), video.frames_a_second));
+  }
+};
 
 }  // namespace
 
-void show_result(const Json& result, const std::string& indent) {
-  if (result.is_array() && !result.empty() && !is_numbers(result)) {
-    for (const Json& item : result) show_result(item, indent);
-  } else if (has(result, {"label", "score"})) {
-    print(fmt::format("{}{:<24} {}", indent, text(result, "label"), score(result)));
-  } else if (has(result, {"answer", "score"})) {
-    print(fmt::format("{}{:<40} {}", indent, text(result, "answer"), score(result)));
-  } else if (has(result, {"sequence", "token_str", "score"})) {
-    print(fmt::format("{}{:<16} {}  {}", indent, text(result, "token_str"), score(result), text(result, "sequence")));
-  } else if (has(result, {"word", "score"})) {
-    print(fmt::format("{}{:<24} {:<12} {}  {}-{}", indent, text(result, "word"),
-                      text(result, result.contains("entity") ? "entity" : "entity_group"), score(result),
-                      dump_json(result["start"]), dump_json(result["end"])));
-  } else if (has(result, {"sequence", "labels", "scores"})) {
-    for (size_t i = 0; i < result["labels"].size(); ++i)
-      print(fmt::format("{}{:<24} {:.4f}", indent, result["labels"][i].get<std::string>(),
-                        result["scores"][i].get<double>()));
-  } else if (const Json* written = written_text(result)) {
-    show_written(*written, indent);
-    if (!result.contains("chunks")) return;
-    for (const Json& chunk : result["chunks"]) {
-      const bool timed = chunk.contains("timestamp") && chunk["timestamp"].is_array() && chunk["timestamp"].size() == 2;
-      print(fmt::format(
-          "{}  {}{}", indent,
-          timed ? fmt::format("{} -{}  ", seconds(chunk["timestamp"][0]), seconds(chunk["timestamp"][1])) : "",
-          text(chunk, "text")));
-    }
-  } else if (is_numbers(result)) {
-    show_numbers(result, indent);
-  } else if (!result.is_array()) {
-    print(indent + dump_json(result));
-  } else print(indent + "nothing found");
+void show_result(const TaskInput& input, const TaskResult& result, const std::string& indent) {
+  std::visit(ResultPrinter{input, indent}, result);
 }
 
-void show_named_result(const std::string& input, const Json& result) {
-  print(input);
-  show_result(result, "  ");
-}
-
-void show_ranking(const Json& sentences, const Json& scores) {
-  std::vector<std::pair<double, std::string>> ranking;
-  for (size_t i = 0; i < scores.size(); ++i) {
-    const bool placed = scores[i].is_object();
-    const Json &score = placed ? scores[i]["score"] : scores[i],
-               &sentence = sentences[placed ? scores[i]["corpus_id"].get<size_t>() : i];
-    ranking.emplace_back(score.get<double>(), sentence.get<std::string>());
-  }
-  std::stable_sort(ranking.begin(), ranking.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-  for (const auto& [score, sentence] : ranking) print(fmt::format("{:.4f}  {}", score, sentence));
+void show_named_result(const std::string& name, const TaskInput& input, const TaskResult& result) {
+  std::puts(name.c_str());
+  show_result(input, result, "  ");
 }
 
 }  // namespace transom

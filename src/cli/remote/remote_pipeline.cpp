@@ -4,10 +4,9 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/files/files.h"
 #include "base/json/json.h"
-#include "base/text/base64.h"
 #include "cli/remote/remote_server.h"
+#include "pipelines/json/task_json.h"
 
 namespace transom {
 namespace {
@@ -62,51 +61,40 @@ std::string model_for_task(const client::HttpUrl& server, const RequestHeaders& 
 }
 
 // What a server does not take from the request of a vector.
-void expect_remote_options(const Json& parameters) {
+void expect_remote_options(const TaskOptions& options) {
   for (const char* option : {"prompt", "truncate_dim", "tokenize_kwargs", "truncation", "return_tensors", "top_k"})
-    if (parameters.contains(option))
-      fail(ErrorKind::kUsage, "--{}: not with --server, which has no such option", option);
+    if (options.contains(option)) fail(ErrorKind::kUsage, "--{}: not with --server, which has no such option", option);
 }
 
 class RemotePipeline final : public Pipeline {
  public:
-  RemotePipeline(std::string task, client::HttpUrl server, std::string model, RequestHeaders headers)
-      : task_(std::move(task)),
-        server_(std::move(server)),
-        path_("/models/" + encoded_path(model)),
-        headers_(std::move(headers)),
-        kind_(input_kind_of_task(task_)) {}
-
-  // Classes of one text are a list also without top_k, as the pipeline itself has it.
-  Json run(const Json& input, const Json& parameters) const override {
-    Json result = run_all({input}, parameters).at(0);
-    return task_ == "text-classification" && input.is_string() && result.is_object() ? Json::array({result}) : result;
+  RemotePipeline(const TaskRecord& task, client::HttpUrl server, const std::string& model, RequestHeaders headers)
+      : server_(std::move(server)), path_("/models/" + encoded_path(model)), headers_(std::move(headers)) {
+    set_record(task);
   }
 
-  std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
+  std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
     std::vector<client::ClientRequest> requests;
-    for (const Json& input : inputs)
-      requests.push_back({.method = "POST", .path = path_, .body = body_of(input, parameters), .headers = headers_});
-    std::vector<Json> results;
+    for (const TaskInput& input : inputs)
+      requests.push_back({.method = "POST", .path = path_, .body = body_of(input, options), .headers = headers_});
+    std::vector<TaskResult> results;
     for (const client::ClientReply& reply : answers_to(requests)) {
       if (reply.status != 200) fail("{}{}: status {}: {}", server_.text(), path_, reply.status, message_of(reply));
       Json result = parse_json(reply.body, server_.text() + path_);
       // Classes and vectors always come as a list of lists.
-      const bool listed = task_ == "text-classification" || task_ == "feature-extraction";
+      const bool listed = is_plain_classification() || gives_vectors();
       if (listed && result.is_array() && result.size() == 1 && result[0].is_array()) result = Json(result[0]);
-      if (gives_best_class(parameters) && result.is_array() && result.size() == 1) result = Json(result[0]);
-      results.push_back(std::move(result));
+      results.push_back(result_of_json(record(), result));
     }
     return results;
   }
 
-  TaskParameters parameters() const override { return parameters_of_task(task_); }
-  bool is_one_input(const Json&) const override { return false; }
-
  private:
-  bool gives_best_class(const Json& parameters) const {
-    return task_ == "text-classification" && !parameters.contains("top_k") && !parameters.contains("return_all_scores");
+  bool is_plain_classification() const {
+    return record().input == InputKind::kText && record().result == ResultKind::kClasses &&
+           record().json.classes != JsonForm::Classes::kLists;
   }
+  bool gives_vectors() const { return record().input == InputKind::kText && record().result == ResultKind::kVectors; }
 
   // Those that are refused while the server loads the model are sent again.
   std::vector<client::ClientReply> answers_to(const std::vector<client::ClientRequest>& requests) const {
@@ -123,29 +111,25 @@ class RemotePipeline final : public Pipeline {
     }
   }
 
-  std::string body_of(const Json& input, Json parameters) const {
-    if (task_ == "feature-extraction" && !parameters.contains("pooling"))
+  std::string body_of(const TaskInput& input, const TaskOptions& options) const {
+    if (gives_vectors() && !options.contains("pooling"))
       fail(ErrorKind::kUsage, "--pooling auto is missing: a server gives one vector a text");
-    if (task_ == "feature-extraction" || task_ == "sentence-similarity") {
-      expect_remote_options(parameters);
-      if (bool_parameter(parameters, "normalize_embeddings", false)) parameters["normalize"] = true;
+    Json parameters = json_of_options(options);
+    if (gives_vectors() || record().input == InputKind::kSentences) {
+      expect_remote_options(options);
+      if (flag_option(options, "normalize_embeddings", false)) parameters["normalize"] = true;
       parameters.erase("normalize_embeddings");
     }
-    if (gives_best_class(parameters)) parameters["top_k"] = 1;
+    // A server gives all classes where nobody says how many.
+    if (is_plain_classification() && !options.contains("top_k") && !options.contains("return_all_scores"))
+      parameters["top_k"] = 1;
     parameters.erase("batch_size");
-    Json body{{"inputs", input}, {"parameters", std::move(parameters)}};
-    if (kind_ == InputKind::kImage || kind_ == InputKind::kAudio) {
-      if (!input.is_string()) fail("expected the name of a file, found {}", quoted(input.dump()));
-      body["inputs"] = to_base64(read_file(input.get<std::string>(), 128 << 20));
-    }
-    return dump_json(body);
+    return dump_json(Json{{"inputs", json_of_input(record(), input)}, {"parameters", std::move(parameters)}});
   }
 
-  std::string task_;
   client::HttpUrl server_;
   std::string path_;
   RequestHeaders headers_;
-  InputKind kind_;
 };
 
 }  // namespace
@@ -155,7 +139,7 @@ std::unique_ptr<Pipeline> remote_pipeline(const std::string& task, const RemoteO
   const client::HttpUrl server = client::parse_http_url(*remote.server, "--server");
   const RequestHeaders headers = key_headers(remote.api_key);
   const std::string name = model_for_task(server, headers, model, canonical_task(task));
-  return std::make_unique<RemotePipeline>(task, server, name, headers);
+  return std::make_unique<RemotePipeline>(need_task(task), server, name, headers);
 }
 
 }  // namespace transom

@@ -24,7 +24,7 @@ PatchEmbeddings::PatchEmbeddings(const Scope& scope, int64_t channels, int64_t w
     : projection_(scope, channels, width, {patch[0], patch[1]},
                   {.strides = {patch[0], patch[1]}, .bias = bias, .deviation = deviation}) {}
 
-Tensor PatchEmbeddings::operator()(const Tensor& image) const {
+Tensor PatchEmbeddings::operator()(const Tensor& image, const ForwardContext& context) const {
   return permute(flatten(projection_(image, context), 2, 3), {0, 2, 1});
 }
 
@@ -37,13 +37,13 @@ Extents patch_grid(Extents image, Extents patch) {
   return {image[0] / patch[0], image[1] / patch[1]};
 }
 
-Tensor interpolated_positions(const Tensor& positions, int64_t first, Extents grid) {
+Tensor interpolated_positions(const Tensor& positions, int64_t first, Extents grid, const Computing& computing) {
   const int64_t count = positions.dim(1) - first, D = positions.dim(2);
   const auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(count)));
   if (side * side != count)
     fail("position embeddings of {} patches are no square grid: they cannot be interpolated", count);
   const Tensor square = reshape(slice(positions, 1, first, first + count), {side, side, D});
-  const Tensor resized = reshape(resize_bicubic(square, grid[0], grid[1]), {1, grid[0] * grid[1], D});
+  const Tensor resized = reshape(resize_bicubic(square, grid[0], grid[1], computing), {1, grid[0] * grid[1], D});
   return first == 0 ? resized : concatenate({slice(positions, 1, 0, first), resized}, 1);
 }
 
@@ -67,7 +67,7 @@ PixelDecoder::PixelDecoder(const Scope& scope, int64_t width, int64_t channels, 
       stride_(stride),
       projection_(scope / 0, width, stride * stride * channels, {1, 1}, {.deviation = 0.02}) {}
 
-Tensor PixelDecoder::operator()(const Tensor& patches) const {
+Tensor PixelDecoder::operator()(const Tensor& patches, const ForwardContext& context) const {
   const int64_t B = patches.dim(0), P = patches.dim(1), D = patches.dim(2);
   const auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(P)));
   if (side * side != P) fail("{} patches are no square: the image cannot be put together", P);

@@ -25,7 +25,7 @@ class PatchEmbeddings {
  public:
   PatchEmbeddings(const Scope& scope, int64_t channels, int64_t width, Extents patch, double deviation,
                   bool bias = true);
-  Tensor operator()(const Tensor& image) const;
+  Tensor operator()(const Tensor& image, const ForwardContext& context) const;
 
  private:
   Convolution projection_;
@@ -36,7 +36,7 @@ Extents patch_grid(Extents image, Extents patch);
 
 // Position embeddings [1, first + N, D], made for a square grid of N patches, for another grid: the `first` ones (of
 // class tokens) stay, those of patches are resampled.
-Tensor interpolated_positions(const Tensor& positions, int64_t first, Extents grid);
+Tensor interpolated_positions(const Tensor& positions, int64_t first, Extents grid, const Computing& computing);
 
 // Reads a number from outside that must be 1 or more.
 int64_t positive(const Config& config, std::string_view field, int64_t otherwise);
@@ -49,7 +49,7 @@ Tensor with_masked_patches(const Tensor& embeddings, const Tensor& bool_masked_p
 class PixelDecoder {
  public:
   PixelDecoder(const Scope& scope, int64_t width, int64_t channels, int64_t stride);
-  Tensor operator()(const Tensor& patches) const;
+  Tensor operator()(const Tensor& patches, const ForwardContext& context) const;
 
  private:
   int64_t channels_, stride_;

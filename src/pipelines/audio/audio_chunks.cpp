@@ -5,34 +5,30 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/json/json.h"
-#include "pipelines/pipeline.h"
 
 namespace transom {
 namespace {
 
-double seconds_of(const Json& value, const char* name) {
-  if (!value.is_number() || !(value.get<double>() >= 0) || value.get<double>() > 1e9)
-    fail("parameter {}: expected a number of seconds, found {}", name, quoted(dump_json(value)));
-  return value.get<double>();
+double checked_seconds(double value, const char* name) {
+  if (!(value >= 0) || value > 1e9) fail("parameter {}: expected a number of seconds, found {}", name, value);
+  return value;
 }
 
 }  // namespace
 
-std::optional<ChunkOptions> chunk_options(const Json& parameters) {
-  const auto chunk = parameters.find("chunk_length_s");
-  const bool given = chunk != parameters.end() && !chunk->is_null();
-  const double seconds = given ? seconds_of(*chunk, "chunk_length_s") : 0;
+std::optional<ChunkOptions> chunk_options(const TaskOptions& given) {
+  const double seconds = checked_seconds(number_option(given, "chunk_length_s").value_or(0), "chunk_length_s");
   if (seconds == 0) {
-    refuse_without_effect(parameters, {"stride_length_s"}, "without chunk_length_s");
+    refuse_without_effect(given, {"stride_length_s"}, "without chunk_length_s");
     return std::nullopt;
   }
   ChunkOptions options{seconds, seconds / 6, seconds / 6};
-  if (const auto stride = parameters.find("stride_length_s"); stride != parameters.end() && !stride->is_null()) {
-    const bool pair = stride->is_array() && stride->size() == 2;
-    options.left = seconds_of(pair ? (*stride)[0] : *stride, "stride_length_s");
-    options.right = seconds_of(pair ? (*stride)[1] : *stride, "stride_length_s");
-  }
+  if (!is_given(given, "stride_length_s")) return options;
+  const auto* sides = std::get_if<std::vector<double>>(given.find("stride_length_s"));
+  if (sides && sides->size() != 2)
+    fail("parameter stride_length_s: expected a number of seconds, or one for each side, found {}", *sides);
+  options.left = checked_seconds(sides ? (*sides)[0] : *number_option(given, "stride_length_s"), "stride_length_s");
+  options.right = sides ? checked_seconds((*sides)[1], "stride_length_s") : options.left;
   return options;
 }
 

@@ -7,16 +7,16 @@
 #include <vector>
 
 #include "audio/sound.h"
-#include "base/json/json_fwd.h"
+#include "pipelines/parameters.h"
 
 namespace transom {
 
 struct ChunkOptions {
   double seconds, left, right;  // the length of a chunk, and what it shares with those before and behind it
 };
-// Of the parameters chunk_length_s and stride_length_s (a number, or one for each side; else a sixth of the length);
+// Of the options chunk_length_s and stride_length_s (a number, or one for each side; else a sixth of the length);
 // empty where sounds go through whole.
-std::optional<ChunkOptions> chunk_options(const Json& parameters);
+std::optional<ChunkOptions> chunk_options(const TaskOptions& options);
 
 struct SoundChunk {
   Sound sound;

@@ -5,7 +5,6 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/json/json.h"
 #include "base/threads/prefetcher.h"
 #include "base/threads/threads.h"
 #include "hub/resolve.h"
@@ -17,26 +16,37 @@ AudioModel AudioModel::load(const std::string& directory, const LoadOptions& opt
   return {load_trained(directory, options), FeatureExtractor::read(directory_of_model(directory))};
 }
 
-Sound sound_of(const Json& input, int64_t sampling_rate) {
-  if (const auto bytes = bytes_input(input, "raw")) return resampled(parse_sound(*bytes, "the input"), sampling_rate);
-  if (input.is_string()) return resampled(read_sound(input.get<std::string>()), sampling_rate);
-  const char* field = input.is_object() && input.contains("raw") ? "raw" : "array";
-  if (!input.is_object() || !input.contains(field) || !input[field].is_array() || !input.contains("sampling_rate") ||
-      !input["sampling_rate"].is_number_integer())
-    fail("expected the path of a sound, or an object with \"array\" and \"sampling_rate\"; found {}",
-         quoted(dump_json(input).substr(0, 80)));
-  Sound sound;
-  sound.sampling_rate = input["sampling_rate"].get<int64_t>();
-  for (const Json& sample : input[field]) {
-    if (!sample.is_number()) fail("{}: expected numbers, one a sample of one channel", field);
-    sound.samples.push_back(sample.get<float>());
+namespace {
+
+struct SoundReader {
+  Sound operator()(const std::string& path) const { return read_sound(path); }
+  Sound operator()(const FileBytes& file) const {
+    return parse_sound(std::as_bytes(std::span(file.bytes)), "the input");
   }
-  if (sound.samples.empty()) fail("{}: the sound is empty", field);
-  return resampled(sound, sampling_rate);
+  Sound operator()(const Waveform& wave) const {
+    const auto channels = static_cast<size_t>(std::max<int64_t>(wave.channels, 0));
+    if (channels == 0 || wave.samples.empty() || wave.samples.size() % channels != 0)
+      fail("a sound: expected samples of all channels at each moment, found {} samples of {} channels",
+           wave.samples.size(), wave.channels);
+    Sound sound{.samples = {}, .sampling_rate = wave.sampling_rate};
+    for (size_t begin = 0; begin < wave.samples.size(); begin += channels) {
+      float sum = 0;
+      for (size_t channel = 0; channel < channels; ++channel) sum += wave.samples[begin + channel];
+      sound.samples.push_back(sum / static_cast<float>(channels));
+    }
+    return sound;
+  }
+};
+
+}  // namespace
+
+Sound sound_of(const TaskInput& input, int64_t sampling_rate) {
+  return resampled(std::visit(SoundReader(), sound_input(input).source), sampling_rate);
 }
 
-std::vector<Json> answers_to_sounds(const std::vector<Json>& inputs, int64_t sampling_rate, int64_t batch_size,
-                                    const std::function<std::vector<Json>(const std::vector<Sound>&)>& answer) {
+std::vector<TaskResult> answers_to_sounds(
+    const std::vector<TaskInput>& inputs, int64_t sampling_rate, int64_t batch_size,
+    const std::function<std::vector<TaskResult>(const std::vector<Sound>&)>& answer) {
   const auto count = static_cast<int64_t>(inputs.size());
   batch_size = std::clamp<int64_t>(batch_size, 1, std::max<int64_t>(count, 1));
   Prefetcher<std::vector<Sound>> batches((count + batch_size - 1) / batch_size, [&](int64_t number) {
@@ -46,9 +56,9 @@ std::vector<Json> answers_to_sounds(const std::vector<Json>& inputs, int64_t sam
                  [&](size_t i) { sounds[i] = sound_of(inputs[static_cast<size_t>(first) + i], sampling_rate); });
     return sounds;
   });
-  std::vector<Json> results;
+  std::vector<TaskResult> results;
   while (batches.left() > 0)
-    for (Json& result : answer(batches.next())) results.push_back(std::move(result));
+    for (TaskResult& result : answer(batches.next())) results.push_back(std::move(result));
   return results;
 }
 

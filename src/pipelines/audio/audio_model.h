@@ -10,14 +10,14 @@
 
 namespace transom {
 
-// The path of a sound file, or {"array": [...], "sampling_rate": n} ("raw" is another name for "array"), at the given
-// sampling rate.
-Sound sound_of(const Json& input, int64_t sampling_rate);
+// The sound of an input, its channels' mean, at the given sampling rate.
+Sound sound_of(const TaskInput& input, int64_t sampling_rate);
 
 // answer(sounds) of each `batch_size` inputs, in their order; it returns one result a sound. Files are read and
 // resampled while the sounds before are answered.
-std::vector<Json> answers_to_sounds(const std::vector<Json>& inputs, int64_t sampling_rate, int64_t batch_size,
-                                    const std::function<std::vector<Json>(const std::vector<Sound>&)>& answer);
+std::vector<TaskResult> answers_to_sounds(
+    const std::vector<TaskInput>& inputs, int64_t sampling_rate, int64_t batch_size,
+    const std::function<std::vector<TaskResult>(const std::vector<Sound>&)>& answer);
 
 struct AudioModel {
   static AudioModel load(const std::string& directory, const LoadOptions& options);

@@ -4,15 +4,28 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/json/json.h"
 #include "io/config.h"
 #include "models/records.h"
 #include "pipelines/audio/audio_chunks.h"
 #include "pipelines/audio/audio_model.h"
+#include "pipelines/audio/whisper_recognition.h"
 #include "text/slow_tokenizers/ctc_vocabulary.h"
 
 namespace transom {
 namespace {
+
+TaskParameters ctc_recognition_parameters() {
+  return {
+      {"chunk_length_s", TaskParameter::Type::kNumber, "split sounds into chunks of so many seconds"},
+      {"stride_length_s", TaskParameter::Type::kNumbers,
+       "seconds that two chunks share: one number, or one for each side", "chunk_length_s / 6"},
+      {"return_timestamps",
+       TaskParameter::Type::kFlagOrWord,
+       "return when each character or word is said",
+       "",
+       {"char", "word"}},
+  };
+}
 
 class SpeechRecognition : public Pipeline {
  public:
@@ -23,36 +36,35 @@ class SpeechRecognition : public Pipeline {
   }
   TaskParameters parameters() const override { return ctc_recognition_parameters(); }
   Model* model() const override { return model_.model.get(); }
-  bool takes_audio() const override { return true; }
 
-  // {"text"}, and with return_timestamps ("char" or "word") the "chunks": {"text", "timestamp": [begin, end]}.
-  Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
-
-  std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
-    return answers_to_sounds(inputs, model_.extractor->sampling_rate(), batch_size_of(parameters),
+  // With return_timestamps ("char" or "word") the chunks beside the text.
+  std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
+    return answers_to_sounds(inputs, model_.extractor->sampling_rate(), batch_size_of(options),
                              [&](const std::vector<Sound>& sounds) {
-                               std::vector<Json> results;
-                               for (const std::vector<int64_t>& ids : frames(sounds, parameters))
-                                 results.push_back(text_of(ids, parameters));
+                               std::vector<TaskResult> results;
+                               for (const std::vector<int64_t>& ids : frames(sounds, options))
+                                 results.emplace_back(transcription(ids, options));
                                return results;
                              });
   }
 
  private:
-  Json text_of(const std::vector<int64_t>& frames, const Json& parameters) const {
+  Transcription transcription(const std::vector<int64_t>& frames, const TaskOptions& options) const {
     const std::vector<SpokenPiece> characters = vocabulary_.characters(frames);
-    Json result{{"text", vocabulary_.text(characters)}};
-    const auto found = parameters.find("return_timestamps");
-    if (found == parameters.end() || found->is_null() || *found == false) return result;
-    if (*found != "char" && *found != "word")
-      fail("parameter return_timestamps: expected \"char\" or \"word\", found {}", quoted(dump_json(*found)));
+    Transcription result{.text = vocabulary_.text(characters), .chunks = {}};
+    if (!is_given(options, "return_timestamps")) return result;
+    const TaskOptions::Value& given = *options.find("return_timestamps");
+    const std::string* unit = std::get_if<std::string>(&given);
+    if (const bool* flag = std::get_if<bool>(&given); flag && !*flag) return result;
+    if (!unit || (*unit != "char" && *unit != "word"))
+      fail("parameter return_timestamps: expected \"char\" or \"word\", found {}", quoted(shown_value(given)));
     const double frame = static_cast<double>(samples_a_frame_) / static_cast<double>(model_.extractor->sampling_rate());
-    Json chunks = Json::array();
-    for (const SpokenPiece& piece : *found == "char" ? characters : vocabulary_.words(characters))
-      chunks.push_back(
-          {{"text", piece.text},
-           {"timestamp", {static_cast<double>(piece.begin) * frame, static_cast<double>(piece.end) * frame}}});
-    result["chunks"] = chunks;
+    result.has_times = true;
+    for (const SpokenPiece& piece : *unit == "char" ? characters : vocabulary_.words(characters))
+      result.chunks.push_back({.text = piece.text,
+                               .begin = static_cast<double>(piece.begin) * frame,
+                               .end = static_cast<double>(piece.end) * frame,
+                               .language = {}});
     return result;
   }
 
@@ -66,9 +78,9 @@ class SpeechRecognition : public Pipeline {
   }
 
   // The best class of each frame, of each sound. Chunks of all sounds share the batches.
-  std::vector<std::vector<int64_t>> frames(const std::vector<Sound>& sounds, const Json& parameters) const {
-    const auto options = chunk_options(parameters);
-    const int64_t batch_size = batch_size_of(parameters);
+  std::vector<std::vector<int64_t>> frames(const std::vector<Sound>& sounds, const TaskOptions& given) const {
+    const auto options = chunk_options(given);
+    const int64_t batch_size = batch_size_of(given);
     std::vector<std::vector<int64_t>> result;
     if (!options) {
       for (const AudioModel::Row& row : model_.rows(sounds, "logits", batch_size)) result.push_back(best(row));
@@ -108,8 +120,6 @@ class SpeechRecognition : public Pipeline {
   int64_t samples_a_frame_ = 1;
 };
 
-}  // namespace
-
 TaskParameters automatic_speech_recognition_parameters() {
   TaskParameters all = whisper_recognition_parameters();
   for (TaskParameter& parameter : all)
@@ -119,20 +129,8 @@ TaskParameters automatic_speech_recognition_parameters() {
   return all;
 }
 
-TaskParameters ctc_recognition_parameters() {
-  return {
-      {"chunk_length_s", TaskParameter::Type::kNumber, "split sounds into chunks of so many seconds"},
-      {"stride_length_s", TaskParameter::Type::kNumbers,
-       "seconds that two chunks share: one number, or one for each side", "chunk_length_s / 6"},
-      {"return_timestamps",
-       TaskParameter::Type::kFlagOrWord,
-       "return when each character or word is said",
-       "",
-       {"char", "word"}},
-  };
-}
-
-std::unique_ptr<Pipeline> make_automatic_speech_recognition(const std::string& directory, const LoadOptions& options) {
+std::unique_ptr<Pipeline> load_speech_recognition(const std::string& directory, const LoadOptions& options,
+                                                  const std::string& /*task*/) {
   const Family* family = find_family(Config::read(std::filesystem::path(directory) / "config.json"));
   if (family && recognises_by_writing(*family)) return make_whisper_recognition(directory, options);
   AudioModel model = AudioModel::load(directory, options);
@@ -145,4 +143,14 @@ std::unique_ptr<Pipeline> make_automatic_speech_recognition(const std::string& d
   return std::make_unique<SpeechRecognition>(std::move(model), CtcVocabulary::read(directory));
 }
 
+constexpr TaskRecord kSpeechRecognition{.name = "automatic-speech-recognition",
+                                        .alias = "asr",
+                                        .example = "speech.flac --chunk_length_s 20",
+                                        .input = InputKind::kAudio,
+                                        .result = ResultKind::kTranscription,
+                                        .parameters = automatic_speech_recognition_parameters,
+                                        .load = load_speech_recognition};
+const RegisterTask kRegisterSpeechRecognition(kSpeechRecognition);
+
+}  // namespace
 }  // namespace transom

@@ -11,6 +11,7 @@
 #include "pipelines/audio/audio_chunks.h"
 #include "pipelines/audio/audio_model.h"
 #include "pipelines/audio/whisper_generation.h"
+#include "pipelines/audio/whisper_recognition.h"
 #include "pipelines/audio/whisper_text.h"
 #include "pipelines/generation/generation_model.h"
 
@@ -24,13 +25,16 @@ const Json& defaults() {
 }
 
 // Takes a field of "generate_kwargs" that is not one of generate()'s.
-std::string taken(Json& parameters, const char* name) {
-  std::string value = string_parameter(parameters, name, "");
-  parameters.erase(name);
-  if (const auto kwargs = parameters.find("generate_kwargs"); kwargs != parameters.end() && kwargs->is_object()) {
-    value = string_parameter(*kwargs, name, value);
-    kwargs->erase(name);
-  }
+std::string taken(TaskOptions& options, const char* name) {
+  std::string value = text_option(options, name, "");
+  options.erase(name);
+  Json kwargs = json_option(options, "generate_kwargs");
+  if (!kwargs.is_object() || !kwargs.contains(name)) return value;
+  const Json& given = kwargs[name];
+  if (given.is_string()) value = given.get<std::string>();
+  else if (!given.is_null()) fail("parameter {}: expected a string, found {}", name, quoted(dump_json(given)));
+  kwargs.erase(name);
+  options.set("generate_kwargs", TaskOptions::JsonText{dump_json(kwargs)});
   return value;
 }
 
@@ -41,40 +45,36 @@ class WhisperRecognition : public Pipeline {
 
   TaskParameters parameters() const override { return whisper_recognition_parameters(); }
   Model* model() const override { return model_.model.get(); }
-  bool takes_audio() const override { return true; }
 
-  // {"text"}, and with return_timestamps or return_language the "chunks": {"language", "timestamp", "text"}.
-  Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
-
-  std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
-    return answers_to_sounds(inputs, extractor_->sampling_rate(), batch_size_of(parameters),
-                             [&](const std::vector<Sound>& sounds) { return texts_of(sounds, parameters); });
+  // With return_timestamps or return_language the chunks beside the text.
+  std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
+    return answers_to_sounds(inputs, extractor_->sampling_rate(), batch_size_of(options),
+                             [&](const std::vector<Sound>& sounds) { return texts_of(sounds, options); });
   }
 
  private:
-  std::vector<Json> texts_of(const std::vector<Sound>& sounds, Json parameters) const {
-    WhisperRequest request{.config = {}, .language = taken(parameters, "language"), .task = taken(parameters, "task")};
-    request.prompt = prompt_of(taken(parameters, "prompt"));
+  std::vector<TaskResult> texts_of(const std::vector<Sound>& sounds, TaskOptions options) const {
+    WhisperRequest request{.config = {}, .language = taken(options, "language"), .task = taken(options, "task")};
+    request.prompt = prompt_of(taken(options, "prompt"));
     Json usual = defaults();
     if (!request.prompt.empty()) {
       // Beside the prompt there are the tokens that tell language, task and times.
       const int64_t room = writer_.most_tokens() - static_cast<int64_t>(request.prompt.size()) - 4;
       usual["max_new_tokens"] = std::clamp<int64_t>(room, 1, usual["max_new_tokens"].get<int64_t>());
     }
-    request.config = model_.config_for(parameters, usual);
+    request.config = model_.config_for(options, usual);
     if (request.config.num_return_sequences != 1) fail("num_return_sequences: expected 1, as one text is returned");
-    const auto stamps = parameters.find("return_timestamps");
-    const bool asked = stamps != parameters.end() && !stamps->is_null();
-    if (asked && !stamps->is_boolean())
-      fail("parameter return_timestamps: {}: this model gives those of segments; say true", quoted(dump_json(*stamps)));
-    const bool with_times = (asked && *stamps == true) || writer_.wants_timestamps();
-    const bool with_language = bool_parameter(parameters, "return_language", false);
+    if (is_given(options, "return_timestamps") && !std::get_if<bool>(options.find("return_timestamps")))
+      fail("parameter return_timestamps: {}: this model gives those of segments; say true",
+           quoted(shown_value(*options.find("return_timestamps"))));
+    const bool with_times = flag_or_default(options, "return_timestamps", false) || writer_.wants_timestamps();
+    const bool with_language = flag_option(options, "return_language", false);
     request.timestamps = with_times;
     request.keeps_language = with_language;
 
     std::vector<std::vector<WhisperPiece>> pieces(sounds.size());
-    const int64_t batch_size = batch_size_of(parameters);
-    if (const auto chunks = chunk_options(parameters)) {
+    const int64_t batch_size = batch_size_of(options);
+    if (const auto chunks = chunk_options(options)) {
       std::vector<Tensor> features;
       std::vector<WhisperPiece*> places;
       for (size_t i = 0; i < sounds.size(); ++i) {
@@ -107,13 +107,14 @@ class WhisperRecognition : public Pipeline {
     }
     const double seconds =
         static_cast<double>(extractor_->fixed_length()) / static_cast<double>(extractor_->sampling_rate());
-    std::vector<Json> results;
+    std::vector<TaskResult> results;
     for (const std::vector<WhisperPiece>& one : pieces)
-      results.push_back(result(whisper_segments(model_.tokenizer, one,
-                                                {.timestamps = with_times,
-                                                 .time_precision = seconds / static_cast<double>(writer_.positions()),
-                                                 .positions = 1500}),
-                               with_times, with_language));
+      results.emplace_back(
+          result(whisper_segments(model_.tokenizer, one,
+                                  {.timestamps = with_times,
+                                   .time_precision = seconds / static_cast<double>(writer_.positions()),
+                                   .positions = 1500}),
+                 with_times, with_language));
     return results;
   }
 
@@ -148,20 +149,13 @@ class WhisperRecognition : public Pipeline {
     }
   }
 
-  static Json result(const std::vector<WhisperSegment>& segments, bool with_times, bool with_language) {
-    std::string text;
-    Json chunks = Json::array();
-    const auto seconds = [](const std::optional<double>& time) { return time ? Json(*time) : Json(); };
+  static Transcription result(const std::vector<WhisperSegment>& segments, bool with_times, bool with_language) {
+    Transcription result{.text = {}, .chunks = {}, .has_times = with_times, .has_languages = with_language};
     for (const WhisperSegment& segment : segments) {
-      text += segment.text;
-      Json chunk = Json::object();
-      if (with_language) chunk["language"] = segment.language.empty() ? Json() : Json(segment.language);
-      if (with_times) chunk["timestamp"] = {seconds(segment.begin), seconds(segment.end)};
-      chunk["text"] = segment.text;
-      chunks.push_back(std::move(chunk));
+      result.text += segment.text;
+      if (with_times || with_language)
+        result.chunks.push_back({segment.text, segment.begin, segment.end, segment.language});
     }
-    Json result{{"text", text}};
-    if (with_times || with_language) result["chunks"] = std::move(chunks);
     return result;
   }
 

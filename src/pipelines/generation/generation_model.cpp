@@ -48,7 +48,7 @@ void GenerationModel::specialise(const Json& fields) {
   config.update(dump_json(known));
 }
 
-GenerationConfig GenerationModel::config_for(const Json& parameters, const Json& defaults) const {
+GenerationConfig GenerationModel::config_for(const TaskOptions& options, const Json& defaults) const {
   Json asked = Json::object();
   const auto take = [&](const std::string& name, const Json& value) {
     if (name == "stop" || name == "stop_sequence") asked["stop_strings"] = value;
@@ -56,10 +56,10 @@ GenerationConfig GenerationModel::config_for(const Json& parameters, const Json&
     else return false;
     return true;
   };
-  for (const auto& [name, value] : parameters.items()) take(name, value);
-  if (const auto kwargs = parameters.find("generate_kwargs"); kwargs != parameters.end() && !kwargs->is_null()) {
-    if (!kwargs->is_object()) fail("parameter generate_kwargs: expected an object");
-    for (const auto& [name, value] : kwargs->items())
+  for (const auto& [name, value] : options.all()) take(name, json_of_value(value));
+  if (const Json kwargs = json_option(options, "generate_kwargs"); !kwargs.is_null()) {
+    if (!kwargs.is_object()) fail("parameter generate_kwargs: expected an object");
+    for (const auto& [name, value] : kwargs.items())
       if (!take(name, value)) fail("parameter generate_kwargs: unknown generation option {}", quoted(name));
   }
   const auto is_set = [&](const std::string& name) { return given.contains(name) || asked.contains(name); };

@@ -16,9 +16,9 @@ namespace transom {
 struct GenerationModel {
   static GenerationModel load(const std::string& directory, const LoadOptions& options);
 
-  // What the checkpoint says, then `defaults` of the pipeline for what neither it nor the parameters set, then the
-  // parameters: fields of GenerationConfig, "generate_kwargs" with such, "stop" and "stop_sequence".
-  GenerationConfig config_for(const Json& parameters, const Json& defaults) const;
+  // What the checkpoint says, then `defaults` of the pipeline for what neither it nor the options set, then the
+  // options: fields of GenerationConfig, "generate_kwargs" with such, "stop" and "stop_sequence".
+  GenerationConfig config_for(const TaskOptions& options, const Json& defaults) const;
   // Takes over fields that config.json keeps for a task (task_specific_params), as if the checkpoint set them.
   void specialise(const Json& fields);
 

@@ -18,8 +18,6 @@ const Json& text_generation_defaults() {
   return values;
 }
 
-bool is_message(const Json& json) { return json.is_object() && json.contains("role") && json.contains("content"); }
-
 class TextGeneration : public Pipeline {
  public:
   explicit TextGeneration(GenerationModel model) : model_(std::move(model)) {
@@ -28,123 +26,120 @@ class TextGeneration : public Pipeline {
       prefix_ = prefix->get<std::string>();
   }
 
-  TaskParameters parameters() const override { return text_generation_parameters(); }
   Model* model() const override { return model_.model.get(); }
-  bool is_one_input(const Json& list) const override { return !list.empty() && is_message(list[0]); }
 
-  // A text, or a chat as a list of {"role", "content"}; [{"generated_text"}], one for each returned sequence.
-  Json run(const Json& input, const Json& parameters) const override {
-    Prompt prompt = prompt_of(input, parameters);
-    const GenerationOutput output =
-        generate(*model_.model, prompts_of(std::span(&prompt.ids, 1), *model_.model, model_.tokenizer), prompt.config,
-                 {.streamer = nullptr, .tokenizer = &model_.tokenizer});
-    return results_of(prompt, output.sequences, parameters);
-  }
-
-  // With `batch_size` that many texts are computed at once, each with the tokens that it has alone.
-  std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
-    const int64_t together = batch_size_of(parameters);
-    const GenerationConfig config = model_.config_for(parameters, text_generation_defaults());
-    if (together == 1 || inputs.size() < 2 || config.num_beams != 1 || config.num_return_sequences != 1)
-      return Pipeline::run_all(inputs, parameters);
+  // For each text or chat one text, or chat with the answer, for each returned sequence. With `batch_size` that many
+  // texts are computed at once, each with the tokens that it has alone.
+  std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
+    std::vector<TaskResult> results;
+    const int64_t together = batch_size_of(options);
+    const GenerationConfig config = model_.config_for(options, text_generation_defaults());
+    if (together == 1 || inputs.size() < 2 || config.num_beams != 1 || config.num_return_sequences != 1) {
+      for (const TaskInput& input : inputs) results.emplace_back(written(input, options));
+      return results;
+    }
     std::vector<Prompt> prompts;
     std::vector<ModelInputs> before;
-    for (const Json& input : inputs) {
-      prompts.push_back(prompt_of(input, parameters));
+    for (const TaskInput& input : inputs) {
+      prompts.push_back(prompt_of(input, options));
       before.emplace_back(prompts.back().ids);
     }
     const std::vector<TokenIds> texts =
         generate_each(*model_.model, before, config, {.tokenizer = &model_.tokenizer, .together = together});
-    std::vector<Json> results;
-    for (size_t i = 0; i < texts.size(); ++i) results.push_back(results_of(prompts[i], {texts[i]}, parameters));
+    for (size_t i = 0; i < texts.size(); ++i) results.emplace_back(results_of(prompts[i], {texts[i]}, options));
     return results;
   }
 
  private:
-  static bool int_flag(const Json& parameters, const char* name, bool otherwise) {
-    const auto found = parameters.find(name);
-    return found == parameters.end() || found->is_null() ? otherwise : bool_parameter(parameters, name, otherwise);
-  }
-
   struct Prompt {
     TokenIds ids;
     GenerationConfig config;
-    std::function<Json(const std::string&)> whole;  // of what was written behind it
+    std::function<WrittenText(const std::string&)> whole;  // of what was written behind it
   };
 
-  Prompt prompt_of(const Json& input, const Json& parameters) const {
-    if (!int_flag(parameters, "return_text", true) && !int_flag(parameters, "return_tensors", false))
+  std::vector<WrittenText> written(const TaskInput& input, const TaskOptions& options) const {
+    Prompt prompt = prompt_of(input, options);
+    const GenerationOutput output =
+        generate(*model_.model, prompts_of(std::span(&prompt.ids, 1), *model_.model, model_.tokenizer), prompt.config,
+                 {.streamer = nullptr, .tokenizer = &model_.tokenizer});
+    return results_of(prompt, output.sequences, options);
+  }
+
+  Prompt prompt_of(const TaskInput& input, const TaskOptions& options) const {
+    if (!flag_or_default(options, "return_text", true) && !flag_or_default(options, "return_tensors", false))
       fail(ErrorKind::kUsage, "return_text: false has no effect without return_tensors true");
-    if (input.is_array()) {
-      refuse_without_effect(parameters, {"prefix"}, "on a chat, which the chat template writes");
-      return prompt_of_chat(input, parameters);
+    if (const ChatInput* chat = std::get_if<ChatInput>(&input)) {
+      refuse_without_effect(options, {"prefix"}, "on a chat, which the chat template writes");
+      return prompt_of_chat(*chat, options);
     }
-    refuse_without_effect(parameters, {"continue_final_message", "chat_template", "tools", "documents"},
+    refuse_without_effect(options, {"continue_final_message", "chat_template", "tools", "documents"},
                           "on a text: it is of chats, lists of messages");
-    return encoded(string_parameter(parameters, "prefix", prefix_) + text_input(input), parameters,
-                   int_flag(parameters, "add_special_tokens", true),
-                   [input](const std::string& written) { return Json(text_input(input) + written); });
+    const std::string& text = text_input(input).text;
+    return encoded(text_option(options, "prefix", prefix_) + text, options,
+                   flag_or_default(options, "add_special_tokens", true),
+                   [text](const std::string& written) { return text + written; });
   }
 
   // The messages as the chat template writes them, and behind them the answer; or the last message, if it is the
   // assistant's, with what follows.
-  Prompt prompt_of_chat(const Json& messages, const Json& parameters) const {
+  Prompt prompt_of_chat(const ChatInput& chat, const TaskOptions& options) const {
+    const Json messages = parse_json(chat.messages, "a chat");
+    if (!messages.is_array() || messages.empty()) fail("a chat: expected at least one message");
     for (const Json& message : messages)
-      if (!is_message(message) || !message["role"].is_string())
+      if (!message.is_object() || !message.contains("content") || !message.contains("role") ||
+          !message["role"].is_string())
         fail("a chat: expected messages {{\"role\", \"content\"}}, found {}", quoted(dump_json(message)));
-    if (messages.empty()) fail("a chat: expected at least one message");
-    const bool goes_on = int_flag(parameters, "continue_final_message", messages.back()["role"] == "assistant");
+    const bool goes_on = flag_or_default(options, "continue_final_message", messages.back()["role"] == "assistant");
     const auto json = [&](const char* name) {
-      const auto found = parameters.find(name);
-      return found == parameters.end() || found->is_null() ? std::string() : dump_json(*found);
+      return is_given(options, name) ? dump_json(json_option(options, name)) : std::string();
     };
-    const std::string prompt = model_.tokenizer.apply_chat_template(
-        dump_json(messages), {.add_generation_prompt = !goes_on,
-                              .continue_final_message = goes_on,
-                              .chat_template = string_parameter(parameters, "chat_template", ""),
-                              .tools = json("tools"),
-                              .documents = json("documents")});
-    return encoded(prompt, parameters, false, [messages, goes_on](const std::string& written) {
-      Json chat = messages;
+    const std::string prompt =
+        model_.tokenizer.apply_chat_template(chat.messages, {.add_generation_prompt = !goes_on,
+                                                             .continue_final_message = goes_on,
+                                                             .chat_template = text_option(options, "chat_template", ""),
+                                                             .tools = json("tools"),
+                                                             .documents = json("documents")});
+    return encoded(prompt, options, false, [messages, goes_on](const std::string& written) {
+      Json whole = messages;
       const Json& last = messages.back();
-      if (!goes_on) chat.push_back({{"role", "assistant"}, {"content", written}});
-      else if (last["content"].is_string()) chat.back()["content"] = last["content"].get<std::string>() + written;
+      if (!goes_on) whole.push_back({{"role", "assistant"}, {"content", written}});
+      else if (last["content"].is_string()) whole.back()["content"] = last["content"].get<std::string>() + written;
       else fail("a chat: the last message's content is no text that could go on");
-      return chat;
+      return ChatMessages{dump_json(whole)};
     });
   }
 
-  Prompt encoded(const std::string& text, const Json& parameters, bool special_tokens,
-                 std::function<Json(const std::string&)> whole) const {
-    Prompt prompt{.ids = {}, .config = model_.config_for(parameters, text_generation_defaults()), .whole = whole};
+  Prompt encoded(const std::string& text, const TaskOptions& options, bool special_tokens,
+                 std::function<WrittenText(const std::string&)> whole) const {
+    Prompt prompt{.ids = {}, .config = model_.config_for(options, text_generation_defaults()), .whole = whole};
     EncodeOptions encode;
     encode.add_special_tokens = special_tokens;
-    if (int_flag(parameters, "truncation", false)) {
+    if (flag_or_default(options, "truncation", false)) {
       encode.truncation = Truncation::kLongestFirst;
       encode.max_length = prompt.config.max_length;
     }
     prompt.ids = model_.tokenizer.encode(text, std::nullopt, encode).ids;
-    make_room(prompt.ids, prompt.config, string_parameter(parameters, "handle_long_generation", ""));
+    make_room(prompt.ids, prompt.config, text_option(options, "handle_long_generation", ""));
     return prompt;
   }
 
-  Json results_of(const Prompt& prompt, const std::vector<TokenIds>& rows, const Json& parameters) const {
-    const bool tensors = int_flag(parameters, "return_tensors", false);
-    const bool full = int_flag(parameters, "return_full_text", true);
-    const auto clean = parameters.find("clean_up_tokenization_spaces");
-    Json results = Json::array();
+  std::vector<WrittenText> results_of(const Prompt& prompt, const std::vector<TokenIds>& rows,
+                                      const TaskOptions& options) const {
+    const bool tensors = flag_or_default(options, "return_tensors", false);
+    const bool full = flag_or_default(options, "return_full_text", true);
+    std::optional<bool> clean;
+    if (is_given(options, "clean_up_tokenization_spaces"))
+      clean = flag_option(options, "clean_up_tokenization_spaces", false);
+    std::vector<WrittenText> results;
     for (const TokenIds& row : rows) {
       if (tensors) {
-        results.push_back({{"generated_token_ids", row}});
+        results.emplace_back(row);
         continue;
       }
       const std::string written = model_.tokenizer.decode(
           TokenIds(row.begin() + static_cast<ptrdiff_t>(std::min(prompt.ids.size(), row.size())), row.end()),
-          int_flag(parameters, "skip_special_tokens", true),
-          clean == parameters.end() || clean->is_null()
-              ? std::nullopt
-              : std::optional(bool_parameter(parameters, "clean_up_tokenization_spaces", false)));
-      results.push_back({{"generated_text", full ? prompt.whole(written) : Json(written)}});
+          flag_or_default(options, "skip_special_tokens", true), clean);
+      results.push_back(full ? prompt.whole(written) : WrittenText(written));
     }
     return results;
   }
@@ -165,8 +160,6 @@ class TextGeneration : public Pipeline {
   GenerationModel model_;
   std::string prefix_;
 };
-
-}  // namespace
 
 TaskParameters text_generation_parameters() {
   return generation_parameters({
@@ -191,8 +184,18 @@ TaskParameters text_generation_parameters() {
   });
 }
 
-std::unique_ptr<Pipeline> make_text_generation(const std::string& directory, const LoadOptions& options) {
+std::unique_ptr<Pipeline> load_text_generation(const std::string& directory, const LoadOptions& options,
+                                               const std::string& /*task*/) {
   return std::make_unique<TextGeneration>(GenerationModel::load(directory, options));
 }
 
+constexpr TaskRecord kTextGeneration{.name = "text-generation",
+                                     .example = "\"Once upon a time\" --max_new_tokens 40",
+                                     .takes_chats = true,
+                                     .result = ResultKind::kTexts,
+                                     .parameters = text_generation_parameters,
+                                     .load = load_text_generation};
+const RegisterTask kRegisterTextGeneration(kTextGeneration);
+
+}  // namespace
 }  // namespace transom

@@ -17,9 +17,8 @@ const Json& text_to_text_defaults() {
 
 class TextToText : public Pipeline {
  public:
-  // `task` as it is named in task_specific_params; results are called `name`_text.
-  TextToText(GenerationModel model, const std::string& task, std::string name)
-      : model_(std::move(model)), name_(std::move(name)) {
+  // `task` as it is named in task_specific_params.
+  TextToText(GenerationModel model, const std::string& task) : model_(std::move(model)) {
     const Json& config = json_of(model_.model->config());
     const Json none = Json::object();
     const Json& all = config.contains("task_specific_params") ? config["task_specific_params"] : none;
@@ -30,59 +29,54 @@ class TextToText : public Pipeline {
         prefix_ = prefix->get<std::string>();
   }
 
-  TaskParameters parameters() const override { return text_to_text_parameters(); }
   Model* model() const override { return model_.model.get(); }
 
-  // [{"generated_text"}], [{"summary_text"}] or [{"translation_text"}], one for each returned sequence.
-  Json run(const Json& input, const Json& parameters) const override {
+  // One text for each returned sequence.
+  std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
     for (const char* name : {"src_lang", "tgt_lang"})
-      if (parameters.contains(name) && !parameters[name].is_null())
+      if (is_given(options, name))
         fail("parameter {}: this model's tokenizer knows no languages; name the task translation_xx_to_yy", name);
-    if (!bool_parameter(parameters, "return_text", true) && !bool_parameter(parameters, "return_tensors", false))
+    if (!flag_option(options, "return_text", true) && !flag_option(options, "return_tensors", false))
       fail(ErrorKind::kUsage, "return_text: false has no effect without return_tensors true");
-    const GenerationConfig config = model_.config_for(parameters, text_to_text_defaults());
-    EncodeOptions encode;
-    if (truncates(parameters)) {
-      encode.truncation = Truncation::kLongestFirst;
-      encode.max_length = model_.tokenizer.model_max_length();
-    }
-    const TokenIds ids = model_.tokenizer.encode(prefix_ + text_input(input), std::nullopt, encode).ids;
-    const GenerationOutput output =
-        generate(*model_.model, prompts_of(std::span(&ids, 1), *model_.model, model_.tokenizer), config,
-                 {.streamer = nullptr, .tokenizer = &model_.tokenizer});
-    const bool tensors = bool_parameter(parameters, "return_tensors", false);
-    std::optional<bool> clean;
-    if (const auto found = parameters.find("clean_up_tokenization_spaces"); found != parameters.end())
-      clean = bool_parameter(parameters, "clean_up_tokenization_spaces", false);
-    Json results = Json::array();
-    for (const TokenIds& row : output.sequences)
-      if (tensors) results.push_back({{name_ + "_token_ids", row}});
-      else results.push_back({{name_ + "_text", model_.tokenizer.decode(row, true, clean)}});
-    return results;
-  }
-
-  // Where each text has one result, the list holds the results themselves.
-  std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
-    std::vector<Json> results = Pipeline::run_all(inputs, parameters);
-    for (const Json& result : results)
-      if (result.size() != 1) return results;
-    for (Json& result : results) result = Json(result[0]);
+    const GenerationConfig config = model_.config_for(options, text_to_text_defaults());
+    std::vector<TaskResult> results;
+    for (const TaskInput& input : inputs) results.emplace_back(written(text_input(input).text, config, options));
     return results;
   }
 
  private:
-  static bool truncates(const Json& parameters) {
-    const auto found = parameters.find("truncation");
-    if (found == parameters.end() || found->is_null()) return false;
-    if (found->is_string()) return *found != "do_not_truncate";  // of one text both other words say the same
-    return bool_parameter(parameters, "truncation", false);
+  std::vector<WrittenText> written(const std::string& text, const GenerationConfig& config,
+                                   const TaskOptions& options) const {
+    EncodeOptions encode;
+    if (truncates(options)) {
+      encode.truncation = Truncation::kLongestFirst;
+      encode.max_length = model_.tokenizer.model_max_length();
+    }
+    const TokenIds ids = model_.tokenizer.encode(prefix_ + text, std::nullopt, encode).ids;
+    const GenerationOutput output =
+        generate(*model_.model, prompts_of(std::span(&ids, 1), *model_.model, model_.tokenizer), config,
+                 {.streamer = nullptr, .tokenizer = &model_.tokenizer});
+    const bool tensors = flag_option(options, "return_tensors", false);
+    std::optional<bool> clean;
+    if (options.contains("clean_up_tokenization_spaces"))
+      clean = flag_option(options, "clean_up_tokenization_spaces", false);
+    std::vector<WrittenText> texts;
+    for (const TokenIds& row : output.sequences)
+      if (tensors) texts.emplace_back(row);
+      else texts.emplace_back(model_.tokenizer.decode(row, true, clean));
+    return texts;
+  }
+
+  static bool truncates(const TaskOptions& options) {
+    if (!is_given(options, "truncation")) return false;
+    // Of one text both other words say the same.
+    if (const auto* word = std::get_if<std::string>(options.find("truncation"))) return *word != "do_not_truncate";
+    return flag_option(options, "truncation", false);
   }
 
   GenerationModel model_;
-  std::string name_, prefix_;
+  std::string prefix_;
 };
-
-}  // namespace
 
 TaskParameters text_to_text_parameters() {
   return generation_parameters({
@@ -99,12 +93,38 @@ TaskParameters text_to_text_parameters() {
   });
 }
 
-std::unique_ptr<Pipeline> make_text_to_text(const std::string& task, const std::string& directory,
-                                            const LoadOptions& options) {
-  const std::string name = task == "summarization"           ? "summary"
-                           : task.starts_with("translation") ? "translation"
-                                                             : "generated";
-  return std::make_unique<TextToText>(GenerationModel::load(directory, options), task, name);
+std::unique_ptr<Pipeline> load_text_to_text(const std::string& directory, const LoadOptions& options,
+                                            const std::string& task) {
+  return std::make_unique<TextToText>(GenerationModel::load(directory, options), task);
 }
 
+// In a list of texts each of which has one result, that result stands for itself.
+bool is_one_of_list(const TaskOptions& /*options*/, const CallForm& form) { return !form.alone; }
+
+constexpr TaskRecord kText2TextGeneration{.name = "text2text-generation",
+                                          .example = "\"translate English to German: Good morning.\"",
+                                          .result = ResultKind::kTexts,
+                                          .json = {.unwraps = is_one_of_list},
+                                          .parameters = text_to_text_parameters,
+                                          .load = load_text_to_text};
+constexpr TaskRecord kSummarization{.name = "summarization",
+                                    .example = "--max_new_tokens 60 \"$(cat article.txt)\"",
+                                    .result = ResultKind::kTexts,
+                                    .json = {.written = "summary", .unwraps = is_one_of_list},
+                                    .parameters = text_to_text_parameters,
+                                    .load = load_text_to_text};
+// translation_en_to_fr is one of the tasks that config.json keeps a prefix for.
+constexpr TaskRecord kTranslation{
+    .name = "translation",
+    .is_variant =
+        [](std::string_view name) { return name.starts_with("translation_") && name.find("_to_") != name.npos; },
+    .example = "\"Good morning.\"",
+    .result = ResultKind::kTexts,
+    .json = {.written = "translation", .unwraps = is_one_of_list},
+    .parameters = text_to_text_parameters,
+    .load = load_text_to_text};
+const RegisterTask kRegisterText2Text(kText2TextGeneration), kRegisterSummarization(kSummarization),
+    kRegisterTranslation(kTranslation);
+
+}  // namespace
 }  // namespace transom

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/json/json.h"
 #include "pipelines/classification.h"
 #include "pipelines/images/image_model.h"
 
@@ -12,35 +11,27 @@ namespace {
 class ImageClassification : public Pipeline {
  public:
   explicit ImageClassification(ImageModel model) : model_(std::move(model)), labels_(model_.model->labels()) {}
-  TaskParameters parameters() const override { return image_classification_parameters(); }
   Model* model() const override { return model_.model.get(); }
-  bool takes_images() const override { return true; }
 
-  // A list of {"label", "score"} by falling score.
-  Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
-
-  std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
-    std::vector<Json> results;
-    for (const ImageModel::Row& row : model_.rows(inputs, "logits", batch_size_of(parameters)))
-      results.push_back(answer(row.values, parameters));
+  // By falling score.
+  std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
+    std::vector<TaskResult> results;
+    for (const ImageModel::Row& row : model_.rows(inputs, "logits", batch_size_of(options)))
+      results.emplace_back(classes(row.values, options));
     return results;
   }
 
  private:
-  Json answer(const std::vector<float>& logits, const Json& parameters) const {
+  std::vector<ClassScore> classes(const std::vector<float>& logits, const TaskOptions& options) const {
     const std::string function = default_function(model_.model->config(), logits.size());
-    auto classes = classes_of(logits, string_parameter(parameters, "function_to_apply", function), labels_);
-    classes.resize(classes_wanted(parameters, classes.size(), 5));
-    Json result = Json::array();
-    for (const auto& [label, score] : classes) result.push_back({{"label", label}, {"score", score}});
-    return result;
+    auto classes = classes_of(logits, text_option(options, "function_to_apply", function), labels_);
+    classes.resize(classes_wanted(options, classes.size(), 5));
+    return classes;
   }
 
   ImageModel model_;
   std::vector<std::string> labels_;
 };
-
-}  // namespace
 
 TaskParameters image_classification_parameters() {
   return {
@@ -49,8 +40,13 @@ TaskParameters image_classification_parameters() {
   };
 }
 
-std::unique_ptr<Pipeline> make_image_classification(const std::string& directory, const LoadOptions& options) {
-  return std::make_unique<ImageClassification>(ImageModel::load(directory, options));
-}
+constexpr TaskRecord kImageClassification{.name = "image-classification",
+                                          .example = "cat.png folder/",
+                                          .input = InputKind::kImage,
+                                          .result = ResultKind::kClasses,
+                                          .parameters = image_classification_parameters,
+                                          .load = load_image_task<ImageClassification>};
+const RegisterTask kRegisterImageClassification(kImageClassification);
 
+}  // namespace
 }  // namespace transom

@@ -2,7 +2,6 @@
 // Zero-shot classification of images (Radford et al., 2021): which of the labels' texts is most like the image?
 #include <algorithm>
 
-#include "base/json/json.h"
 #include "base/threads/prefetcher.h"
 #include "pipelines/classification.h"
 #include "pipelines/images/image_model.h"
@@ -15,35 +14,33 @@ class ZeroShotImageClassification : public Pipeline {
  public:
   ZeroShotImageClassification(ImageModel model, Tokenizer tokenizer)
       : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {}
-  TaskParameters parameters() const override { return zero_shot_image_classification_parameters(); }
   Model* model() const override { return model_.model.get(); }
-  bool takes_images() const override { return true; }
 
-  // A list of {"score", "label"} by falling score.
-  Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
-
-  std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
+  // By falling score.
+  std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
     Prefetcher<ImageProcessor::Pixels> images(static_cast<int64_t>(inputs.size()),
                                               [&](int64_t i) { return model_.pixels(inputs[static_cast<size_t>(i)]); });
-    std::vector<Json> results;
-    for (const Json& input : inputs) results.push_back(labelled(images.next(), input, parameters));
+    std::vector<TaskResult> results;
+    for (const TaskInput& input : inputs)
+      results.emplace_back(
+          labelled(images.next(), candidate_labels(image_input(input).candidate_labels, options), options));
     return results;
   }
 
  private:
-  Json labelled(const ImageProcessor::Pixels& image, const Json& input, const Json& parameters) const {
+  std::vector<ClassScore> labelled(const ImageProcessor::Pixels& image, const std::vector<std::string>& labels,
+                                   const TaskOptions& options) const {
     const NoGradient inference;
-    const std::vector<std::string> labels = candidate_labels(input, parameters);
-    const std::string hypothesis = string_parameter(parameters, "hypothesis_template", "This is a photo of {}.");
+    const std::string hypothesis = text_option(options, "hypothesis_template", "This is a photo of {}.");
     std::vector<std::string> texts;
     for (const std::string& label : labels) texts.push_back(hypothesis_of(hypothesis, label));
     NamedTensors inputs = tokens_of(texts);
     inputs.set("pixel_values", pixel_values({&image, 1}));
     const std::vector<double> scores =
         softmax_of(model_.model->forward(inputs).at("logits_per_image").to_vector<float>());
-    Json result = Json::array();
-    for (const size_t i : falling_order(scores)) result.push_back({{"score", scores[i]}, {"label", labels[i]}});
-    return result;
+    std::vector<ClassScore> classes;
+    for (const size_t i : falling_order(scores)) classes.push_back({labels[i], scores[i]});
+    return classes;
   }
 
   // input_ids and attention_mask [texts, T], padded to the longest.
@@ -62,8 +59,6 @@ class ZeroShotImageClassification : public Pipeline {
   Tokenizer tokenizer_;
 };
 
-}  // namespace
-
 TaskParameters zero_shot_image_classification_parameters() {
   return {
       {"candidate_labels", TaskParameter::Type::kTexts, "the classes to choose from", "", {}, true},
@@ -72,10 +67,20 @@ TaskParameters zero_shot_image_classification_parameters() {
   };
 }
 
-std::unique_ptr<Pipeline> make_zero_shot_image_classification(const std::string& directory,
-                                                              const LoadOptions& options) {
+std::unique_ptr<Pipeline> load_zero_shot_image_classification(const std::string& directory, const LoadOptions& options,
+                                                              const std::string& /*task*/) {
   return std::make_unique<ZeroShotImageClassification>(ImageModel::load(directory, options),
                                                        Tokenizer::from_pretrained(directory));
 }
 
+constexpr TaskRecord kZeroShotImageClassification{.name = "zero-shot-image-classification",
+                                                  .example = "cat.png --candidate_labels \"a cat, a dog\"",
+                                                  .input = InputKind::kImage,
+                                                  .result = ResultKind::kClasses,
+                                                  .json = {.classes = JsonForm::Classes::kScoreFirst},
+                                                  .parameters = zero_shot_image_classification_parameters,
+                                                  .load = load_zero_shot_image_classification};
+const RegisterTask kRegisterZeroShotImageClassification(kZeroShotImageClassification);
+
+}  // namespace
 }  // namespace transom

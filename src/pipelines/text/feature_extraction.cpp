@@ -15,58 +15,51 @@ class FeatureExtraction : public Pipeline {
   // `tokenizer` is that of the model alone, for the states of its tokens.
   FeatureExtraction(SentenceModel model, Tokenizer tokenizer)
       : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {}
-  TaskParameters parameters() const override { return feature_extraction_parameters(); }
   Model* model() const override { return model_.text().model.get(); }
 
-  // [[[...]]]: one row of tokens of features; pooled, one list of features.
-  Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
-
-  std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
-    const std::string pooling = string_parameter(parameters, "pooling", "none");
+  // [1, T, D] of the tokens of a text; pooled, [D].
+  std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
+    const std::string pooling = text_option(options, "pooling", "none");
     std::vector<std::string> texts;
-    for (const Json& input : inputs) texts.push_back(text_input(input));
-    expect_used(parameters, pooling);
-    if (pooling == "none") return token_features(texts, parameters);
-    std::vector<Json> results;
-    for (std::vector<float>& vector : model_.embed(texts, embedding_options(parameters, pooling, model_)))
-      results.emplace_back(std::move(vector));
+    for (const TaskInput& input : inputs) texts.push_back(text_input(input).text);
+    expect_used(options, pooling);
+    if (pooling == "none") return token_features(texts, options);
+    std::vector<TaskResult> results;
+    for (std::vector<float>& vector : model_.embed(texts, embedding_options(options, pooling, model_)))
+      results.emplace_back(FeatureArray{{static_cast<int64_t>(vector.size())}, std::move(vector)});
     return results;
   }
 
  private:
   // What is of vectors of tokens, or of texts, alone.
-  static void expect_used(const Json& parameters, const std::string& pooling) {
-    refuse_without_effect(parameters, {"return_tensors"}, "here: results are lists of numbers");
+  static void expect_used(const TaskOptions& options, const std::string& pooling) {
+    refuse_without_effect(options, {"return_tensors"}, "here: results are lists of numbers");
     if (pooling == "none")
-      refuse_without_effect(parameters, names_of(embedding_parameters()), "without pooling; add pooling auto");
+      refuse_without_effect(options, names_of(embedding_parameters()), "without pooling; add pooling auto");
     else
-      refuse_without_effect(parameters, {"truncation", "tokenize_kwargs"},
+      refuse_without_effect(options, {"truncation", "tokenize_kwargs"},
                             "with pooling: texts are cut at max_seq_length, as sentence-transformers does");
   }
 
-  std::vector<Json> token_features(const std::vector<std::string>& texts, const Json& parameters) const {
-    Json given = parameters;
-    Json own = given.value("tokenize_kwargs", Json::object());
-    if (parameters.contains("truncation") && own.is_object()) {
+  std::vector<TaskResult> token_features(const std::vector<std::string>& texts, const TaskOptions& options) const {
+    Json own = json_option(options, "tokenize_kwargs");
+    if (options.contains("truncation") && (own.is_null() || own.is_object())) {
       if (own.contains("truncation")) fail(ErrorKind::kUsage, "truncation: is in tokenize_kwargs too");
-      own["truncation"] = parameters["truncation"];
-      given["tokenize_kwargs"] = own;
+      own["truncation"] = json_option(options, "truncation");
     }
-    const EncodeOptions options = encode_options_of_object(given, "tokenize_kwargs", model_.text());
+    const EncodeOptions encoding = encode_options_of_object(own, "tokenize_kwargs", model_.text());
     const auto encode = [&](size_t i) -> std::vector<Encoding> {
-      std::vector<Encoding> encodings{tokenizer_.encode(texts[i], std::nullopt, options)};
+      std::vector<Encoding> encodings{tokenizer_.encode(texts[i], std::nullopt, encoding)};
       expect_positions(encodings[0], model_.text(), ", or have it cut: truncation true");
       return encodings;
     };
-    std::vector<Json> results;
-    for (const auto& rows : model_.text().rows(texts.size(), encode, {"last_hidden_state"}, TextModel::Unit::kToken,
-                                               batch_size_of(parameters))) {
-      const std::vector<float>& values = rows[0].outputs[0];
-      const auto width = static_cast<ptrdiff_t>(values.size() / std::max<size_t>(1, rows[0].encoding.size()));
-      Json tokens = Json::array();
-      for (auto token = values.begin(); token != values.end(); token += width)
-        tokens.push_back(std::vector<float>(token, token + width));
-      results.push_back(Json::array({tokens}));
+    std::vector<TaskResult> results;
+    for (auto& rows : model_.text().rows(texts.size(), encode, {"last_hidden_state"}, TextModel::Unit::kToken,
+                                         batch_size_of(options))) {
+      std::vector<float>& values = rows[0].outputs[0];
+      const auto tokens = static_cast<int64_t>(rows[0].encoding.size());
+      const int64_t width = static_cast<int64_t>(values.size()) / std::max<int64_t>(1, tokens);
+      results.emplace_back(FeatureArray{{1, tokens, width}, std::move(values)});
     }
     return results;
   }
@@ -74,8 +67,6 @@ class FeatureExtraction : public Pipeline {
   SentenceModel model_;
   Tokenizer tokenizer_;
 };
-
-}  // namespace
 
 TaskParameters feature_extraction_parameters() {
   std::vector<std::string> poolings{"none", "auto"};
@@ -97,11 +88,20 @@ TaskParameters feature_extraction_parameters() {
   return parameters;
 }
 
-std::unique_ptr<Pipeline> make_feature_extraction(const std::string& directory, const LoadOptions& options) {
+std::unique_ptr<Pipeline> load_feature_extraction(const std::string& directory, const LoadOptions& options,
+                                                  const std::string& /*task*/) {
   SentenceModel model = SentenceModel::load(directory, options, true);
   Tokenizer tokenizer =
       model.modules().do_lower_case ? Tokenizer::from_pretrained(model.folder(directory)) : model.text().tokenizer;
   return std::make_unique<FeatureExtraction>(std::move(model), std::move(tokenizer));
 }
 
+constexpr TaskRecord kFeatureExtraction{.name = "feature-extraction",
+                                        .example = "--pooling auto --file sentences.txt --json",
+                                        .result = ResultKind::kVectors,
+                                        .parameters = feature_extraction_parameters,
+                                        .load = load_feature_extraction};
+const RegisterTask kRegisterFeatureExtraction(kFeatureExtraction);
+
+}  // namespace
 }  // namespace transom

@@ -4,7 +4,6 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/json/json.h"
 #include "data/qa_postprocess.h"
 #include "pipelines/pipeline.h"
 #include "pipelines/text/text_model.h"
@@ -21,42 +20,40 @@ struct Candidate {
 class QuestionAnswering : public Pipeline {
  public:
   explicit QuestionAnswering(TextModel model) : model_(std::move(model)) {}
-  TaskParameters parameters() const override { return question_answering_parameters(); }
   Model* model() const override { return model_.model.get(); }
 
-  // {"score", "start", "end", "answer"}; a list of them if top_k is above 1.
-  Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
-
-  std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
-    const int64_t limit = model_.max_length().value_or(0), wanted = int_parameter(parameters, "max_seq_len", 384);
+  // By falling score, top_k of them.
+  std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
+    const int64_t limit = model_.max_length().value_or(0), wanted = int_option(options, "max_seq_len", 384);
     const int64_t length = limit > 0 ? std::min(limit, wanted) : wanted;
-    const EncodeOptions options{.truncation = Truncation::kOnlySecond,
-                                .max_length = length,
-                                .stride = int_parameter(parameters, "doc_stride", std::min<int64_t>(length / 2, 128)),
-                                .return_overflowing_tokens = true};
-    for (const Json& input : inputs)
-      if (!input.is_object())
-        fail("question-answering: expected an object with question and context, found {}", quoted(dump_json(input)));
+    const EncodeOptions encoding{.truncation = Truncation::kOnlySecond,
+                                 .max_length = length,
+                                 .stride = int_option(options, "doc_stride", std::min<int64_t>(length / 2, 128)),
+                                 .return_overflowing_tokens = true};
+    std::vector<const QuestionInput*> given;
+    for (const TaskInput& input : inputs) {
+      given.push_back(std::get_if<QuestionInput>(&input));
+      if (!given.back()) fail("expected a question with a context, found {}", name_of(input));
+    }
     const auto encode = [&](size_t i) {
-      return windows_of(
-          model_.tokenizer.encode(text_input(inputs[i], "question"), text_input(inputs[i], "context"), options));
+      return windows_of(model_.tokenizer.encode(given[i]->question, given[i]->context, encoding));
     };
     auto windows = model_.rows(inputs.size(), encode, {"start_logits", "end_logits"}, TextModel::Unit::kToken,
-                               batch_size_of(parameters));
-    std::vector<Json> results;
-    for (size_t i = 0; i < inputs.size(); ++i)
-      results.push_back(answers(text_input(inputs[i], "context"), windows[i], parameters));
+                               batch_size_of(options));
+    std::vector<TaskResult> results;
+    for (size_t i = 0; i < inputs.size(); ++i) results.emplace_back(answers(given[i]->context, windows[i], options));
     return results;
   }
 
  private:
   // As the last pipeline of Transformers that had the task (4.57): of each window the likeliest spans, more of them
   // where words are joined, and those whose texts differ in case at most are one answer, with the sum of their scores.
-  static Json answers(const std::string& context, std::vector<TextModel::Row>& windows, const Json& parameters) {
-    const int64_t longest = std::max<int64_t>(1, int_parameter(parameters, "max_answer_len", 15));
-    const auto count = static_cast<size_t>(std::max<int64_t>(1, int_parameter(parameters, "top_k", 1)));
-    const bool words = bool_parameter(parameters, "align_to_words", true),
-               impossible = bool_parameter(parameters, "handle_impossible_answer", false);
+  static std::vector<AnswerSpan> answers(const std::string& context, std::vector<TextModel::Row>& windows,
+                                         const TaskOptions& options) {
+    const int64_t longest = std::max<int64_t>(1, int_option(options, "max_answer_len", 15));
+    const auto count = static_cast<size_t>(std::max<int64_t>(1, int_option(options, "top_k", 1)));
+    const bool words = flag_option(options, "align_to_words", true),
+               impossible = flag_option(options, "handle_impossible_answer", false);
     std::vector<Candidate> merged;
     std::map<std::string, size_t> places;
     double no_answer = 1;
@@ -70,14 +67,12 @@ class QuestionAnswering : public Pipeline {
     if (impossible) merged.push_back({no_answer, {0, 0}});
     std::stable_sort(merged.begin(), merged.end(),
                      [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
-    Json result = Json::array();
+    std::vector<AnswerSpan> result;
     for (size_t i = 0; i < std::min(count, merged.size()); ++i)
-      result.push_back({{"score", merged[i].score},
-                        {"start", merged[i].where.begin},
-                        {"end", merged[i].where.end},
-                        {"answer", std::string(characters(context, merged[i].where))}});
+      result.push_back({std::string(characters(context, merged[i].where)), merged[i].score, merged[i].where.begin,
+                        merged[i].where.end});
     if (result.empty()) fail("question-answering: the context has no token");
-    return result.size() == 1 ? result[0] : result;
+    return result;
   }
 
   static std::string small_letters(std::string_view given) {
@@ -127,8 +122,6 @@ class QuestionAnswering : public Pipeline {
   TextModel model_;
 };
 
-}  // namespace
-
 TaskParameters question_answering_parameters() {
   return {
       {"top_k", TaskParameter::Type::kInteger, "number of answers to return", "1"},
@@ -142,8 +135,14 @@ TaskParameters question_answering_parameters() {
   };
 }
 
-std::unique_ptr<Pipeline> make_question_answering(TextModel model) {
-  return std::make_unique<QuestionAnswering>(std::move(model));
-}
+constexpr TaskRecord kQuestionAnswering{.name = "question-answering",
+                                        .example = "--question \"Who?\" --context \"Ada wrote it.\"",
+                                        .input = InputKind::kQuestion,
+                                        .result = ResultKind::kAnswers,
+                                        .json = {.unwraps = [](const TaskOptions&, const CallForm&) { return true; }},
+                                        .parameters = question_answering_parameters,
+                                        .load = load_text_task<QuestionAnswering>};
+const RegisterTask kRegisterQuestionAnswering(kQuestionAnswering);
 
+}  // namespace
 }  // namespace transom

@@ -268,7 +268,7 @@ TaskParameters embedding_parameters() {
           {"truncate_dim", TaskParameter::Type::kInteger, "keep so many numbers of each vector"}};
 }
 
-EmbeddingOptions embedding_options(const Json& parameters, const std::string& pooling, const SentenceModel& model) {
+EmbeddingOptions embedding_options(const TaskOptions& given, const std::string& pooling, const SentenceModel& model) {
   EmbeddingOptions options;
   if (pooling != "auto") {
     options.pooling = pooling_mode_of(pooling);
@@ -276,13 +276,13 @@ EmbeddingOptions embedding_options(const Json& parameters, const std::string& po
       fail("pooling: expected auto, {}, found {}", fmt::join(pooling_mode_names(), ", "), quoted(pooling));
     options.prompt = "";
   }
-  if (const std::string name = string_parameter(parameters, "prompt_name", ""); !name.empty()) {
-    if (parameters.contains("prompt")) fail(ErrorKind::kUsage, "prompt: not with prompt_name");
+  if (const std::string name = text_option(given, "prompt_name", ""); !name.empty()) {
+    if (given.contains("prompt")) fail(ErrorKind::kUsage, "prompt: not with prompt_name");
     options.prompt = model.prompt_named(name);
   }
-  if (parameters.contains("prompt")) options.prompt = string_parameter(parameters, "prompt", "");
-  if (bool_parameter(parameters, "normalize_embeddings", false)) options.normalize = true;
-  if (const int64_t kept = int_parameter(parameters, "truncate_dim", 0); kept != 0) {
+  if (given.contains("prompt")) options.prompt = text_option(given, "prompt", "");
+  if (flag_option(given, "normalize_embeddings", false)) options.normalize = true;
+  if (const int64_t kept = int_option(given, "truncate_dim", 0); kept != 0) {
     if (kept < 1) fail("truncate_dim: expected a number above 0, found {}", kept);
     options.truncate_dim = kept;
   }

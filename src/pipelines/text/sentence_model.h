@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "base/json/json_fwd.h"
 #include "pipelines/parameters.h"
 #include "pipelines/text/sentence_modules.h"
 #include "pipelines/text/text_model.h"
@@ -71,6 +70,6 @@ class SentenceModel {
 // The parameters of the tasks that give vectors: prompt, prompt_name, normalize_embeddings, truncate_dim.
 TaskParameters embedding_parameters();
 // `pooling` says "auto" or the name of a mode.
-EmbeddingOptions embedding_options(const Json& parameters, const std::string& pooling, const SentenceModel& model);
+EmbeddingOptions embedding_options(const TaskOptions& given, const std::string& pooling, const SentenceModel& model);
 
 }  // namespace transom

@@ -3,7 +3,6 @@
 // else the cosine of the angle between their vectors, as in the sentence-similarity task of Hugging Face's inference
 // endpoints.
 #include "base/error.h"
-#include "base/json/json.h"
 #include "pipelines/classification.h"
 #include "pipelines/pipeline.h"
 #include "pipelines/text/sentence_model.h"
@@ -14,38 +13,39 @@ namespace {
 class SentenceSimilarity : public Pipeline {
  public:
   explicit SentenceSimilarity(SentenceModel model) : model_(std::move(model)) {}
-  TaskParameters parameters() const override { return sentence_similarity_parameters(); }
   Model* model() const override { return model_.text().model.get(); }
 
-  // {"source_sentence": "...", "sentences": ["...", ...]} -> one score a sentence, in their order; with top_k the
-  // closest ones, as sentence-transformers' semantic_search() gives them: [{"corpus_id", "score"}].
-  Json run(const Json& input, const Json& parameters) const override {
-    if (!input.is_object() || !input.contains("sentences") || !input["sentences"].is_array())
-      fail("expected an object with \"source_sentence\" and the list \"sentences\"; found {}",
-           quoted(dump_json(input)));
-    std::vector<std::string> texts{text_input(input, "source_sentence")};
-    for (const Json& sentence : input["sentences"]) {
-      if (!sentence.is_string()) fail("sentences: expected texts, found {}", quoted(dump_json(sentence)));
-      texts.push_back(sentence.get<std::string>());
+  // One score a sentence, in their order; with top_k the closest ones, as sentence-transformers' semantic_search()
+  // gives them.
+  std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
+    std::vector<TaskResult> results;
+    for (const TaskInput& input : inputs) {
+      const SentencesInput* given = std::get_if<SentencesInput>(&input);
+      if (!given) fail("expected a source sentence and sentences, found {}", name_of(input));
+      results.push_back(closeness(*given, options));
     }
-    const std::string pooling = string_parameter(parameters, "pooling", "auto");
-    const auto vectors = model_.embed(texts, embedding_options(parameters, pooling, model_));
-    const Similarity similarity = pooling == "auto" ? model_.modules().similarity : Similarity::kCosine;
-    std::vector<double> scores;
-    for (size_t i = 1; i < vectors.size(); ++i) scores.push_back(similarity_of(similarity, vectors[0], vectors[i]));
-    if (parameters.value("top_k", Json()).is_null()) return scores;
-    const size_t count = classes_wanted(parameters, scores.size(), std::nullopt);
-    const std::vector<size_t> order = falling_order(scores);
-    Json closest = Json::array();
-    for (size_t i = 0; i < count; ++i) closest.push_back({{"corpus_id", order[i]}, {"score", scores[order[i]]}});
-    return closest;
+    return results;
   }
 
  private:
+  TaskResult closeness(const SentencesInput& input, const TaskOptions& options) const {
+    std::vector<std::string> texts{input.source_sentence};
+    texts.insert(texts.end(), input.sentences.begin(), input.sentences.end());
+    const std::string pooling = text_option(options, "pooling", "auto");
+    const auto vectors = model_.embed(texts, embedding_options(options, pooling, model_));
+    const Similarity similarity = pooling == "auto" ? model_.modules().similarity : Similarity::kCosine;
+    std::vector<double> scores;
+    for (size_t i = 1; i < vectors.size(); ++i) scores.push_back(similarity_of(similarity, vectors[0], vectors[i]));
+    if (!is_given(options, "top_k")) return scores;
+    const size_t count = classes_wanted(options, scores.size(), std::nullopt);
+    const std::vector<size_t> order = falling_order(scores);
+    std::vector<SentenceMatch> closest;
+    for (size_t i = 0; i < count; ++i) closest.push_back({static_cast<int64_t>(order[i]), scores[order[i]]});
+    return closest;
+  }
+
   SentenceModel model_;
 };
-
-}  // namespace
 
 TaskParameters sentence_similarity_parameters() {
   std::vector<std::string> poolings{"auto"};
@@ -61,8 +61,19 @@ TaskParameters sentence_similarity_parameters() {
   return parameters;
 }
 
-std::unique_ptr<Pipeline> make_sentence_similarity(const std::string& directory, const LoadOptions& options) {
+std::unique_ptr<Pipeline> load_sentence_similarity(const std::string& directory, const LoadOptions& options,
+                                                   const std::string& /*task*/) {
   return std::make_unique<SentenceSimilarity>(SentenceModel::load(directory, options));
 }
 
+constexpr TaskRecord kSentenceSimilarity{.name = "sentence-similarity",
+                                         .example = "--source_sentence \"A cat sat.\" \"A dog lay.\" \"Rain.\"",
+                                         .input = InputKind::kSentences,
+                                         .result = ResultKind::kSimilarities,
+                                         .parameters = sentence_similarity_parameters,
+                                         .load = load_sentence_similarity,
+                                         .head = "feature-extraction"};
+const RegisterTask kRegisterSentenceSimilarity(kSentenceSimilarity);
+
+}  // namespace
 }  // namespace transom

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/json/json.h"
 #include "io/config.h"
 #include "pipelines/classification.h"
 #include "pipelines/pipeline.h"
@@ -14,53 +13,36 @@ namespace {
 class TextClassification : public Pipeline {
  public:
   explicit TextClassification(TextModel model) : model_(std::move(model)), labels_(model_.model->labels()) {}
-
-  TaskParameters parameters() const override { return text_classification_parameters(); }
   Model* model() const override { return model_.model.get(); }
 
-  // {"label", "score"}, or a list of them by falling score where top_k is given. As in Transformers, one text without
-  // top_k gives a list all the same.
-  Json run(const Json& input, const Json& parameters) const override {
-    Json result = run_all({input}, parameters)[0];
-    return input.is_string() && result.is_object() ? Json::array({result}) : result;
-  }
-
-  std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
-    const EncodeOptions options = encode_options(parameters, model_);
+  std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
+    const EncodeOptions encoding = encode_options(options, model_);
     const auto encode = [&](size_t i) -> std::vector<Encoding> {
-      const Json& input = inputs[i];
-      std::optional<std::string> pair;
-      if (input.is_object() && input.contains("text_pair")) pair = text_input(input, "text_pair");
+      const TextInput& input = text_input(inputs[i]);
       std::vector<Encoding> encodings{model_.tokenizer.encode(
-          text_input(input), pair ? std::optional<std::string_view>(*pair) : std::nullopt, options)};
+          input.text, input.text_pair ? std::optional<std::string_view>(*input.text_pair) : std::nullopt, encoding)};
       expect_positions(encodings[0], model_, ", or have it cut: truncation true");
       return encodings;
     };
-    std::vector<Json> results;
+    std::vector<TaskResult> results;
     for (const auto& rows :
-         model_.rows(inputs.size(), encode, {"logits"}, TextModel::Unit::kText, batch_size_of(parameters)))
-      results.push_back(answer(rows[0].outputs[0], parameters));
+         model_.rows(inputs.size(), encode, {"logits"}, TextModel::Unit::kText, batch_size_of(options)))
+      results.emplace_back(classes(rows[0].outputs[0], options));
     return results;
   }
 
  private:
-  Json answer(const std::vector<float>& logits, const Json& parameters) const {
+  // By falling score.
+  std::vector<ClassScore> classes(const std::vector<float>& logits, const TaskOptions& options) const {
     const std::string function = default_function(model_.model->config(), logits.size());
-    const auto classes = classes_of(logits, string_parameter(parameters, "function_to_apply", function), labels_);
-    const auto item = [&](size_t i) { return Json{{"label", classes[i].label}, {"score", classes[i].score}}; };
-    const bool all = bool_parameter(parameters, "return_all_scores", false);
-    if (!parameters.contains("top_k") && !all) return item(0);
-    const size_t count = all ? classes.size() : classes_wanted(parameters, classes.size(), 1);
-    Json result = Json::array();
-    for (size_t i = 0; i < count; ++i) result.push_back(item(i));
-    return result;
+    auto classes = classes_of(logits, text_option(options, "function_to_apply", function), labels_);
+    if (!flag_option(options, "return_all_scores", false)) classes.resize(classes_wanted(options, classes.size(), 1));
+    return classes;
   }
 
   TextModel model_;
   std::vector<std::string> labels_;
 };
-
-}  // namespace
 
 TaskParameters text_classification_parameters() {
   return {
@@ -78,8 +60,19 @@ TaskParameters text_classification_parameters() {
   };
 }
 
-std::unique_ptr<Pipeline> make_text_classification(TextModel model) {
-  return std::make_unique<TextClassification>(std::move(model));
+// Without top_k the best class is the result itself, but, as in Transformers, one text alone gives a list all the same.
+bool is_best_class(const TaskOptions& options, const CallForm& form) {
+  return !options.contains("top_k") && !flag_option(options, "return_all_scores", false) && !(form.alone && form.plain);
 }
 
+constexpr TaskRecord kTextClassification{.name = "text-classification",
+                                         .alias = "sentiment-analysis",
+                                         .example = "\"What a film!\"",
+                                         .result = ResultKind::kClasses,
+                                         .json = {.unwraps = is_best_class},
+                                         .parameters = text_classification_parameters,
+                                         .load = load_text_task<TextClassification>};
+const RegisterTask kRegisterTextClassification(kTextClassification);
+
+}  // namespace
 }  // namespace transom

@@ -143,64 +143,74 @@ std::vector<Encoding> windows_of(Encoding&& first) {
 
 namespace {
 
-Truncation truncation_of(const Json& given, bool with_length) {
-  if (given.is_null()) return with_length ? Truncation::kLongestFirst : Truncation::kNone;
-  if (given.is_boolean()) return given.get<bool>() ? Truncation::kLongestFirst : Truncation::kNone;
-  if (given == "longest_first") return Truncation::kLongestFirst;
-  if (given == "only_first") return Truncation::kOnlyFirst;
-  if (given == "only_second") return Truncation::kOnlySecond;
-  if (given == "do_not_truncate") return Truncation::kNone;
+Truncation truncation_of(const TaskOptions& options, bool with_length) {
+  if (!is_given(options, "truncation")) return with_length ? Truncation::kLongestFirst : Truncation::kNone;
+  const TaskOptions::Value& given = *options.find("truncation");
+  if (const bool* cuts = std::get_if<bool>(&given)) return *cuts ? Truncation::kLongestFirst : Truncation::kNone;
+  const std::string* word = std::get_if<std::string>(&given);
+  if (word && *word == "longest_first") return Truncation::kLongestFirst;
+  if (word && *word == "only_first") return Truncation::kOnlyFirst;
+  if (word && *word == "only_second") return Truncation::kOnlySecond;
+  if (word && *word == "do_not_truncate") return Truncation::kNone;
   fail("truncation: expected true, false, longest_first, only_first, only_second or do_not_truncate, found {}",
-       quoted(dump_json(given)));
+       quoted(shown_value(given)));
 }
 
 // Alone, texts are not padded to each other; to max_length they are.
-bool pads_to_length(const Json& given) {
-  if (!given.is_null() && !given.is_boolean() && given != "max_length" && given != "longest" && given != "do_not_pad")
-    fail("padding: expected true, false, longest, max_length or do_not_pad, found {}", quoted(dump_json(given)));
-  return given == "max_length";
+struct GivenPadding {
+  bool pads = false, to_length = false;
+};
+GivenPadding padding_of(const TaskOptions& options) {
+  if (!is_given(options, "padding")) return {};
+  const TaskOptions::Value& given = *options.find("padding");
+  if (const bool* pads = std::get_if<bool>(&given)) return {.pads = *pads};
+  const std::string* word = std::get_if<std::string>(&given);
+  if (!word || (*word != "max_length" && *word != "longest" && *word != "do_not_pad"))
+    fail("padding: expected true, false, longest, max_length or do_not_pad, found {}", quoted(shown_value(given)));
+  return {.pads = *word != "do_not_pad", .to_length = *word == "max_length"};
 }
 
 }  // namespace
 
-EncodeOptions encode_options(const Json& parameters, const TextModel& model) {
-  const Json padding = parameters.value("padding", Json());
-  const int64_t length = int_parameter(parameters, "max_length", 0);
-  if (length < 0 || (length == 0 && parameters.contains("max_length")))
+EncodeOptions encode_options(const TaskOptions& given, const TextModel& model) {
+  const int64_t length = int_option(given, "max_length", 0);
+  if (length < 0 || (length == 0 && given.contains("max_length")))
     fail("max_length: expected a number above 0, found {}", length);
-  const bool pads = padding.is_string() ? padding != "do_not_pad" : padding == true;
+  const GivenPadding padding = padding_of(given);
   EncodeOptions options;
-  options.truncation = truncation_of(parameters.value("truncation", Json()), length > 0 && !pads);
+  options.truncation = truncation_of(given, length > 0 && !padding.pads);
   const std::optional<int64_t> limit = model.max_length();
   if (options.truncation != Truncation::kNone) {
     options.max_length = length > 0 ? std::min(length, longest_positions(*model.model).value_or(length)) : limit;
     if (!options.max_length) options.truncation = Truncation::kNone;  // nothing is too long
   } else {
-    refuse_without_effect(parameters, {"truncation_side"}, "without truncation true");
+    refuse_without_effect(given, {"truncation_side"}, "without truncation true");
   }
-  if (pads_to_length(padding)) {
+  if (padding.to_length) {
     options.padding = Padding::kMaxLength;
     if (!options.max_length) options.max_length = length > 0 ? std::optional(length) : limit;
   } else if (length > 0 && options.truncation == Truncation::kNone) {
     fail(ErrorKind::kUsage, "max_length: has no effect without truncation true or padding max_length");
   }
-  if (const std::string side = string_parameter(parameters, "truncation_side", ""); !side.empty()) {
+  if (const std::string side = text_option(given, "truncation_side", ""); !side.empty()) {
     if (side != "left" && side != "right") fail("truncation_side: expected left or right, found {}", quoted(side));
     options.truncation_side = side == "left" ? Side::kLeft : Side::kRight;
   }
   return options;
 }
 
-EncodeOptions encode_options_of_object(const Json& parameters, const char* name, const TextModel& model) {
-  const Json given = parameters.value(name, Json::object());
+EncodeOptions encode_options_of_object(const Json& given, const char* name, const TextModel& model) {
   if (!given.is_null() && !given.is_object()) fail("{}: expected an object, found {}", name, quoted(dump_json(given)));
   static const std::vector<std::string> known{"truncation", "truncation_side", "max_length", "padding",
                                               "add_special_tokens"};
-  for (const auto& [key, value] : given.items())
+  TaskOptions fields;
+  for (const auto& [key, value] : given.items()) {
     if (std::find(known.begin(), known.end(), key) == known.end())
       fail(ErrorKind::kUnsupported, "{}: {} is not supported; {} are", name, quoted(key), fmt::join(known, ", "));
-  EncodeOptions options = encode_options(given.is_null() ? Json::object() : given, model);
-  options.add_special_tokens = given.is_null() || bool_parameter(given, "add_special_tokens", true);
+    fields.set(key, value_of_json({.name = key, .type = TaskParameter::Type::kJson, .help = ""}, value));
+  }
+  EncodeOptions options = encode_options(fields, model);
+  options.add_special_tokens = flag_option(fields, "add_special_tokens", true);
   return options;
 }
 

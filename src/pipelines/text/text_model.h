@@ -12,6 +12,7 @@
 
 #include "base/json/json_fwd.h"
 #include "device/static_shapes.h"
+#include "pipelines/pipeline.h"
 #include "transom/model.h"
 #include "transom/tokenizer.h"
 
@@ -59,9 +60,17 @@ std::vector<Encoding> windows_of(Encoding&& first);
 
 // `truncation`, `truncation_side`, `max_length` and `padding` as a tokenizer of Transformers takes them: nothing is cut
 // that nobody asks for. What would have no effect is refused.
-EncodeOptions encode_options(const Json& parameters, const TextModel& model);
-// The same of an object among the parameters, tokenizer_kwargs for instance, with `add_special_tokens`.
-EncodeOptions encode_options_of_object(const Json& parameters, const char* name, const TextModel& model);
+EncodeOptions encode_options(const TaskOptions& options, const TextModel& model);
+// The same of an object among the options, tokenizer_kwargs for instance, with `add_special_tokens`; null: none is
+// given.
+EncodeOptions encode_options_of_object(const Json& given, const char* name, const TextModel& model);
+// The loader of a task that is made of such a model.
+template <typename Task>
+std::unique_ptr<Pipeline> load_text_task(const std::string& directory, const LoadOptions& options,
+                                         const std::string& /*task*/) {
+  return std::make_unique<Task>(TextModel::load(directory, options));
+}
+
 // Refuses what is longer than the model has positions for; `remedy` says what else to do than to shorten it.
 void expect_positions(const Encoding& encoding, const TextModel& model, const char* remedy);
 

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Labels of tokens, joined to entities by an aggregation strategy.
 #include <algorithm>
-#include <set>
 
 #include "base/error.h"
-#include "base/json/json.h"
 #include "data/qa_postprocess.h"
 #include "pipelines/pipeline.h"
 #include "pipelines/text/text_model.h"
@@ -39,35 +37,27 @@ class TokenClassification : public Pipeline {
  public:
   explicit TokenClassification(TextModel model)
       : model_(std::move(model)), labels_(model_.model->labels()), marks_subwords_(marks_subwords(model_.tokenizer)) {}
-  TaskParameters parameters() const override { return token_classification_parameters(); }
   Model* model() const override { return model_.model.get(); }
 
-  Json run(const Json& input, const Json& parameters) const override {
-    if (input.is_string() && bool_parameter(parameters, "is_split_into_words", false)) expect_words(input);
-    return run_all({input}, parameters)[0];
-  }
-
-  std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
-    const std::string strategy = string_parameter(
-        parameters, "aggregation_strategy", bool_parameter(parameters, "grouped_entities", false) ? "simple" : "none");
-    // A list of strings is one text then.
-    const bool split = bool_parameter(parameters, "is_split_into_words", false);
-    const bool one = split && !inputs.empty() && inputs[0].is_string();
-    const std::vector<Json> whole = one ? std::vector<Json>{Json(inputs)} : inputs;
-    std::vector<TaggedText> texts(whole.size());
+  std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
+    const std::string strategy = text_option(options, "aggregation_strategy",
+                                             flag_option(options, "grouped_entities", false) ? "simple" : "none");
+    std::vector<TaggedText> texts(inputs.size());
     const auto encode = [&](size_t i) {
-      return split ? encode_words(whole[i], parameters, texts[i])
-                   : encode_text(whole[i], strategy, parameters, texts[i]);
+      if (const WordsInput* words = std::get_if<WordsInput>(&inputs[i]))
+        return encode_words(words->words, options, texts[i]);
+      return encode_text(text_input(inputs[i]).text, strategy, options, texts[i]);
     };
     const auto windows =
-        model_.rows(whole.size(), encode, {"logits"}, TextModel::Unit::kToken, batch_size_of(parameters));
-    const std::set<std::string> ignored = ignored_labels(parameters);
-    std::vector<Json> results;
+        model_.rows(inputs.size(), encode, {"logits"}, TextModel::Unit::kToken, batch_size_of(options));
+    const std::vector<std::string> ignored =
+        texts_option(options, "ignore_labels").value_or(std::vector<std::string>{"O"});
+    std::vector<TaskResult> results;
     for (size_t i = 0; i < texts.size(); ++i) {
-      std::vector<Json> entities;
+      std::vector<NamedEntity> entities;
       for (const TextModel::Row& window : windows[i])
-        for (Json& entity : entities_of(tagged(texts[i], window.encoding, window.outputs[0]), strategy))
-          if (!ignored.contains(entity[strategy == "none" ? "entity" : "entity_group"].get<std::string>()))
+        for (NamedEntity& entity : entities_of(tagged(texts[i], window.encoding, window.outputs[0]), strategy))
+          if (std::find(ignored.begin(), ignored.end(), entity.label) == ignored.end())
             entities.push_back(std::move(entity));
       results.emplace_back(windows[i].size() > 1 ? without_overlaps(std::move(entities)) : std::move(entities));
     }
@@ -75,7 +65,7 @@ class TokenClassification : public Pipeline {
   }
 
  private:
-  std::string name_of(size_t label) const {
+  std::string label_of(size_t label) const {
     return label < labels_.size() ? labels_[label] : "LABEL_" + std::to_string(label);
   }
 
@@ -88,48 +78,31 @@ class TokenClassification : public Pipeline {
     return false;
   }
 
-  static std::set<std::string> ignored_labels(const Json& parameters) {
-    if (!parameters.contains("ignore_labels")) return {"O"};
-    if (!parameters["ignore_labels"].is_array()) fail("ignore_labels: expected a list of labels");
-    std::set<std::string> result;
-    for (const Json& label : parameters["ignore_labels"])
-      if (label.is_string()) result.insert(label.get<std::string>());
-    return result;
-  }
-
   // In windows, where the text is long.
-  std::vector<Encoding> encode_text(const Json& input, const std::string& strategy, const Json& parameters,
+  std::vector<Encoding> encode_text(const std::string& text, const std::string& strategy, const TaskOptions& options,
                                     TaggedText& tagged) const {
-    EncodeOptions options{.truncation = Truncation::kLongestFirst, .max_length = model_.max_length()};
-    refuse_without_effect(parameters, {"delimiter"}, "without is_split_into_words");
-    tagged.text = text_input(input);
-    if (parameters.value("stride", Json()).is_null())
-      return {model_.first_part(tagged.text, std::nullopt, options,
+    EncodeOptions encoding{.truncation = Truncation::kLongestFirst, .max_length = model_.max_length()};
+    refuse_without_effect(options, {"delimiter"}, "without is_split_into_words");
+    tagged.text = text;
+    if (!is_given(options, "stride"))
+      return {model_.first_part(tagged.text, std::nullopt, encoding,
                                 "; stride with an aggregation_strategy reads all of it")};
     if (strategy == "none") fail("stride needs an aggregation_strategy other than none");
-    options.stride = int_parameter(parameters, "stride", 0);
-    options.return_overflowing_tokens = true;
-    return windows_of(model_.tokenizer.encode(tagged.text, std::nullopt, options));
+    encoding.stride = int_option(options, "stride", 0);
+    encoding.return_overflowing_tokens = true;
+    return windows_of(model_.tokenizer.encode(tagged.text, std::nullopt, encoding));
   }
 
-  static void expect_words(const Json& input) {
-    const auto is_text = [](const Json& word) { return word.is_string(); };
-    if (!input.is_array() || !std::all_of(input.begin(), input.end(), is_text))
-      fail("is_split_into_words: expected a list of words, found {}", quoted(dump_json(input)));
-  }
-
-  std::vector<Encoding> encode_words(const Json& input, const Json& parameters, TaggedText& tagged) const {
-    const std::string delimiter = string_parameter(parameters, "delimiter", " ");
-    std::vector<std::string> words;
+  std::vector<Encoding> encode_words(const std::vector<std::string>& words, const TaskOptions& options,
+                                     TaggedText& tagged) const {
+    const std::string delimiter = text_option(options, "delimiter", " ");
     int64_t place = 0;
-    expect_words(input);
-    for (const Json& word : input) {
-      if (!words.empty()) tagged.text += delimiter, place += count_characters(delimiter);
-      words.push_back(word.get<std::string>());
+    for (const std::string& word : words) {
+      if (!tagged.word_begins.empty()) tagged.text += delimiter, place += count_characters(delimiter);
       tagged.word_begins.push_back(place);
-      tagged.text += words.back(), place += count_characters(words.back());
+      tagged.text += word, place += count_characters(word);
     }
-    refuse_without_effect(parameters, {"stride"}, "on words: as in Transformers, the first part of a text is read");
+    refuse_without_effect(options, {"stride"}, "on words: as in Transformers, the first part of a text is read");
     std::vector<Encoding> encodings{model_.tokenizer.encode_words(words, {.truncation = Truncation::kLongestFirst,
                                                                           .max_length = model_.max_length(),
                                                                           .return_overflowing_tokens = true})};
@@ -168,17 +141,17 @@ class TokenClassification : public Pipeline {
     return tokens;
   }
 
-  std::vector<Json> entities_of(std::vector<TaggedToken> tokens, const std::string& strategy) const {
+  std::vector<NamedEntity> entities_of(const std::vector<TaggedToken>& tokens, const std::string& strategy) const {
     if (strategy == "simple") return groups_of(tokens, false);
     if (strategy != "none") return groups_of(words_of(tokens, strategy), true);
-    std::vector<Json> entities;
+    std::vector<NamedEntity> entities;
     for (const TaggedToken& token : tokens)
-      entities.push_back({{"entity", name_of(token.label)},
-                          {"score", token.score},
-                          {"index", token.index},
-                          {"word", token.word},
-                          {"start", token.begin},
-                          {"end", token.end}});
+      entities.push_back({.label = label_of(token.label),
+                          .score = token.score,
+                          .word = token.word,
+                          .index = token.index,
+                          .start = token.begin,
+                          .end = token.end});
     return entities;
   }
 
@@ -225,16 +198,16 @@ class TokenClassification : public Pipeline {
 
   // "B-LOC" begins an entity of its own; "I-LOC", or a label without a prefix, goes on with one of its kind. Of words,
   // unless their tokens tell where they end, the texts come one behind the other.
-  std::vector<Json> groups_of(const std::vector<TaggedToken>& tokens, bool words) const {
-    std::vector<Json> groups;
+  std::vector<NamedEntity> groups_of(const std::vector<TaggedToken>& tokens, bool words) const {
+    std::vector<NamedEntity> groups;
     const auto kind = [&](size_t label) {
-      const std::string name = name_of(label);
+      const std::string name = label_of(label);
       return name.starts_with("B-") || name.starts_with("I-") ? name.substr(2) : name;
     };
     for (size_t begin = 0; begin < tokens.size();) {
       size_t end = begin + 1;
       while (end < tokens.size() && kind(tokens[end].label) == kind(tokens[end - 1].label) &&
-             !name_of(tokens[end].label).starts_with("B-"))
+             !label_of(tokens[end].label).starts_with("B-"))
         ++end;
       double score = 0;
       TaggedToken all;
@@ -244,31 +217,28 @@ class TokenClassification : public Pipeline {
         append(all, tokens[i]);
         if (words && !marks_subwords_) text += text_of(tokens[i]);
       }
-      const std::string name = name_of(tokens[begin].label);
+      const std::string name = label_of(tokens[begin].label);
       const size_t dash = name.find('-');
-      groups.push_back({{"entity_group", dash == name.npos ? name : name.substr(dash + 1)},
-                        {"score", score},
-                        {"word", words && !marks_subwords_ ? text : text_of(all)},
-                        {"start", tokens[begin].begin},
-                        {"end", tokens[end - 1].end}});
+      groups.push_back({.label = dash == name.npos ? name : name.substr(dash + 1),
+                        .score = score,
+                        .word = words && !marks_subwords_ ? text : text_of(all),
+                        .start = tokens[begin].begin,
+                        .end = tokens[end - 1].end});
       begin = end;
     }
     return groups;
   }
 
   // Of entities of several windows that overlap the longest, and of those the most certain.
-  static std::vector<Json> without_overlaps(std::vector<Json> entities) {
-    std::stable_sort(entities.begin(), entities.end(), [](const Json& a, const Json& b) {
-      return a["start"].get<int64_t>() < b["start"].get<int64_t>();
-    });
-    const auto length = [](const Json& e) { return e["end"].get<int64_t>() - e["start"].get<int64_t>(); };
-    std::vector<Json> result;
-    for (Json& entity : entities) {
-      if (result.empty() || entity["start"].get<int64_t>() >= result.back()["end"].get<int64_t>())
-        result.push_back(std::move(entity));
+  static std::vector<NamedEntity> without_overlaps(std::vector<NamedEntity> entities) {
+    std::stable_sort(entities.begin(), entities.end(),
+                     [](const NamedEntity& a, const NamedEntity& b) { return a.start < b.start; });
+    const auto length = [](const NamedEntity& entity) { return entity.end - entity.start; };
+    std::vector<NamedEntity> result;
+    for (NamedEntity& entity : entities) {
+      if (result.empty() || entity.start >= result.back().end) result.push_back(std::move(entity));
       else if (length(entity) > length(result.back()) ||
-               (length(entity) == length(result.back()) &&
-                entity["score"].get<double>() > result.back()["score"].get<double>()))
+               (length(entity) == length(result.back()) && entity.score > result.back().score))
         result.back() = std::move(entity);
     }
     return result;
@@ -278,8 +248,6 @@ class TokenClassification : public Pipeline {
   std::vector<std::string> labels_;
   bool marks_subwords_;
 };
-
-}  // namespace
 
 TaskParameters token_classification_parameters() {
   return {
@@ -296,8 +264,13 @@ TaskParameters token_classification_parameters() {
   };
 }
 
-std::unique_ptr<Pipeline> make_token_classification(TextModel model) {
-  return std::make_unique<TokenClassification>(std::move(model));
-}
+constexpr TaskRecord kTokenClassification{.name = "token-classification",
+                                          .alias = "ner",
+                                          .example = "--aggregation_strategy simple \"Ann went to Rome.\"",
+                                          .result = ResultKind::kEntities,
+                                          .parameters = token_classification_parameters,
+                                          .load = load_text_task<TokenClassification>};
+const RegisterTask kRegisterTokenClassification(kTokenClassification);
 
+}  // namespace
 }  // namespace transom

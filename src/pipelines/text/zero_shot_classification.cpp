@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/json/json.h"
 #include "base/terminal/log.h"
 #include "pipelines/classification.h"
 #include "pipelines/pipeline.h"
@@ -28,33 +27,31 @@ class ZeroShotClassification : public Pipeline {
               "one is taken as entailment, and the scores may mean nothing",
               fmt::join(labels, ", ")));
   }
-  TaskParameters parameters() const override { return zero_shot_classification_parameters(); }
   Model* model() const override { return model_.model.get(); }
 
-  // {"sequence", "labels", "scores"} by falling score.
-  Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
-
-  // The pairs of all texts and labels are one list for batches.
-  std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
-    const std::string hypothesis = string_parameter(parameters, "hypothesis_template", "This example is {}.");
-    const EncodeOptions options{.truncation = Truncation::kOnlyFirst, .max_length = model_.max_length()};
+  // By falling score. The pairs of all texts and labels are one list for batches.
+  std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
+    const std::string hypothesis = text_option(options, "hypothesis_template", "This example is {}.");
+    const EncodeOptions encoding{.truncation = Truncation::kOnlyFirst, .max_length = model_.max_length()};
     const auto encode = [&](size_t i) {
+      const TextInput& input = text_input(inputs[i]);
       std::vector<Encoding> pairs;
-      for (const std::string& label : candidate_labels(inputs[i], parameters))
-        pairs.push_back(model_.first_part(text_input(inputs[i]), hypothesis_of(hypothesis, label), options, ""));
+      for (const std::string& label : candidate_labels(input.candidate_labels, options))
+        pairs.push_back(model_.first_part(input.text, hypothesis_of(hypothesis, label), encoding, ""));
       return pairs;
     };
-    const auto rows = model_.rows(inputs.size(), encode, {"logits"}, TextModel::Unit::kText, batch_size_of(parameters));
-    std::vector<Json> results;
+    const auto rows = model_.rows(inputs.size(), encode, {"logits"}, TextModel::Unit::kText, batch_size_of(options));
+    std::vector<TaskResult> results;
     for (size_t i = 0; i < inputs.size(); ++i)
-      results.push_back(ranking(text_input(inputs[i]), candidate_labels(inputs[i], parameters), rows[i], parameters));
+      results.emplace_back(
+          ranking(candidate_labels(text_input(inputs[i]).candidate_labels, options), rows[i], options));
     return results;
   }
 
  private:
-  Json ranking(const std::string& sequence, const std::vector<std::string>& candidates,
-               const std::vector<TextModel::Row>& rows, const Json& parameters) const {
-    const bool multi = bool_parameter(parameters, "multi_label", false) || candidates.size() == 1;
+  std::vector<ClassScore> ranking(const std::vector<std::string>& candidates, const std::vector<TextModel::Row>& rows,
+                                  const TaskOptions& options) const {
+    const bool multi = flag_option(options, "multi_label", false) || candidates.size() == 1;
     std::vector<double> scores;
     std::vector<float> entailments;
     for (const TextModel::Row& row : rows) {
@@ -65,16 +62,14 @@ class ZeroShotClassification : public Pipeline {
       else entailments.push_back(logits[entailment]);
     }
     if (!multi) scores = softmax_of(entailments);
-    Json labels = Json::array(), sorted = Json::array();
-    for (const size_t i : falling_order(scores)) labels.push_back(candidates[i]), sorted.push_back(scores[i]);
-    return {{"sequence", sequence}, {"labels", labels}, {"scores", sorted}};
+    std::vector<ClassScore> ranked;
+    for (const size_t i : falling_order(scores)) ranked.push_back({candidates[i], scores[i]});
+    return ranked;
   }
 
   TextModel model_;
   std::optional<size_t> entailment_;
 };
-
-}  // namespace
 
 TaskParameters zero_shot_classification_parameters() {
   return {
@@ -85,8 +80,13 @@ TaskParameters zero_shot_classification_parameters() {
   };
 }
 
-std::unique_ptr<Pipeline> make_zero_shot_classification(TextModel model) {
-  return std::make_unique<ZeroShotClassification>(std::move(model));
-}
+constexpr TaskRecord kZeroShotClassification{.name = "zero-shot-classification",
+                                             .example = "\"A new phone.\" --candidate_labels \"trade, sport\"",
+                                             .result = ResultKind::kClasses,
+                                             .json = {.classes = JsonForm::Classes::kLists},
+                                             .parameters = zero_shot_classification_parameters,
+                                             .load = load_text_task<ZeroShotClassification>};
+const RegisterTask kRegisterZeroShotClassification(kZeroShotClassification);
 
+}  // namespace
 }  // namespace transom

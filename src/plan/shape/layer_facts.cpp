@@ -72,10 +72,12 @@ double feed_forward_matrices(const std::map<std::string, Shape>& layer, int64_t 
   double elements = 0;
   int64_t inner = 0;
   for (const auto& [name, shape] : layer) {
-    if (shape.size() != 2 || is_of_attention(name) || (experts && !contains(name, "experts.0."))) continue;
-    const int64_t other = shape[0] == width ? shape[1] : shape[0];
+    const bool joined = contains(name, "experts.") && shape.size() == 3;  // the matrices of all experts
+    if ((shape.size() != 2 && !joined) || is_of_attention(name)) continue;
+    if (experts && !joined && !contains(name, "experts.0.")) continue;
+    const int64_t rows = shape[joined ? 1 : 0], columns = shape[joined ? 2 : 1], other = rows == width ? columns : rows;
     inner = inner == 0 ? other : std::min(inner, other);
-    elements += static_cast<double>(shape[0]) * static_cast<double>(shape[1]);
+    elements += static_cast<double>(rows) * static_cast<double>(columns);
   }
   return inner > 0 && width > 0 ? elements / (static_cast<double>(width) * static_cast<double>(inner)) : 0;
 }
@@ -168,7 +170,7 @@ LayerFacts facts_of(const Json& json, const Family& family, const LayerStack& wi
   return facts;
 }
 
-bool is_one_of(const std::string& text, std::initializer_list<const char*> names) {
+bool is_named(const std::string& text, std::initializer_list<const char*> names) {
   return std::any_of(names.begin(), names.end(), [&](const char* name) { return text == name; });
 }
 bool begins_with_one_of(const std::string& text, std::initializer_list<const char*> names) {
@@ -179,22 +181,21 @@ bool begins_with_one_of(const std::string& text, std::initializer_list<const cha
 LayerFacts facts_by_name(const std::string& type) {
   if (type.empty()) return {.gated = true, .fused_attention = true};  // what most configurations are of
   LayerFacts facts;
-  facts.causal =
-      !is_one_of(type, {"esm", "deberta", "bert_pretraining", "deit", "beit", "audio-spectrogram-transformer",
-                        "vision-text-dual-encoder", "bridgetower", "conformer", "generic_encoder"});
+  facts.causal = !is_named(type, {"esm", "deberta", "bert_pretraining", "deit", "beit", "audio-spectrogram-transformer",
+                                  "vision-text-dual-encoder", "bridgetower", "conformer", "generic_encoder"});
   facts.gated =
       begins_with_one_of(type, {"llama", "mistral", "mixtral", "qwen", "gemma", "gpt_oss", "deepseek", "chatglm", "glm",
                                 "mllama", "idefics", "llava", "cohere", "granite", "olmo"}) ||
-      is_one_of(type, {"internlm2", "stablelm", "baichuan", "xverse", "yi", "decilm"});
-  facts.fused_attention = facts.gated || is_one_of(type, {"falcon", "mpt", "phi"});
-  facts.tied = is_one_of(type, {"falcon", "mpt"}) || type.starts_with("gemma");
+      is_named(type, {"internlm2", "stablelm", "baichuan", "xverse", "yi", "decilm"});
+  facts.fused_attention = facts.gated || is_named(type, {"falcon", "mpt", "phi"});
+  facts.tied = is_named(type, {"falcon", "mpt"}) || type.starts_with("gemma");
   facts.norms = type.starts_with("gemma3") ? 6 : begins_with_one_of(type, {"gemma2", "qwen3"}) ? 4 : 2;
   facts.local_share = type.starts_with("gemma3") ? 5.0 / 6 : type == "gpt_oss" ? 0.5 : 1;
   facts.shared_experts = type.starts_with("deepseek") ? 2 : 0;
-  if (is_one_of(type, {"deit", "beit"})) facts.kind = ModelKind::kPictures;
+  if (is_named(type, {"deit", "beit"})) facts.kind = ModelKind::kPictures;
   if (type == "audio-spectrogram-transformer") facts.kind = ModelKind::kSpectra;
-  if (is_one_of(type, {"mt5", "mbart", "pegasus", "speech_to_text"})) facts.kind = ModelKind::kTwoStacks;
-  if (is_one_of(type, {"vision-text-dual-encoder", "bridgetower"})) {
+  if (is_named(type, {"mt5", "mbart", "pegasus", "speech_to_text"})) facts.kind = ModelKind::kTwoStacks;
+  if (is_named(type, {"vision-text-dual-encoder", "bridgetower"})) {
     facts.kind = ModelKind::kTwoTowers;
     facts.text_tokens = type == "bridgetower" ? 50 : 128;
   }

@@ -77,8 +77,8 @@ void compute_sparse(const std::shared_ptr<Call>& call, ServedModel& model, std::
 }
 
 void compute_task(const std::shared_ptr<Call>& call, ServedModel& model, const std::string& task,
-                  const std::vector<Json>& given, Json parameters, std::function<void(std::vector<Json>)> then,
-                  const TooLong* too_long, const char* field) {
+                  const std::vector<TaskInput>& given, Json parameters,
+                  std::function<void(std::vector<TaskResult>)> then, const TooLong* too_long, const char* field) {
   const TooLong cut{.what = TooLong::kTruncate};
   const EncodeOptions encoding = encode_options_of(too_long ? *too_long : cut, model);
   if (too_long && encoding.truncation != Truncation::kNone) {
@@ -87,25 +87,23 @@ void compute_task(const std::shared_ptr<Call>& call, ServedModel& model, const s
     if (too_long->side == Side::kLeft) parameters["truncation_side"] = "left";
   }
   if (!too_long && task == "text-classification" && !parameters.contains("truncation")) parameters["truncation"] = true;
-  const std::string options = TaskRunner::options_of(task, parameters);
+  const std::string options = model.runner->options_of(task, parameters);
   std::vector<TaskQueue::Input> inputs;
   int64_t alone = -1;
-  for (const Json& input : given) {
+  for (const TaskInput& input : given) {
     // Classifiers take a text or a pair; what other tasks read is computed one by one.
     int64_t length = alone--;
     if (task == "text-classification" && model.tokenizer) {
-      const std::string text = text_input(input);
-      std::optional<std::string> pair;
-      if (input.is_object() && input.contains("text_pair")) pair = text_input(input, "text_pair");
-      const size_t tokens =
-          model.tokenizer->encode(text, pair ? std::optional<std::string_view>(*pair) : std::nullopt, encoding).size();
+      const TextInput& read = text_input(input);
+      const auto pair = read.text_pair ? std::optional<std::string_view>(*read.text_pair) : std::nullopt;
+      const size_t tokens = model.tokenizer->encode(read.text, pair, encoding).size();
       if (too_long) expect_fits(tokens, field, model, *too_long);
       length = static_cast<int64_t>(tokens);
       call->prompt_tokens += length;
     }
     inputs.push_back({input, length, options});
   }
-  submit<TaskQueue, Json>(call, model, *model.runner->queue, std::move(inputs), std::move(then));
+  submit<TaskQueue, TaskResult>(call, model, *model.runner->queue, std::move(inputs), std::move(then));
 }
 
 }  // namespace transom::serve

@@ -12,6 +12,7 @@
 namespace transom::serve {
 
 using Vectors = std::vector<std::vector<float>>;
+using Classes = std::vector<ClassScore>;
 
 // `then` gets one vector an input; what it throws becomes the answer. normalize: empty as the model says.
 void compute_vectors(const std::shared_ptr<Call>& call, ServedModel& model, EncodedInputs inputs,
@@ -25,7 +26,8 @@ void compute_sparse(const std::shared_ptr<Call>& call, ServedModel& model, std::
 // The same for the pipeline of a task. `too_long` is of classifiers of texts, whose inputs stand in `field`; null: they
 // are cut.
 void compute_task(const std::shared_ptr<Call>& call, ServedModel& model, const std::string& task,
-                  const std::vector<Json>& inputs, Json parameters, std::function<void(std::vector<Json>)> then,
-                  const TooLong* too_long = nullptr, const char* field = "inputs");
+                  const std::vector<TaskInput>& inputs, Json parameters,
+                  std::function<void(std::vector<TaskResult>)> then, const TooLong* too_long = nullptr,
+                  const char* field = "inputs");
 
 }  // namespace transom::serve

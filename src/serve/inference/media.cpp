@@ -6,7 +6,10 @@
 
 namespace transom::serve {
 
-Json media_input(std::string_view bytes) { return Json::binary({bytes.begin(), bytes.end()}); }
+TaskInput media_input(const TaskRecord& task, std::string bytes) {
+  if (task.input == InputKind::kAudio) return SoundInput(FileBytes{std::move(bytes)});
+  return ImageInput(FileBytes{std::move(bytes)});
+}
 
 std::string media_bytes(std::string_view text, const char* field) {
   if (text.starts_with("http:") || text.starts_with("https:") || text.starts_with("file:"))

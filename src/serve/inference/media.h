@@ -5,12 +5,12 @@
 #include <string>
 #include <string_view>
 
-#include "base/json/json_fwd.h"
+#include "pipelines/task_record.h"
 
 namespace transom::serve {
 
 // The bytes as what a pipeline reads.
-Json media_input(std::string_view bytes);
+TaskInput media_input(const TaskRecord& task, std::string bytes);
 
 // Standard base64, or a data: URL with it. Refuses all else by 400 with the name of the field, also http: URLs, which
 // this server does not fetch.

@@ -3,6 +3,10 @@
 
 #include <algorithm>
 
+#include "audio/write_wav.h"
+#include "images/write_png.h"
+#include "pipelines/json/task_json.h"
+#include "pipelines/output/result_files.h"
 #include "serve/api/known_fields.h"
 #include "serve/inference/media.h"
 #include "serve/scoring/pair_scores.h"
@@ -12,7 +16,7 @@ namespace transom::serve {
 namespace {
 
 bool is_media(const ServedModel& model) {
-  const InputKind kind = input_kind_of_task(model.task);
+  const InputKind kind = need_task(model.task).input;
   return kind == InputKind::kImage || kind == InputKind::kAudio;
 }
 
@@ -23,6 +27,32 @@ bool has_bytes(const HttpRequest& request) {
   const std::string kind = lower_case(type->substr(0, type->find(';')));
   return kind.starts_with("image/") || kind.starts_with("audio/") || kind.starts_with("video/") ||
          kind == "application/octet-stream";
+}
+
+// Whether the client takes the picture or sound itself rather than JSON: "Accept: image/png".
+bool wants(const HttpRequest& request, std::string_view type) {
+  const std::string* accepted = request.header("accept");
+  return accepted && lower_case(*accepted).find(type) != std::string::npos &&
+         accepted->find("application/json") == std::string::npos;
+}
+
+// What a result is in Hugging Face's form: JSON, or the bytes of its one picture or sound where those are asked for.
+void reply_result(const std::shared_ptr<Call>& call, const TaskRecord& task, const TaskInput& input,
+                  const TaskOptions& options, const TaskResult& result, const CallForm& form) {
+  if (wants(call->request(), "image/"))
+    if (const Picture* picture = only_picture(result))
+      return call->respond({.status = 200, .body = encode_png(*picture), .content_type = "image/png"});
+  if (wants(call->request(), "audio/"))
+    if (const Waveform* sound = std::get_if<Waveform>(&result))
+      return call->respond({.status = 200, .body = encode_wav(*sound), .content_type = "audio/wav"});
+  call->reply(json_of_result(task, input, options, result, form));
+}
+
+TaskOptions checked_options(const Pipeline& pipeline, const Json& parameters) {
+  const TaskParameters known = pipeline.parameters();
+  TaskOptions options = options_of_json(known, parameters);
+  check_options(known, options);
+  return options;
 }
 
 void infer_media(const std::shared_ptr<Call>& call, ServedModel& model) {
@@ -42,8 +72,13 @@ void infer_media(const std::shared_ptr<Call>& call, ServedModel& model) {
     expect_known_options(fields, "/models");
     expect_known_fields(fields, "/models");
   }
-  compute_task(call, model, model.task, {media_input(bytes)}, parameters,
-               [call](const std::vector<Json>& results) { call->reply(results.at(0)); });
+  const Pipeline& pipeline = *model.runner->find(model.task);
+  const TaskOptions options = checked_options(pipeline, parameters);
+  const TaskInput input = media_input(pipeline.record(), std::move(bytes));
+  compute_task(call, model, model.task, {input}, parameters,
+               [call, &pipeline, input, options](const std::vector<TaskResult>& results) {
+                 reply_result(call, pipeline.record(), input, options, results.at(0), {});
+               });
 }
 
 void infer_vectors(const std::shared_ptr<Call>& call, ServedModel& model, RequestFields& fields, const Json& inputs) {
@@ -82,19 +117,28 @@ void infer_task(const std::shared_ptr<Call>& call, ServedModel& model, RequestFi
   const Pipeline& pipeline = *model.runner->find(task);
   if (task == "text-classification" && !parameters.contains("top_k")) parameters["top_k"] = nullptr;
   if (task == "automatic-speech-recognition") parameters.erase("return_timestamps");
-  const bool several = inputs.is_array() && !pipeline.is_one_input(inputs);
+  const TaskRecord& record = pipeline.record();
+  const bool several = inputs.is_array() && !is_one_input(record, inputs);
   if (inputs.is_null()) refuse_field("inputs", "inputs: missing; expected what {} reads", task);
   if (several && inputs.empty()) refuse_field("inputs", "inputs: expected what {} reads, found an empty list", task);
-  std::vector<Json> list;
-  if (several) list.assign(inputs.begin(), inputs.end());
-  else list.push_back(inputs);
-  if (static_cast<int64_t>(list.size()) > call->services().options.max_client_batch_size)
+  if (several && static_cast<int64_t>(inputs.size()) > call->services().options.max_client_batch_size)
     refuse_field("inputs", "inputs: expected at most {} inputs", call->services().options.max_client_batch_size);
-  compute_task(call, model, task, list, parameters, [call, task, several, &pipeline](std::vector<Json> results) {
-    if (task == "text-classification") return call->reply(results);
-    if (several) return call->reply(pipeline.joined(std::move(results)));
-    call->reply(results.at(0));
-  });
+  const TaskOptions options = checked_options(pipeline, parameters);
+  std::vector<TaskInput> items;
+  std::vector<CallForm> forms;
+  for (const Json& each : several ? inputs : Json::array({inputs})) {
+    items.push_back(input_of_json(record, each, options));
+    forms.push_back(form_of_input(each, true));
+  }
+  const bool lists = task == "text-classification";
+  compute_task(call, model, task, items, parameters,
+               [call, &record, options, items, forms, several, lists](const std::vector<TaskResult>& results) {
+                 if (!several && !lists) return reply_result(call, record, items[0], options, results.at(0), forms[0]);
+                 std::vector<Json> list;
+                 for (size_t i = 0; i < results.size(); ++i)
+                   list.push_back(json_of_result(record, items[i], options, results[i], forms[i]));
+                 call->reply(lists ? Json(std::move(list)) : joined_results(record, std::move(list)));
+               });
 }
 
 void infer(const std::shared_ptr<Call>& call) {

@@ -12,7 +12,8 @@
 #include "io/weight_files.h"
 #include "models/family.h"
 #include "models/loading/lora.h"
-#include "pipelines/text/module_file.h"
+#include "pipelines/json/task_json.h"
+#include "pipelines/text/pair_activation.h"
 #include "pipelines/text/sparse_embedding.h"
 #include "serve/workers/generation_worker.h"
 #include "transom/config.h"
@@ -26,7 +27,9 @@ std::string Embedder::options_of(std::optional<bool> normalize, int64_t left_out
   return Json{{"normalize", normalize ? Json(*normalize) : Json()}, {"left_out", left_out}}.dump();
 }
 
-std::string TaskRunner::options_of(const std::string& task, const Json& parameters) {
+std::string TaskRunner::options_of(const std::string& task, const Json& parameters) const {
+  const TaskParameters known = find(task)->parameters();
+  check_options(known, options_of_json(known, parameters));
   return task + '\n' + parameters.dump();
 }
 
@@ -34,25 +37,6 @@ const Pipeline* TaskRunner::find(const std::string& task) const {
   for (const auto& [name, pipeline] : pipelines)
     if (name == task) return pipeline.get();
   return nullptr;
-}
-
-std::string task_of_model(const std::string& directory) {
-  const fs::path folder = directory_of_model(directory);
-  if (holds_adapters(directory))
-    if (std::string task = task_of_adapters(directory); !task.empty()) return task;
-  if (SparsePooling::is_of(folder)) return "fill-mask";
-  // A cross-encoder has modules too, but answers by the head of its architecture.
-  if (path_exists(folder / "modules.json") && sentence_model_type(folder) != "CrossEncoder")
-    return "feature-extraction";
-  const Json config = read_json(folder / "config.json");
-  const auto architectures = config.find("architectures");
-  if (architectures == config.end() || !architectures->is_array() || architectures->empty() ||
-      !(*architectures)[0].is_string())
-    return "feature-extraction";
-  const auto name = (*architectures)[0].get<std::string>();
-  const Architecture* architecture = find_architecture(name);
-  return architecture && !architecture->head.pipelines->empty() ? architecture->head.pipelines->front()
-                                                                : "feature-extraction";
 }
 
 namespace {
@@ -64,15 +48,6 @@ bool knows_entailment(const Json& config) {
   for (const auto& [id, label] : labels->items())
     if (label.is_string() && lower_case(label.get<std::string>()).starts_with("entail")) return true;
   return false;
-}
-
-// In config_sentence_transformers.json, in config.json, or there by the name of versions before 4.
-std::string pair_activation_of(const fs::path& folder, const Json& config) {
-  ModuleFile own(folder / "config_sentence_transformers.json"), model(config, (folder / "config.json").string());
-  std::string path = model.text("sbert_ce_default_activation_function", "");
-  path = model.object("sentence_transformers").text("activation_fn", path);
-  path = own.text("activation_fn", path);
-  return path.substr(path.rfind('.') + 1);
 }
 
 // [T, D] of each, which have one length.
@@ -121,7 +96,7 @@ void load_runner(ServedModel& served, const std::string& directory, const ServeO
     const std::vector<std::string> names = runner.pipelines[0].second->model()->labels();
     for (size_t i = 0; i < names.size(); ++i) config["id2label"][std::to_string(i)] = names[i];
   }
-  if (served.task == "text-classification") runner.pair_activation = pair_activation_of(folder, config);
+  if (served.task == "text-classification") runner.pair_activation = pair_activation_of(folder);
   if (served.task == "text-classification" && knows_entailment(config))
     runner.pipelines.emplace_back("zero-shot-classification",
                                   make_pipeline("zero-shot-classification", directory, options.hub, load));
@@ -131,21 +106,21 @@ void load_runner(ServedModel& served, const std::string& directory, const ServeO
   // Of models that write what they hear: the tokens that they have places for.
   if (const auto places = config.find("max_target_positions"); places != config.end() && places->is_number_integer())
     served.max_length = places->get<int64_t>();
-  if (input_kind_of_task(served.task) != InputKind::kImage && input_kind_of_task(served.task) != InputKind::kAudio) {
+  const InputKind input = need_task(served.task).input;
+  if (input != InputKind::kImage && input != InputKind::kAudio) {
     served.tokenizer = Tokenizer::from_pretrained(directory);
     served.max_length = longest_input(*runner.pipelines[0].second->model(), *served.tokenizer);
   }
   runner.queue = std::make_unique<TaskQueue>(
       BatchLimits{options.max_batch_tokens, options.max_batch_requests, 16 * options.max_client_batch_size},
-      [&runner](const std::vector<Json>& inputs, const std::string& how) {
+      [&runner](const std::vector<TaskInput>& inputs, const std::string& how) {
         const size_t end = how.find('\n');
         const Pipeline* pipeline = runner.find(how.substr(0, end));
         if (!pipeline) fail(ErrorKind::kInternal, "a task without a pipeline");
-        Json parameters = Json::parse(how.substr(end + 1));
+        TaskOptions given = options_of_json(pipeline->parameters(), Json::parse(how.substr(end + 1)));
+        if (inputs.size() > 1) given.set("batch_size", static_cast<int64_t>(inputs.size()));
         const std::lock_guard lock(runner.computing);
-        if (inputs.size() == 1) return std::vector<Json>{run_pipeline(*pipeline, inputs[0], parameters)};
-        parameters["batch_size"] = inputs.size();
-        return run_pipeline(*pipeline, inputs, parameters);
+        return run_pipeline(*pipeline, inputs, given);
       });
   const TextModel* masked = runner.pipelines[0].second->text_model();
   if (!masked) return;

@@ -11,6 +11,7 @@
 
 #include "base/json/json.h"
 #include "pipelines/pipeline.h"
+#include "pipelines/task_of_model.h"
 #include "pipelines/text/sentence_model.h"
 #include "serve/api/options.h"
 #include "serve/models/model_facts.h"
@@ -21,7 +22,7 @@ namespace transom::serve {
 class GenerationWorker;
 
 using EmbeddingQueue = BatchQueue<Encoding, std::vector<float>>;
-using TaskQueue = BatchQueue<Json, Json>;
+using TaskQueue = BatchQueue<TaskInput, TaskResult>;
 
 // Texts to vectors.
 struct Embedder {
@@ -42,8 +43,8 @@ struct TaskRunner {
   // What turns the logit of a cross-encoder into its score, as sentence-transformers wrote it down: the last part of a
   // class's name in torch.nn, "Identity" or "Sigmoid"; empty: nothing is said.
   std::string pair_activation;
-  // The options of an input in the queue: the pipeline and its parameters.
-  static std::string options_of(const std::string& task, const Json& parameters);
+  // The options of an input in the queue: the pipeline and its parameters. Refuses what the task does not take.
+  std::string options_of(const std::string& task, const Json& parameters) const;
   const Pipeline* find(const std::string& task) const;
 };
 
@@ -56,8 +57,6 @@ struct ServedModel : ModelFacts {
   std::unique_ptr<GenerationWorker> generator;  // of text-generation
 };
 
-// The task that the architecture in config.json is for; a directory with modules.json gives embeddings.
-std::string task_of_model(const std::string& directory);
 // Bytes of the files of weights that are read. Throws Error if there is no such model.
 int64_t weight_bytes_of(const ModelSource& source, const ServeOptions& options);
 // Loads it and runs it once, so that the first client does not wait for programs.

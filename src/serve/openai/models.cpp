@@ -2,6 +2,7 @@
 // GET /v1/models and /v1/models/{id}.
 #include "serve/models/model_pool.h"
 #include "serve/openai/routes.h"
+#include "serve/page/task_form.h"
 
 namespace transom::serve {
 namespace {
@@ -17,7 +18,8 @@ std::vector<Json> model_list(const Services& services) {
               {"parent", nullptr},
               {"max_model_len", model->max_length ? Json(*model->max_length) : Json()},
               {"task", model->task},
-              {"tasks", model->tasks}};
+              {"tasks", model->tasks},
+              {"form", form_of_model(*model)}};
     if (!model->generation_config.empty())  // no field of OpenAI: who wants what generate() writes has to know it
       item["generation_config"] = parse_json(model->generation_config, model->name);
     list.push_back(item);

@@ -9,7 +9,6 @@
 #include "serve/api/known_fields.h"
 #include "serve/encoders/run_encoders.h"
 #include "serve/http/multipart.h"
-#include "serve/inference/media.h"
 #include "serve/openai/routes.h"
 
 namespace transom::serve {
@@ -55,32 +54,22 @@ struct Chunk {
   std::string text;
 };
 
-std::vector<Chunk> chunks_of(const Json& result, double seconds) {
+std::vector<Chunk> chunks_of(const Transcription& result, double seconds) {
   std::vector<Chunk> chunks;
-  if (!result.contains("chunks") || !result["chunks"].is_array()) return chunks;
-  for (const Json& each : result["chunks"]) {
-    Chunk& chunk = chunks.emplace_back();
-    chunk.text = each.value("text", std::string());
-    const Json time = each.value("timestamp", Json());
-    if (time.is_array() && time.size() == 2) {
-      if (time[0].is_number()) chunk.start = time[0].get<double>();
-      chunk.end = time[1].is_number() ? time[1].get<double>() : seconds;
-    }
-  }
+  for (const TranscribedChunk& each : result.chunks)
+    chunks.push_back({each.begin.value_or(0), result.has_times ? each.end.value_or(seconds) : 0, each.text});
   return chunks;
 }
 
 // By its name, as OpenAI writes it, where the model says it.
-std::string language_of(const Json& result, const Settings& settings) {
-  const Json chunks = result.value("chunks", Json::array());
-  for (const Json& chunk : chunks)
-    if (const Json language = chunk.value("language", Json()); language.is_string()) return language.get<std::string>();
+std::string language_of(const Transcription& result, const Settings& settings) {
+  for (const TranscribedChunk& chunk : result.chunks)
+    if (!chunk.language.empty()) return chunk.language;
   return settings.language;
 }
 
-void answer(const std::shared_ptr<Call>& call, const Settings& settings, const Json& result) {
-  const std::string text = result.value("text", std::string());
-  const std::string_view shown = trimmed(text);
+void answer(const std::shared_ptr<Call>& call, const Settings& settings, const Transcription& result) {
+  const std::string_view shown = trimmed(result.text);
   if (settings.stream) {
     call->begin_stream();
     call->event({{"type", "transcript.text.delta"}, {"delta", shown}});
@@ -188,8 +177,10 @@ void transcribe(const std::shared_ptr<Call>& call, const char* task) {
   }
   if (writes && settings.task == "translate") parameters["task"] = "translate";
   if (!writes && settings.task == "translate") throw ApiError(400, "this model does not translate", "model");
-  compute_task(call, model, "automatic-speech-recognition", {media_input(*file)}, parameters,
-               [call, settings](const std::vector<Json>& results) { answer(call, settings, results.at(0)); });
+  compute_task(call, model, "automatic-speech-recognition", {SoundInput(FileBytes{std::string(*file)})}, parameters,
+               [call, settings](const std::vector<TaskResult>& results) {
+                 answer(call, settings, std::get<Transcription>(results.at(0)));
+               });
 }
 
 }  // namespace

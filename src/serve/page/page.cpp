@@ -31,9 +31,10 @@ Page make_page() {
       "href=\"data:,\">\n"
       "<style>" +
       style + "</style>\n</head>\n<body>\n" + kPageMarkup + "<script>" + script + "</script>\n</body>\n</html>\n";
-  page.policy = "default-src 'none'; script-src " + source_of(script) + "; style-src " + source_of(style) +
-                "; connect-src 'self'; img-src data: blob:; media-src blob:; base-uri 'none'; form-action 'none'; "
-                "frame-ancestors 'none'";
+  page.policy =
+      "default-src 'none'; script-src " + source_of(script) + "; style-src " + source_of(style) +
+      "; connect-src 'self'; img-src data: blob:; media-src data: blob:; base-uri 'none'; form-action 'none'; "
+      "frame-ancestors 'none'";
   return page;
 }
 

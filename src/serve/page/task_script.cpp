@@ -75,7 +75,7 @@ function show_model() {
   at('task').hidden = writes;
   at('result').replaceChildren();
   say(at('task-figures'), '');
-  if (!writes) show_fields(chosen.task);
+  if (!writes) show_fields(chosen.form);
 }
 
 at('model').addEventListener('change', () => { show_model(); });
@@ -85,33 +85,19 @@ at('key-form').addEventListener('submit', (event) => {
   load_models();
 });
 
-// ---- forms: name, label and kind of what each task reads
+// ---- forms: name, label and kind of what the task of a model reads, as the server says
 
-const TEXT = [['text', 'Text', 'area']];
-const FORMS = {
-  'text-classification': [...TEXT, ['labels', 'Labels, if the model judges any (with commas between)', 'line', true]],
-  'zero-shot-classification': [...TEXT, ['labels', 'Labels, with commas between', 'line']],
-  'token-classification': TEXT,
-  'fill-mask': TEXT,
-  'question-answering': [['question', 'Question', 'line'], ['context', 'Text that answers it', 'area']],
-  'feature-extraction': [['text', 'Texts, one a line: how alike are they?', 'area']],
-  'sentence-similarity': [['text', 'Texts, one a line: how alike are they?', 'area']],
-  'image-classification': [['file', 'Picture', 'image']],
-  'image-feature-extraction': [['file', 'Picture', 'image']],
-  'zero-shot-image-classification': [['file', 'Picture', 'image'], ['labels', 'Labels, with commas between', 'line']],
-  'audio-classification': [['file', 'Sound', 'sound']],
-  'automatic-speech-recognition': [['file', 'Sound', 'sound']],
-};
-const OTHER = [['json', 'Request, as {"inputs": ..., "parameters": {...}}', 'area']];
+const OTHER = [['json', 'Request, as {"inputs": ..., "parameters": {...}}', 'area', false]];
 
-function show_fields(task) {
-  at('fields').replaceChildren(...(FORMS[task] || OTHER).map(([name, label, kind, optional]) => {
+function show_fields(form) {
+  at('fields').replaceChildren(...(form || OTHER).map(([name, label, kind, optional]) => {
     const holder = element('label', label);
     const file = kind === 'image' || kind === 'sound';
-    const input = element(kind === 'area' ? 'textarea' : 'input');
+    const long = kind === 'area' || kind === 'lines';
+    const input = element(long ? 'textarea' : 'input');
     input.id = 'field-' + name;
     input.required = !optional;
-    if (kind === 'area') input.rows = 4;
+    if (long) input.rows = 4;
     if (file) {
       input.type = 'file';
       input.accept = kind === 'image' ? 'image/*' : 'audio/*';
@@ -153,13 +139,15 @@ async function request_of_form(chosen) {
     if (labels.length) return json({inputs: await base64_of(file), parameters});
     return [path, file, file.type || 'application/octet-stream'];
   }
-  if (chosen.task === 'question-answering')
-    return json({inputs: {question: value('question'), context: value('context')}});
-  if (chosen.task === 'feature-extraction' || chosen.task === 'sentence-similarity') {
-    const input = value('text').split('\n').map((line) => line.trim()).filter(Boolean);
-    return ['v1/embeddings', JSON.stringify({model: chosen.id, input, normalize: true, encoding_format: 'float'}),
-      'application/json'];
+  const lines = (name) => value(name).split('\n').map((line) => line.trim()).filter(Boolean);
+  const parts = (chosen.form || []).filter(([name]) => name !== 'text' && name !== 'labels');
+  if (parts.length) {
+    const inputs = parts.map(([name, , kind]) => [name, kind === 'lines' ? lines(name) : value(name)]);
+    return json({inputs: Object.fromEntries(inputs), parameters});
   }
+  if ((chosen.form || []).some(([, , kind]) => kind === 'lines'))
+    return ['v1/embeddings', JSON.stringify({model: chosen.id, input: lines('text'), normalize: true,
+      encoding_format: 'float'}), 'application/json'];
   return json({inputs: value('text'), parameters});
 }
 
@@ -176,7 +164,7 @@ at('task-form').addEventListener('submit', async (event) => {
     const text = await answer.text();
     const time = performance.now() - begin;
     if (!answer.ok) throw new Error(message_of(text, answer.status));
-    at('result').append(picture_of(JSON.parse(text), chosen.task));
+    at('result').append(picture_of(JSON.parse(text)));
     say(at('task-figures'), time.toFixed(1) + ' ms');
   } catch (error) {
     say(at('task-figures'), error.message, true);
@@ -224,7 +212,44 @@ function likeness_of(answer) {
   return holder;
 }
 
-function picture_of(result, task) {
+// Pictures and sounds are files in base64, which begin as PNG and WAV files do.
+function media_of(value) {
+  if (typeof value !== 'string') return null;
+  const picture = value.startsWith('iVBORw0KGgo');
+  if (!picture && !value.startsWith('UklGR')) return null;
+  const shown = element(picture ? 'img' : 'audio', undefined, 'preview');
+  shown.src = (picture ? 'data:image/png;base64,' : 'data:audio/wav;base64,') + value;
+  shown.controls = true;
+  return shown;
+}
+
+function extents_of(value) {
+  const extents = [];
+  for (let list = value; Array.isArray(list); list = list[0]) extents.push(list.length);
+  return extents.join(' x ');
+}
+
+// A result that has pictures or sounds, with what stands beside them; null: it has none.
+function media_result(result) {
+  const items = Array.isArray(result) ? result : [result];
+  const has_media = (item) => media_of(item) || (item && Object.values(item).some(media_of));
+  if (!items.length || !items.every(has_media)) return null;
+  const holder = element('div');
+  for (const item of items) {
+    const fields = typeof item === 'string' ? [['', item]] : Object.entries(item);
+    for (const [name, value] of fields) {
+      const media = media_of(value);
+      const numbers = Array.isArray(value) ? '[' + extents_of(value) + '] numbers' : String(value);
+      holder.append(element('p', media ? name : name + ': ' + numbers));
+      if (media) holder.append(media);
+    }
+  }
+  return holder;
+}
+
+function picture_of(result) {
+  const media = media_result(result);
+  if (media) return media;
   if (result && result.data && result.data[0] && result.data[0].embedding) return likeness_of(result);
   let list = result;
   while (Array.isArray(list) && list.length === 1 && Array.isArray(list[0])) list = list[0];
@@ -234,7 +259,7 @@ function picture_of(result, task) {
     const names = Object.keys(list[0]);
     return table_of([...names, ''], list.map((each) => [...names.map((name) => each[name]), bar(each.score)]));
   }
-  if (task === 'automatic-speech-recognition' && typeof result.text === 'string') return element('p', result.text);
+  if (result && typeof result.text === 'string') return element('p', result.text);
   if (result && typeof result.answer === 'string') {
     const holder = element('p');
     holder.append(element('mark', result.answer), ' score ' + result.score.toFixed(4));

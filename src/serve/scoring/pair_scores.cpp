@@ -9,9 +9,9 @@
 namespace transom::serve {
 namespace {
 
-double score_of_classes(const Json& classes, const std::vector<std::string>& labels, bool raw) {
+double score_of_classes(const Classes& classes, const std::vector<std::string>& labels, bool raw) {
   std::map<std::string, double> by_label;
-  for (const Json& each : classes) by_label[each["label"].get<std::string>()] = each["score"].get<double>();
+  for (const auto& [label, score] : classes) by_label[label] = score;
   if (by_label.size() <= 1) {
     const double logit = by_label.empty() ? 0 : by_label.begin()->second;
     return raw ? logit : 1 / (1 + std::exp(-logit));
@@ -105,13 +105,14 @@ void compute_scores(const std::shared_ptr<Call>& call, ServedModel& model,
         400, fmt::format("the checkpoint asks for the activation {}; Identity and Sigmoid are supported", quoted(own)));
   const bool raw = activation == PairActivation::kNone ||
                    (activation == PairActivation::kAsModel && own == "Identity" && model.labels.size() <= 1);
-  std::vector<Json> inputs;
-  for (const auto& [a, b] : pairs) inputs.push_back({{"text", a}, {"text_pair", b}});
+  std::vector<TaskInput> inputs;
+  for (const auto& [a, b] : pairs) inputs.emplace_back(TextInput(a, b));
   compute_task(
       call, model, "text-classification", inputs, {{"function_to_apply", "none"}, {"top_k", nullptr}},
-      [raw, labels = model.labels, then = std::move(then)](std::vector<Json> results) {
+      [raw, labels = model.labels, then = std::move(then)](const std::vector<TaskResult>& results) {
         std::vector<double> scores;
-        for (const Json& result : results) scores.push_back(score_of_classes(result, labels, raw));
+        for (const TaskResult& result : results)
+          scores.push_back(score_of_classes(std::get<Classes>(result), labels, raw));
         then(std::move(scores));
       },
       &settings.too_long, fields.second);

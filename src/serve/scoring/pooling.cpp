@@ -25,9 +25,9 @@ Json answer_of(const std::string& model, const std::vector<std::vector<float>>& 
 }
 
 // The scores of one text in the order of the labels.
-std::vector<float> scores_of(const Json& classes, const std::vector<std::string>& labels) {
+std::vector<float> scores_of(const Classes& classes, const std::vector<std::string>& labels) {
   std::map<std::string, float> by_label;
-  for (const Json& each : classes) by_label[each["label"].get<std::string>()] = each["score"].get<float>();
+  for (const auto& [label, score] : classes) by_label[label] = static_cast<float>(score);
   std::vector<float> scores;
   for (size_t i = 0; i < classes.size(); ++i) {
     const std::string label = i < labels.size() ? labels[i] : "LABEL_" + std::to_string(i);
@@ -73,9 +73,9 @@ void pooling(const std::shared_ptr<Call>& call) {
   expect_known_fields(fields, "/pooling");
   compute_task(
       call, model, "text-classification", {texts->begin(), texts->end()}, class_parameters(raw),
-      [call, shown = model.name, labels = model.labels](const std::vector<Json>& results) {
+      [call, shown = model.name, labels = model.labels](const std::vector<TaskResult>& results) {
         std::vector<std::vector<float>> rows;
-        for (const Json& classes : results) rows.push_back(scores_of(classes, labels));
+        for (const TaskResult& result : results) rows.push_back(scores_of(std::get<Classes>(result), labels));
         call->reply(answer_of(shown, rows, call->prompt_tokens));
       },
       &settings.too_long, "input");

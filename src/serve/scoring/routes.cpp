@@ -188,17 +188,18 @@ void classify(const std::shared_ptr<Call>& call) {
   expect_known_fields(fields, "/classify");
   compute_task(
       call, model, "text-classification", {texts.begin(), texts.end()}, class_parameters(raw),
-      [call, &model](const std::vector<Json>& results) {
+      [call, &model](const std::vector<TaskResult>& results) {
         Json data = Json::array();
         for (size_t i = 0; i < results.size(); ++i) {
+          const auto& classes = std::get<Classes>(results[i]);
           Json probabilities = Json::array();
           for (const std::string& label : model.labels)
-            for (const Json& each : results[i])
-              if (each["label"] == label) probabilities.push_back(written_score(each["score"].get<double>()));
+            for (const ClassScore& each : classes)
+              if (each.label == label) probabilities.push_back(written_score(each.score));
           data.push_back({{"index", i},
-                          {"label", results[i][0]["label"]},
+                          {"label", classes.at(0).label},
                           {"probs", probabilities},
-                          {"num_classes", results[i].size()}});
+                          {"num_classes", classes.size()}});
         }
         call->reply({{"id", new_identifier("classify-")},
                      {"object", "list"},

@@ -28,10 +28,10 @@ TeiInputs read_inputs(const std::shared_ptr<Call>& call, RequestFields& fields) 
 }
 
 // {"score", "label"} by falling score.
-Json classes_as_tei(const Json& classes) {
+Json classes_as_tei(const TaskResult& result) {
   Json list = Json::array();
-  for (const Json& each : classes)
-    list.push_back({{"score", written_score(each["score"].get<double>())}, {"label", each["label"]}});
+  for (const auto& [label, score] : std::get<Classes>(result))
+    list.push_back({{"score", written_score(score)}, {"label", label}});
   return list;
 }
 
@@ -121,14 +121,14 @@ void tei_predict(const std::shared_ptr<Call>& call) {
   refuse_prompt(settings);
   expect_known_fields(fields, "/predict");
   const bool batch = given->is_array() && !given->empty() && (*given)[0].is_array();
-  const auto one = [](const Json& item) -> Json {
-    if (item.is_string()) return item;
-    if (item.is_array() && item.size() == 1 && item[0].is_string()) return item[0];
+  const auto one = [](const Json& item) -> TaskInput {
+    if (item.is_string()) return TextInput(item.get<std::string>());
+    if (item.is_array() && item.size() == 1 && item[0].is_string()) return TextInput(item[0].get<std::string>());
     if (item.is_array() && item.size() == 2 && item[0].is_string() && item[1].is_string())
-      return {{"text", item[0]}, {"text_pair", item[1]}};
+      return TextInput(item[0].get<std::string>(), item[1].get<std::string>());
     refuse_field("inputs", "inputs: expected a text or a pair of texts, found {}", quoted(compact(item)));
   };
-  std::vector<Json> inputs;
+  std::vector<TaskInput> inputs;
   if (batch)
     for (const Json& item : *given) inputs.push_back(one(item));
   else inputs.push_back(one(*given));
@@ -138,10 +138,10 @@ void tei_predict(const std::shared_ptr<Call>& call) {
   if (raw) parameters["function_to_apply"] = "none";
   compute_task(
       call, model, "text-classification", inputs, parameters,
-      [call, batch](const std::vector<Json>& results) {
+      [call, batch](const std::vector<TaskResult>& results) {
         if (!batch) return call->reply(classes_as_tei(results[0]));
         Json lists = Json::array();
-        for (const Json& result : results) lists.push_back(classes_as_tei(result));
+        for (const TaskResult& result : results) lists.push_back(classes_as_tei(result));
         call->reply(lists);
       },
       &settings.too_long);

@@ -22,8 +22,9 @@ class Interpreter {
   // `variables` are what the template sees besides the functions of Jinja and Transformers.
   std::string render(const Body& body, std::vector<std::pair<std::string, Value>> variables);
 
-  // Of the last render(): what stands between {% generation %} and {% endgeneration %}, as bytes begin..end of the text.
-  // Throws where some of it was written inside a macro or a block that is filtered or set, whose place is not known.
+  // Of the last render(): what stands between {% generation %} and {% endgeneration %}, as bytes begin..end of the
+  // text. Throws where some of it was written inside a macro or a block that is filtered or set, whose place is not
+  // known.
   const std::vector<std::pair<size_t, size_t>>& generated() const;
 
   // For filters, tests and methods.
@@ -66,7 +67,7 @@ class Interpreter {
   void define_functions(Scope& scope);
   void append(std::string& out, std::string_view text);
 
-  ScopePointer top_;  // what the template sets outside of loops and blocks
+  ScopePointer top_;                       // what the template sets outside of loops and blocks
   const std::string* rendered_ = nullptr;  // what render() makes, while it does
   std::vector<std::pair<size_t, size_t>> generated_;
   bool lost_generation_ = false;

@@ -61,9 +61,9 @@ struct Statement {
     kMacro,      // text(names = defaults): bodies[0]
     kCallBlock,  // value, a call, with caller(names = defaults): bodies[0]
     kFilterBlock,
-    kWith,   // names = defaults in bodies[0]
+    kWith,        // names = defaults in bodies[0]
     kGeneration,  // bodies[0] as it stands, which is what the model writes
-    kBlock,  // bodies[0], which sees what the template sets outside of loops; marked: all that stands around it
+    kBlock,       // bodies[0], which sees what the template sets outside of loops; marked: all that stands around it
     kBreak,
     kContinue,
   };

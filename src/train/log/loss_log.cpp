@@ -28,11 +28,10 @@ void LossLog::add(const TrainStep::Result& result, int64_t step, double learning
   const bool reads = report_ || waiting_.size() + 1 >= kMostWaiting || computes_on_host();
   // Who replays a step finds its results in the same memory each time, and would keep the next one from it.
   const bool copies = !reads && mode() == Mode::kGraph;
-  waiting_.push_back(
-      {copies ? TrainStep::Result{copy_on_device(result.loss), copy_on_device(result.gradient_norm),
-                                  result.measures.defined() ? copy_on_device(result.measures) : Tensor()}
-              : result,
-       step, learning_rate});
+  waiting_.push_back({copies ? TrainStep::Result{copy_on_device(result.loss), copy_on_device(result.gradient_norm),
+                                                 result.measures.defined() ? copy_on_device(result.measures) : Tensor()}
+                             : result,
+                      step, learning_rate});
   if (reads) read();
 }
 

@@ -28,7 +28,7 @@ struct TaskFiles {
 struct TaskSetup {
   std::unique_ptr<Model> model;
   TrainingArguments training;  // of the run, with the task's own defaults
-  std::string reads;           // "text: column comment; label: 3 classes; 60 rows", which is said when all is found right
+  std::string reads;  // "text: column comment; label: 3 classes; 60 rows", which is said when all is found right
   Teacher teacher;
   std::optional<TrainingData> train, validation, test;
   std::function<NamedTensors(const NamedTensors&)> preprocess_outputs;

@@ -17,6 +17,7 @@ class Family:
     tokenizer: str | None = None
     sizes: str = "encoder"  # how the fields for widths and depths are called
     heads: dict = dataclasses.field(default_factory=dict)  # fields that only some classes have
+    model_type: str | None = None  # where it is not the name here: of a class with a second case
 
 
 def names(prefix, *heads):
@@ -35,6 +36,18 @@ EMOTIONS, ENTITIES = ["sadness", "joy", "anger", "fear"], ["O", "B-PER", "I-PER"
 ROPE = dict(rope_parameters={"rope_theta": 10000.0, "rope_type": "default"})
 SOUND = dict(
     do_stable_layer_norm=False, apply_spec_augment=False, mask_time_prob=0.0, pad_token_id=0, classifier_proj_size=16
+)
+
+DEPTH = dict(patch_size=7, reassemble_hidden_size=16, fusion_hidden_size=8, head_hidden_size=6)
+DEPTH_BACKBONE = dict(
+    model_type="dinov2",
+    hidden_size=16,
+    num_hidden_layers=4,
+    num_attention_heads=4,
+    mlp_ratio=2,
+    image_size=28,
+    patch_size=7,
+    reshape_hidden_states=False,
 )
 
 FAMILIES = {
@@ -125,6 +138,38 @@ FAMILIES = {
         },
         "deberta_v2",
         heads={"DebertaV2ForSequenceClassification": dict(pooler_hidden_size=16)},
+    ),
+    "depth_anything": Family(
+        DEPTH
+        | dict(
+            backbone_config=DEPTH_BACKBONE | dict(out_indices=[1, 2, 3, 4]),
+            neck_hidden_sizes=[6, 8, 10, 12],
+            reassemble_factors=[4, 2, 1, 0.5],
+        ),
+        ["DepthAnythingForDepthEstimation"],
+        {"depth-anything": ("DepthAnythingForDepthEstimation", "relative depth; four maps, enlarged and made smaller")},
+        sizes="none",
+    ),
+    "depth_anything_metric": Family(
+        DEPTH
+        | dict(
+            backbone_config=DEPTH_BACKBONE
+            | dict(out_features=["stem", "stage2", "stage3"], apply_layernorm=False, use_swiglu_ffn=True),
+            neck_hidden_sizes=[6, 10, 8],
+            reassemble_factors=[2, 1, 0.5],
+            depth_estimation_type="metric",
+            max_depth=20,
+            head_in_index=1,
+        ),
+        ["DepthAnythingForDepthEstimation"],
+        {
+            "depth-anything-metric": (
+                "DepthAnythingForDepthEstimation",
+                "metric depth of pictures that are no square; three maps, of the embeddings too, without norm",
+            )
+        },
+        sizes="none",
+        model_type="depth_anything",
     ),
     "dinov2": Family(
         dict(image_size=28, patch_size=7, mlp_ratio=2),

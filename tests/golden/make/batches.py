@@ -95,6 +95,9 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
         elif class_name.endswith("ImageClassification"):
             inputs["labels"] = integers(classes, (2,))
         return inputs
+    if family_name.startswith("depth_anything"):
+        height, width = (35, 21) if family_name.endswith("metric") else (28, 28)
+        return {"pixel_values": floats(2, 3, height, width)}
     if family_name == "clip":
         texts = text_inputs(config.text_config, name, tokenizer, False)
         return {**texts, "pixel_values": floats(3, 3, 32, 32)}

@@ -35,6 +35,14 @@ PROCESSORS = {  # class without its ending, and the fields of preprocessor_confi
         "ConvNextImageProcessor",
         RGB | HALF | dict(resample=3, size=dict(shortest_edge=40), crop_pct=0.875),
     ),
+    "dpt": (
+        "DPTImageProcessor",
+        RGB | HALF | dict(resample=3, size=dict(height=40, width=40), ensure_multiple_of=7, keep_aspect_ratio=True),
+    ),
+    "dpt_stretched": (
+        "DPTImageProcessor",
+        RGB | HALF | dict(resample=2, size=dict(height=45, width=33), ensure_multiple_of=14, keep_aspect_ratio=False),
+    ),
     "efficientnet": (
         "EfficientNetImageProcessor",
         RGB | HALF | dict(resample=3, size=dict(height=38, width=38), rescale_offset=False, include_top=True),

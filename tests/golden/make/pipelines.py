@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What transformers.pipeline() gives for the models of the other parts, one file a task."""
 
+import shutil
+
+import numpy
+import sentence_transformers
 import torch
 import transformers
 from PIL import Image
 
-from common import GOLDEN, rounded, write_json
+from common import GOLDEN, generator, rounded, write_json
 from media import PICTURES, read_sound, resampled
 from vocabularies import BATCH
 
@@ -54,6 +58,7 @@ TASKS = {  # file: (case of the model, runs)
         "resnet-image-classification",
         [(f"../image/{file}", {"top_k": 3}) for file in PICTURES],
     ),
+    "depth-estimation": ("depth-anything", [(f"../image/{file}", {}) for file in PICTURES]),
     "image-feature-extraction": ("vit-image-classification", [(f"../image/{file}", {}) for file in PICTURES[:2]]),
     "zero-shot-image-classification": ("clip", [(f"../image/{file}", SEEN) for file in PICTURES]),
     "audio-classification": (
@@ -85,7 +90,7 @@ TEXTS_OF_TEXTS = {
 
 def pipe_of(task, folder):
     kwargs = {}
-    if (folder / "preprocessor_config.json").exists() and "image" in task:
+    if (folder / "preprocessor_config.json").exists() and ("image" in task or "depth" in task):
         kwargs["image_processor"] = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
     return transformers.pipeline(
         task, model=str(folder), device="cpu", model_kwargs={"attn_implementation": "eager"}, **kwargs
@@ -106,6 +111,8 @@ def given(inputs, out):
 def plain(value):
     if isinstance(value, torch.Tensor):
         return value.tolist()
+    if isinstance(value, Image.Image):  # compared to one level
+        return {"picture": numpy.asarray(value).tolist()}
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
@@ -131,6 +138,39 @@ def answers(folder, question, context, top_k, longest):
     ]
     best = sorted(spans, key=lambda span: -span[0])[:top_k]
     return [{"score": score, "start": a, "end": b, "answer": context[a:b]} for score, a, b in best]
+
+
+def make_ranking(out):
+    """CrossEncoder.rank() of sentence-transformers: the BERT that classifies, with one label."""
+    folder = out / "cross-encoder" / "model"
+    shutil.rmtree(folder, ignore_errors=True)
+    source = GOLDEN / "bert-sequence-classification" / "model"
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(
+        source, num_labels=1, id2label={0: "LABEL_0"}, label2id={"LABEL_0": 0}, ignore_mismatched_sizes=True
+    )
+    with torch.no_grad():
+        model.classifier.weight.normal_(0, 1, generator=generator("cross-encoder"))
+    model.save_pretrained(folder)
+    for file in source.glob("*token*"):
+        shutil.copy(file, folder)
+    ranker = sentence_transformers.CrossEncoder(str(folder), device="cpu")
+    runs, documents = [], [BATCH[3], BATCH[1], BATCH[4], BATCH[2]]
+    for kwargs in ({}, {"top_k": 2, "return_documents": True}, {"function_to_apply": "none"}):
+        asked = {key: value for key, value in kwargs.items() if key != "function_to_apply"}
+        raw = {"activation_fn": torch.nn.Identity()} if "function_to_apply" in kwargs else {}
+        result = ranker.rank(BATCH[0], documents, **asked, **raw)
+        result = [each | {"corpus_id": int(each["corpus_id"]), "score": float(each["score"])} for each in result]
+        inputs = {"query": BATCH[0], "documents": documents}
+        runs.append({"inputs": inputs, "kwargs": kwargs, "result": rounded(result, 7)})
+    write_json(
+        out / "pipelines" / "text-ranking.json",
+        {
+            "task": "text-ranking",
+            "model": "../cross-encoder/model",
+            "made_by": "sentence_transformers.CrossEncoder.rank()",
+            "runs": runs,
+        },
+    )
 
 
 def make(out):
@@ -193,3 +233,4 @@ def make(out):
             "runs": runs,
         },
     )
+    make_ranking(out)

@@ -89,7 +89,7 @@ def config_of(name, family_name, class_name, is_main, tokenizer):
     if family_name == "timm_wrapper":
         config = transformers.TimmWrapperConfig(do_pooling=True, **fields)
     else:
-        config = transformers.AutoConfig.for_model(family_name, **fields)
+        config = transformers.AutoConfig.for_model(family.model_type or family_name, **fields)
     labels = LABELS.get(name)
     if labels is None and class_name.endswith(
         (

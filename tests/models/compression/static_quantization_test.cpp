@@ -220,7 +220,7 @@ TEST(StaticCheckpoints, OfConvolutionsHoldTheirWindows) {
   EXPECT_EQ(second->integers->input_zero_point, -128) << "behind a relu nothing is negative";
 }
 
-// QuantizedLinear (--quantization int8) rounds convolutions of images as they come.
+// Computing::int8 (--quantization int8) rounds convolutions of images as they come.
 TEST(DynamicConvolutions, AreRoundedWhereIntegersAreAskedFor) {
   const test::TemporaryFolder folder;
   Model::from_config(kSmallResNet, {.seed = 3})->save_pretrained(folder.string());

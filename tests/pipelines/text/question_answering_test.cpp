@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json/json.h"
-#include "pipelines/pipeline.h"
+#include "pipelines/json/task_json.h"
 #include "support/folders.h"
 
 namespace transom {

@@ -10,7 +10,7 @@
 
 #include "base/files/files.h"
 #include "base/json/json.h"
-#include "pipelines/pipeline.h"
+#include "pipelines/json/task_json.h"
 #include "support/folders.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"

@@ -159,21 +159,15 @@ TEST(SparseEmbeddings, RowsOfOneIndexAreAdded) {
   EXPECT_EQ(found.rows.to_vector<float>(), (std::vector<float>{7, 8, 3, 4, 6, 8, 0, 0}));
 }
 
-TEST(SparseEmbeddings, LookupsAreNotedWhereTheyAreCollected) {
+TEST(SparseEmbeddings, LookupsAreNotedForThePassThatCollectsThem) {
   const auto model = Model::from_config(kConfig);
   const NamedTensors inputs = batch({3, 3, 7}, {1, 1, 1});
-  {
-    const CollectLookups outer;
-    {
-      const CollectLookups inner(false);
-      model->forward(inputs);
-    }
-    EXPECT_TRUE(outer.lookups().empty());
-    model->forward(inputs);
-    ASSERT_EQ(outer.lookups().size(), 2u);
-    EXPECT_EQ(outer.lookups()[0].table->name, "emb_l.0.weight");
-    EXPECT_EQ(outer.lookups()[0].rows.shape(), (Shape{3, 4}));
-  }
+  std::vector<SparseLookup> lookups;
+  model->forward(inputs);
+  model->forward(inputs, {.computing = {.lookups = &lookups}});
+  ASSERT_EQ(lookups.size(), 2u);
+  EXPECT_EQ(lookups[0].table->name, "emb_l.0.weight");
+  EXPECT_EQ(lookups[0].rows.shape(), (Shape{3, 4}));
 }
 
 // Tables of which few rows are updated keep them, too, where an update is refused.

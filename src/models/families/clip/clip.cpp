@@ -180,7 +180,7 @@ class CLIPVisionTower {
 
   TowerOutput operator()(const NamedTensors& inputs, ForwardContext& context) const {
     const Tensor& image = image_input(inputs, c_.num_channels);
-    const Tensor patches = patch_embedding_(image);
+    const Tensor patches = patch_embedding_(image, context);
     const int64_t B = patches.dim(0), D = patches.dim(2);
     const Tensor first = broadcast_to(reshape(cast(class_embedding_->value, patches.dtype()), {1, 1, D}), {B, 1, D});
     const Tensor x = pre_layrnorm_(concatenate({first, patches}, 1) + positions(size_of(image), context), context);
@@ -197,7 +197,7 @@ class CLIPVisionTower {
     const Extents grid = patch_grid(size, c_.patch_size);
     const Tensor all = unsqueeze(position_embedding_->value, 0);
     if (size == c_.image_size || (grid[0] * grid[1] == grid_[0] * grid_[1] && size[0] == size[1])) return all;
-    return interpolated_positions(all, 1, grid);
+    return interpolated_positions(all, 1, grid, context.computing);
   }
 
   CLIPVisionConfig c_;

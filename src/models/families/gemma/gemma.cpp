@@ -188,9 +188,7 @@ static Family gemma2_family() {
                       .scaled_layers = none,
                       .opens_no_codes = false,
                       .multi_query = none},
-          .foreign = {.gguf = gemma2_gguf(),
-                      .keras = none,
-                      .flax = none},
+          .foreign = {.gguf = gemma2_gguf(), .keras = none, .flax = none},
           .planning = {.fused_attention = true, .local_share = 0.5}};
 }
 static Family gemma3_text_family() {
@@ -213,9 +211,7 @@ static Family gemma3_text_family() {
                   .scaled_layers = none,
                   .opens_no_codes = false,
                   .multi_query = none},
-      .foreign = {.gguf = gemma3_gguf(),
-                  .keras = none,
-                  .flax = none},
+      .foreign = {.gguf = gemma3_gguf(), .keras = none, .flax = none},
       .planning = {.fused_attention = true, .local_share = 5.0 / 6}};
 }
 

@@ -210,12 +210,9 @@ static Family gpt_neox_family() {
                       .scaled_layers = none,
                       .opens_no_codes = false,
                       .multi_query = none},
-          .foreign = {.gguf = gpt_neox_gguf(),
-                      .keras = none,
-                      .flax = none},
+          .foreign = {.gguf = gpt_neox_gguf(), .keras = none, .flax = none},
           .planning = {.fused_attention = true}};
 }
-
 
 const RegisterFamilies kGptNeoxFamily{gpt_neox_family};
 

@@ -128,9 +128,7 @@ static Family mixtral_family() {
                       .scaled_layers = none,
                       .opens_no_codes = false,
                       .multi_query = none},
-          .foreign = {.gguf = mixtral_gguf(),
-                      .keras = none,
-                      .flax = none},
+          .foreign = {.gguf = mixtral_gguf(), .keras = none, .flax = none},
           .planning = {.fused_attention = true}};
 }
 

@@ -60,9 +60,7 @@ static Family phi3_family() {
                       .scaled_layers = none,
                       .opens_no_codes = false,
                       .multi_query = none},
-          .foreign = {.gguf = phi3_gguf(),
-                      .keras = none,
-                      .flax = none},
+          .foreign = {.gguf = phi3_gguf(), .keras = none, .flax = none},
           .planning = {.fused_attention = true}};
 }
 

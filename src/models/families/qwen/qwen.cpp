@@ -71,9 +71,7 @@ static Family qwen2_family() {
                       .scaled_layers = gated_decoder_layers(),
                       .opens_no_codes = false,
                       .multi_query = none},
-          .foreign = {.gguf = qwen2_gguf(),
-                      .keras = none,
-                      .flax = none},
+          .foreign = {.gguf = qwen2_gguf(), .keras = none, .flax = none},
           .planning = {.fused_attention = true}};
 }
 static Family qwen3_family() {
@@ -92,9 +90,7 @@ static Family qwen3_family() {
                       .scaled_layers = gated_decoder_layers(),
                       .opens_no_codes = false,
                       .multi_query = none},
-          .foreign = {.gguf = qwen3_gguf(),
-                      .keras = none,
-                      .flax = none},
+          .foreign = {.gguf = qwen3_gguf(), .keras = none, .flax = none},
           .planning = {.fused_attention = true}};
 }
 

@@ -62,9 +62,7 @@ static Family starcoder2_family() {
                       .scaled_layers = none,
                       .opens_no_codes = false,
                       .multi_query = none},
-          .foreign = {.gguf = starcoder2_gguf(),
-                      .keras = none,
-                      .flax = none},
+          .foreign = {.gguf = starcoder2_gguf(), .keras = none, .flax = none},
           .planning = {.fused_attention = true}};
 }
 

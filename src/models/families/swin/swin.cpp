@@ -267,7 +267,7 @@ class SwinBody {
     // An image that no patches fill is padded.
     grid = {(size[0] + patch[0] - 1) / patch[0], (size[1] + patch[1] - 1) / patch[1]};
     const Tensor padded = pad(image, {0, 0, 0, 0}, {0, 0, grid[0] * patch[0] - size[0], grid[1] * patch[1] - size[1]});
-    Tensor x = embeddings_norm_(patch_embeddings_(padded), context);
+    Tensor x = embeddings_norm_(patch_embeddings_(padded, context), context);
     const Tensor masked = inputs.find("bool_masked_pos");
     if (masked.defined() && !mask_token_) fail("bool_masked_pos: this model has no mask token");
     if (masked.defined()) x = with_masked_patches(x, masked, mask_token_->value);
@@ -280,7 +280,7 @@ class SwinBody {
       fail("pixel_values: {} patches do not fit {} position embeddings; interpolate_pos_encoding admits other sizes",
            patches, all.dim(1));
     if (!context.interpolate_pos_encoding || (patches == all.dim(1) && size[0] == size[1])) return all;
-    return interpolated_positions(all, 0, patch_grid(size, c_.patch_size));
+    return interpolated_positions(all, 0, patch_grid(size, c_.patch_size), context.computing);
   }
 
   SwinConfig c_;
@@ -348,7 +348,7 @@ class SwinForMaskedImageModeling : public Model {
   std::vector<std::string> input_names() const override { return {"pixel_values", "bool_masked_pos"}; }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const SwinOutput output = swin_(inputs, context);
-    const Tensor reconstruction = decoder_(output.last_hidden_state);
+    const Tensor reconstruction = decoder_(output.last_hidden_state, context);
     return with_states(
         masked_image_outputs(reconstruction, inputs, context, config_.patch_size[0], config_.num_channels), output,
         context);

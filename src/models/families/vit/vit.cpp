@@ -64,7 +64,7 @@ class ViTEmbeddings {
     const Tensor& image = image_input(inputs, num_channels_);
     const Tensor masked = inputs.find("bool_masked_pos");
     if (masked.defined() && !mask_token_) fail("bool_masked_pos: this model has no mask token");
-    Tensor patches = patch_embeddings_(image);
+    Tensor patches = patch_embeddings_(image, context);
     if (masked.defined()) patches = with_masked_patches(patches, masked, mask_token_->value);
     const int64_t B = patches.dim(0), D = patches.dim(2);
     const Tensor x = concatenate({broadcast_to(cast(cls_token_->value, patches.dtype()), {B, 1, D}), patches}, 1);
@@ -79,7 +79,7 @@ class ViTEmbeddings {
     const Extents grid = patch_grid(size, patch_size_);
     if (size == image_size_ || (grid[0] * grid[1] == grid_[0] * grid_[1] && size[0] == size[1]))
       return position_embeddings_->value;
-    return interpolated_positions(position_embeddings_->value, 1, grid);
+    return interpolated_positions(position_embeddings_->value, 1, grid, context.computing);
   }
 
   Extents image_size_, patch_size_, grid_;
@@ -210,7 +210,7 @@ class ViTForMaskedImageModeling : public Model {
     const EncoderOutput encoded = vit_(inputs, context);
     const Tensor patches = slice(encoded.last_hidden_state, 1, 1, encoded.last_hidden_state.dim(1));
     NamedTensors outputs =
-        masked_image_outputs(decoder_(patches), inputs, context, config_.patch_size[0], config_.num_channels);
+        masked_image_outputs(decoder_(patches, context), inputs, context, config_.patch_size[0], config_.num_channels);
     add_hidden_states(outputs, encoded.hidden_states);
     return outputs;
   }

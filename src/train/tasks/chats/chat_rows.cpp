@@ -109,7 +109,8 @@ Json ChatRows::cell(const Row& row, size_t column, int64_t index) const {
   if (!value.is_string()) return value;
   const std::string text = value.get<std::string>();
   const size_t begin = text.find_first_not_of(" \t\r\n");
-  const size_t next = begin == text.npos || text[begin] != '[' ? text.npos : text.find_first_not_of(" \t\r\n", begin + 1);
+  const size_t next =
+      begin == text.npos || text[begin] != '[' ? text.npos : text.find_first_not_of(" \t\r\n", begin + 1);
   if (next == text.npos || text[next] != '{') return value;
   return parse_json(text, where);
 }
@@ -128,8 +129,10 @@ ChatRow ChatRows::instruction(const Row& row, int64_t index) const {
   require(!asked.empty() || !input.empty(), "{}: expected an instruction, found none", data_.where(index));
   ChatRow result;
   if (!writes_chats_) {
-    require(system.empty(), "{}: a system text needs a chat template, and the tokenizer has none: give one with "
-            "--chat_template_path", data_.where(index));
+    require(system.empty(),
+            "{}: a system text needs a chat template, and the tokenizer has none: give one with "
+            "--chat_template_path",
+            data_.where(index));
     result.prompt = input.empty() ? fmt::format(fmt::runtime(kAlpaca), asked)
                                   : fmt::format(fmt::runtime(kAlpacaWithInput), asked, input);
     result.completion = answer;
@@ -170,7 +173,8 @@ ChatRow ChatRows::row(int64_t index) const {
       break;
   }
   if (result.is_chat())
-    require(has_assistant_turn(result.completion), "{}: expected a message of the assistant to learn, found none", where);
+    require(has_assistant_turn(result.completion), "{}: expected a message of the assistant to learn, found none",
+            where);
   if (tools_) {
     Json tools = as_json(row[*tools_], where + ", column tools");
     if (tools.is_string()) tools = parse_json(tools.get<std::string>(), where + ", column tools");

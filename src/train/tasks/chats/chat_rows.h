@@ -16,10 +16,10 @@ namespace transom {
 
 // What the columns of a file say that its rows are.
 enum class ChatForm {
-  kMessages,           // messages, conversations: one list of messages
-  kPromptCompletion,   // prompt and completion: texts, or lists of messages
-  kInstruction,        // instruction, input and output: Alpaca's columns
-  kText,               // one column of text
+  kMessages,          // messages, conversations: one list of messages
+  kPromptCompletion,  // prompt and completion: texts, or lists of messages
+  kInstruction,       // instruction, input and output: Alpaca's columns
+  kText,              // one column of text
 };
 
 // A list of messages, or a text. Where `prompt` is null, all of the row is in `completion`.

@@ -10,8 +10,10 @@ namespace transom {
 std::string read_chat_template(const std::string& path, const Tokenizer& tokenizer) {
   if (path.ends_with(".jinja") || path.ends_with(".j2")) return read_file(path);
   if (!directory_exists(path))
-    fail(ErrorKind::kUsage, "--chat_template_path: expected a file of Jinja (.jinja, .j2) or a directory with a tokenizer, "
-         "found {}", quoted(path));
+    fail(ErrorKind::kUsage,
+         "--chat_template_path: expected a file of Jinja (.jinja, .j2) or a directory with a tokenizer, "
+         "found {}",
+         quoted(path));
   const Tokenizer other = Tokenizer::from_pretrained(path);
   std::vector<std::string> missing;
   for (const int64_t id : other.all_special_ids())

@@ -70,8 +70,10 @@ Spans ChatEncoder::assistant_spans(const Json& messages, const ChatText& chat, c
     before.mark_generated = false;
     ChatOptions with = before;
     before.add_generation_prompt = true;
-    require(i > 0, "{}: message 1 is the assistant's: what it answers is not there, and the chat template does not say "
-            "what it writes; give one with {{% generation %}} as --chat_template_path", where);
+    require(i > 0,
+            "{}: message 1 is the assistant's: what it answers is not there, and the chat template does not say "
+            "what it writes; give one with {{% generation %}} as --chat_template_path",
+            where);
     const std::string prompt = tokenizer_.apply_chat_template(dump_json(slice_of(messages, i)), before);
     const std::string answered = tokenizer_.apply_chat_template(dump_json(slice_of(messages, i + 1)), with);
     const size_t end = common_prefix(answered, chat.text);
@@ -105,11 +107,11 @@ ChatTokens ChatEncoder::encode_chat(const ChatRow& row, const std::string& where
     ChatOptions before = chat_options(row);
     before.add_generation_prompt = true;
     const std::vector<int64_t> prompt =
-        tokenizer_.encode(tokenizer_.apply_chat_template(dump_json(row.prompt), before), std::nullopt, as_it_stands).ids;
+        tokenizer_.encode(tokenizer_.apply_chat_template(dump_json(row.prompt), before), std::nullopt, as_it_stands)
+            .ids;
     const size_t length = common_prefix(prompt, encoding.ids);
     result.changed_prompt_tokens = prompt.size() - length;
-    if (options_.completion_only_loss)
-      std::fill_n(result.labels.begin(), length, kIgnoredLabel);
+    if (options_.completion_only_loss) std::fill_n(result.labels.begin(), length, kIgnoredLabel);
   }
   result.ids = std::move(encoding.ids);
   return result;
@@ -138,7 +140,8 @@ ChatTokens ChatEncoder::encode(const ChatRow& row, const std::string& where) con
     if (std::string_view(error.what()).starts_with(where)) throw;
     fail("{}: {}", where, error.what());
   }
-  const bool learns = std::any_of(tokens.labels.begin(), tokens.labels.end(), [](int64_t id) { return id != kIgnoredLabel; });
+  const bool learns =
+      std::any_of(tokens.labels.begin(), tokens.labels.end(), [](int64_t id) { return id != kIgnoredLabel; });
   require(learns, "{}: expected tokens to learn, found none{}", where,
           marks_ ? ": the chat template's {% generation %} marks none of them" : "");
   if (options_.max_length && static_cast<int64_t>(tokens.ids.size()) > *options_.max_length) {
@@ -155,9 +158,8 @@ std::string ChatEncoder::marked_text(const ChatTokens& tokens) const {
   for (size_t begin = 0, end = 0; begin < tokens.ids.size(); begin = end) {
     const bool learnt = tokens.labels[begin] != kIgnoredLabel;
     while (end < tokens.ids.size() && (tokens.labels[end] != kIgnoredLabel) == learnt) ++end;
-    const std::string part =
-        tokenizer_.decode({tokens.ids.begin() + static_cast<std::ptrdiff_t>(begin),
-                           tokens.ids.begin() + static_cast<std::ptrdiff_t>(end)});
+    const std::string part = tokenizer_.decode({tokens.ids.begin() + static_cast<std::ptrdiff_t>(begin),
+                                                tokens.ids.begin() + static_cast<std::ptrdiff_t>(end)});
     text += learnt ? "»" + part + "«" : part;
   }
   return text;

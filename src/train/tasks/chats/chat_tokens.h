@@ -21,12 +21,12 @@ struct ChatTokens {
 };
 
 struct ChatTokenOptions {
-  bool completion_only_loss = false;     // of rows with prompts
-  bool assistant_only_loss = false;      // of messages
-  std::optional<int64_t> max_length;     // longer rows are cut
-  bool keep_end = false;                 // cut in front
-  std::string chat_template;             // in place of the tokenizer's
-  std::string eos_token;                 // ends texts; empty: nothing does
+  bool completion_only_loss = false;  // of rows with prompts
+  bool assistant_only_loss = false;   // of messages
+  std::optional<int64_t> max_length;  // longer rows are cut
+  bool keep_end = false;              // cut in front
+  std::string chat_template;          // in place of the tokenizer's
+  std::string eos_token;              // ends texts; empty: nothing does
 };
 
 // Safe from all threads.

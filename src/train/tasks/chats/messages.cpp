@@ -10,14 +10,15 @@ namespace transom {
 namespace {
 
 // What ShareGPT's files call who speaks.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kShareGptRoles = {{{"human", "user"},
-                                                                                         {"gpt", "assistant"},
-                                                                                         {"chatgpt", "assistant"},
-                                                                                         {"bot", "assistant"},
-                                                                                         {"model", "assistant"},
-                                                                                         {"observation", "tool"},
-                                                                                         {"function_response", "tool"}}};
-constexpr std::array<std::string_view, 7> kRoles = {"system", "developer", "user",    "assistant",
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kShareGptRoles = {
+    {{"human", "user"},
+     {"gpt", "assistant"},
+     {"chatgpt", "assistant"},
+     {"bot", "assistant"},
+     {"model", "assistant"},
+     {"observation", "tool"},
+     {"function_response", "tool"}}};
+constexpr std::array<std::string_view, 7> kRoles = {"system", "developer", "user",   "assistant",
                                                     "tool",   "function",  "ipython"};
 
 std::string role_of(const Json& message, const std::string& where) {
@@ -64,9 +65,8 @@ Json calls_of(const Json& calls, const std::string& where) {
     require(named, "{}: tool_calls: expected a function with a name, found {}", where, quoted(dump_json(call)));
     if (const auto arguments = function->find("arguments"); arguments != function->end() && arguments->is_string()) {
       const std::string text = arguments->get<std::string>();
-      const Json parsed = parse_json(text.empty() ? "{}" : text,
-                                     fmt::format("{}: arguments of the call of {}", where,
-                                                 (*function)["name"].get<std::string>()));
+      const Json parsed = parse_json(text.empty() ? "{}" : text, fmt::format("{}: arguments of the call of {}", where,
+                                                                             (*function)["name"].get<std::string>()));
       require(parsed.is_object(), "{}: arguments of the call of {}: expected an object of JSON, found {}", where,
               (*function)["name"].get<std::string>(), quoted(text));
       *arguments = parsed;
@@ -85,7 +85,8 @@ Json plain_messages(const Json& messages, const std::string& where) {
   for (size_t i = 0; i < messages.size(); ++i) {
     const Json& message = messages[i];
     const std::string at = fmt::format("{}: message {}", where, i + 1);
-    require(message.is_object(), "{}: expected an object with role and content, found {}", at, quoted(dump_json(message)));
+    require(message.is_object(), "{}: expected an object with role and content, found {}", at,
+            quoted(dump_json(message)));
     Json plain = {{"role", role_of(message, at)}};
     plain["content"] = content_of(message, at);
     for (const auto& [name, value] : message.items()) {

@@ -9,8 +9,8 @@
 namespace transom {
 
 // The messages in the form that chat templates read: {"role", "content"}, with {"from", "value"} of ShareGPT renamed
-// (human is user, gpt is assistant), and the arguments of tool calls as objects, which files hold as text of JSON. `where`
-// names the row in errors.
+// (human is user, gpt is assistant), and the arguments of tool calls as objects, which files hold as text of JSON.
+// `where` names the row in errors.
 Json plain_messages(const Json& messages, const std::string& where);
 
 bool has_assistant_turn(const Json& messages);

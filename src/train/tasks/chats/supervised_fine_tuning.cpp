@@ -34,14 +34,13 @@ void set_default(const TrainArguments& arguments, std::string_view name, T& fiel
 // Of one file of a run.
 struct Rows {
   std::vector<Features> features;
-  std::vector<int64_t> cut_off;  // rows of which max_length leaves nothing to learn
+  std::vector<int64_t> cut_off;           // rows of which max_length leaves nothing to learn
   std::optional<int64_t> changed_prompt;  // the first row whose prompt is written otherwise before its completion
 };
 
 Rows encode_rows(const ChatRows& chats, const ChatEncoder& encoder) {
-  const std::vector<ChatTokens> all = map_rows(chats.data().size(), [&](int64_t i) {
-    return encoder.encode(chats.row(i), chats.data().where(i));
-  });
+  const std::vector<ChatTokens> all =
+      map_rows(chats.data().size(), [&](int64_t i) { return encoder.encode(chats.row(i), chats.data().where(i)); });
   Rows rows;
   for (size_t i = 0; i < all.size(); ++i) {
     if (all[i].changed_prompt_tokens > 0 && !rows.changed_prompt) rows.changed_prompt = static_cast<int64_t>(i);
@@ -71,9 +70,10 @@ void say_what_is_odd(const Rows& rows, const ChatRows& chats, int64_t max_length
   }
   if (rows.changed_prompt)
     log(LogLevel::kWarning,
-        fmt::format("{}: the prompt has other tokens alone than before its completion; the completion begins where they "
-                    "part (the chat template writes a prompt otherwise, or a token crosses its end)",
-                    chats.data().where(*rows.changed_prompt)));
+        fmt::format(
+            "{}: the prompt has other tokens alone than before its completion; the completion begins where they "
+            "part (the chat template writes a prompt otherwise, or a token crosses its end)",
+            chats.data().where(*rows.changed_prompt)));
 }
 
 std::string shown_sample(const ChatEncoder& encoder, const ChatRows& chats) {
@@ -84,8 +84,8 @@ std::string shown_sample(const ChatEncoder& encoder, const ChatRows& chats) {
     while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
     text = text.substr(0, end) + " ...";
   }
-  const auto learnt = std::count_if(tokens.labels.begin(), tokens.labels.end(),
-                                    [](int64_t label) { return label != kIgnoredLabel; });
+  const auto learnt =
+      std::count_if(tokens.labels.begin(), tokens.labels.end(), [](int64_t label) { return label != kIgnoredLabel; });
   return fmt::format("{}, {} tokens, of which {} are learnt, between » and «:\n{}", chats.data().where(0),
                      tokens.ids.size(), learnt, text);
 }
@@ -105,9 +105,10 @@ ChatTokenOptions token_options(const ScriptArguments& script, const Tokenizer& t
   options.keep_end = script.truncation_mode == "keep_end";
   if (script.chat_template_path) options.chat_template = read_chat_template(*script.chat_template_path, tokenizer);
   if (conversations && options.chat_template.empty() && !tokenizer.has_chat_template())
-    fail("{}: the tokenizer of the model has no chat template, which chats are written with: give one with "
-         "--chat_template_path FILE.jinja",
-         chats.data().name());
+    fail(
+        "{}: the tokenizer of the model has no chat template, which chats are written with: give one with "
+        "--chat_template_path FILE.jinja",
+        chats.data().name());
   options.eos_token = script.eos_token.value_or(tokenizer.special_token("eos").value_or(""));
   if (script.eos_token && !tokenizer.token_to_id(*script.eos_token))
     fail(ErrorKind::kUsage, "--eos_token: expected a token of the vocabulary, found {}", quoted(*script.eos_token));
@@ -163,9 +164,8 @@ void prepare_supervised_fine_tuning(const TrainArguments& arguments, const TaskF
   };
   if (files.train) {
     const auto count = static_cast<uint64_t>(script.shuffle_seed);
-    setup.train = data_of(script.shuffle_dataset
-                              ? files.train->select(Mt19937(count).randperm(files.train->size()))
-                              : *files.train);
+    setup.train = data_of(script.shuffle_dataset ? files.train->select(Mt19937(count).randperm(files.train->size()))
+                                                 : *files.train);
   }
   if (files.validation) setup.validation = data_of(*files.validation);
   if (!script.json) log(LogLevel::kInfo, shown_sample(encoder, first));

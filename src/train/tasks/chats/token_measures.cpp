@@ -12,7 +12,7 @@ namespace transom {
 namespace {
 
 Tensor entropies(const Tensor& logits) {
-  const Tensor logs = log_softmax(cast(logits, DType::kFloat32));
+  const Tensor logs = log_softmax(cast(logits, DType::kFloat32), kAsGiven);
   return -reduce_sum(exp(logs) * logs, {-1});
 }
 
@@ -24,8 +24,7 @@ BatchMeasures token_measures() {
     const Tensor logits = outputs.at("logits").detach(), labels = cast(inputs.at("labels"), DType::kInt64);
     const int64_t length = labels.dim(1);
     const Tensor predicting = slice(logits, 1, 0, length - 1), next = slice(labels, 1, 1, length);
-    const Tensor counts =
-        cast(not_equal(next, full(next.shape(), kIgnoredLabel, DType::kInt64)), DType::kFloat32);
+    const Tensor counts = cast(not_equal(next, full(next.shape(), kIgnoredLabel, DType::kInt64)), DType::kFloat32);
     const Tensor right = cast(equal(cast(arg_max(predicting, -1), DType::kInt64), next), DType::kFloat32);
     const auto one = [](const Tensor& x) { return reshape(sum(x), {1}); };
     return concatenate({one(entropies(predicting) * counts), one(right * counts), one(counts)}, 0);

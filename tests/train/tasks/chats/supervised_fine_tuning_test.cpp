@@ -148,11 +148,12 @@ TEST_F(SupervisedFineTuning, BadRowsAreNamedBeforeTheFirstStep) {
 }
 
 TEST_F(SupervisedFineTuning, RowsThatAreCutToNothingAreNamedAndLeftOut) {
-  const std::string rows = std::string(kChat) +
-                           R"({"messages": [{"role": "user", "content": "Say one and two and three and four and five and )"
-                           R"(six and seven and eight"}, {"role": "assistant", "content": "No."}]})"
-                           "\n" +
-                           kChat;
+  const std::string rows =
+      std::string(kChat) +
+      R"({"messages": [{"role": "user", "content": "Say one and two and three and four and five and )"
+      R"(six and seven and eight"}, {"role": "assistant", "content": "No."}]})"
+      "\n" +
+      kChat;
   ASSERT_EQ(run({"--assistant_only_loss", "--max_length", "24"}, rows), "");
   EXPECT_TRUE(said("1 of 3 rows are left out")) << said_;
   EXPECT_TRUE(said("rows.jsonl: row 2")) << said_;
@@ -161,9 +162,8 @@ TEST_F(SupervisedFineTuning, RowsThatAreCutToNothingAreNamedAndLeftOut) {
 }
 
 TEST_F(SupervisedFineTuning, InstructionsBecomeMessagesOrAlpacasText) {
-  const std::string row =
-      R"({"instruction": "Translate.", "input": "chat", "output": "cat"})"
-      "\n";
+  const std::string row = R"({"instruction": "Translate.", "input": "chat", "output": "cat"})"
+                          "\n";
   ASSERT_EQ(run({}, row + row), "");
   EXPECT_TRUE(said("user\nTranslate.\nchat<|im_end|>")) << said_;
   EXPECT_TRUE(said("»cat<|im_end|>")) << said_;
@@ -209,12 +209,13 @@ TEST_F(SupervisedFineTuning, ChatsNeedATemplate) {
 TEST_F(SupervisedFineTuning, LossesOfOtherFormsAreRefused) {
   const std::string text = "{\"text\": \"one two three\"}\n";
   EXPECT_NE(run({"--task", "sft", "--assistant_only_loss"}, text).find("is for chats"), std::string::npos);
-  EXPECT_NE(run({"--task", "sft", "--completion_only_loss"}, text).find("a prompt and a completion"), std::string::npos);
+  EXPECT_NE(run({"--task", "sft", "--completion_only_loss"}, text).find("a prompt and a completion"),
+            std::string::npos);
   EXPECT_NE(run({"--packing"}, kChat).find("not packed yet"), std::string::npos);
 }
 
-// A template without marks is asked what it writes with and without each turn: the same tokens as with marks, but for the
-// line break behind a turn, which is part of it.
+// A template without marks is asked what it writes with and without each turn: the same tokens as with marks, but for
+// the line break behind a turn, which is part of it.
 TEST(ChatEncoder, FindsWithoutMarksWhatTheAssistantWrites) {
   const Tokenizer tokenizer = Tokenizer::from_pretrained((sft_folder() / "qwen2/model").string());
   std::string bare = tokenizer.chat_template();
@@ -241,8 +242,9 @@ TEST(ChatEncoder, LearnsEachTokenOfALastCharacter) {
   const size_t tokens = tokenizer.encode(hand).size();
   ASSERT_GT(tokens, 1u);
   const ChatEncoder encoder(
-      tokenizer, {.assistant_only_loss = true,
-                  .chat_template = "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}"});
+      tokenizer,
+      {.assistant_only_loss = true,
+       .chat_template = "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}"});
   ChatRow row;
   row.completion = Json::array({{{"role", "assistant"}, {"content", "a" + hand}}});
   const ChatTokens found = encoder.encode(row, "row");
