@@ -113,6 +113,8 @@ class Maker {
       case Kind::kSampleMask:
         break;  // those that the model takes for itself
       case Kind::kPixels:
+        if (!input.needed) break;  // their places would have to stand among the tokens
+        [[fallthrough]];
       case Kind::kSamples:
       case Kind::kSpectrum:
       case Kind::kNumbers:

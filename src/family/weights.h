@@ -36,6 +36,11 @@ struct MultiQuery {
   bool otherwise = false;
 };
 
+// The beginning of names that other versions of Transformers give otherwise. A model has the names of its checkpoint.
+struct RenamedPart {
+  std::string name, other;  // "language_model.lm_head.", "lm_head."
+};
+
 struct FamilyWeights {
   Stated<std::vector<std::string>> lora_targets;  // modules that LoRA adapts where nobody names them, as in PEFT
   Stated<std::vector<LatePart>> late_parts;
@@ -44,6 +49,7 @@ struct FamilyWeights {
   // Transformers sets linear layers anew by their plain weights before it reads codes, so that it opens no GPTQ or AWQ.
   Stated<bool> opens_no_codes;
   Stated<MultiQuery> multi_query;
+  std::vector<RenamedPart> renamed_parts = {};
 };
 
 }  // namespace transom

@@ -9,6 +9,7 @@
 #include "generation/processes/follow.h"
 #include "generation/search.h"
 #include "io/config.h"
+#include "io/model_config.h"
 #include "models/records.h"
 #include "transom/ops.h"
 
@@ -193,8 +194,9 @@ GenerationOutput write_behind(const GenerativeModel& writer, Prompts prompts, Ge
   int64_t padding = config.pad_token_id.value_or(-1);
   if (beams && padding == 0 && !config.eos_token_id.empty()) padding = config.eos_token_id[0];
 
+  const Config text = text_config_of(description);
   const int64_t vocabulary =
-      description.get_int("decoder_vocab_size", description.get_int("vocab_size", std::numeric_limits<int64_t>::max()));
+      text.get_int("decoder_vocab_size", text.get_int("vocab_size", std::numeric_limits<int64_t>::max()));
   const std::vector<LogitsProcessor> processors = logits_processors(
       config, {.prompt_length = prompt_length,
                .max_length = max_length,

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "io/config.h"
+#include "io/model_config.h"
 
 namespace transom {
 
@@ -14,7 +15,8 @@ int64_t greatest_length(const GenerationConfig& config, const Config& model, int
     return prompt + *config.max_new_tokens;
   }
   if (!config.max_length) {
-    const int64_t positions = model.get_int("max_position_embeddings", model.get_int("n_positions", 0));
+    const Config text = text_config_of(model);
+    const int64_t positions = text.get_int("max_position_embeddings", text.get_int("n_positions", 0));
     return positions > 0 ? std::max(prompt + 1, std::min(prompt + 20, positions)) : prompt + 20;
   }
   if (prompt >= *config.max_length)

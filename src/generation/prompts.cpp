@@ -59,8 +59,8 @@ NamedTensors prompts_of_tensors(const Json& json, const std::string& where) {
   for (const auto& [name, value] : json.items()) {
     if (value.is_null()) continue;
     Tensor tensor = tensor_of_json(value, where + ": " + name);
-    if ((name == "input_features" || name == "inputs_embeds") && !is_floating(tensor.dtype()))
-      tensor = Tensor::from(tensor.to_vector<float>(), tensor.shape());
+    const bool numbers = name == "input_features" || name == "inputs_embeds" || name == "pixel_values";
+    if (numbers && !is_floating(tensor.dtype())) tensor = Tensor::from(tensor.to_vector<float>(), tensor.shape());
     inputs.set(name, tensor);
   }
   return inputs;

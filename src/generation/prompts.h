@@ -10,8 +10,9 @@
 
 namespace transom {
 
-// {"input_ids": [[...]], "attention_mask": [[...]]}, {"input_features": [[[...]]]} or {"inputs_embeds": [[[...]]]}:
-// nested lists of numbers as tensors; a flat list of ids is one row. `where` names the object in errors.
+// {"input_ids": [[...]], "attention_mask": [[...]]}, {"input_features": [[[...]]]}, {"inputs_embeds": [[[...]]]}
+// or {"pixel_values": [[[[...]]]]} beside ids: nested lists of numbers as tensors; a flat list of ids is one row.
+// `where` names the object in errors.
 NamedTensors prompts_of_tensors(const Json& json, const std::string& where);
 // {"text": "..."} or {"text": ["...", ...]}.
 NamedTensors prompts_of_texts(const Json& json, const Model& model, const Tokenizer& tokenizer,

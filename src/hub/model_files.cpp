@@ -26,6 +26,7 @@ constexpr std::string_view kDescriptions[] = {
     "target.spm",
     "target_vocab.json",
     "chat_template.jinja",
+    "chat_template.json",
     "normalizer.json",
     "preprocessor_config.json",
     "processor_config.json",

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "base/error.h"
 #include "base/files/directories.h"
@@ -64,6 +65,7 @@ constexpr Defaults kDefaults[] = {
     {"ViT", 224, 224, 0, 0, Resampling::kBilinear, false, true},
     {"DeiT", 256, 256, 0, 224, Resampling::kBicubic, false, true},
     {"CLIP", 0, 0, 224, 224, Resampling::kBicubic, true, false},
+    {"Llava", 0, 0, 224, 224, Resampling::kBicubic, true, false},
     {"Bit", 0, 0, 224, 224, Resampling::kBicubic, true, false},
     {"ConvNext", 0, 0, 384, 0, Resampling::kBicubic, false, false},
     {"EfficientNet", 346, 346, 0, 0, Resampling::kBicubic, false, true},
@@ -77,18 +79,28 @@ std::string family_of_model(const std::string& model_type) {
   return known ? *known->processors.image_processor : "";
 }
 
+// Where Transformers 5 writes a processor of pictures that is a part of one of texts with pictures; it overrules
+// preprocessor_config.json.
+std::optional<Config> nested_config(const fs::path& directory) {
+  const fs::path file = directory / "processor_config.json";
+  if (!path_exists(file)) return std::nullopt;
+  const Config config = Config::read(file);
+  return config.has("image_processor") ? std::optional(config.get_object("image_processor")) : std::nullopt;
+}
+
 }  // namespace
 
 bool ImageProcessor::is_in(const std::filesystem::path& directory) {
-  if (path_exists(directory / "preprocessor_config.json")) return true;
+  if (path_exists(directory / "preprocessor_config.json") || nested_config(directory)) return true;
   const fs::path config = directory / "config.json";
   return path_exists(config) && Config::read(config).has("pretrained_cfg");
 }
 
 ImageProcessor ImageProcessor::from_pretrained(const std::filesystem::path& directory) {
   const fs::path file = directory / "preprocessor_config.json", model = directory / "config.json";
-  if (path_exists(file)) {
-    const Config config = Config::read(file);
+  const std::optional<Config> nested = nested_config(directory);
+  if (nested || path_exists(file)) {
+    const Config config = nested ? *nested : Config::read(file);
     std::string type = config.get_string("image_processor_type", config.get_string("feature_extractor_type", ""));
     if (type.empty() && path_exists(model))
       type = family_of_model(Config::read(model).get_string("model_type", "")) + "ImageProcessor";
@@ -122,7 +134,9 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
   do_rescale_ = config.get_bool("do_rescale", true);
   do_normalize_ = config.get_bool("do_normalize", true);
   do_convert_rgb_ = config.get_bool("do_convert_rgb", defaults->clip_colors);
-  if (config.get_bool("do_pad", false)) fail(ErrorKind::kUnsupported, "{}: do_pad is not carried out", config.where());
+  squares_ = config.get_bool("do_pad", false);
+  if (squares_ && family != "Llava")
+    fail(ErrorKind::kUnsupported, "{}: do_pad is not carried out for {}", config.where(), type);
   size_ = read_size(config, "size", {defaults->height, defaults->width, defaults->shortest_edge, 0}, defaults->square);
   const int64_t crop = family == "EfficientNet" ? 289 : defaults->crop > 0 ? defaults->crop : 224;
   crop_size_ = read_size(config, "crop_size", {crop, crop, 0, 0}, true);
@@ -313,8 +327,26 @@ Image ImageProcessor::resized(const Image& image) const {
   return center_cropped(resize(image, width, height, resampling_), edge, edge);
 }
 
+// In the middle of a square of the mean colour.
+Image ImageProcessor::squared(const Image& image) const {
+  const int64_t side = std::max(image.width, image.height);
+  if (image.width == image.height) return image;
+  std::array<uint8_t, 3> margin{};
+  for (size_t c = 0; c < 3; ++c) {
+    // Python's int() of a product of doubles: of the number that was written, not of the float nearest to it.
+    const double mean = std::strtod(fmt::format("{}", mean_[c]).c_str(), nullptr);
+    margin[c] = static_cast<uint8_t>(mean * 255);
+  }
+  Image square(side, side);
+  for (size_t i = 0; i < square.pixels.size(); ++i) square.pixels[i] = margin[i % 3];
+  const int64_t left = (side - image.width) / 2, top = (side - image.height) / 2;
+  for (int64_t y = 0; y < image.height; ++y) std::copy_n(image.row(y), 3 * image.width, square.row(top + y) + 3 * left);
+  return square;
+}
+
 ImageProcessor::Pixels ImageProcessor::operator()(const Image& image) const {
-  const Image colors = do_convert_rgb_ ? on_white(image) : image;
+  const Image whole = do_convert_rgb_ ? on_white(image) : image;
+  const Image colors = squares_ ? squared(whole) : whole;
   const Image sized = do_resize_ ? resized(colors) : colors;
   return normalized(do_center_crop_ ? center_cropped(sized, crop_size_.height, crop_size_.width) : sized);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From pictures to what models of images take: the image processors of Transformers (ViT, DeiT, CLIP, BiT, ConvNeXt,
-// EfficientNet, DPT, and timm's), by their preprocessor_config.json, with the arithmetic of their PIL versions.
+// From pictures to what models of images take: the image processors of Transformers (ViT, DeiT, CLIP, LLaVA, BiT,
+// ConvNeXt, EfficientNet, DPT, and timm's), by their preprocessor_config.json, with the arithmetic of their PIL versions.
 #pragma once
 
 #include <array>
@@ -43,10 +43,11 @@ class ImageProcessor {
   void read_timm(const Config& config);
   std::array<int64_t, 2> size_near(const Image& image) const;
   Image resized(const Image& image) const;
+  Image squared(const Image& image) const;
   Image center_cropped(const Image& image, int64_t height, int64_t width) const;
 
   bool do_resize_ = true, do_center_crop_ = false, do_rescale_ = true, do_normalize_ = true, do_convert_rgb_ = false;
-  bool convnext_ = false, include_top_ = false, rescale_offset_ = false, timm_ = false;
+  bool squares_ = false, convnext_ = false, include_top_ = false, rescale_offset_ = false, timm_ = false;
   Size size_, crop_size_;
   bool keep_aspect_ratio_ = false;
   int64_t ensure_multiple_of_ = 0;  // of DPT; 0: pictures get the extents that size_ says

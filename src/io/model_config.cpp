@@ -48,6 +48,10 @@ Config read_model_config(const fs::path& directory) {
   return Config::read(directory / "config.json");
 }
 
+Config text_config_of(const Config& config) {
+  return config.has("text_config") ? config.get_object("text_config") : config;
+}
+
 bool has_model_config(const fs::path& directory) {
   if (path_exists(directory / "config.json")) return true;
   for (const Family& family : families())

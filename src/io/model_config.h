@@ -12,5 +12,7 @@ namespace transom {
 Config read_model_config(const fs::path& directory);
 // Whether there is one of them.
 bool has_model_config(const fs::path& directory);
+// The configuration of what writes: of a model of several parts its text_config, else all of it.
+Config text_config_of(const Config& config);
 
 }  // namespace transom

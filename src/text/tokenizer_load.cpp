@@ -39,7 +39,8 @@ constexpr const char* kFiles[] = {"special_tokens_map.json",
                                   "source.spm",
                                   "target.spm",
                                   "target_vocab.json",
-                                  "chat_template.jinja"};
+                                  "chat_template.jinja",
+                                  "chat_template.json"};
 
 constexpr const char* kTemplateFolder = "additional_chat_templates";
 
@@ -143,7 +144,8 @@ void Tokenizer::State::build_ctc(const Json& fields, const std::string& config_w
   parts = make_ctc_components(fields, config, *file.vocabulary, config_where);
 }
 
-// chat_template.jinja, and others in a folder, overrule those of the configuration.
+// chat_template.jinja, and others in a folder, overrule those of the configuration; chat_template.json, which
+// processors of Transformers 4 wrote, overrules all, as there.
 void Tokenizer::State::read_template_files(const fs::path& folder) {
   ChatTemplates found;
   if (const std::string* text = find_file("chat_template.jinja")) found["default"] = *text;
@@ -155,6 +157,10 @@ void Tokenizer::State::read_template_files(const fs::path& folder) {
       files.emplace_back(std::string(kTemplateFolder) + "/" + path.filename().string(), read_file(path));
       found[path.stem().string()] = files.back().second;
     }
+  }
+  if (const std::string* text = find_file("chat_template.json")) {
+    const std::string where = (folder / "chat_template.json").string();
+    found["default"] = string_field(parse_json(*text, where), "chat_template", where);
   }
   if (!found.empty()) chat_templates = std::move(found);
 }

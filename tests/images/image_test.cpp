@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <random>
 
+#include "images/image_extents.h"
 #include "support/message.h"
 #include "transom/error.h"
 
@@ -137,6 +138,24 @@ TEST(Image, FilesHoldWhatPillowReads) {
     EXPECT_EQ(image.height, c.height) << c.name;
     EXPECT_EQ(std::vector<int>(image.pixels.begin(), image.pixels.end()), c.pixels) << c.name;
   }
+}
+
+// By the header alone, however EXIF turns the picture; cut off anywhere it says less, and reads nothing behind the end.
+TEST(Image, HeadersSayTheExtents) {
+  for (const Case& c : image_cases()) {
+    const std::vector<std::byte> bytes = bytes_of(c.file);
+    const auto extents = image_extents(bytes);
+    ASSERT_TRUE(extents) << c.name;
+    const bool turned = c.name == std::string_view("TurnedPng") || c.name == std::string_view("TurnedJpeg");
+    EXPECT_EQ(*extents, (turned ? std::array{c.height, c.width} : std::array{c.width, c.height})) << c.name;
+    for (size_t size = 0; size < bytes.size(); ++size) {
+      const std::vector<std::byte> part(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(size));
+      const auto known = image_extents(part);
+      EXPECT_TRUE(!known || *known == *extents) << c.name << " " << size;
+    }
+  }
+  EXPECT_FALSE(image_extents(bytes_of("ffd8ffe00000ffe00000ffe00000")));
+  EXPECT_FALSE(image_extents({}));
 }
 
 // What Transformers' convert_to_rgb gives for the same files behind Pillow's convert("RGB").

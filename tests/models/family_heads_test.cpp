@@ -177,7 +177,7 @@ TEST(FamilyRecords, SayOfHeadsWhatTransformersSays) {
       if (!head.second_label.empty()) EXPECT_EQ(said->at("label_names").back(), head.second_label);
       if (*head.labels == HeadLabels::kSpan) EXPECT_EQ(said->at("label_names").front(), "start_positions");
     }
-  EXPECT_EQ(layers, 36);
+  EXPECT_EQ(layers, 37);
 }
 
 TEST(FamilyRecords, AreFoundByWhatConfigurationsSay) {

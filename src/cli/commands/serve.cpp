@@ -126,6 +126,8 @@ void check_limits(const serve::ServeOptions& serve) {
   expect("--max_batch_tokens", serve.max_batch_tokens, 1);
   expect("--max_client_batch_size", serve.max_client_batch_size, 1);
   expect("--max_connections", serve.http.max_connections, 1);
+  expect("--max_images", serve.most_images, 0);
+  expect("--max_image_pixels", serve.most_image_pixels, 1);
 }
 
 // What a second had, in one line.
@@ -386,6 +388,14 @@ Command serve_command() {
       {.name = "--max_concurrent_requests",
        .value = &o.serve.max_concurrent_requests,
        .help = "requests in work; more: 429",
+       .group = kLimits},
+      {.name = "--max_images",
+       .value = &o.serve.most_images,
+       .help = "pictures among the messages of a request; more: 400",
+       .group = kLimits},
+      {.name = "--max_image_pixels",
+       .value = &o.serve.most_image_pixels,
+       .help = "pixels of such a picture; more: 400, before any is decoded",
        .group = kLimits},
       {.name = "--max_batch_tokens",
        .value = &o.serve.max_batch_tokens,

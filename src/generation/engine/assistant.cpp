@@ -8,6 +8,7 @@
 #include "base/terminal/log.h"
 #include "generation/engine/paged_pass.h"
 #include "io/config.h"
+#include "io/model_config.h"
 
 namespace transom {
 namespace {
@@ -48,7 +49,7 @@ int64_t first_blocks(int64_t block_size, int64_t most_tokens, int64_t blocks) {
 Assistant::Assistant(const Model& model, int64_t vocabulary, int64_t block_size, int64_t most_tokens, int64_t blocks)
     : model_(paged_writer(model)),
       vocabulary_(vocabulary),
-      own_vocabulary_(model.config().get_int("vocab_size", vocabulary)),
+      own_vocabulary_(text_config_of(model.config()).get_int("vocab_size", vocabulary)),
       block_size_(block_size),
       most_tokens_(most_tokens),
       most_blocks_(blocks),

@@ -14,6 +14,7 @@
 #include "generation/engine/runner.h"
 #include "generation/lengths.h"
 #include "io/config.h"
+#include "io/model_config.h"
 #include "models/loading/adapter_set.h"
 #include "models/loading/maximum_tokens.h"
 #include "tensor/evaluator.h"
@@ -87,7 +88,7 @@ class Engine::Implementation {
       : model_(writer_of(model)),
         options_(std::move(options)),
         max_model_length_(greatest_model_length(model_, options_)),
-        vocabulary_(vocabulary_of(model.config())),
+        vocabulary_(vocabulary_of(text_config_of(model.config()))),
         adapters_(read_adapters(model, options_)),
         runner_(runner_for(model_, options_, max_model_length_, adapters_)) {}
 

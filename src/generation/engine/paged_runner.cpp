@@ -18,6 +18,7 @@
 #include "generation/engine/step_budget.h"
 #include "generation/engine/step_part.h"
 #include "io/config.h"
+#include "io/model_config.h"
 
 namespace transom {
 namespace {
@@ -37,7 +38,8 @@ class PagedRunner : public Runner {
         budget_(options.step_seconds, most_tokens),
         assistant_tokens_(options.num_assistant_tokens) {
     if (options.assistant)
-      assistant_.emplace(*options.assistant, model.config().get_int("vocab_size", std::numeric_limits<int64_t>::max()),
+      assistant_.emplace(*options.assistant,
+                         text_config_of(model.config()).get_int("vocab_size", std::numeric_limits<int64_t>::max()),
                          options.block_size, most_tokens, blocks.most);
   }
 

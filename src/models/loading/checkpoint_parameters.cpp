@@ -158,7 +158,7 @@ bool CheckpointParameters::turn_coded(Parameter& parameter) {
 std::shared_ptr<Parameter> CheckpointParameters::loaded(const std::string& name, const Type& type,
                                                         const Initial& initial, bool trained) {
   check_size(name, type);
-  auto parameter = std::make_shared<Parameter>(Parameter{name, {}});
+  auto parameter = std::make_shared<Parameter>(Parameter{name_of_renamed(name), {}});
   const bool found = checkpoint_ && load(name, type, *parameter);
   if (checkpoint_ && !found) report.missing.push_back(name);
   if (parameter->packed) return parameter;
@@ -261,6 +261,14 @@ void CheckpointParameters::check_size(const std::string& name, const Type& type)
   bool fits = true;
   for (const int64_t extent : type.shape) fits &= extent >= 0 && !__builtin_mul_overflow(bytes, extent, &bytes);
   if (!fits || bytes > kMaximumBytes) fail("config.json: gives {} the shape {}", name, to_string(type.shape));
+}
+
+// Of a family whose parts have had other names: the one that the checkpoint has for this parameter.
+std::string CheckpointParameters::name_of_renamed(const std::string& name) const {
+  if (!checkpoint_ || family_.weights.renamed_parts.empty()) return name;
+  for (const std::string& candidate : names_in_checkpoints(name, family_))
+    if (checkpoint_->find(candidate) || checkpoint_->find_compressed(candidate)) return candidate;
+  return name;
 }
 
 const TensorView* CheckpointParameters::find(const std::string& name) {

@@ -75,6 +75,7 @@ class CheckpointParameters : public ParameterSource {
   bool is_kept_stored(const TensorView& view, const Type& type) const;
   void check_size(const std::string& name, const Type& type) const;
   bool hold_the_same(const TensorView& a, const TensorView& b) const;
+  std::string name_of_renamed(const std::string& name) const;
   const TensorView* find(const std::string& name);
   const TensorView* find_among_experts(const std::string& name);
   void expect_all_experts() const;

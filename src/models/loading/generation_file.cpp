@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/files/directories.h"
 #include "base/json/json.h"
+#include "io/model_config.h"
 
 namespace transom {
 namespace {
@@ -63,8 +64,10 @@ constexpr std::string_view kFields[] = {"max_length",
 
 Config fields_of_model(const Config& config) {
   Json fields{{"_from_model_config", true}};
+  const Config text = text_config_of(config);
   for (const std::string_view name : kFields)
-    if (config.has(name)) fields[std::string(name)] = json_of(config)[std::string(name)];
+    for (const Config* part : {&config, &text})
+      if (part->has(name) && !fields.contains(name)) fields[std::string(name)] = json_of(*part)[std::string(name)];
   return make_config(std::move(fields), config.where());
 }
 

@@ -22,6 +22,7 @@
 #include "models/loading/packed_weights.h"
 #include "models/precision.h"
 #include "models/records.h"
+#include "models/run_inside.h"
 #include "nn/weight.h"
 #include "transom/hub.h"
 #include "transom/ops.h"
@@ -209,7 +210,15 @@ class ModelLoader {
   }
 
   static std::vector<std::string> inputs(const Model& model) { return model.input_names(); }
+
+  static NamedTensors run(const Model& model, const NamedTensors& inputs, ForwardContext& context) {
+    return model.run(inputs, context);
+  }
 };
+
+NamedTensors run_inside(const Model& part, const NamedTensors& inputs, ForwardContext& context) {
+  return ModelLoader::run(part, inputs, context);
+}
 
 std::vector<std::string> input_names_of(const Model& model) { return ModelLoader::inputs(model); }
 

@@ -88,6 +88,14 @@ class Decoder {
   }
   // What a mixture of experts adds to the loss, and shows; empty for all others.
   virtual Tensor auxiliary_loss(const DecoderOutput&, const NamedTensors&) const { return {}; }
+
+  // ---- of bodies that read more than tokens and embeddings: what GenerativeModel asks for by the same names
+  // Whether some of these inputs are such.
+  virtual bool reads_beside_tokens(const NamedTensors&) const { return false; }
+  virtual std::vector<std::vector<AttachedInput>> attached_inputs(const NamedTensors&, ForwardContext&) const {
+    return {};
+  }
+  virtual Tensor run_embedding(const NamedTensors&, ForwardContext&) const { return {}; }
 };
 
 using MakeDecoder = std::unique_ptr<Decoder> (*)(const Config& config, const Scope& scope);
@@ -97,6 +105,9 @@ enum class DecoderHead { kNone, kCausalLM, kSequenceClassification, kTokenClassi
 // `prefix` is the body's name inside a model with a head.
 std::unique_ptr<Model> make_decoder_model(const Config& config, const Scope& scope, MakeDecoder body,
                                           const std::string& prefix, DecoderHead head);
+
+// The body of a model that make_decoder_model() has made; refuses others.
+const Decoder& body_of(const Model& model);
 
 // What the output layers of a family are called, by their names in checkpoints and in Transformers.
 struct DecoderHeadNames {

@@ -25,10 +25,21 @@ class DecoderModel : public GenerativeModel {
     const Parameter& table = *body_->word_embeddings().weight();
     return table.packed ? table.packed->depth : table.value.dim(1);
   }
+  std::vector<std::vector<AttachedInput>> attached_inputs(const NamedTensors& inputs) const override {
+    if (!body_->reads_beside_tokens(inputs)) return GenerativeModel::attached_inputs(inputs);
+    ForwardContext context;
+    prepare(context);
+    return body_->attached_inputs(inputs, context);
+  }
+  const Decoder& body() const { return *body_; }
 
  protected:
   Tensor embeddings_of(const Tensor& input_ids, ForwardContext& context) const override {
     return body_->embed(input_ids, context);
+  }
+  Tensor run_embedding(const NamedTensors& tensors, ForwardContext& context) const override {
+    return body_->reads_beside_tokens(tensors) ? body_->run_embedding(tensors, context)
+                                               : GenerativeModel::run_embedding(tensors, context);
   }
   std::vector<std::string> input_names() const override { return body_->input_names(); }
   std::vector<std::string> with_labels() const {
@@ -185,6 +196,12 @@ FamilyHead head_of(DecoderHead head, const DecoderHeadNames& names) {
       return question_answering_head({"qa_outputs"});
   }
   fail(ErrorKind::kInternal, "an unknown head of a decoder");
+}
+
+const Decoder& body_of(const Model& model) {
+  const auto* decoder = dynamic_cast<const DecoderModel*>(&model);
+  if (!decoder) fail(ErrorKind::kUnsupported, "{} is no decoder of tokens alone", model.architecture());
+  return decoder->body();
 }
 
 std::unique_ptr<Model> make_decoder_model(const Config& config, const Scope& scope, MakeDecoder body,

@@ -54,7 +54,8 @@ struct ServeOptions {
   int64_t num_assistant_tokens = 5;                                        // of a draft
   uint64_t body_limit = 8 << 20, media_body_limit = 25 << 20;              // bytes
   int64_t most_seconds_of_sound = 7200;
-  int64_t memory_budget = 0;  // bytes of all models together; 0: all stay in memory
+  int64_t most_images = 16, most_image_pixels = 50'000'000;  // of a request that writes text; pixels of one picture
+  int64_t memory_budget = 0;                                 // bytes of all models together; 0: all stay in memory
   std::chrono::milliseconds request_timeout{600'000};
   std::chrono::milliseconds ping_interval{15'000};  // of comments in a stream that has nothing to say
   std::vector<std::pair<std::string, std::string>> adapters;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/json/json.h"
+#include "pipelines/image_text/image_text_processor.h"
 #include "pipelines/pipeline.h"
 #include "pipelines/task_of_model.h"
 #include "pipelines/text/sentence_model.h"
@@ -52,6 +53,7 @@ struct ServedModel : ModelFacts {
   ServedModel();
   ~ServedModel();
   std::optional<Tokenizer> tokenizer;
+  std::optional<ImageTextProcessor> images;     // of models that read pictures among their tokens
   std::optional<Embedder> embedder;             // of feature-extraction
   std::optional<TaskRunner> runner;             // of other tasks that answer at once
   std::unique_ptr<GenerationWorker> generator;  // of text-generation

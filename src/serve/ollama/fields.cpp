@@ -39,10 +39,16 @@ std::string ollama_model_name(RequestFields& fields, const Services& services) {
   return name;
 }
 
-void refuse_ollama_extras(RequestFields& fields) {
-  fields.any("think");  // read with the chat
-  if (const Json* images = fields.list("images"); images && !images->empty())
-    refuse_field("images", "images: not supported by this model");
+Json ollama_content(const Json& text, const Json* images) {
+  if (!images || images->is_null() || images->empty()) return text;
+  if (!images->is_array()) refuse_field("images", "images: expected a list of pictures as base64");
+  Json parts = Json::array();
+  for (const Json& image : *images) {
+    if (!image.is_string()) refuse_field("images", "images: expected a list of pictures as base64");
+    parts.push_back({{"type", "image"}, {"base64", image}});
+  }
+  if (text.is_string() && text != "") parts.push_back({{"type", "text"}, {"text", text}});
+  return parts;
 }
 
 bool read_ollama_logprobs(RequestFields& fields, EngineRequest& request) {

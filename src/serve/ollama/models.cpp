@@ -91,8 +91,8 @@ std::vector<Route> ollama_routes() {
           {"GET", "/api/ps", running, ErrorForm::kInference},
           {"GET", "/api/version", version, ErrorForm::kInference, Route::kAtOnce},
           {"POST", "/api/show", show, ErrorForm::kInference},
-          {"POST", "/api/chat", ollama_chat, ErrorForm::kInference},
-          {"POST", "/api/generate", ollama_generate, ErrorForm::kInference},
+          {"POST", "/api/chat", ollama_chat, ErrorForm::kInference, Route::kMedia},
+          {"POST", "/api/generate", ollama_generate, ErrorForm::kInference, Route::kMedia},
           {"POST", "/api/embed", ollama_embed, ErrorForm::kInference},
           {"POST", "/api/embeddings", ollama_embeddings, ErrorForm::kInference}};
 }

@@ -26,8 +26,8 @@ std::string ollama_model_name(RequestFields& fields, const Services& services);
 // "2026-01-31T12:00:00.123456789Z", of now or of a time in seconds.
 std::string ollama_time();
 std::string ollama_time(int64_t seconds);
-// Refuses pictures.
-void refuse_ollama_extras(RequestFields& fields);
+// A text with `images`, a list of base64, as parts of a message's content: the pictures first, as Ollama has them.
+Json ollama_content(const Json& text, const Json* images);
 // `logprobs` and `top_logprobs`. Returns whether there are to be any.
 bool read_ollama_logprobs(RequestFields& fields, EngineRequest& request);
 // `options` and `format` of a request.

@@ -16,7 +16,8 @@ struct OllamaSettings {
   std::string model;  // as the client named it
   bool chat = false, stream = true;
   int64_t prompt_tokens = 0;
-  TokenIds context;  // of /api/generate: the prompt, to which what is written is added
+  TokenIds context;         // of /api/generate: the prompt, to which what is written is added
+  bool has_context = true;  // not with pictures, which tokens do not hold
   ToolChoice tools;
   CallIds call_ids;
   bool logprobs = false;
@@ -112,7 +113,7 @@ class OllamaSink : public GenerationSink {
     const double total = call_->milliseconds(), first = call_->first_token_ms;
     line["done"] = true;
     line["done_reason"] = reason_;
-    if (!settings_.chat) line["context"] = settings_.context;
+    if (!settings_.chat && settings_.has_context) line["context"] = settings_.context;
     line["total_duration"] = nanoseconds(total);
     line["load_duration"] = 0;
     line["prompt_eval_count"] = settings_.prompt_tokens;
@@ -142,11 +143,11 @@ void answer_loaded(const std::shared_ptr<Call>& call, const std::string& name, b
   call->reply(answer);
 }
 
-void start(const std::shared_ptr<Call>& call, ServedModel& model, SamplingFields sampling, TokenIds ids,
+void start(const std::shared_ptr<Call>& call, ServedModel& model, SamplingFields sampling, ModelInputs inputs,
            OllamaSettings settings) {
   sampling.names = {.prompt = settings.chat ? "messages" : "prompt", .tokens = "options.num_predict"};
-  settings.prompt_tokens = static_cast<int64_t>(ids.size());
-  std::vector<EngineRequest> requests{request_for(sampling, std::move(ids), model, 0)};
+  settings.prompt_tokens = static_cast<int64_t>(inputs.tokens.size());
+  std::vector<EngineRequest> requests{request_for(sampling, std::move(inputs), model, 0)};
   start_generation(call, model, std::move(requests), std::make_shared<OllamaSink>(call, model, std::move(settings)),
                    sampling.names);
 }
@@ -157,11 +158,11 @@ Json openai_messages(const Json& messages) {
   for (const Json& given : messages) {
     Json message = given;
     if (message.is_object()) {
-      if (message.contains("images") && !message["images"].is_null() && !message["images"].empty())
-        refuse_field("messages", "messages: images are not supported by this model");
-      message.erase("images");
       if (message.contains("tool_name")) message["name"] = message["tool_name"];
       if (!message.contains("content")) message["content"] = "";
+      const auto images = message.find("images");
+      message["content"] = ollama_content(message["content"], images == message.end() ? nullptr : &*images);
+      message.erase("images");
     }
     result.push_back(std::move(message));
   }
@@ -177,7 +178,7 @@ void ollama_chat(const std::shared_ptr<Call>& call) {
   ServedModel& model = call->use_model(&name, can_generate, "chat");
   OllamaSettings settings{.model = fields.text("model").value_or(name), .chat = true};
   settings.stream = fields.boolean("stream").value_or(true);
-  refuse_ollama_extras(fields);
+  fields.any("think");  // read with the chat
   SamplingFields sampling = read_ollama_options(fields, model, call->services().options);
   settings.logprobs = read_ollama_logprobs(fields, sampling.request);
   read_adapter(name, model, sampling);
@@ -192,7 +193,7 @@ void ollama_chat(const std::shared_ptr<Call>& call) {
   settings.tools = read_tool_choice(openai);
   const ChatPrompt prompt = read_chat_prompt(openai, model, call->services().options);
   settings.call_ids = prompt.call_ids;
-  start(call, model, sampling, prompt.ids, std::move(settings));
+  start(call, model, sampling, prompt.inputs, std::move(settings));
 }
 
 void ollama_generate(const std::shared_ptr<Call>& call) {
@@ -202,7 +203,8 @@ void ollama_generate(const std::shared_ptr<Call>& call) {
   ServedModel& model = call->use_model(&name, can_generate, "text generation");
   OllamaSettings settings{.model = fields.text("model").value_or(name)};
   settings.stream = fields.boolean("stream").value_or(true);
-  refuse_ollama_extras(fields);
+  fields.any("think");  // read with the chat
+  const Json* images = fields.list("images", 1024);
   SamplingFields sampling = read_ollama_options(fields, model, call->services().options);
   settings.logprobs = read_ollama_logprobs(fields, sampling.request);
   read_adapter(name, model, sampling);
@@ -217,24 +219,29 @@ void ollama_generate(const std::shared_ptr<Call>& call) {
       if (!token.is_number_integer()) refuse_field("context", "context: expected token ids");
       ids.push_back(token.get<int64_t>());
     }
-  const bool templated = !raw && (model.tokenizer->has_chat_template() || !system.empty());
-  TokenIds rest;
+  const bool has_images = images && !images->empty();
+  if (has_images && (raw || context))
+    refuse_field("images", "images: not together with {}, which is what pictures would stand in",
+                 raw ? "raw" : "context");
+  const bool templated = has_images || (!raw && (model.tokenizer->has_chat_template() || !system.empty()));
+  ModelInputs rest;
   if (templated) {
     Json chat{{"messages", Json::array()}};
     if (!system.empty()) chat["messages"].push_back({{"role", "system"}, {"content", system}});
-    chat["messages"].push_back({{"role", "user"}, {"content", prompt}});
+    chat["messages"].push_back({{"role", "user"}, {"content", ollama_content(prompt, images)}});
     if (const Json* think = fields.any("think")) chat["think"] = *think;
     RequestFields openai(chat);
-    rest = read_chat_prompt(openai, model, call->services().options).ids;
+    rest = read_chat_prompt(openai, model, call->services().options).inputs;
   } else {
     if (fields.any("think"))
       report_once("/api/generate", "think", "/api/generate: think has no effect on prompts without a template");
     rest = encode_prompt(prompt, {.add_special_tokens = ids.empty()}, *model.tokenizer, model.max_length.value_or(0),
                          "prompt");
   }
-  ids.insert(ids.end(), rest.begin(), rest.end());
-  settings.context = ids;
-  start(call, model, sampling, std::move(ids), std::move(settings));
+  rest.tokens.insert(rest.tokens.begin(), ids.begin(), ids.end());
+  settings.context = rest.tokens;
+  settings.has_context = !has_images;
+  start(call, model, sampling, std::move(rest), std::move(settings));
 }
 
 }  // namespace transom::serve

@@ -234,10 +234,10 @@ void chat_completions(const std::shared_ptr<Call>& call) {
   }
   const ChatPrompt prompt = read_chat_prompt(fields, model, options);
   expect_known_fields(fields, "/v1/chat/completions");
-  settings.prompt_tokens = static_cast<int64_t>(prompt.ids.size());
+  settings.prompt_tokens = static_cast<int64_t>(prompt.inputs.tokens.size());
   settings.call_ids = prompt.call_ids;
-  if (settings.details.any()) settings.prompt = prompt.ids;
-  std::vector<EngineRequest> requests{request_for(sampling, prompt.ids, model, 0)};
+  if (settings.details.any()) settings.prompt = prompt.inputs.tokens;
+  std::vector<EngineRequest> requests{request_for(sampling, prompt.inputs, model, 0)};
   start_generation(call, model, std::move(requests),
                    std::make_shared<ChatSink>(call, model, std::move(settings), sampling.n), sampling.names);
 }

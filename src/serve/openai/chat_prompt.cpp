@@ -2,7 +2,9 @@
 #include "serve/openai/chat_prompt.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "pipelines/image_text/chat_parts.h"
 #include "serve/api/known_fields.h"
 #include "serve/generation/encode_prompt.h"
 #include "serve/tools/tool_choice.h"
@@ -17,15 +19,25 @@ constexpr const char* kChatMl =
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
-std::string text_of_parts(const Json& content, const std::string& where) {
+// A text; with pictures a list of {"type": "text", "text"} and {"type": "image"}.
+Json content_of(const Json& content, const std::string& where, ChatImages& images) {
   if (content.is_null()) return "";
-  if (content.is_string()) return content.get<std::string>();
+  if (content.is_string()) return content;
   if (!content.is_array()) refuse_field(where, "{}: expected a string or a list of parts", where);
+  Json parts = Json::array();
   std::string text;
+  const auto end_text = [&] {
+    if (!text.empty()) parts.push_back({{"type", "text"}, {"text", std::exchange(text, "")}});
+  };
   for (const Json& part : content) {
     const std::string type =
         part.is_object() && part.contains("type") && part["type"].is_string() ? part["type"].get<std::string>() : "";
-    if (type == "image_url" || type == "input_audio" || type == "file" || type == "video_url")
+    if (is_image_part(type)) {
+      end_text();
+      parts.push_back(images.take(part, where));
+      continue;
+    }
+    if (type == "input_audio" || type == "file" || type == "video_url")
       refuse_field(where, "{}: parts of the type {} are not supported by this model", where, type);
     const char* field = type == "refusal" ? "refusal" : "text";
     if ((type != "text" && type != "input_text" && type != "output_text" && type != "refusal") ||
@@ -34,7 +46,9 @@ std::string text_of_parts(const Json& content, const std::string& where) {
                    quoted(compact(part)));
     text += part[field].get<std::string>();
   }
-  return text;
+  if (parts.empty()) return text;
+  end_text();
+  return parts;
 }
 
 // OpenAI takes any text.
@@ -96,7 +110,7 @@ std::string add_thinking(RequestFields& fields, Json& variables) {
 
 }  // namespace
 
-Json normalised_messages(const Json& messages, LongNumbers& numbers) {
+Json normalised_messages(const Json& messages, LongNumbers& numbers, ChatImages& images) {
   if (!messages.is_array() || messages.empty())
     refuse_field("messages", "messages: expected a list of at least one message");
   Json result = Json::array();
@@ -113,7 +127,7 @@ Json normalised_messages(const Json& messages, LongNumbers& numbers) {
     if (role == "developer") role = "system";  // templates know the older name
     if (role != "assistant" && !message.contains("content"))
       refuse_field(where + ".content", "{}.content: missing", where);
-    Json kept{{"role", role}, {"content", text_of_parts(message.value("content", Json()), where + ".content")}};
+    Json kept{{"role", role}, {"content", content_of(message.value("content", Json()), where + ".content", images)}};
     for (const char* name : {"name", "tool_call_id", "reasoning_content"})
       if (message.contains(name) && message[name].is_string()) kept[name] = message[name];
     if (message.contains("tool_calls") && !message["tool_calls"].is_null())
@@ -127,7 +141,8 @@ ChatPrompt read_chat_prompt(RequestFields& fields, const ServedModel& model, con
   const Json* given = fields.list("messages", kMostMessages);
   if (!given) refuse_field("messages", "messages: missing; expected a list of messages");
   LongNumbers numbers;
-  Json messages = normalised_messages(*given, numbers);
+  ChatImages images(model, options);
+  Json messages = normalised_messages(*given, numbers, images);
   ChatPrompt prompt;
   ChatOptions chat;
   chat.continue_final_message = fields.boolean("continue_final_message").value_or(false);
@@ -161,6 +176,7 @@ ChatPrompt read_chat_prompt(RequestFields& fields, const ServedModel& model, con
   } else if (!model.tokenizer->has_chat_template()) {
     chat.chat_template = kChatMl;
   }
+  if (model.images) messages = fitting_parts(messages, *model.tokenizer, chat, model.images->image_token());
   const bool has_calls = std::any_of(messages.begin(), messages.end(), [](const Json& message) {
     return message.contains("tool_calls") || message["role"] == "tool";
   });
@@ -179,9 +195,21 @@ ChatPrompt read_chat_prompt(RequestFields& fields, const ServedModel& model, con
                   fmt::format("{}: {} has no effect: the chat template does not read it", model.name, thinking));
   }
   prompt.text = numbers.restored(std::move(prompt.text));
-  const bool special = fields.boolean("add_special_tokens").value_or(false);
-  prompt.ids = encode_prompt(prompt.text, {.add_special_tokens = special}, *model.tokenizer,
-                             model.max_length.value_or(0), "messages");
+  const bool special =
+      fields.boolean("add_special_tokens").value_or(model.images && adds_special_tokens(prompt.text, *model.tokenizer));
+  const auto encode = [&](const std::string& text) {
+    return encode_prompt(text, {.add_special_tokens = special}, *model.tokenizer, model.max_length.value_or(0),
+                         "messages");
+  };
+  if (!model.images) {
+    prompt.inputs = encode(prompt.text);
+    return prompt;
+  }
+  try {
+    prompt.inputs = (*model.images)(prompt.text, images.taken(), encode);
+  } catch (const Error& error) {
+    refuse_field("messages", "messages: {}", error.what());
+  }
   return prompt;
 }
 

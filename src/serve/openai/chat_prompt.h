@@ -3,6 +3,7 @@
 #pragma once
 
 #include "serve/api/request_json.h"
+#include "serve/generation/chat_images.h"
 #include "serve/models/served_model.h"
 #include "serve/tools/call_ids.h"
 #include "serve/tools/long_numbers.h"
@@ -12,7 +13,7 @@ namespace transom::serve {
 
 struct ChatPrompt {
   std::string text;
-  TokenIds ids;
+  ModelInputs inputs;
   Json tools;  // those of the request; null: none
   CallIds call_ids;
 };
@@ -20,9 +21,9 @@ struct ChatPrompt {
 // Reads messages, tools, documents, add_generation_prompt, continue_final_message, chat_template_kwargs,
 // reasoning_effort, think. Refuses by 400 roles and parts that this server does not take.
 ChatPrompt read_chat_prompt(RequestFields& fields, const ServedModel& model, const ServeOptions& options);
-// Messages in the form that templates expect: text parts joined, arguments of calls as the values that their texts
-// stand for, long numbers by their stand-ins. A text that is no JSON, which a limit has cut or a model got wrong, stays
-// one.
-Json normalised_messages(const Json& messages, LongNumbers& numbers);
+// Messages in the form that templates expect: text parts joined, or a list of parts where there are pictures, which go
+// to `images`; arguments of calls as the values that their texts stand for, long numbers by their stand-ins. A text
+// that is no JSON, which a limit has cut or a model got wrong, stays one.
+Json normalised_messages(const Json& messages, LongNumbers& numbers, ChatImages& images);
 
 }  // namespace transom::serve

@@ -100,9 +100,9 @@ void responses(const std::shared_ptr<Call>& call) {
   if (wants_logprobs(fields.list("include"))) settings.logprobs = settings.logprobs.value_or(0);
   sampling.request.logprobs = settings.logprobs;
   if (const Json* metadata = fields.object("metadata")) settings.metadata = *metadata;
-  settings.prompt_tokens = static_cast<int64_t>(prompt.ids.size());
+  settings.prompt_tokens = static_cast<int64_t>(prompt.inputs.tokens.size());
   expect_known_fields(fields, "/v1/responses");
-  std::vector<EngineRequest> requests{request_for(sampling, prompt.ids, model, 0)};
+  std::vector<EngineRequest> requests{request_for(sampling, prompt.inputs, model, 0)};
   start_generation(call, model, std::move(requests), response_sink(call, model, std::move(settings)), sampling.names);
 }
 

@@ -9,9 +9,9 @@ std::vector<Route> openai_routes() {
       {"GET", "/v1/models/", show_model, ErrorForm::kOpenAi, Route::kPrefix},
       {"POST", "/v1/embeddings", embeddings},
       {"POST", "/embeddings", embeddings},
-      {"POST", "/v1/chat/completions", chat_completions},
+      {"POST", "/v1/chat/completions", chat_completions, ErrorForm::kOpenAi, Route::kMedia},
       {"POST", "/v1/completions", completions},
-      {"POST", "/v1/responses", responses},
+      {"POST", "/v1/responses", responses, ErrorForm::kOpenAi, Route::kMedia},
       {"POST", "/v1/audio/transcriptions", transcriptions, ErrorForm::kOpenAi, Route::kMedia},
       {"POST", "/v1/audio/translations", translations, ErrorForm::kOpenAi, Route::kMedia},
   };

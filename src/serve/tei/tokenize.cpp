@@ -72,7 +72,7 @@ void tokenize(const std::shared_ptr<Call>& call) {
     ids = model.tokenizer->encode(*prompt, std::nullopt, {.add_special_tokens = special, .split_special_tokens = split})
               .ids;
   } else if (fields.any("messages")) {
-    ids = read_chat_prompt(fields, model, call->services().options).ids;
+    ids = read_chat_prompt(fields, model, call->services().options).inputs.tokens;
   } else {
     refuse_field("prompt", "prompt: missing; expected prompt, messages or inputs");
   }

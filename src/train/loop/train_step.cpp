@@ -9,6 +9,7 @@
 #include "distributed/process_group.h"
 #include "distributed/seed.h"
 #include "io/config.h"
+#include "io/model_config.h"
 #include "models/records.h"
 #include "nn/losses.h"
 #include "nn/noisy_embedding.h"
@@ -45,7 +46,7 @@ namespace {
 
 // The table that token ids are looked up in: the first with a row for each of them.
 std::shared_ptr<Parameter> token_embeddings(const Model& model) {
-  const int64_t vocabulary = model.config().get_int("vocab_size", -1);
+  const int64_t vocabulary = text_config_of(model.config()).get_int("vocab_size", -1);
   for (const auto& parameter : model.parameters())
     if (parameter->value.rank() == 2 && parameter->value.dim(0) == vocabulary) return parameter;
   fail(ErrorKind::kUsage, "neftune_noise_alpha: {} has no embeddings of tokens", model.architecture());

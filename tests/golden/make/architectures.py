@@ -18,6 +18,7 @@ class Family:
     sizes: str = "encoder"  # how the fields for widths and depths are called
     heads: dict = dataclasses.field(default_factory=dict)  # fields that only some classes have
     model_type: str | None = None  # where it is not the name here: of a class with a second case
+    others: dict = dataclasses.field(default_factory=dict)  # as `main`, of other configurations of the same classes
 
 
 def names(prefix, *heads):
@@ -294,6 +295,19 @@ FAMILIES = {
         "llama",
         "grouped",
     ),
+    "llava": Family(
+        {},
+        ["LlavaModel", "LlavaForConditionalGeneration"],
+        {"llava": ("LlavaForConditionalGeneration", "CLIP and LLaMA; names of weights as in Transformers 4")},
+        "llama",
+        "none",
+        others={
+            "llava-qwen2": (
+                "LlavaForConditionalGeneration",
+                "CLIP and Qwen 2, tied; states of two layers with the class token; no biases; names of Transformers 5",
+            )
+        },
+    ),
     "marian": Family(
         dict(static_position_embeddings=True, scale_embedding=True, activation_function="swish"),
         ["MarianModel", "MarianMTModel"],
@@ -491,6 +505,7 @@ LABELS = {
 }
 TOKENIZERS = {
     "bart": "roberta",
+    "llava-qwen2": "qwen2",
     "bert-token-classification": "bert_cased",
 }  # where the family's word is not the tokenizer's
 STORED = {"bert-masked-lm": "sharded", "camembert-masked-lm": "bin", "gpt-bigcode-lm": "bf16"}

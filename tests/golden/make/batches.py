@@ -3,6 +3,7 @@
 
 import torch
 
+import vision_language
 from common import generator
 from random_models import WORDS
 from vocabularies import BATCH, PAIRS
@@ -98,6 +99,8 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
     if family_name.startswith("depth_anything"):
         height, width = (35, 21) if family_name.endswith("metric") else (28, 28)
         return {"pixel_values": floats(2, 3, height, width)}
+    if vision_language.has_pictures(family_name):
+        return vision_language.inputs_of(name, class_name, config, tokenizer)
     if family_name == "clip":
         texts = text_inputs(config.text_config, name, tokenizer, False)
         return {**texts, "pixel_values": floats(3, 3, 32, 32)}

@@ -6,6 +6,7 @@ import json
 
 import torch
 
+import vision_language
 from common import generator, rounded, write_json
 
 PROMPTS = ["The licence", "You may copy and modify"]
@@ -15,6 +16,8 @@ NEW = 16
 def inputs_of(model, tokenizer, rows):
     if model.main_input_name == "input_features":
         return {"input_features": f"inputs.safetensors:input_features[{rows.start}:{rows.stop}]"}
+    if hasattr(model.config, "vision_config"):
+        return vision_language.prompts_of(model, tokenizer, rows)
     tokenizer.padding_side = "right" if model.config.is_encoder_decoder else "left"
     made = tokenizer(PROMPTS[rows], padding=True, return_tensors="pt")
     return {"input_ids": made["input_ids"].tolist(), "attention_mask": made["attention_mask"].tolist()}
@@ -91,7 +94,7 @@ def make_runs(model, tokenizer, name, folder, only=None):
         ("greedy_min_length", both, dict(min_new_tokens=10, eos_token_id=end)),
     ]
     plans = [(title, inputs_of(model, tokenizer, rows), kwargs) for title, rows, kwargs in plans]
-    if not model.config.is_encoder_decoder:
+    if not model.config.is_encoder_decoder and not hasattr(model.config, "vision_config"):
         embeddings = embeddings_of(model, inputs_of(model, tokenizer, both), name, folder)
         with_ids = inputs_of(model, tokenizer, both) | embeddings
         # Without padding: Transformers' repetition_penalty leaves out so many of the tokens that are written.

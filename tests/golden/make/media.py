@@ -31,6 +31,19 @@ PROCESSORS = {  # class without its ending, and the fields of preprocessor_confi
             do_convert_rgb=True,
         ),
     ),
+    "llava": (
+        "LlavaImageProcessor",
+        RGB
+        | CLIP
+        | dict(
+            resample=3,
+            size=dict(shortest_edge=32),
+            do_center_crop=True,
+            crop_size=dict(height=32, width=32),
+            do_convert_rgb=True,
+            do_pad=True,
+        ),
+    ),
     "convnext_crop": (
         "ConvNextImageProcessor",
         RGB | HALF | dict(resample=3, size=dict(shortest_edge=40), crop_pct=0.875),

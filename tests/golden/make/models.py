@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 
 import dlrm
 import generation
+import vision_language
 from architectures import FAMILIES, STORED, TOKENIZERS
 from batches import inputs_of
 from common import HERE, rounded, seed_of, write_json
@@ -54,6 +55,8 @@ def cases():
                 yield name, family_name, class_name, True, special
             else:
                 yield kebab(class_name, family_name.removesuffix("_model")), family_name, class_name, False, ""
+        for name, (class_name, special) in family.others.items():
+            yield name, family_name, class_name, True, special
     yield "dlrm", "dlrm", "DLRM_Net", True, dlrm.SPECIAL
 
 
@@ -80,11 +83,12 @@ def copy_of(model):
     return copy.deepcopy(model)
 
 
-def stored_tensors(model, folder):
+def stored_tensors(model, name, folder):
     """A model's tensors by the names that save_pretrained gives them."""
     model.save_pretrained(folder)
     if type(model).__name__ == "TimmWrapperForImageClassification":
         with_names_of_timm(folder)
+    vision_language.rename_weights(name, folder)
     return load_file(pathlib.Path(folder) / "model.safetensors")
 
 
@@ -95,7 +99,7 @@ def with_names_of_timm(folder):
     save_file(tensors, path, {"format": "pt"})
 
 
-def gradients_of(model, inputs, kwargs):
+def gradients_of(model, name, inputs, kwargs):
     """By the names of the checkpoint: a copy whose weights are the gradients is saved. NaN: no gradient."""
     model = copy_of(model).eval()
     objective_of(outputs_of(model, inputs, kwargs)).backward()
@@ -108,7 +112,7 @@ def gradients_of(model, inputs, kwargs):
                 buffer.fill_(math.nan)
     with tempfile.TemporaryDirectory() as folder:
         if hasattr(model, "save_pretrained"):
-            found = stored_tensors(model, folder)
+            found = stored_tensors(model, name, folder)
         else:
             found = {key: value.detach().clone() for key, value in model.state_dict().items()}
     return {
@@ -207,6 +211,8 @@ def tokenizer_of(name, family):
     kind = TOKENIZERS.get(kind, kind)
     with tempfile.TemporaryDirectory() as folder:
         make_tokenizer_files(kind, pathlib.Path(folder))
+        if family is FAMILIES["llava"]:
+            vision_language.add_image_token(folder)
         return load(folder)
 
 
@@ -220,6 +226,7 @@ def save(model, name, family_name, is_main, folder):
     model.save_pretrained(folder, **({"max_shard_size": "24KB"} if stored == "sharded" else {}))
     if type(model).__name__ == "TimmWrapperForImageClassification":
         with_names_of_timm(folder)
+    vision_language.rename_weights(name, folder)
     if stored == "bin":
         torch.save(model.state_dict(), folder / "pytorch_model.bin")
         (folder / "model.safetensors").unlink()
@@ -227,6 +234,9 @@ def save(model, name, family_name, is_main, folder):
     if is_main and family.tokenizer:
         kind = TOKENIZERS.get(name, family.tokenizer)
         make_tokenizer_files(TOKENIZERS.get(kind, kind), folder)
+        if vision_language.has_pictures(family_name):
+            vision_language.add_image_token(folder)
+            vision_language.save_processor(name, model.config, folder)
     processor = PROCESSORS.get(name)
     if processor and is_main:
         write_json(folder / "preprocessor_config.json", processor)
@@ -271,8 +281,8 @@ def make_case(name, family_name, class_name, is_main, special, out):
     if "loss" in expected or "predicted_depth" in expected:
         if "loss" not in expected:
             about["objective"] = "predicted_depth"  # the gradients are those of its mean
-        gradients = gradients_of(model, inputs, kwargs)
-        exact = gradients_of(copy_of(model).double(), as_double(inputs), kwargs)
+        gradients = gradients_of(model, name, inputs, kwargs)
+        exact = gradients_of(copy_of(model).double(), name, as_double(inputs), kwargs)
         save_file(gradients, folder / "grads.safetensors")
         largest = max(float(value.abs().max()) for value in gradients.values())
         distance = max(float((value.double() - exact[key].double()).abs().max()) for key, value in gradients.items())
@@ -298,3 +308,5 @@ def make(out, only=None):
             and class_name.endswith(("CausalLM", "LMHeadModel", "ConditionalGeneration", "MTModel"))
         ):
             generation.make_runs(model, tokenizer, name, out / name)
+            if vision_language.has_pictures(family_name):
+                vision_language.make_processed(out / name)

@@ -7,6 +7,7 @@ import math
 import torch
 import transformers
 
+import vision_language
 from architectures import FAMILIES, LABELS
 from common import generator
 from sizes import SIZES
@@ -42,6 +43,9 @@ def config_of(name, family_name, class_name, is_main, tokenizer):
                 eos_token_id=tokenizer.eos_token_id,
                 pad_token_id=tokenizer.pad_token_id,
             )
+    if vision_language.has_pictures(family_name):
+        texts, fields = {}, fields | vision_language.fields_of(name, is_main, tokenizer)
+        tokenizer = None
     if family_name == "clip_text_model":
         texts |= dict(eos_token_id=WORDS - 1, bos_token_id=WORDS - 2, pad_token_id=1, max_position_embeddings=32)
     if tokenizer is not None and texts:

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models that read pictures among their tokens: configurations of three parts, texts with places for pictures, and the
+files of a processor in the form of Transformers 4 or 5."""
+
+import json
+import pathlib
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from common import generator, write_json
+from sizes import SIZES
+from vocabularies import BATCH
+
+IMAGE = "<image>"
+TEXTS = [IMAGE + "\n" + BATCH[1], "short " + IMAGE + " and " + IMAGE + " " + BATCH[4], BATCH[1]]
+PROMPTS = [IMAGE + "\nThe licence", "You may copy " + IMAGE + " and modify"]
+WORDS, IMAGE_OF_WORDS = 60, 4  # of a case without a tokenizer
+CLIP = dict(image_mean=[0.48145466, 0.4578275, 0.40821073], image_std=[0.26862954, 0.26130258, 0.27577711])
+ROPE = dict(rope_parameters={"rope_theta": 10000.0, "rope_type": "default"})
+TEXT_CONFIGS = {"llava": dict(model_type="llama"), "llava-qwen2": dict(model_type="qwen2", tie_word_embeddings=True)}
+FIELDS = {
+    "llava-qwen2": dict(
+        vision_feature_layer=[-1, 1],
+        vision_feature_select_strategy="full",
+        multimodal_projector_bias=False,
+        projector_hidden_act="gelu_pytorch_tanh",
+    )
+}
+# Names of weights: those of Transformers 4 (and of the checkpoints that people have), those that the classes of 5 have,
+# and else those that 5 writes.
+RENAMED = {
+    "llava": [("vision_tower.", "vision_tower.vision_model.")],
+    "llava-qwen2": [
+        ("language_model.model.", "model.language_model."),
+        ("language_model.lm_head.", "lm_head."),
+        ("vision_tower.", "model.vision_tower."),
+        ("multi_modal_projector.", "model.multi_modal_projector."),
+    ],
+}
+PICTURES_FIRST = (
+    "{% for message in messages %}{% if message['role'] != 'system' %}{{ message['role'].upper() + ': '}}{% endif %}"
+    "{# Render all images first #}{% for content in message['content'] | selectattr('type', 'equalto', 'image') %}"
+    "{{ '<image>\n' }}{% endfor %}{# Render all text next #}{% if message['role'] != 'assistant' %}"
+    "{% for content in message['content'] | selectattr('type', 'equalto', 'text') %}{{ content['text'] + ' '}}"
+    "{% endfor %}{% else %}{% for content in message['content'] | selectattr('type', 'equalto', 'text') %}"
+    "{% generation %}{{ content['text'] + ' '}}{% endgeneration %}{% endfor %}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}"
+)
+IN_ORDER = (
+    "{% for message in messages %}{{ '<|im_start|>' + message.role + '\n' }}{% if message.content is string %}"
+    "{{ message.content }}{% else %}{% for part in message.content %}{% if part.type == 'image' %}<image>"
+    "{% else %}{{ part.text }}{% endif %}{% endfor %}{% endif %}{{ '<|im_end|>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+
+def has_pictures(family_name):
+    return family_name == "llava"
+
+
+def add_image_token(folder):
+    """One more special token, behind all others."""
+    path = pathlib.Path(folder) / "tokenizer.json"
+    made = json.loads(path.read_text())
+    ids = [token["id"] for token in made["added_tokens"]] + list(range(len(made["model"]["vocab"])))
+    flags = dict(single_word=False, lstrip=False, rstrip=False, normalized=False, special=True)
+    made["added_tokens"].append(dict(id=max(ids) + 1, content=IMAGE, **flags))
+    path.write_text(json.dumps(made, ensure_ascii=False))
+
+
+def fields_of(name, is_main, tokenizer):
+    text = SIZES["grouped"] | ROPE | TEXT_CONFIGS.get(name, TEXT_CONFIGS["llava"])
+    ids = dict(bos_token_id=2, eos_token_id=3, pad_token_id=0)
+    if tokenizer is not None:
+        roles = ("pad", "bos", "eos")
+        ids = {f"{role}_token_id": getattr(tokenizer, f"{role}_token_id", None) for role in roles}
+    text |= dict(vocab_size=WORDS if tokenizer is None else len(tokenizer), **ids)
+    vision = SIZES["vision"] | dict(model_type="clip_vision_model", hidden_act="quick_gelu", projection_dim=12)
+    if not is_main:
+        text["num_hidden_layers"] = vision["num_hidden_layers"] = 1
+    image = IMAGE_OF_WORDS if tokenizer is None else tokenizer.convert_tokens_to_ids(IMAGE)
+    return dict(text_config=text, vision_config=vision, image_token_index=image) | FIELDS.get(name, {})
+
+
+def places_of(config):
+    vision = config.vision_config
+    patches = (vision.image_size // vision.patch_size) ** 2
+    return patches + (1 if config.vision_feature_select_strategy == "full" else 0)
+
+
+def expanded(texts, config):
+    return [text.replace(IMAGE, IMAGE * places_of(config)) for text in texts]
+
+
+def inputs_of(name, class_name, config, tokenizer):
+    random = generator("inputs of " + name)
+    if tokenizer is None:
+        places, rows = places_of(config), []
+        for pictures in (1, 2, 0):
+            words = lambda count: torch.randint(5, WORDS - 2, (count,), generator=random).tolist()
+            rows.append(sum((words(2) + [IMAGE_OF_WORDS] * places for _ in range(pictures)), []) + words(4))
+        length = max(map(len, rows))
+        ids = torch.tensor([row + [0] * (length - len(row)) for row in rows])
+        inputs = {"input_ids": ids, "attention_mask": torch.tensor([[1] * len(r) + [0] * (length - len(r)) for r in rows])}
+    else:
+        tokenizer.padding_side = "right"
+        made = tokenizer(expanded(TEXTS, config), padding=True, return_tensors="pt")
+        inputs = {key: made[key] for key in ("input_ids", "attention_mask")}
+    side = config.vision_config.image_size
+    inputs["pixel_values"] = torch.empty(3, 3, side, side).normal_(generator=random)
+    if class_name.endswith("Generation"):
+        counted = (inputs["attention_mask"] == 1) & (inputs["input_ids"] != config.image_token_index)
+        inputs["labels"] = torch.where(counted, inputs["input_ids"], -100)
+    return inputs
+
+
+def prompts_of(model, tokenizer, rows):
+    """Prompts for generate(): row i has picture i of the case's inputs."""
+    tokenizer.padding_side = "left"
+    made = tokenizer(expanded(PROMPTS[rows], model.config), padding=True, return_tensors="pt")
+    return {
+        "input_ids": made["input_ids"].tolist(),
+        "attention_mask": made["attention_mask"].tolist(),
+        "pixel_values": f"inputs.safetensors:pixel_values[{rows.start}:{rows.stop}]",
+    }
+
+
+def rename_weights(name, folder):
+    """Where save_pretrained has not given back the names that the model was read from."""
+    path = pathlib.Path(folder) / "model.safetensors"
+    if name not in RENAMED:
+        return
+
+    def renamed(key):
+        for beginning, other in RENAMED[name]:
+            if key.startswith(beginning) and not key.startswith(other):
+                return other + key[len(beginning) :]
+        return key
+
+    save_file({renamed(key): value for key, value in load_file(path).items()}, path, {"format": "pt"})
+
+
+def save_processor(name, config, folder):
+    """LlavaProcessor's files, as Transformers 4 writes them for `llava` and 5 for the other."""
+    side = config.vision_config.image_size
+    images = dict(
+        image_processor_type="CLIPImageProcessor",
+        do_resize=True,
+        size=dict(shortest_edge=side),
+        resample=3,
+        do_center_crop=True,
+        crop_size=dict(height=side, width=side),
+        do_rescale=True,
+        rescale_factor=1 / 255,
+        do_normalize=True,
+        do_convert_rgb=True,
+        **CLIP,
+    )
+    processor = dict(
+        processor_class="LlavaProcessor",
+        image_token=IMAGE,
+        patch_size=config.vision_config.patch_size,
+        num_additional_image_tokens=1,
+        vision_feature_select_strategy=config.vision_feature_select_strategy,
+    )
+    if name == "llava":
+        write_json(folder / "preprocessor_config.json", images)
+        write_json(folder / "chat_template.json", dict(chat_template=PICTURES_FIRST))
+    else:
+        processor["image_processor"] = images
+        (folder / "chat_template.jinja").write_text(IN_ORDER)
+    write_json(folder / "processor_config.json", processor)
+
+
+# ---- what the processor makes of texts and chats
+
+
+def part(file):
+    return {"type": "image", "path": file}
+
+
+def words(text):
+    return {"type": "text", "text": text}
+
+
+CHATS = [
+    [{"role": "user", "content": [part("shapes.jpg"), words("What is it?")]}],
+    [
+        {"role": "user", "content": [part("alpha.png"), words("And"), part("gray.png")]},
+        {"role": "assistant", "content": [words("A licence.")]},
+        {"role": "user", "content": [words("Now?"), part("gradient.png")]},
+    ],
+    [{"role": "user", "content": [words("No picture at all.")]}],
+    [{"role": "user", "content": [part("gray.png"), words("Go on")]}, {"role": "assistant", "content": [words("It is")]}],
+]
+PLAIN = [(IMAGE + " and a text", ["shapes.jpg"]), ("two " + IMAGE + IMAGE, ["gray.png", "alpha.png"]), ("none", [])]
+
+
+def make_processed(folder):
+    """processed.json: prompts and ids; processed.safetensors: the pictures of each run."""
+    import transformers
+    from PIL import Image
+
+    pictures = pathlib.Path(__file__).resolve().parent.parent / "image"
+    processor = transformers.AutoProcessor.from_pretrained(folder / "model", backend="pil")
+    opened = lambda file: Image.open(pictures / file).convert("RGB")
+    runs, tensors = [], {}
+    for chat in CHATS:
+        goes_on = chat[-1]["role"] == "assistant"
+        files = [item["path"] for message in chat for item in message["content"] if "path" in item]
+        plain = [
+            message | {"content": [{"type": "image"} if "path" in item else item for item in message["content"]]}
+            for message in chat
+        ]
+        options = dict(add_generation_prompt=not goes_on, continue_final_message=goes_on)
+        prompt = processor.apply_chat_template(plain, **options)
+        with_pictures = [
+            message
+            | {"content": [{"type": "image", "image": opened(i["path"])} if "path" in i else i for i in message["content"]]}
+            for message in chat
+        ]
+        made = processor.apply_chat_template(with_pictures, tokenize=True, return_dict=True, return_tensors="pt", **options)
+        runs.append(dict(messages=plain, images=files, prompt=prompt, input_ids=made["input_ids"][0].tolist()))
+        if files:
+            tensors[str(len(runs) - 1)] = made["pixel_values"].contiguous()
+    for text, files in PLAIN:
+        made = processor(text=text, images=[opened(file) for file in files] or None, return_tensors="pt")
+        runs.append(dict(text=text, images=files, input_ids=made["input_ids"][0].tolist()))
+        if files:
+            tensors[str(len(runs) - 1)] = made["pixel_values"].contiguous()
+    write_json(folder / "processed.json", {"runs": runs})
+    save_file(tensors, folder / "processed.safetensors")

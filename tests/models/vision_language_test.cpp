@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Vision-language models beyond what the golden cases hold: names of weights, and what is refused.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <set>
+#include <tuple>
+
+#include "io/config.h"
+#include "models/generative.h"
+#include "support/golden.h"
+#include "support/message.h"
+#include "train/loop/model_inputs.h"
+#include "transom/compile.h"
+#include "transom/generation.h"
+#include "transom/gradients.h"
+#include "transom/model.h"
+#include "transom/ops.h"
+
+namespace transom {
+namespace {
+
+std::string seeing_model(const char* name) { return (test::folder_of_case(name) / "model").string(); }
+
+NamedTensors inputs_of(const char* name) { return load_inputs(test::folder_of_case(name) / "inputs.safetensors"); }
+
+NamedTensors without(const NamedTensors& inputs, std::string_view name) {
+  NamedTensors rest;
+  for (const auto& [key, tensor] : inputs.items())
+    if (key != name) rest.set(key, tensor);
+  return rest;
+}
+
+NamedTensors with(NamedTensors inputs, const std::string& name, const Tensor& tensor) {
+  inputs.set(name, tensor);
+  return inputs;
+}
+
+// Parameters have the names that the checkpoint has, of whichever version of Transformers, also where it is saved
+// again.
+TEST(VisionLanguage, KeepsTheNamesOfItsCheckpoint) {
+  const std::filesystem::path saved = std::filesystem::temp_directory_path() / "transom-llava-names";
+  for (const auto& [name, tower, decoder] : {std::tuple("llava", "vision_tower.vision_model.embeddings.class_embedding",
+                                                        "language_model.model.layers.1.mlp.up_proj.weight"),
+                                             std::tuple("llava-qwen2", "model.vision_tower.embeddings.class_embedding",
+                                                        "model.language_model.layers.1.mlp.up_proj.weight"),
+                                             std::tuple("llava-model", "vision_tower.embeddings.class_embedding",
+                                                        "language_model.model.layers.0.mlp.up_proj.weight")}) {
+    const auto model = Model::from_pretrained(seeing_model(name));
+    std::set<std::string> names;
+    for (const auto& parameter : model->parameters()) names.insert(parameter->name);
+    EXPECT_TRUE(names.contains(tower)) << name;
+    EXPECT_TRUE(names.contains(decoder)) << name;
+    model->save_pretrained(saved.string());
+    LoadReport report;
+    const auto again = Model::from_pretrained(saved.string(), {}, &report);
+    EXPECT_TRUE(report.missing.empty() && report.unexpected.empty()) << name;
+    std::set<std::string> kept;
+    for (const auto& parameter : again->parameters()) kept.insert(parameter->name);
+    EXPECT_EQ(kept, names) << name;
+  }
+  std::filesystem::remove_all(saved);
+}
+
+TEST(VisionLanguage, RefusesOtherNumbersOfPlacesAndRows) {
+  const auto model = Model::from_pretrained(seeing_model("llava"));
+  const NamedTensors inputs = inputs_of("llava");
+  const Tensor pixels = inputs.at("pixel_values");
+  const NamedTensors fewer = with(inputs, "pixel_values", slice(pixels, 0, 0, 2));
+  const std::string message =
+      "input_ids: 48 places for pictures (token 700), and pixel_values makes 32 rows of features";
+  EXPECT_EQ(test::message_of([&] { model->forward(fewer); }), message);
+  EXPECT_EQ(test::message_of([&] { generate(*model, without(fewer, "labels"), {}); }), message);
+  const NamedTensors plain = with(inputs, "input_ids", zeros(inputs.at("input_ids").shape(), DType::kInt64));
+  EXPECT_NE(test::message_of([&] { model->forward(plain); }).find("0 places for pictures"), std::string::npos);
+  // Row 0 has one picture and row 1 two: as many in all, but none may go on in the next row.
+  std::vector<int64_t> ids = inputs.at("input_ids").to_vector<int64_t>();
+  const auto length = static_cast<size_t>(inputs.at("input_ids").dim(1));
+  *std::find(ids.begin(), ids.end(), 700) = 5;
+  ids[2 * length] = 700;
+  const NamedTensors moved =
+      with(without(inputs, "labels"), "input_ids", Tensor::from(ids, inputs.at("input_ids").shape()));
+  EXPECT_EQ(test::message_of([&] { generate(*model, moved, {}); }),
+            "input_ids: row 0 has 15 places for pictures (token 700), a picture fills 16");
+  EXPECT_NE(test::message_of([&] {
+              model->forward({{"inputs_embeds", zeros({3, 40, 16}, DType::kFloat32)}, {"pixel_values", pixels}});
+            }).find("expected input_ids"),
+            std::string::npos);
+}
+
+// A program that is compiled once knows no tokens: what it gives for others must not look right.
+TEST(VisionLanguage, GivesNothingForWrongNumbersInACompiledPass) {
+  const auto model = Model::from_pretrained(seeing_model("llava"));
+  const NamedTensors inputs = without(inputs_of("llava"), "labels");
+  const NoGradient inference;
+  const std::vector<float> expected = model->forward(inputs).at("logits").to_vector<float>();
+  set_mode(Mode::kCompile);
+  const std::vector<float> found = model->forward(inputs).at("logits").to_vector<float>();
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-4) << i;
+  std::vector<int64_t> ids = inputs.at("input_ids").to_vector<int64_t>();
+  *std::find(ids.begin(), ids.end(), 700) = 5;
+  const Tensor other = Tensor::from(ids, inputs.at("input_ids").shape());
+  const std::vector<float> wrong = model->forward(with(inputs, "input_ids", other)).at("logits").to_vector<float>();
+  set_mode(Mode::kLazy);
+  EXPECT_TRUE(std::any_of(wrong.begin(), wrong.end(), [](float x) { return std::isnan(x); }));
+}
+
+std::unique_ptr<Model> changed(const char* field, const char* json) {
+  const std::filesystem::path file = std::filesystem::path(seeing_model("llava")) / "config.json";
+  Config config = Config::read(file);
+  config.set_json(field, json);
+  return Model::from_config(config.dump());
+}
+
+TEST(VisionLanguage, NamesFieldsThatItCannotCarryOut) {
+  const auto refused = [](const char* field, const char* json) {
+    return test::message_of([&] {
+      const NamedTensors inputs = inputs_of("llava");
+      changed(field, json)->forward(inputs);
+    });
+  };
+  EXPECT_NE(refused("vision_feature_layer", "7").find("vision_feature_layer: 7 is none of the 3 states"),
+            std::string::npos);
+  EXPECT_NE(refused("vision_feature_layer", "[]").find("at least one"), std::string::npos);
+  EXPECT_NE(refused("vision_feature_select_strategy", "\"cls\"").find("found 'cls'"), std::string::npos);
+  EXPECT_NE(refused("vision_config", R"({"model_type": "llama"})").find("'llama' gives no image-feature-extraction"),
+            std::string::npos);
+  EXPECT_NE(refused("text_config", R"({"model_type": "vit"})").find("'vit' gives no feature-extraction"),
+            std::string::npos);
+}
+
+// A text without pictures is the decoder's.
+TEST(VisionLanguage, WritesTextsWithoutPictures) {
+  const auto model = Model::from_pretrained(seeing_model("llava"));
+  const Tensor ids = Tensor::from(std::vector<int64_t>{1, 405, 693, 80}, {1, 4});
+  GenerationConfig config;
+  config.max_new_tokens = 5;
+  EXPECT_EQ(generate(*model, {{"input_ids", ids}}, config).sequences.at(0).size(), 9u);
+  EXPECT_EQ(dynamic_cast<const GenerativeModel&>(*model).has_encoder(), false);
+}
+
+}  // namespace
+}  // namespace transom
