@@ -25,27 +25,20 @@ Json small_config(const char* type, const std::string& architecture) {
   json["model_type"] = type;
   json["architectures"] = Json::array({architecture});
   if (json["model_type"] == "mixtral") json["num_local_experts"] = 2;
+  if (std::string_view(type).ends_with("_moe"))
+    json.update({{"num_experts", 3}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 8}});
   if (json["model_type"] == "gemma3_text") json["sliding_window_pattern"] = 2;  // a layer of each kind
   return json;
 }
 
-constexpr std::pair<const char*, const char*> kFamilies[] = {{"llama", "LlamaForCausalLM"},
-                                                             {"mistral", "MistralForCausalLM"},
-                                                             {"mixtral", "MixtralForCausalLM"},
-                                                             {"qwen2", "Qwen2ForCausalLM"},
-                                                             {"qwen3", "Qwen3ForCausalLM"},
-                                                             {"gemma", "GemmaForCausalLM"},
-                                                             {"gemma2", "Gemma2ForCausalLM"},
-                                                             {"gemma3_text", "Gemma3ForCausalLM"},
-                                                             {"phi3", "Phi3ForCausalLM"},
-                                                             {"gpt2", "GPT2LMHeadModel"},
-                                                             {"gpt_neox", "GPTNeoXForCausalLM"},
-                                                             {"bloom", "BloomForCausalLM"},
-                                                             {"starcoder2", "Starcoder2ForCausalLM"},
-                                                             {"bert", "BertForMaskedLM"},
-                                                             {"roberta", "RobertaForMaskedLM"},
-                                                             {"distilbert", "DistilBertForMaskedLM"},
-                                                             {"t5", "T5ForConditionalGeneration"}};
+constexpr std::pair<const char*, const char*> kFamilies[] = {
+    {"llama", "LlamaForCausalLM"},        {"mistral", "MistralForCausalLM"}, {"mixtral", "MixtralForCausalLM"},
+    {"qwen2", "Qwen2ForCausalLM"},        {"qwen3", "Qwen3ForCausalLM"},     {"qwen2_moe", "Qwen2MoeForCausalLM"},
+    {"qwen3_moe", "Qwen3MoeForCausalLM"}, {"gemma", "GemmaForCausalLM"},     {"gemma2", "Gemma2ForCausalLM"},
+    {"gemma3_text", "Gemma3ForCausalLM"}, {"phi3", "Phi3ForCausalLM"},       {"gpt2", "GPT2LMHeadModel"},
+    {"gpt_neox", "GPTNeoXForCausalLM"},   {"bloom", "BloomForCausalLM"},     {"starcoder2", "Starcoder2ForCausalLM"},
+    {"bert", "BertForMaskedLM"},          {"roberta", "RobertaForMaskedLM"}, {"distilbert", "DistilBertForMaskedLM"},
+    {"t5", "T5ForConditionalGeneration"}};
 
 TEST(ConfigKeys, ThatChangeResultsAreReadRefusedOrReportedInEveryTextFamily) {
   const Json values =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transom train of a Mixtral whose experts are spread over processes: the curve of one process with the whole batch.
+// transom train of models whose experts are spread over processes: the curve of one process with the whole batch.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -17,7 +17,14 @@ struct ExpertTraining {
   int experts;
   std::vector<std::string> layout;
   bool checkpointing = false;
+  const char* family = "{}";  // fields besides those of a Mixtral, or in their place
 };
+
+constexpr const char* kQwen3Moe = R"({"model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"],
+  "moe_intermediate_size": 20, "num_hidden_layers": 3, "mlp_only_layers": [1], "head_dim": 8})";
+
+constexpr const char* kQwen2Moe = R"({"model_type": "qwen2_moe", "architectures": ["Qwen2MoeForCausalLM"],
+  "moe_intermediate_size": 20, "shared_expert_intermediate_size": 28, "num_experts": 4})";
 
 class ExpertParallel : public testing::TestWithParam<ExpertTraining> {};
 
@@ -26,20 +33,22 @@ TEST_P(ExpertParallel, HasTheCurveOfOneProcess) {
   const ExpertTraining& test = GetParam();
   const test::TemporaryFolder folder;
   RandomLayout layout;
-  layout.config = dump_json(Json{{"model_type", "mixtral"},
-                                 {"architectures", {"MixtralForCausalLM"}},
-                                 {"vocab_size", 53},
-                                 {"hidden_size", 24},
-                                 {"num_hidden_layers", 2},
-                                 {"num_attention_heads", 4},
-                                 {"num_key_value_heads", 2},
-                                 {"intermediate_size", 40},
-                                 {"num_local_experts", test.experts},
-                                 {"num_experts_per_tok", 2},
-                                 {"output_router_logits", !test.checkpointing},  // not offered together
-                                 {"router_aux_loss_coef", 0.05},
-                                 {"max_position_embeddings", 32},
-                                 {"pad_token_id", 0}});
+  Json config{{"model_type", "mixtral"},
+              {"architectures", {"MixtralForCausalLM"}},
+              {"vocab_size", 53},
+              {"hidden_size", 24},
+              {"num_hidden_layers", 2},
+              {"num_attention_heads", 4},
+              {"num_key_value_heads", 2},
+              {"intermediate_size", 40},
+              {"num_local_experts", test.experts},
+              {"num_experts_per_tok", 2},
+              {"output_router_logits", !test.checkpointing},  // not offered together
+              {"router_aux_loss_coef", 0.05},
+              {"max_position_embeddings", 32},
+              {"pad_token_id", 0}};
+  config.update(parse_json(test.family, "the family"));
+  layout.config = dump_json(config);
   layout.task = "text-generation";
   // Rows of several lengths, and few of them: some experts get no token in some steps.
   for (int row = 0; row < 23; ++row) {
@@ -61,6 +70,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(ExpertTraining{"Alone", 2, 2, 4, {"--ep_size", "2"}},
                     ExpertTraining{"UnevenExperts", 2, 2, 3, {"--ep_size", "2"}, true},
                     ExpertTraining{"EachOneOfEight", 4, 4, 8, {"--ep_size", "4"}},
+                    ExpertTraining{"SomeLayers", 4, 2, 4, {"--ep_size", "2", "--tp_size", "2"}, false, kQwen3Moe},
+                    ExpertTraining{"AndASharedOne", 4, 2, 4, {"--ep_size", "2", "--tp_size", "2"}, false, kQwen2Moe},
                     ExpertTraining{"AndRows", 4, 4, 4, {"--ep_size", "2"}},
                     ExpertTraining{"AndShards", 4, 4, 4, {"--ep_size", "2", "--fsdp", "full_shard"}},
                     ExpertTraining{"AndStates", 4, 4, 4, {"--ep_size", "2", "--zero_stage", "1"}},

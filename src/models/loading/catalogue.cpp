@@ -28,12 +28,16 @@ std::string catalogue_page() {
       "with the\n"
       "outputs, the loss and every gradient that Transformers has for it; it passes where all of them agree within "
       "its\n"
-      "tolerances. Heads without a case of their own stand on a body that has one.\n";
+      "tolerances. Heads without a case of their own stand on a body that has one. Where a family has a form in GGUF, "
+      "files of\n"
+      "that architecture are read and written.\n";
   std::string type;
   size_t passed = 0, all = 0;
   for (const CatalogueRow& row : rows) {
     if (row.model_type != type) {
-      page += fmt::format("\n## {}\n\n| architecture | tasks | cases |\n| --- | --- | --- |\n", row.model_type);
+      const std::optional<GgufFamily>& gguf = *find_family(row.model_type)->foreign.gguf;
+      page += fmt::format("\n## {}\n\n{}| architecture | tasks | cases |\n| --- | --- | --- |\n", row.model_type,
+                          gguf ? fmt::format("GGUF: `{}`\n\n", gguf->architecture) : "");
       type = row.model_type;
     }
     std::string cases;

@@ -99,6 +99,8 @@ class Attention {
         options_{.scale = c.attention_scale,
                  .sliding_window = c.sliding_windows[static_cast<size_t>(layer)],
                  .soft_cap = c.attention_soft_cap},
+        has_joint_norms_(c.joint_norms),
+        clip_(c.projection_clip),
         dropout_(c.attention_dropout) {
     const int64_t queries = heads_ * head_dim_, keys = key_value_heads_ * head_dim_;
     const Linear::Options inward{.bias = c.query_key_value_bias, .deviation = c.initializer_range},
@@ -111,16 +113,16 @@ class Attention {
       v_proj_.emplace(scope / "v_proj", c.hidden_size, keys, inward);
     }
     o_proj_.emplace(scope / "o_proj", queries, c.hidden_size, outward);
-    if (c.head_norms) {
-      q_norm_.emplace(scope / "q_norm", head_dim_, c);
-      k_norm_.emplace(scope / "k_norm", head_dim_, c);
+    if (c.head_norms || c.joint_norms) {
+      q_norm_.emplace(scope / "q_norm", c.joint_norms ? queries : head_dim_, c);
+      k_norm_.emplace(scope / "k_norm", c.joint_norms ? keys : head_dim_, c);
     }
   }
 
   Tensor operator()(const Tensor& x, const DecoderInputs& in, const RotaryAngles& angles,
                     ForwardContext& context) const {
     auto [q, k, v] = project(x, context);
-    if (q_norm_) q = (*q_norm_)(q, context), k = (*k_norm_)(k, context);
+    if (q_norm_ && !has_joint_norms_) q = (*q_norm_)(q, context), k = (*k_norm_)(k, context);
     AttentionOptions options = options_;
     options.causal = in.causal;
     if (!in.causal) options.sliding_window = 0;  // a mask of four axes says all
@@ -137,16 +139,26 @@ class Attention {
     const auto split = [&](const Tensor& y, int64_t heads) {
       return reshape(y, {x.dim(0), x.dim(1), heads, head_dim_});
     };
-    if (!qkv_proj_)
-      return {split((*q_proj_)(x, context), heads_), split((*k_proj_)(x, context), key_value_heads_),
-              split((*v_proj_)(x, context), key_value_heads_)};
+    if (!qkv_proj_) {
+      Tensor q = (*q_proj_)(x, context), k = (*k_proj_)(x, context);
+      if (has_joint_norms_) q = (*q_norm_)(q, context), k = (*k_norm_)(k, context);
+      return {split(clipped(q), heads_), split(clipped(k), key_value_heads_),
+              split(clipped((*v_proj_)(x, context)), key_value_heads_)};
+    }
     const Tensor all = split((*qkv_proj_)(x, context), heads_ + 2 * key_value_heads_);
     const int64_t keys = heads_, values = heads_ + key_value_heads_;
     return {slice(all, 2, 0, keys), slice(all, 2, keys, values), slice(all, 2, values, values + key_value_heads_)};
   }
 
+  Tensor clipped(const Tensor& x) const {
+    if (clip_ == 0) return x;
+    return minimum(maximum(x, full(x.shape(), -clip_, x.dtype())), full(x.shape(), clip_, x.dtype()));
+  }
+
   int64_t layer_, heads_, key_value_heads_, head_dim_;
   AttentionOptions options_;
+  bool has_joint_norms_;
+  double clip_;
   std::optional<Linear> qkv_proj_, q_proj_, k_proj_, v_proj_, o_proj_;
   std::optional<Norm> q_norm_, k_norm_;
   Dropout dropout_;

@@ -33,8 +33,10 @@ struct RopeDecoderConfig {
     kRmsFromOne,  // the weight is what the scale has above 1
     kLayerNorm,
   } norm = Norm::kRms;
-  bool norms_behind = false;  // one more norm behind attention and feed-forward, before the sum: Gemma 2
-  bool head_norms = false;    // queries and keys of each head are normed: Qwen 3
+  bool norms_behind = false;   // one more norm behind attention and feed-forward, before the sum: Gemma 2
+  bool head_norms = false;     // queries and keys of each head are normed: Qwen 3
+  bool joint_norms = false;    // queries are normed over all heads at once, and keys: OLMoE
+  double projection_clip = 0;  // queries, keys and values are kept between minus this and this; 0: as they are
 
   bool query_key_value_bias = false, output_bias = false, mlp_bias = false;
   bool fused_projections = false;  // qkv_proj and gate_up_proj: Phi-3

@@ -26,6 +26,10 @@ constexpr const char* kMixtral = R"({"model_type": "mixtral", "architectures": [
   "vocab_size": 61, "max_position_embeddings": 120, "hidden_size": 24, "num_hidden_layers": 2,
   "num_attention_heads": 2, "num_key_value_heads": 2, "intermediate_size": 20, "num_local_experts": 3,
   "num_experts_per_tok": 2, "initializer_range": 0.4})";
+constexpr const char* kQwenMoe = R"({"model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"],
+  "vocab_size": 61, "max_position_embeddings": 120, "hidden_size": 24, "num_hidden_layers": 3, "head_dim": 12,
+  "num_attention_heads": 3, "num_key_value_heads": 1, "intermediate_size": 20, "moe_intermediate_size": 14,
+  "num_experts": 5, "num_experts_per_tok": 2, "mlp_only_layers": [1], "initializer_range": 0.4})";
 
 // What comes out of a sequence.
 struct Answer {
@@ -213,6 +217,7 @@ TEST_P(Company, DoesNotShowInTheBits) {
 INSTANTIATE_TEST_SUITE_P(Models, Company,
                          testing::Values(Case{"Llama", kLlamaModel, 320, 1000}, Case{"Gpt2", kGpt2, 576, 40},
                                          Case{"SlidingWindow", kMistral, 160, 40}, Case{"Experts", kMixtral, 384, 40},
+                                         Case{"SomeExperts", kQwenMoe, 288, 40},
                                          Case{"Bfloat16", kLlamaModel, 160, 40, "bfloat16"},
                                          Case{"Float16", kGpt2, 288, 40, "float16"},
                                          Case{"CacheOfFloat16", kLlamaModel, 160, 40, "float32", "none", "float16"},

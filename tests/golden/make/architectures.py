@@ -6,35 +6,10 @@ names the cases of a full vocabulary, with two layers, a tokenizer and the files
 case of one layer, 60 words and no tokenizer, called after family and head.
 """
 
-import dataclasses
+from experts import EXPERTS
+from family import ANSWERS, CAUSAL, CHOICE, MASKED, ROPE, SEQUENCE, TOKENS, Family, names
 
-
-@dataclasses.dataclass
-class Family:
-    config: dict  # fields of the configuration, besides the sizes that `sizes` gives
-    classes: list  # all classes of the family
-    main: dict = dataclasses.field(default_factory=dict)  # name of the case -> (class, what is special)
-    tokenizer: str | None = None
-    sizes: str = "encoder"  # how the fields for widths and depths are called
-    heads: dict = dataclasses.field(default_factory=dict)  # fields that only some classes have
-    model_type: str | None = None  # where it is not the name here: of a class with a second case
-    others: dict = dataclasses.field(default_factory=dict)  # as `main`, of other configurations of the same classes
-
-
-def names(prefix, *heads):
-    return [prefix + head for head in heads]
-
-
-SEQUENCE, TOKENS, ANSWERS, CHOICE = (
-    "ForSequenceClassification",
-    "ForTokenClassification",
-    "ForQuestionAnswering",
-    "ForMultipleChoice",
-)
-MASKED, CAUSAL = "ForMaskedLM", "ForCausalLM"
 EMOTIONS, ENTITIES = ["sadness", "joy", "anger", "fear"], ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
-
-ROPE = dict(rope_parameters={"rope_theta": 10000.0, "rope_type": "default"})
 SOUND = dict(
     do_stable_layer_norm=False, apply_spec_augment=False, mask_time_prob=0.0, pad_token_id=0, classifier_proj_size=16
 )
@@ -369,6 +344,7 @@ FAMILIES = {
         "qwen2",
         "grouped",
     ),
+    **EXPERTS,
     "resnet": Family(
         dict(depths=[1, 2, 1, 1], hidden_sizes=[8, 12, 16, 20], embedding_size=8, layer_type="bottleneck"),
         names("ResNet", "Model", "ForImageClassification"),

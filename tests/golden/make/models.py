@@ -57,6 +57,8 @@ def cases():
                 yield kebab(class_name, family_name.removesuffix("_model")), family_name, class_name, False, ""
         for name, (class_name, special) in family.others.items():
             yield name, family_name, class_name, True, special
+        for name, (class_name, _, special) in family.more.items():
+            yield name, family_name, class_name, True, special
     yield "dlrm", "dlrm", "DLRM_Net", True, dlrm.SPECIAL
 
 
@@ -183,6 +185,13 @@ def train(model, inputs, kwargs):
 # ---- cases
 
 
+def implementations(family_name):
+    if family_name == "timm_wrapper":
+        return {}
+    has_experts = any(field in FAMILIES[family_name].config for field in ("num_experts", "num_local_experts"))
+    return {"attn_implementation": "eager"} | ({"experts_implementation": "eager"} if has_experts else {})
+
+
 def build(name, family_name, class_name, is_main):
     """The model, its tokenizer and configuration."""
     if family_name == "dlrm":
@@ -193,9 +202,7 @@ def build(name, family_name, class_name, is_main):
         tokenizer = tokenizer_of(name, family)
     config = config_of(name, family_name, class_name, is_main, tokenizer)
     torch.manual_seed(seed_of(name))
-    eager = {} if family_name == "timm_wrapper" else {"attn_implementation": "eager"}
-    if family_name == "mixtral":
-        eager["experts_implementation"] = "eager"
+    eager = implementations(family_name)
     model = (
         getattr(transformers, class_name)._from_config(config, **eager)
         if eager
@@ -257,9 +264,7 @@ def make_case(name, family_name, class_name, is_main, special, out):
     if (
         family_name != "dlrm"
     ):  # what is frozen in a new model is trained in one that was loaded: the positions of Whisper
-        eager = {} if family_name == "timm_wrapper" else {"attn_implementation": "eager"}
-        eager |= {"experts_implementation": "eager"} if family_name == "mixtral" else {}
-        model = type(model).from_pretrained(folder / "model", dtype=torch.float32, **eager).eval()
+        model = type(model).from_pretrained(folder / "model", dtype=torch.float32, **implementations(family_name)).eval()
         if family_name == "marian":  # its sinusoids are in no file: training them would be lost
             for key, parameter in model.named_parameters():
                 parameter.requires_grad_("embed_positions" not in key)
@@ -307,6 +312,8 @@ def make(out, only=None):
             and model.can_generate()
             and class_name.endswith(("CausalLM", "LMHeadModel", "ConditionalGeneration", "MTModel"))
         ):
+            if getattr(model.config, "output_router_logits", False):  # with it 5.24 fails at the second token
+                model.config.output_router_logits = False
             generation.make_runs(model, tokenizer, name, out / name)
             if vision_language.has_pictures(family_name):
                 vision_language.make_processed(out / name)

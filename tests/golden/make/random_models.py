@@ -28,7 +28,8 @@ def without_dropout(config):
 
 def config_of(name, family_name, class_name, is_main, tokenizer):
     family = FAMILIES[family_name]
-    fields = copy.deepcopy(SIZES[family.sizes] | family.config | family.heads.get(class_name, {}))
+    special = family.more[name][1] if name in family.more else {}
+    fields = copy.deepcopy(SIZES[family.sizes] | family.config | family.heads.get(class_name, {}) | special)
     words = len(tokenizer) if tokenizer is not None else WORDS
     texts = dict(vocab_size=words) if family.sizes not in ("vision", "none", "speech") else {}
     if family_name == "clip":
@@ -147,6 +148,8 @@ def draw_weights(model, name, signed_norms):
             else:
                 transposed = type(model).__name__.startswith("GPT2") and parameter.dim() == 2 and ".h." in key
                 fan_in = parameter.shape[0] if transposed else math.prod(parameter.shape[1:])
+                if ".experts." in key and not type(model).__name__.startswith("Mixtral"):  # whose cases are older
+                    fan_in = parameter.shape[-1]
                 normal(parameter, 1.2 / math.sqrt(fan_in))
         for key, buffer in sorted(model.named_buffers()):
             if key.endswith("running_mean"):

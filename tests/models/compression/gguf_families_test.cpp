@@ -89,6 +89,14 @@ constexpr FamilyCase kCases[] = {
     {"qwen3", R"({"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "vocab_size": 37, "hidden_size": 48,
       "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 6, "num_key_value_heads": 3,
       "head_dim": 20, "max_position_embeddings": 64, "attention_bias": true})"},
+    {"qwen2_moe", R"({"model_type": "qwen2_moe", "architectures": ["Qwen2MoeForCausalLM"], "vocab_size": 37,
+      "hidden_size": 48, "intermediate_size": 60, "moe_intermediate_size": 32, "shared_expert_intermediate_size": 64,
+      "num_hidden_layers": 2, "num_attention_heads": 6, "num_key_value_heads": 3, "max_position_embeddings": 64,
+      "num_experts": 3, "num_experts_per_tok": 2})"},
+    {"qwen3_moe", R"({"model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "vocab_size": 37,
+      "hidden_size": 48, "intermediate_size": 60, "moe_intermediate_size": 32, "num_hidden_layers": 2,
+      "num_attention_heads": 6, "num_key_value_heads": 3, "head_dim": 20, "max_position_embeddings": 64,
+      "num_experts": 5, "num_experts_per_tok": 2, "norm_topk_prob": true, "attention_bias": true})"},
     {"gemma", R"({"model_type": "gemma", "architectures": ["GemmaForCausalLM"], "vocab_size": 37, "hidden_size": 48,
       "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 1,
       "head_dim": 20, "max_position_embeddings": 64})"},
@@ -166,6 +174,33 @@ TEST(GgufNames, OfExpertsStandTogether) {
   EXPECT_EQ(file.find("blk.1.ffn_gate_inp.weight")->type, 0u) << "routers stay as they are";
 }
 
+// Names, shapes and keys of gguf-py and of llama.cpp's loader.
+TEST(GgufNames, OfQwenExpertsAreThoseOfLlamaCpp) {
+  const test::TemporaryFolder folder;
+  save_random(config_of("qwen2_moe"), folder.path());
+  const fs::path path = folder / "made.gguf";
+  quantize_model(folder.string(), path.string(), {.format = "gguf", .type = "q8_0"});
+  const GgufFile file = GgufFile::open(path);
+  using Shape = std::vector<int64_t>;
+  for (const auto& [name, shape] : {std::pair<const char*, Shape>{"blk.1.ffn_gate_exps.weight", {3, 32, 48}},
+                                    {"blk.1.ffn_down_exps.weight", {3, 48, 32}},
+                                    {"blk.0.ffn_gate_inp.weight", {3, 48}},
+                                    {"blk.0.ffn_gate_inp_shexp.weight", {48}},
+                                    {"blk.0.ffn_up_shexp.weight", {64, 48}},
+                                    {"blk.0.ffn_down_shexp.weight", {48, 64}},
+                                    {"blk.0.attn_q.bias", {48}}}) {
+    const GgufTensor* tensor = file.find(name);
+    ASSERT_NE(tensor, nullptr) << name;
+    EXPECT_EQ(tensor->shape, shape) << name;
+  }
+  for (const auto& [key, value] : {std::pair{"expert_count", 3},
+                                   {"expert_used_count", 2},
+                                   {"expert_feed_forward_length", 32},
+                                   {"expert_shared_feed_forward_length", 64},
+                                   {"feed_forward_length", 60}})
+    EXPECT_EQ(file.get_int(std::string("qwen2moe.") + key), value) << key;
+}
+
 TEST(GgufModels, WhatTheFileCannotSayIsRefused) {
   const auto refusal = [](const std::string& family, const char* field, const Json& value) {
     const test::TemporaryFolder folder;
@@ -179,6 +214,13 @@ TEST(GgufModels, WhatTheFileCannotSayIsRefused) {
             std::string::npos);
   EXPECT_NE(refusal("llama", "hidden_act", "gelu").find("hidden_act: \"gelu\" cannot"), std::string::npos);
   EXPECT_NE(refusal("t5", "relative_attention_max_distance", 64).find("relative_attention_max_distance: 64 cannot"),
+            std::string::npos);
+  // llama.cpp has experts in every layer, and one way to weigh them for each of the two.
+  EXPECT_NE(refusal("qwen3_moe", "norm_topk_prob", false).find("norm_topk_prob: false cannot be written as GGUF"),
+            std::string::npos);
+  EXPECT_NE(refusal("qwen2_moe", "norm_topk_prob", true).find("norm_topk_prob: true cannot be written as GGUF"),
+            std::string::npos);
+  EXPECT_NE(refusal("qwen3_moe", "mlp_only_layers", Json::array({0})).find("mlp.gate_proj.weight: GGUF has no name"),
             std::string::npos);
   EXPECT_NE(refusal("gpt2", "scale_attn_by_inverse_layer_idx", true).find("scale_attn_by_inverse_layer_idx"),
             std::string::npos);
