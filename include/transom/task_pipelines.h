@@ -166,6 +166,17 @@ struct TextGenerationTask {
   using Result = std::vector<std::string>;  // num_return_sequences texts
 };
 
+// A text with the pictures that stand in it, "<image> A cat that", as Transformers' LlavaProcessor reads it; pipeline.h
+// also answers chats.
+struct ImageTextToTextTask {
+  static constexpr const char* kName = "image-text-to-text";
+  using Input = TextInput;
+  struct Options : TextOptions {
+    bool return_full_text = true;  // the results begin with the prompt
+  };
+  using Result = std::vector<std::string>;  // num_return_sequences texts
+};
+
 struct Text2TextGenerationTask {
   static constexpr const char* kName = "text2text-generation";
   using Input = std::string;
@@ -214,6 +225,7 @@ using ZeroShotImageClassificationPipeline = TaskPipeline<ZeroShotImageClassifica
 using AudioClassificationPipeline = TaskPipeline<AudioClassificationTask>;
 using SpeechRecognitionPipeline = TaskPipeline<SpeechRecognitionTask>;
 using TextGenerationPipeline = TaskPipeline<TextGenerationTask>;
+using ImageTextToTextPipeline = TaskPipeline<ImageTextToTextTask>;
 using Text2TextGenerationPipeline = TaskPipeline<Text2TextGenerationTask>;
 using SummarizationPipeline = TaskPipeline<SummarizationTask>;
 using TranslationPipeline = TaskPipeline<TranslationTask>;

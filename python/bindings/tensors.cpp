@@ -178,14 +178,14 @@ Tensor indexed(const Tensor& tensor, const nb::object& key) {
 }
 
 // Over any axis: ops.h has the last one.
-template <Tensor (*function)(const Tensor&)>
+template <Tensor (*function)(const Tensor&, const Computing&)>
 Tensor along(const Tensor& tensor, int64_t dim) {
   const int64_t axis = axis_of(tensor, dim), last = tensor.rank() - 1;
-  if (axis == last) return function(tensor);
+  if (axis == last) return function(tensor, {});
   std::vector<int64_t> swapped(static_cast<size_t>(tensor.rank()));
   for (size_t i = 0; i < swapped.size(); ++i) swapped[i] = static_cast<int64_t>(i);
   std::swap(swapped[static_cast<size_t>(axis)], swapped[static_cast<size_t>(last)]);
-  return permute(function(permute(tensor, swapped)), swapped);
+  return permute(function(permute(tensor, swapped), {}), swapped);
 }
 
 Tensor operand(const Tensor& beside, const nb::object& value) {

@@ -17,12 +17,11 @@ struct Record {
 
 // Two families may have classes of one name: the configuration says which.
 Record record_of(const Model& model) {
-  const Family* own = find_family(model.config());
   Record found;
   for (const Family& family : families())
     for (const Architecture& architecture : family.architectures) {
       if (architecture.name != model.architecture()) continue;
-      if (!found.family || &family == own) found = {&family, &architecture};
+      if (!found.family || &family == find_family(model.config())) found = {&family, &architecture};
     }
   return found;
 }
@@ -81,14 +80,13 @@ std::optional<int64_t> extent_of(const Config& config, const InputExtent& extent
 }
 
 int64_t vocabulary_of(const Config& config, const FamilyHead& head) {
-  for (const std::string& field : head.vocabulary_size)
-    if (config.has(field)) return config.get_int(field);
-  return 0;
+  return extent_of(config, {.name = "", .fields = head.vocabulary_size}).value_or(0);
 }
 
 int64_t class_count(const Config& config, const FamilyHead& head) {
   const auto names = config.get_map("id2label");
-  return names.empty() ? config.get_int(head.classes, 0) : static_cast<int64_t>(names.size());
+  if (!names.empty()) return static_cast<int64_t>(names.size());
+  return config.get_int(head.classes, head.classes == "num_labels" ? 2 : 0);  // 2: as Transformers has it
 }
 
 bool recognises_by_writing(const Family& family) {

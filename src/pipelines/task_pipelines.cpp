@@ -110,7 +110,8 @@ template <typename Task>
 TaskOptions options_of_task(const typename Task::Options& given) {
   if constexpr (std::is_base_of_v<TextOptions, typename Task::Options>) {
     TaskOptions options = options_of(static_cast<const TextOptions&>(given), need_task(Task::kName).parameters());
-    if constexpr (std::is_same_v<Task, TextGenerationTask>) options.set("return_full_text", given.return_full_text);
+    if constexpr (std::is_same_v<Task, TextGenerationTask> || std::is_same_v<Task, ImageTextToTextTask>)
+      options.set("return_full_text", given.return_full_text);
     return options;
   } else {
     return options_of(given);
@@ -175,6 +176,7 @@ template class TaskPipeline<ZeroShotImageClassificationTask>;
 template class TaskPipeline<AudioClassificationTask>;
 template class TaskPipeline<SpeechRecognitionTask>;
 template class TaskPipeline<TextGenerationTask>;
+template class TaskPipeline<ImageTextToTextTask>;
 template class TaskPipeline<Text2TextGenerationTask>;
 template class TaskPipeline<SummarizationTask>;
 template class TaskPipeline<TranslationTask>;

@@ -62,7 +62,8 @@ struct JsonForm {
   std::string_view written = "generated";  // of texts: [{"<written>_text"}], [{"<written>_token_ids"}]
   // Whether a list of one item is that item; null: never.
   bool (*unwraps)(const TaskOptions& options, const CallForm& form) = nullptr;
-  bool joins_one = false;  // a list of one input gives what the input alone gives
+  bool joins_one = false;    // a list of one input gives what the input alone gives
+  bool tells_input = false;  // each text is told with what it was written about: "input_text"
 };
 
 struct TaskRecord {

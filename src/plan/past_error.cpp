@@ -14,7 +14,7 @@ constexpr double kKept = 0.7;  // of past errors: a little more, since the corre
 constexpr double kLeastPercent = 12;  // one configuration moves by so much between releases of its software
 // What a past error says of this plan: all where task, family and device are the same, else these parts of it; and less
 // where it was foretold with another deviation, by the width of a normal curve over the logarithm of their ratio.
-constexpr double kOtherTask = 0.5, kOtherFamily = 0.35, kOtherDevice = 0.6, kDeviationWidth = 0.35;
+constexpr double kOtherTaskWeight = 0.5, kOtherFamily = 0.35, kOtherDevice = 0.6, kDeviationWidth = 0.35;
 
 double distance(double a, double b) { return a > 0 && b > 0 ? std::abs(std::log(a / b)) : 1; }
 
@@ -78,7 +78,7 @@ PastError past_error_of(const Plan& plan, const DeviceModel& device, const Publi
     if (!(row.promised > 0) || !(result.deviation > 0)) continue;
     const double away = std::log(row.promised / result.deviation) / kDeviationWidth;
     weighted.emplace_back(std::abs(row.left_out_ratio - 1), std::exp(-away * away / 2) *
-                                                                (same_task(row) ? 1 : kOtherTask) *
+                                                                (same_task(row) ? 1 : kOtherTaskWeight) *
                                                                 (row.family == device.family ? 1 : kOtherFamily) *
                                                                 (row.hardware == device.name ? 1 : kOtherDevice));
   }

@@ -92,6 +92,7 @@ std::set<std::string> known_flags() {
                               "devices",
                               "train",
                               "run text-generation",
+                              "run image-text-to-text",
                               "run automatic-speech-recognition",
                               "run question-answering",
                               "run sentence-similarity",
@@ -115,7 +116,7 @@ TEST(Guide, EveryCommandIsUnderstood) {
   write_script(folder / "bin/transom", "exec " + test::build_folder() + "/bin/transom \"$@\" --help > /dev/null");
   for (const char* launcher : {"bin/mpirun", "bin/torchrun", "bin/srun"})
     write_script(folder / launcher, "while [ \"$1\" != transom ]; do shift; done; exec \"$@\"");
-  for (const char* file : {"sentences.txt", "article.txt", "prompt.txt"}) folder.write(file, "words\n");
+  for (const char* file : {"sentences.txt", "article.txt", "prompt.txt", "chat.json"}) folder.write(file, "words\n");
   size_t count = 0;
   for (const fs::path& page : pages())
     for (const std::string& command : commands_of(page)) {

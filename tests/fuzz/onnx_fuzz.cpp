@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     const ImportedGraph graph(parse_model(bytes, "fuzz.onnx", nullptr));
     GraphRun::Constants constants;
-    GraphRun run(graph.model(), constants);
+    GraphRun run(graph.model(), constants, {});
     std::unordered_map<std::string, Value> inputs;
     for (const ValueInfo* input : graph.required_inputs()) {
       Shape shape;

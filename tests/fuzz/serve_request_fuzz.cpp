@@ -63,7 +63,7 @@ void read_request(char which, const std::string& text) {
   switch (which) {
     case 'm': {
       LongNumbers numbers;
-      normalised_messages(parse_request_json(text), numbers);
+      normalised_messages(parse_request_json(text), numbers, nullptr);
       return;
     }
     case 's':

@@ -39,7 +39,7 @@ class Seer : public GenerativeModel {
 
  protected:
   std::vector<std::string> input_names() const override { return {"input_ids", "inputs_embeds", "position_ids"}; }
-  Tensor embeddings_of(const Tensor& ids) const override {
+  Tensor embeddings_of(const Tensor& ids, ForwardContext&) const override {
     return full({ids.dim(0), ids.dim(1), kWidthOfSeer}, 1, DType::kFloat32);
   }
   Tensor run_embedding(const NamedTensors& tensors, ForwardContext&) const override {
@@ -47,7 +47,7 @@ class Seer : public GenerativeModel {
   }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const Tensor given = inputs.find("inputs_embeds");
-    const Tensor x = given.defined() ? given : embeddings_of(inputs.at("input_ids"));
+    const Tensor x = given.defined() ? given : embeddings_of(inputs.at("input_ids"), context);
     const Tensor states = unsqueeze(x, 2);
     const Tensor seen = cached_attention(0, states, states, states, Tensor(), {.scale = 1}, Dropout(0), context);
     const Tensor places = cast(transpose(transpose(inputs.at("position_ids"), 0, 1), 1, 2), DType::kFloat32);

@@ -51,7 +51,7 @@ class RecurrentState : public testing::TestWithParam<bool> {
   void SetUp() override { set_device("cpu"); }
   static std::vector<float> from_the_beginning(const Recurrent& model, const std::vector<TokenIds>& rows,
                                                const std::vector<TokenIds>& mask) {
-    return Decoding(model, {.mask = mask}, 16, false).next(rows);
+    return Decoding(model, {.mask = mask}, 16, false, {}).next(rows);
   }
 };
 

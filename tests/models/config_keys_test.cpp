@@ -3,6 +3,7 @@
 // refused, and what Transformers writes is known.
 #include <gtest/gtest.h>
 
+#include "base/files/files.h"
 #include "base/json/json.h"
 #include "base/terminal/log.h"
 #include "io/config.h"

@@ -118,7 +118,8 @@ TEST_P(FamilyHeads, HoldTheParametersOfTheirModules) {
     Config config = model_->config();
     set_field(config, "architectures", Json::array({architecture.name}));
     try {
-      for (const auto& parameter : Model::from_config(config.dump())->parameters()) body.insert(parameter->name);
+      const auto bare = Model::from_config(config.dump());
+      for (const auto& parameter : bare->parameters()) body.insert(parameter->name);
     } catch (const Error&) {  // a part that this configuration does not describe
     }
   }
@@ -177,7 +178,8 @@ TEST(FamilyRecords, SayOfHeadsWhatTransformersSays) {
       if (!head.second_label.empty()) EXPECT_EQ(said->at("label_names").back(), head.second_label);
       if (*head.labels == HeadLabels::kSpan) EXPECT_EQ(said->at("label_names").front(), "start_positions");
     }
-  EXPECT_EQ(layers, 37);
+  EXPECT_EQ(layers, std::count_if(heads.begin(), heads.end(),
+                                  [](const Json& head) { return head.at("output_layer").is_string(); }));
 }
 
 TEST(FamilyRecords, AreFoundByWhatConfigurationsSay) {

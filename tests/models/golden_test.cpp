@@ -2,9 +2,11 @@
 // Every golden case whose architecture is known: outputs, and the gradient of every parameter, against Transformers.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <set>
+#include <span>
 
 #include "base/json/json.h"
 #include "models/family.h"
@@ -12,6 +14,7 @@
 #include "train/loop/model_inputs.h"
 #include "transom/gradients.h"
 #include "transom/model.h"
+#include "transom/ops.h"
 
 namespace transom {
 namespace {
@@ -55,8 +58,9 @@ TEST_P(GoldenModel, OutputsAndGradients) {
   std::vector<Tensor> values;
   for (const auto& parameter : model->parameters()) values.push_back(parameter->value);
   // Where Transformers has no loss, the gradients are those of the mean of an output.
-  const Tensor objective =
-      golden.contains("objective") ? mean(outputs.at(golden["objective"].get<std::string>())) : outputs.at("loss");
+  const Tensor objective = golden.contains("objective")
+                               ? mean(flatten(outputs.at(golden["objective"].get<std::string>()), 0), {0})
+                               : outputs.at("loss");
   const std::vector<Tensor> computed = gradients(objective, values);
   eval(computed);
   NamedTensors by_name;
@@ -64,6 +68,25 @@ TEST_P(GoldenModel, OutputsAndGradients) {
   const NamedTensors expected_gradients = load_inputs(folder / "grads.safetensors");
   for (const auto& [name, tensor] : expected_gradients.items())
     expect_golden(name, by_name.at(name), tensor, tolerance["grads"]);
+}
+
+double relative_error(std::span<const double> found, std::span<const double> expected) {
+  double error = 0, size = 0;
+  for (size_t i = 0; i < expected.size(); ++i)
+    error += (found[i] - expected[i]) * (found[i] - expected[i]), size += expected[i] * expected[i];
+  return std::sqrt(error / size);
+}
+
+// The median of the errors of the rows. Where experts are nearly as good as others, rounding chooses others: then a row
+// has other numbers, and those around it have not.
+double middle_error(const std::vector<double>& found, const std::vector<double>& expected, int64_t width) {
+  std::vector<double> errors;
+  const auto columns = static_cast<size_t>(width);
+  for (size_t begin = 0; begin < expected.size(); begin += columns)
+    errors.push_back(
+        relative_error(std::span(found).subspan(begin, columns), std::span(expected).subspan(begin, columns)));
+  std::nth_element(errors.begin(), errors.begin() + static_cast<ptrdiff_t>(errors.size() / 2), errors.end());
+  return errors[errors.size() / 2];
 }
 
 // In 16 bits every architecture gives what it gives in f32, but for rounding.
@@ -79,9 +102,10 @@ TEST_P(GoldenModel, OutputsOf16Bits) {
     const NamedTensors outputs = model->forward(inputs, context);
     for (const auto& [name, tensor] : expected.items()) {
       const auto a = outputs.at(name).to_vector<double>(), b = tensor.to_vector<double>();
-      double error = 0, size = 0;
-      for (size_t i = 0; i < b.size(); ++i) error += (a[i] - b[i]) * (a[i] - b[i]), size += b[i] * b[i];
-      EXPECT_LE(std::sqrt(error / size), dtype == std::string("bfloat16") ? 0.05 : 0.01) << dtype << " " << name;
+      const bool mixture = model->config().has("num_experts_per_tok") && tensor.rank() > 1;
+      EXPECT_LE(mixture ? middle_error(a, b, tensor.dim(-1)) : relative_error(a, b),
+                dtype == std::string("bfloat16") ? 0.05 : 0.01)
+          << dtype << " " << name;
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <set>
 #include <span>
 
+#include "base/error.h"
 #include "base/json/json.h"
 #include "io/checkpoint.h"
 #include "io/safetensors.h"
@@ -34,11 +35,26 @@ Json small_fields() {
   set({"max_position_embeddings", "n_positions", "max_source_positions", "max_target_positions"}, 16);
   set({"pad_token_id", "decoder_start_token_id"}, 0);
   set({"eos_token_id"}, 1);
+  set({"num_experts", "num_local_experts"}, 4);
+  set({"num_experts_per_tok"}, 2);
+  set({"moe_intermediate_size", "shared_expert_intermediate_size"}, 8);
+  set({"image_size"}, 8);
+  set({"patch_size"}, 4);
+  return fields;
+}
+
+// The same of parts that have a configuration of their own.
+Json small_part(const char* model_type) {
+  Json fields = small_fields();
+  fields["model_type"] = model_type;
   return fields;
 }
 
 Json of_class(const std::string& model_type, const std::string& name) {
   Json fields = small_fields();
+  fields["text_config"] = small_part(model_type == "llava" ? "llama" : "clip_text_model");
+  fields["vision_config"] = small_part("clip_vision_model");
+  fields["image_token_index"] = 3;
   fields["model_type"] = model_type;
   fields["architectures"] = {name};
   fields["tie_word_embeddings"] = true;

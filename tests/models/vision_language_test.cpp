@@ -73,17 +73,19 @@ TEST(VisionLanguage, RefusesOtherNumbersOfPlacesAndRows) {
       "input_ids: 48 places for pictures (token 700), and pixel_values makes 32 rows of features";
   EXPECT_EQ(test::message_of([&] { model->forward(fewer); }), message);
   EXPECT_EQ(test::message_of([&] { generate(*model, without(fewer, "labels"), {}); }), message);
-  const NamedTensors plain = with(inputs, "input_ids", zeros(inputs.at("input_ids").shape(), DType::kInt64));
+  const Shape shape = inputs.at("input_ids").shape();
+  const Tensor words = Tensor::from(std::vector<int64_t>(static_cast<size_t>(elements(shape)), 5), shape);
+  const NamedTensors plain = with(inputs, "input_ids", words);
   EXPECT_NE(test::message_of([&] { model->forward(plain); }).find("0 places for pictures"), std::string::npos);
-  // Row 0 has one picture and row 1 two: as many in all, but none may go on in the next row.
+  // As many in all, but no picture may go on in the next row.
   std::vector<int64_t> ids = inputs.at("input_ids").to_vector<int64_t>();
   const auto length = static_cast<size_t>(inputs.at("input_ids").dim(1));
   *std::find(ids.begin(), ids.end(), 700) = 5;
-  ids[2 * length] = 700;
+  ids[length] = 700;
   const NamedTensors moved =
       with(without(inputs, "labels"), "input_ids", Tensor::from(ids, inputs.at("input_ids").shape()));
   EXPECT_EQ(test::message_of([&] { generate(*model, moved, {}); }),
-            "input_ids: row 0 has 15 places for pictures (token 700), a picture fills 16");
+            "input_ids: row 0 has 31 places for pictures (token 700), a picture fills 16");
   EXPECT_NE(test::message_of([&] {
               model->forward({{"inputs_embeds", zeros({3, 40, 16}, DType::kFloat32)}, {"pixel_values", pixels}});
             }).find("expected input_ids"),

@@ -118,7 +118,8 @@ TEST_F(Tasks, DepthsAreNumbersAndAPicture) {
 TEST_F(Tasks, ModelsTellWhatAPersonFillsIn) {
   Client client(server_->port());
   std::map<std::string, Json> forms;
-  for (const Json& model : json_of(client.get("/v1/models"))["data"]) forms[model["id"]] = model["form"];
+  const Json models = json_of(client.get("/v1/models"));
+  for (const Json& model : models["data"]) forms[model["id"]] = model["form"];
   EXPECT_EQ(forms["depths"], forms["images"]);
   EXPECT_EQ(dump_json(forms["images"]), R"([["file", "Picture", "image", false]])");
   EXPECT_EQ(forms["answers"].size(), 2u);

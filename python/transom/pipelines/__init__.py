@@ -123,6 +123,8 @@ class Pipeline:
                     contexts = context if isinstance(context, (list, tuple)) else [context] * len(question)
                     return [{"question": q, "context": c} for q, c in zip(question, contexts)]
                 return {"question": question, "context": context}
+        if self.task == "image-text-to-text":
+            return _texts_with_pictures(inputs, more, parameters)
         if more and self.task.startswith("zero-shot"):
             parameters["candidate_labels"] = more[0]
         elif more:
@@ -158,6 +160,47 @@ class Pipeline:
         if hasattr(value, "tolist"):
             return value.tolist()
         return value
+
+
+def _texts_with_pictures(images, more, parameters):
+    """pipe(chat), pipe(text=chat), pipe(images, text=text): chats, and texts with their pictures, one or several."""
+    if images is None:
+        images = parameters.pop("images", None)
+    text = parameters.pop("text", more[0] if more else None)
+    if len(more) > 1 or (images is None and text is None):
+        raise UsageError("image-text-to-text: expected a chat, or images and text")
+    if text is None:
+        return _with_pictures_as_text(images)
+    if _is_chat(text):
+        if images is not None:
+            raise UsageError("image-text-to-text: the pictures of a chat stand in its messages")
+        return _with_pictures_as_text(text)
+    if images is None:
+        return text
+    if isinstance(text, str):
+        return {"text": text, "images": _pictures(images)}
+    if len(images) != len(text):
+        raise UsageError(f"image-text-to-text: expected pictures for each text, found {len(images)} for {len(text)}")
+    return [{"text": each, "images": _pictures(its)} for each, its in zip(text, images)]
+
+
+def _is_chat(value):
+    return isinstance(value, (list, tuple)) and len(value) > 0 and isinstance(value[0], (list, tuple, dict))
+
+
+def _pictures(images):
+    images = images if isinstance(images, (list, tuple)) else [images]
+    return [each if isinstance(each, str) else _data_uri(each) for each in images]
+
+
+def _with_pictures_as_text(value):
+    """Pictures that are no files become URLs that hold them, wherever they stand."""
+    if isinstance(value, (list, tuple)):
+        return [_with_pictures_as_text(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _pictures([each])[0] if key == "image" and each is not None else _with_pictures_as_text(each)
+                for key, each in value.items()}
+    return value
 
 
 class Picture:

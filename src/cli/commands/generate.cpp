@@ -15,8 +15,13 @@
 #include "generation/generate_each.h"
 #include "generation/generation_fields.h"
 #include "generation/prompts.h"
+#include "hub/resolve.h"
 #include "models/loading/missing_weights.h"
 #include "pipelines/generation/assistant_model.h"
+#include "pipelines/image_text/chat_parts.h"
+#include "pipelines/image_text/image_text_processor.h"
+#include "pipelines/images/image_model.h"
+#include "pipelines/json/task_json.h"
 #include "transom/distributed.h"
 
 namespace transom {
@@ -27,7 +32,7 @@ struct GenerateArguments {
   std::optional<std::string> inputs, outputs, messages, chat_template, assistant_model;
   int64_t num_assistant_tokens = 5;
   bool json = false;
-  std::vector<std::string> prompts;
+  std::vector<std::string> prompts, images;
   std::list<std::pair<std::string, std::optional<std::string>>> fields;  // a list: options point into it
   RemoteOptions remote;
   ModelOptions source;
@@ -141,20 +146,61 @@ std::vector<Json> chats_of(const std::string& word) {
 struct Prompt {
   std::string text;
   Json messages = nullptr;  // of a chat, whose text is what the template makes of them
+  ModelInputs inputs = {};  // the text, with its pictures
 };
 
-std::vector<Prompt> prompts_of_options(const GenerateArguments& options, const Tokenizer& tokenizer) {
+// The text as tokens, in which pictures have their places.
+Prompt encoded_prompt(Prompt prompt, const std::vector<PictureSource>& images, bool adds_special_tokens,
+                      const Tokenizer& tokenizer, const ImageTextProcessor* processor) {
+  const auto encode = [&](const std::string& text) {
+    return tokenizer.encode(text, std::nullopt, {.add_special_tokens = adds_special_tokens}).ids;
+  };
+  std::vector<ImageProcessor::Pixels> pixels;
+  for (const PictureSource& image : images) pixels.push_back(processor->prepared(image_of(image)));
+  prompt.inputs = processor ? (*processor)(prompt.text, pixels, encode) : ModelInputs(encode(prompt.text));
+  return prompt;
+}
+
+// The message with pictures before what it says.
+Json with_pictures(Json message, const std::vector<std::string>& images) {
+  Json content = Json::array();
+  for (const std::string& image : images) content.push_back({{"type", "image"}, {"path", image}});
+  const Json said = message["content"];
+  for (const Json& part : said.is_array() ? said : Json::array({{{"type", "text"}, {"text", said}}}))
+    content.push_back(part);
+  message["content"] = std::move(content);
+  return message;
+}
+
+// A chat with the pictures of its parts; those of --image stand in its first message.
+Prompt prompt_of_chat(const GenerateArguments& options, Json messages, const Tokenizer& tokenizer,
+                      const ImageTextProcessor* processor) {
+  const bool continues = messages.back()["role"] == "assistant";
+  const ChatOptions form{.add_generation_prompt = !continues,
+                         .continue_final_message = continues,
+                         .chat_template = options.chat_template.value_or("")};
+  if (!processor)
+    return encoded_prompt({tokenizer.apply_chat_template(dump_json(messages), form), messages}, {}, false, tokenizer,
+                          nullptr);
+  if (!options.images.empty()) messages.front() = with_pictures(messages.front(), options.images);
+  const auto chat = std::get<ChatInput>(input_of_json(need_task("image-text-to-text"), messages, {}));
+  const auto [text, adds_special] =
+      written_chat(parse_json(chat.messages, "a chat"), tokenizer, form, processor->image_token());
+  return encoded_prompt({text, messages}, chat.images, adds_special, tokenizer, processor);
+}
+
+std::vector<Prompt> prompts_of_options(const GenerateArguments& options, const Tokenizer& tokenizer,
+                                       const ImageTextProcessor* processor) {
+  if (!options.images.empty() && !processor)
+    fail(ErrorKind::kUsage, "--image: {} reads no pictures, or has no preprocessor_config.json", options.model);
+  const std::vector<PictureSource> images(options.images.begin(), options.images.end());
   std::vector<Prompt> prompts;
-  for (const std::string& prompt : options.prompts) prompts.push_back({prompt == "-" ? read_standard_input() : prompt});
-  if (!options.messages) return prompts;
-  for (const Json& messages : chats_of(*options.messages)) {
-    const bool continues = messages.back()["role"] == "assistant";
+  for (const std::string& prompt : options.prompts)
     prompts.push_back(
-        {tokenizer.apply_chat_template(dump_json(messages), {.add_generation_prompt = !continues,
-                                                             .continue_final_message = continues,
-                                                             .chat_template = options.chat_template.value_or("")}),
-         messages});
-  }
+        encoded_prompt({prompt == "-" ? read_standard_input() : prompt}, images, true, tokenizer, processor));
+  if (!options.messages) return prompts;
+  for (const Json& messages : chats_of(*options.messages))
+    prompts.push_back(prompt_of_chat(options, messages, tokenizer, processor));
   return prompts;
 }
 
@@ -185,15 +231,13 @@ Json result_of(const Prompt& prompt, const Tokenizer& tokenizer, const std::vect
 // One prompt with an assistant model: what generate_prompt prints and returns.
 Json generate_assisted_prompt(const GenerateArguments& options, const Model& model, const Model& assistant,
                               const GenerationConfig& config, const Tokenizer& tokenizer, const Prompt& prompt) {
-  const bool chat = !prompt.messages.is_null();
-  const Encoding encoding = tokenizer.encode(prompt.text, std::nullopt, {.add_special_tokens = !chat});
-  TextStreamer streamer(tokenizer, print_text, chat);
-  const std::vector<TokenIds> texts = generate_each(model, {ModelInputs(encoding.ids)}, config,
+  TextStreamer streamer(tokenizer, print_text, !prompt.messages.is_null());
+  const std::vector<TokenIds> texts = generate_each(model, {prompt.inputs}, config,
                                                     {.tokenizer = &tokenizer,
                                                      .streamer = options.json ? nullptr : &streamer,
                                                      .assistant = &assistant,
                                                      .num_assistant_tokens = options.num_assistant_tokens});
-  if (options.json) return result_of(prompt, tokenizer, texts, encoding.size());
+  if (options.json) return result_of(prompt, tokenizer, texts, prompt.inputs.tokens.size());
   print_text("\n");
   return nullptr;
 }
@@ -203,20 +247,24 @@ Json generate_assisted_prompt(const GenerateArguments& options, const Model& mod
 Json generate_prompt(const GenerateArguments& options, const Model& model, const GenerationConfig& config,
                      const Tokenizer& tokenizer, const Prompt& prompt) {
   const bool chat = !prompt.messages.is_null(), answer_alone = chat || writes_anew(model);
-  const Encoding encoding = tokenizer.encode(prompt.text, std::nullopt, {.add_special_tokens = !chat});
-  const NamedTensors inputs = prompts_of(std::span(&encoding, 1), model, tokenizer);
-  const size_t length = writes_anew(model) ? 0 : encoding.size();
+  const TokenIds& tokens = prompt.inputs.tokens;
+  const size_t length = writes_anew(model) ? 0 : tokens.size();
+  const auto write = [&](Streamer* streamer) {
+    const GenerationOptions with{.streamer = streamer, .tokenizer = &tokenizer};
+    if (!prompt.inputs.attached.empty()) return generate(model, prompt.inputs, config, with).sequences;
+    return generate(model, prompts_of(std::span(&tokens, 1), model, tokenizer), config, with).sequences;
+  };
   if (!options.json && config.num_beams == 1 && config.num_return_sequences == 1) {
     TextStreamer streamer(tokenizer, print_text, answer_alone);
-    const GenerationOutput output = generate(model, inputs, config, {.streamer = &streamer, .tokenizer = &tokenizer});
+    const std::vector<TokenIds> rows = write(&streamer);
     print_text("\n");
-    const bool ended_at_once = output.sequences.at(0).size() <= length + 1 && config.max_new_tokens.value_or(2) > 1 &&
-                               config.stop_strings.empty();
+    const bool ended_at_once =
+        rows.at(0).size() <= length + 1 && config.max_new_tokens.value_or(2) > 1 && config.stop_strings.empty();
     if (!chat && ended_at_once && tokenizer.has_chat_template())
       log(LogLevel::kWarning, "the model ended the text at once; it has a chat template: --messages TEXT asks it");
     return nullptr;
   }
-  const auto rows = generate(model, inputs, config, {.streamer = nullptr, .tokenizer = &tokenizer}).sequences;
+  const std::vector<TokenIds> rows = write(nullptr);
   if (options.json) return result_of(prompt, tokenizer, rows, length);
   for (const TokenIds& row : rows) {
     const size_t begin = chat ? std::min(length, row.size()) : 0;
@@ -228,7 +276,8 @@ Json generate_prompt(const GenerateArguments& options, const Model& model, const
 void generate_prompts(const GenerateArguments& options, const Model& model, const GenerationConfig& config,
                       const std::string& directory, const LoadOptions& load) {
   const Tokenizer tokenizer = Tokenizer::from_pretrained(directory);
-  const std::vector<Prompt> prompts = prompts_of_options(options, tokenizer);
+  const auto processor = ImageTextProcessor::of(directory_of_model(directory), model.config(), tokenizer);
+  const std::vector<Prompt> prompts = prompts_of_options(options, tokenizer, processor ? &*processor : nullptr);
   std::unique_ptr<Model> assistant;
   if (options.assistant_model)
     assistant = load_assistant(resolve_model(*options.assistant_model, options.source.hub()), load, tokenizer);
@@ -254,6 +303,7 @@ int run_on_server(const GenerateArguments& options) {
   if (options.assistant_model)
     fail(ErrorKind::kUsage, "--assistant_model: not with --server; the server has its own (transom serve --help)");
   if (options.chat_template) fail(ErrorKind::kUsage, "--chat_template: not with --server, which has its own");
+  if (!options.images.empty()) fail(ErrorKind::kUsage, "--image: not with --server; its chats take pictures by HTTP");
   options.remote.refuse_local(options.source, options.device, options.precision);
   if (options.sharding.any()) fail(ErrorKind::kUsage, "--tp_size, --pp_size, --ep_size: not with --server");
   GivenFields fields;
@@ -319,6 +369,7 @@ Command generate_command() {
                       "  transom generate --model MODEL \"Once upon a time\" --max_new_tokens 40\n"
                       "  transom generate --model MODEL - < prompt.txt\n"
                       "  transom generate --model MODEL --messages \"What is the capital of France?\"\n"
+                      "  transom generate --model MODEL --image cat.png --messages \"What is it?\"\n"
                       "  transom generate --model MODEL --inputs prompts.jsonl --outputs out.jsonl --num_beams 4\n"
                       "  transom generate --model MODEL --inputs prompts.jsonl --outputs out.jsonl --do_sample --seed "
                       "7 --top_p 0.9"};
@@ -328,6 +379,9 @@ Command generate_command() {
       {"--messages", &o.messages,
        "a chat, of which the model's chat template makes the prompt: the text of a user, a JSON list of {\"role\", "
        "\"content\"}, or a file with it or with a chat a line"},
+      {"--image", &o.images,
+       "pictures for a model that sees: of a chat before what its first message says, of a prompt where its text has "
+       "<image>"},
       {"--chat_template", &o.chat_template, "Jinja template in place of the model's"},
       {"--assistant_model", &o.assistant_model,
        "smaller model of the same tokens, whose drafts the model verifies: the same text, sooner"},
@@ -335,7 +389,7 @@ Command generate_command() {
       {"--json", &o.json, "print [{\"generated_text\": ...}]; of several prompts a list of {\"input\", \"result\"}"},
       {"--inputs", &o.inputs,
        "JSON lines {\"input_ids\": [[...]], \"attention_mask\": [[...]]}, {\"inputs_embeds\": ...}, "
-       "{\"input_features\": ...} or {\"text\": [...]}"},
+       "{\"input_features\": ...} or {\"text\": [...]}; beside ids {\"pixel_values\": ...}"},
       {"--outputs", &o.outputs, "where the JSON lines {\"sequences\": [[...]]} go"}};
   o.fields.clear();
   for (const GenerationField& field : generation_fields()) {

@@ -15,6 +15,7 @@
 #include "cli/options/sharding_options.h"
 #include "cli/output/results.h"
 #include "cli/remote/remote_server.h"
+#include "pipelines/image_text/image_text_processor.h"
 #include "pipelines/json/task_json.h"
 #include "pipelines/output/result_files.h"
 #include "transom/distributed.h"
@@ -25,7 +26,8 @@ namespace {
 struct RunArguments {
   std::string task, model;
   std::vector<std::string> inputs;
-  std::optional<std::string> file, column, requests, question, context, source_sentence, output;
+  std::optional<std::string> file, column, requests, question, context, source_sentence, output, text;
+  std::vector<std::string> images;
   int64_t batch_size = 1;
   bool json = false;
   // What the task declares; a list, because options point into it.
@@ -100,6 +102,31 @@ std::optional<TaskInput> input_of_flags(const RunArguments& o) {
   return SentencesInput(*o.source_sentence, std::move(sentences));
 }
 
+// Pictures and what is said about them: a message of a chat, unless the text says where its pictures stand; or a whole
+// chat, which names its pictures itself.
+std::optional<TaskInput> pictures_of_flags(const RunArguments& o) {
+  if (!record_of(o).takes_images || (!o.text && o.images.empty())) return std::nullopt;
+  if (!o.inputs.empty() && o.text) fail(ErrorKind::kUsage, "--text: not beside {}", quoted(o.inputs.front()));
+  if (o.inputs.size() > 1 || o.file) fail(ErrorKind::kUsage, "--image: expected one text, found several");
+  if (o.inputs.empty() && !o.text) fail(ErrorKind::kUsage, "--text is missing: what is asked about the pictures");
+  const std::string text = o.text ? *o.text : o.inputs.front();
+  if (text.starts_with('[')) {
+    const Json chat = parse_json(text, "--text");
+    if (!o.images.empty()) fail(ErrorKind::kUsage, "--image: the chat of --text names its pictures itself");
+    return input_of_json(record_of(o), chat, {});
+  }
+  const std::vector<PictureSource> images(o.images.begin(), o.images.end());
+  if (!o.text || images.empty() || ImageTextProcessor::has_places(text)) {
+    TextInput input(text);
+    input.images = images;
+    return input;
+  }
+  Json content = Json::array();
+  for (const std::string& image : o.images) content.push_back({{"type", "image"}, {"path", image}});
+  content.push_back({{"type", "text"}, {"text", text}});
+  return ChatInput(dump_json(Json::array({{{"role", "user"}, {"content", std::move(content)}}})), images);
+}
+
 // A text, or the path of a file.
 TaskInput input_of_word(const TaskRecord& task, const std::string& word) {
   if (task.input == InputKind::kImage) return ImageInput(word);
@@ -155,7 +182,9 @@ GivenInputs read_given(const RunArguments& options) {
                    task.input != InputKind::kQuestion && task.input != InputKind::kSentences && !options.output &&
                    ::isatty(STDIN_FILENO);
   expect_required(options);
-  if (std::optional<TaskInput> input = input_of_flags(options)) {
+  std::optional<TaskInput> input = input_of_flags(options);
+  if (!input) input = pictures_of_flags(options);
+  if (input) {
     given.inputs.push_back(std::move(*input));
     return given;
   }
@@ -218,6 +247,8 @@ int answer(const RunArguments& options) {
                                                         {"question", options.question.value_or("")},
                                                         {"context", options.context.value_or("")},
                                                         {"source_sentence", options.source_sentence.value_or("")},
+                                                        {"text", options.text.value_or("")},
+                                                        {"images", options.images},
                                                         {"parameters", json_of_options(task_options)}}) +
                                              (options.requests ? read_file(*options.requests) : ""));
   std::optional<SpreadModel> spread;
@@ -245,6 +276,17 @@ void add_task_options(Command& command, RunArguments& o) {
   if (kind == InputKind::kQuestion) {
     add({.name = "--question", .value = &o.question, .help = "the question", .group = kTaskGroup});
     add({.name = "--context", .value = &o.context, .help = "the text with the answer", .group = kTaskGroup});
+  }
+  if (task.takes_images) {
+    add({.name = "--image",
+         .value = &o.images,
+         .help = "picture: a file, or a data: URL; several in the order of their places",
+         .group = kTaskGroup});
+    add({.name = "--text",
+         .value = &o.text,
+         .help = "what is said about the pictures, as a message of a chat; with <image> in it a text in which they "
+                 "stand; or a chat as JSON, which names its pictures",
+         .group = kTaskGroup});
   }
   if (kind == InputKind::kSentences)
     add({.name = fmt::format("--{}", task.one_name),

@@ -115,7 +115,7 @@ class RemotePipeline final : public Pipeline {
     if (gives_vectors() && !options.contains("pooling"))
       fail(ErrorKind::kUsage, "--pooling auto is missing: a server gives one vector a text");
     Json parameters = json_of_options(options);
-    if (gives_vectors() || record().input == InputKind::kSentences) {
+    if (gives_vectors() || record().result == ResultKind::kSimilarities) {  // what an embedding model answers
       expect_remote_options(options);
       if (flag_option(options, "normalize_embeddings", false)) parameters["normalize"] = true;
       parameters.erase("normalize_embeddings");

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "io/converted_view.h"
 #include "models/loading/family_names.h"
-#include "models/shared/fused_experts.h"
+#include "models/shared/mixtures/fused_experts.h"
 #include "models/unfinite_numbers.h"
 #include "transom/device.h"
 #include "transom/gradients.h"

@@ -160,6 +160,7 @@ constexpr KnownKey kCommon[] = {{"architectures"},
                                 {"vision_config_dict"},
                                 {"logit_scale_init_value"},
                                 {"projection_dim"},
+                                {"image_seq_length"},  // the processor counts
                                 {"text_config"},
                                 {"vision_config"},
                                 // Of tasks other than the one that is loaded, and of training.

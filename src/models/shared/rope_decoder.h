@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "models/shared/decoder.h"
-#include "models/shared/mixture_of_experts.h"
+#include "models/shared/mixtures/mixture_of_experts.h"
 #include "models/shared/rotary_config.h"
 #include "nn/rotary.h"
 #include "transom/layers.h"

@@ -8,6 +8,8 @@
 #include "generation/prompts.h"
 #include "io/config.h"
 #include "pipelines/generation/generation_model.h"
+#include "pipelines/image_text/chat_parts.h"
+#include "pipelines/image_text/image_text_processor.h"
 
 namespace transom {
 namespace {
@@ -93,13 +95,16 @@ class TextGeneration : public Pipeline {
     const auto json = [&](const char* name) {
       return is_given(options, name) ? dump_json(json_option(options, name)) : std::string();
     };
-    const std::string prompt =
-        model_.tokenizer.apply_chat_template(chat.messages, {.add_generation_prompt = !goes_on,
-                                                             .continue_final_message = goes_on,
-                                                             .chat_template = text_option(options, "chat_template", ""),
-                                                             .tools = json("tools"),
-                                                             .documents = json("documents")});
-    return encoded(prompt, options, false, [messages, goes_on](const std::string& written) {
+    const ChatOptions form{.add_generation_prompt = !goes_on,
+                           .continue_final_message = goes_on,
+                           .chat_template = text_option(options, "chat_template", ""),
+                           .tools = json("tools"),
+                           .documents = json("documents")};
+    WrittenChat prompt{.text = "", .adds_special_tokens = false};
+    if (ImageTextProcessor::is_for(model_.model->config()))  // whose templates know contents as parts
+      prompt = written_chat(messages, model_.tokenizer, form, "");
+    else prompt.text = model_.tokenizer.apply_chat_template(chat.messages, form);
+    return encoded(prompt.text, options, prompt.adds_special_tokens, [messages, goes_on](const std::string& written) {
       Json whole = messages;
       const Json& last = messages.back();
       if (!goes_on) whole.push_back({{"role", "assistant"}, {"content", written}});

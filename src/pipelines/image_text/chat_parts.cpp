@@ -63,4 +63,11 @@ Json fitting_parts(const Json& messages, const Tokenizer& tokenizer, const ChatO
   return probed(Json(kProbe), tokenizer, options).find(kProbe) == std::string::npos ? listed_parts(messages) : messages;
 }
 
+WrittenChat written_chat(const Json& messages, const Tokenizer& tokenizer, const ChatOptions& options,
+                         const std::string& image_token) {
+  const Json fitting = fitting_parts(messages, tokenizer, options, image_token);
+  const std::string text = tokenizer.apply_chat_template(dump_json(fitting), options);
+  return {text, adds_special_tokens(text, tokenizer)};
+}
+
 }  // namespace transom

@@ -24,4 +24,12 @@ bool adds_special_tokens(const std::string& prompt, const Tokenizer& tokenizer);
 Json fitting_parts(const Json& messages, const Tokenizer& tokenizer, const ChatOptions& options,
                    const std::string& image_token);
 
+// A chat as a model that sees pictures reads it.
+struct WrittenChat {
+  std::string text;
+  bool adds_special_tokens;  // whether the tokenizer is to add its own
+};
+WrittenChat written_chat(const Json& messages, const Tokenizer& tokenizer, const ChatOptions& options,
+                         const std::string& image_token);
+
 }  // namespace transom

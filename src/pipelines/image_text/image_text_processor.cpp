@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pipelines/image_text/image_text_processor.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/files/directories.h"
 #include "models/records.h"
@@ -31,6 +33,13 @@ int64_t count_of(const std::string& text, const std::string& token) {
 }  // namespace
 
 bool ImageTextProcessor::is_for(const Config& model) { return image_tokens_of(model) != nullptr; }
+
+bool ImageTextProcessor::has_places(const std::string& text) {
+  return std::any_of(families().begin(), families().end(), [&](const Family& family) {
+    const std::optional<ImageTokens>& tokens = family.processors.image_tokens;
+    return tokens && text.find(tokens->token) != text.npos;
+  });
+}
 
 ImageTextProcessor::ImageTextProcessor(const std::filesystem::path& directory, const Config& model,
                                        const Tokenizer& tokenizer)

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "images/image_processor.h"
 #include "transom/config.h"
@@ -19,6 +20,15 @@ class ImageTextProcessor {
  public:
   // Whether the family of a configuration reads pictures among its tokens.
   static bool is_for(const Config& model);
+  // Whether a text says itself where its pictures stand, in a way that one of the families knows.
+  static bool has_places(const std::string& text);
+  // Null where the family of the model reads none, or nothing beside it says how pictures are prepared.
+  static std::optional<ImageTextProcessor> of(const std::filesystem::path& directory, const Config& model,
+                                              const Tokenizer& tokenizer) {
+    return is_for(model) && ImageProcessor::is_in(directory)
+               ? std::optional<ImageTextProcessor>(std::in_place, directory, model, tokenizer)
+               : std::nullopt;
+  }
   // Reads processor_config.json, and how pictures are prepared. Refuses a tokenizer that knows the token for pictures
   // by another number than the model.
   ImageTextProcessor(const std::filesystem::path& directory, const Config& model, const Tokenizer& tokenizer);

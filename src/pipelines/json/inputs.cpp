@@ -91,8 +91,11 @@ ChatInput chat_of(Json messages, bool takes_images) {
       if (!picture)
         fail("a chat: a part of type image: expected \"image\", \"url\", \"path\" or \"base64\" beside, found {}",
              quoted(dump_json(part)));
+      // The path or URL of a picture stays, as Transformers' results tell it; templates do not look at it.
+      const auto* name = std::get_if<std::string>(&*picture);
+      if (type == "image_url" || !name) part = Json{{"type", "image"}};
+      if (type == "image_url" && name) part["url"] = *name;
       images.push_back(std::move(*picture));
-      part = Json{{"type", "image"}};
     }
   }
   return ChatInput(dump_json(messages), std::move(images));

@@ -106,10 +106,15 @@ struct ResultWriter {
     const std::string name(task.json.written);
     Json list = Json::array();
     for (const WrittenText& each : texts) {
-      if (const auto* text = std::get_if<std::string>(&each)) list.push_back({{name + "_text", *text}});
-      else if (const auto* ids = std::get_if<std::vector<int64_t>>(&each))
-        list.push_back({{name + "_token_ids", *ids}});
-      else list.push_back({{name + "_text", parse_json(std::get<ChatMessages>(each).messages, "a chat")}});
+      Json item = Json::object();
+      if (task.json.tells_input) {
+        const auto* chat = std::get_if<ChatInput>(&input);
+        item["input_text"] = chat ? parse_json(chat->messages, "a chat") : Json(text_input(input).text);
+      }
+      if (const auto* text = std::get_if<std::string>(&each)) item[name + "_text"] = *text;
+      else if (const auto* ids = std::get_if<std::vector<int64_t>>(&each)) item[name + "_token_ids"] = *ids;
+      else item[name + "_text"] = parse_json(std::get<ChatMessages>(each).messages, "a chat");
+      list.push_back(std::move(item));
     }
     return list;
   }

@@ -50,7 +50,7 @@ void read(const Json& json, double& result) { result = json.get<double>(); }
 void read(const Json& json, WrittenText& result) {
   for (const auto& [name, value] : json.items()) {
     if (name.ends_with("_token_ids")) result = value.get<std::vector<int64_t>>();
-    else if (!name.ends_with("_text")) continue;
+    else if (!name.ends_with("_text") || name == "input_text") continue;
     else if (value.is_string()) result = value.get<std::string>();
     else result = ChatMessages{dump_json(value)};
     return;

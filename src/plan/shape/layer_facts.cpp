@@ -49,19 +49,25 @@ size_t place_of_number(std::string_view name) {
   return name.npos;
 }
 
-// The layers that attend, by the path before their number: each with its parameters, by their names behind it.
+// The layers that attend, by their numbers: each with its parameters, by their names behind it. Of several stacks the
+// first by name, or of an encoder and its decoder the encoder, whose layers have no part that looks at the other.
 using Layers = std::map<std::string, std::map<std::string, Shape>>;
-Layers layers_of(const std::map<std::string, Shape>& shapes) {
+Layers layers_of(const std::map<std::string, Shape>& shapes, ModelKind kind) {
   std::map<std::string, Layers> stacks;
   for (const auto& [name, shape] : shapes) {
     const size_t number = place_of_number(name), end = name.find('.', number);
     if (number == name.npos || end == name.npos) continue;
     stacks[name.substr(0, number)][name.substr(number, end - number)].emplace(name.substr(end + 1), shape);
   }
-  for (const auto& [path, layers] : stacks)
-    for (const auto& [name, shape] : layers.begin()->second)
-      if (is_of_attention(name)) return layers;
-  return {};
+  const Layers* chosen = nullptr;
+  for (const auto& [path, layers] : stacks) {
+    const auto& first = layers.begin()->second;
+    if (std::none_of(first.begin(), first.end(), [](const auto& item) { return is_of_attention(item.first); }))
+      continue;
+    const bool smaller = chosen && first.size() < chosen->begin()->second.size();
+    if (!chosen || (kind == ModelKind::kTwoStacks && smaller)) chosen = &layers;
+  }
+  return chosen ? *chosen : Layers();
 }
 
 // The matrices of a layer's feed-forward part, by how many times its width and its inner width they have. With a gate
@@ -83,7 +89,7 @@ double feed_forward_matrices(const std::map<std::string, Shape>& layer, int64_t 
 }
 
 void add_layers(const ShapeCollector& collector, LayerFacts& facts) {
-  const Layers layers = layers_of(collector.shapes);
+  const Layers layers = layers_of(collector.shapes, facts.kind);
   if (layers.empty()) return;
   facts.shared = layers.size() == 1;  // of two
   double norms = 0;
@@ -143,6 +149,7 @@ ModelKind kind_of(const Family& family) {
                        [&](const FamilyInput& input) { return input.kind == kind; });
   };
   if (reads(Kind::kDecoderTokens)) return ModelKind::kTwoStacks;
+  if (find_architecture(family, HeadTask::kCausalLM)) return ModelKind::kText;  // pictures become tokens of the text
   if (reads(Kind::kPixels)) return reads(Kind::kTokens) ? ModelKind::kTwoTowers : ModelKind::kPictures;
   return reads(Kind::kSamples) ? ModelKind::kSamples : ModelKind::kText;
 }

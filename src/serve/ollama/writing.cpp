@@ -220,6 +220,7 @@ void ollama_generate(const std::shared_ptr<Call>& call) {
       ids.push_back(token.get<int64_t>());
     }
   const bool has_images = images && !images->empty();
+  if (has_images && !model.images) refuse_field("images", "images: not supported by this model, which reads texts");
   if (has_images && (raw || context))
     refuse_field("images", "images: not together with {}, which is what pictures would stand in",
                  raw ? "raw" : "context");

@@ -20,7 +20,7 @@ constexpr const char* kChatMl =
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
 // A text; with pictures a list of {"type": "text", "text"} and {"type": "image"}.
-Json content_of(const Json& content, const std::string& where, ChatImages& images) {
+Json content_of(const Json& content, const std::string& where, ChatImages* images) {
   if (content.is_null()) return "";
   if (content.is_string()) return content;
   if (!content.is_array()) refuse_field(where, "{}: expected a string or a list of parts", where);
@@ -32,12 +32,12 @@ Json content_of(const Json& content, const std::string& where, ChatImages& image
   for (const Json& part : content) {
     const std::string type =
         part.is_object() && part.contains("type") && part["type"].is_string() ? part["type"].get<std::string>() : "";
-    if (is_image_part(type)) {
+    if (images && is_image_part(type)) {
       end_text();
-      parts.push_back(images.take(part, where));
+      parts.push_back(images->take(part, where));
       continue;
     }
-    if (type == "input_audio" || type == "file" || type == "video_url")
+    if (is_image_part(type) || type == "input_audio" || type == "file" || type == "video_url")
       refuse_field(where, "{}: parts of the type {} are not supported by this model", where, type);
     const char* field = type == "refusal" ? "refusal" : "text";
     if ((type != "text" && type != "input_text" && type != "output_text" && type != "refusal") ||
@@ -110,7 +110,7 @@ std::string add_thinking(RequestFields& fields, Json& variables) {
 
 }  // namespace
 
-Json normalised_messages(const Json& messages, LongNumbers& numbers, ChatImages& images) {
+Json normalised_messages(const Json& messages, LongNumbers& numbers, ChatImages* images) {
   if (!messages.is_array() || messages.empty())
     refuse_field("messages", "messages: expected a list of at least one message");
   Json result = Json::array();
@@ -142,7 +142,7 @@ ChatPrompt read_chat_prompt(RequestFields& fields, const ServedModel& model, con
   if (!given) refuse_field("messages", "messages: missing; expected a list of messages");
   LongNumbers numbers;
   ChatImages images(model, options);
-  Json messages = normalised_messages(*given, numbers, images);
+  Json messages = normalised_messages(*given, numbers, &images);
   ChatPrompt prompt;
   ChatOptions chat;
   chat.continue_final_message = fields.boolean("continue_final_message").value_or(false);

@@ -214,8 +214,7 @@ void load_generator(ServedModel& served, const std::string& directory, const Ser
   for (const auto& [name, value] : file.items())
     if (model.given.contains(name)) set[name] = value;
   served.generation_config = dump_json(set);
-  if (ImageTextProcessor::is_for(model.model->config()))
-    served.images.emplace(directory_of_model(directory), model.model->config(), model.tokenizer);
+  served.images = ImageTextProcessor::of(directory_of_model(directory), model.model->config(), model.tokenizer);
   std::unique_ptr<Model> assistant;
   if (!options.assistant_model.empty())
     assistant = load_assistant(resolve_model(options.assistant_model, options.hub).string(), load, model.tokenizer);

@@ -240,6 +240,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   summary.emplace_back("total_flos", run.state.total_flos);
   summary.emplace_back("train_loss",
                        run.losses.total() / static_cast<double>(std::max<int64_t>(run.state.global_step, 1)));
+  run.add_measures(summary);  // of the updates behind the last record, as TRL logs them
   run.memory.end("train", &summary);
   run.log(summary);
   const std::optional<std::string> best =

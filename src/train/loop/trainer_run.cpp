@@ -103,9 +103,7 @@ void Trainer::Run::log_training() {
   if (const auto mean = losses.mean_loss(state.global_step)) record.emplace_back("loss", *mean);
   if (std::isfinite(losses.last_norm())) record.emplace_back("grad_norm", losses.last_norm());
   record.emplace_back("learning_rate", last_rate);
-  const std::vector<double> means = losses.mean_measures();
-  for (size_t i = 0; i < means.size(); ++i) record.emplace_back(measures[i], means[i]);
-  if (!measures.empty()) record.emplace_back("num_tokens", static_cast<double>(state.num_input_tokens_seen));
+  add_measures(record);
   if (const double seconds = seconds_since(begin); arguments.include_num_input_tokens_seen != "no" && seconds > 0) {
     record.emplace_back("train_runtime", seconds);
     record.emplace_back("train_tokens_per_second",
@@ -113,6 +111,13 @@ void Trainer::Run::log_training() {
   }
   log(std::move(record));
   losses.next_record(state.global_step);
+}
+
+void Trainer::Run::add_measures(LogRecord& record) const {
+  const std::vector<double> means = losses.mean_measures();
+  if (means.empty()) return;
+  for (size_t i = 0; i < means.size(); ++i) record.emplace_back(measures[i], means[i]);
+  record.emplace_back("num_tokens", static_cast<double>(state.num_input_tokens_seen));
 }
 
 std::vector<int64_t> Trainer::Run::evaluations_before(int64_t epoch, int64_t updates_per_epoch) const {
@@ -193,6 +198,7 @@ LogRecord Trainer::Run::evaluate(const std::string& prefix) {
   if (compute_metrics && !loss_only && predictions.rows > 0)
     for (const auto& [name, value] : compute_metrics(predictions))
       record.emplace_back(name.starts_with(prefix + "_") ? name : prefix + "_" + name, value);
+  if (!measures.empty()) record.emplace_back(prefix + "_num_tokens", static_cast<double>(state.num_input_tokens_seen));
   for (const auto& item : speed_metrics(prefix, seconds_since(begin), eval_data->rows,
                                         (eval_data->rows + all_eval_rows() - 1) / all_eval_rows()))
     record.push_back(item);

@@ -68,6 +68,8 @@ struct Trainer::Run {
   void log(LogRecord record);
   // The mean loss, the last norm and the rate since the record before.
   void log_training();
+  // What the step measured since the record before, and the tokens so far; nothing where it measured nothing.
+  void add_measures(LogRecord& record) const;
 
   // Batches of a device that all processes have at once.
   int64_t parts_of_batch() const { return step.batch_ranks() * step.devices_of_batch(); }

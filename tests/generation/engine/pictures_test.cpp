@@ -17,21 +17,21 @@
 namespace transom {
 namespace {
 
-struct Written {
+struct Answered {
   TokenIds tokens;
   std::vector<float> logprobs;
   int64_t cached = 0;
   std::string error;
-  bool operator==(const Written& other) const {  // whatever was found in the cache
+  bool operator==(const Answered& other) const {  // whatever was found in the cache
     return tokens == other.tokens && logprobs == other.logprobs && error == other.error;
   }
 };
 
-std::map<std::pair<uint64_t, int64_t>, Written> all_written(Engine& engine) {
-  std::map<std::pair<uint64_t, int64_t>, Written> result;
+std::map<std::pair<uint64_t, int64_t>, Answered> all_written(Engine& engine) {
+  std::map<std::pair<uint64_t, int64_t>, Answered> result;
   while (engine.step())
     for (const EngineEvent& event : engine.take()) {
-      Written& written = result[{event.request, event.index}];
+      Answered& written = result[{event.request, event.index}];
       written.tokens.insert(written.tokens.end(), event.tokens.begin(), event.tokens.end());
       for (const TokenLogprobs& at : event.logprobs) written.logprobs.push_back(at.logprob);
       written.cached += event.cached_tokens;
@@ -67,7 +67,7 @@ class Pictures : public testing::TestWithParam<std::string> {
     made.logprobs = 0;
     return made;
   }
-  Written written(Engine& engine, const EngineRequest& one) const {
+  Answered written(Engine& engine, const EngineRequest& one) const {
     engine.add(one);
     return all_written(engine).begin()->second;
   }
@@ -78,7 +78,7 @@ class Pictures : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(Pictures, GiveWhatGenerateGives) {
-  for (const auto& [row, numbers] : {std::pair<int64_t, std::vector<int64_t>>{0, {0}}, {1, {1, 2}}, {2, {}}})
+  for (const auto& [row, numbers] : {std::pair<int64_t, std::vector<int64_t>>{2, {0}}, {0, {1, 2}}, {1, {}}})
     for (const char* options :
          {R"({"max_new_tokens": 8})", R"({"max_new_tokens": 8, "num_beams": 3, "num_return_sequences": 2})",
           R"({"max_new_tokens": 8, "do_sample": true, "seed": 3, "temperature": 1.5})"}) {
@@ -103,18 +103,18 @@ TEST_P(Pictures, GiveWhatGenerateGives) {
 }
 
 TEST_P(Pictures, AreFoundAgainByWhatTheyHold) {
-  const EngineRequest one = request(prompt(0, {0})), other = request(prompt(0, {1})),
-                      brighter = request(prompt(0, {0}, 1.01));
+  const EngineRequest one = request(prompt(2, {0})), other = request(prompt(2, {1})),
+                      brighter = request(prompt(2, {0}, 1.01));
   Engine engine(*model, {.block_size = 4});
-  const Written first = written(engine, one);
+  const Answered first = written(engine, one);
   EXPECT_EQ(first.cached, 0);
-  const Written again = written(engine, one);
+  const Answered again = written(engine, one);
   EXPECT_GE(again.cached, 16);
   EXPECT_TRUE(again == first);
   // Of other pictures at most the blocks before them are shared, though all tokens are the same.
   const int64_t before = one.prompt.attached[0].places[0].begin / 4 * 4;
   for (const EngineRequest* each : {&other, &brighter}) {
-    const Written seen = written(engine, *each);
+    const Answered seen = written(engine, *each);
     EXPECT_EQ(seen.cached, before);
     Engine alone(*model, {.prefix_caching = false});
     EXPECT_TRUE(written(alone, *each) == seen);
@@ -127,14 +127,14 @@ TEST_P(Pictures, KeepTheirBitsInCompany) {
   Engine engine(*model, {.block_size = 4, .max_batched_tokens = 11, .max_sequences = 6});
   std::map<uint64_t, EngineRequest> requests;
   for (int64_t i = 0; i < 9; ++i) {
-    const ModelInputs text = i % 3 == 0 ? prompt(0, {i / 3}) : i % 3 == 1 ? prompt(1, {i % 2, 2}) : prompt(2, {});
+    const ModelInputs text = i % 3 == 0 ? prompt(2, {i / 3}) : i % 3 == 1 ? prompt(0, {i % 2, 2}) : prompt(1, {});
     const EngineRequest one = request(
         text, i % 2 == 0 ? R"({"max_new_tokens": 8})" : R"({"max_new_tokens": 8, "do_sample": true, "seed": 5})");
     requests[engine.add(one)] = one;
   }
   for (const auto& [key, answer] : all_written(engine)) {
     Engine alone(*model, {.prefix_caching = false});
-    const Written lonely = written(alone, requests.at(key.first));
+    const Answered lonely = written(alone, requests.at(key.first));
     EXPECT_EQ(answer.error, "");
     EXPECT_TRUE(answer == lonely) << key.first;
   }
@@ -142,7 +142,7 @@ TEST_P(Pictures, KeepTheirBitsInCompany) {
 
 TEST_P(Pictures, OfOtherNumbersOfPlacesAreRefusedBeforeTheQueue) {
   Engine engine(*model);
-  ModelInputs text = prompt(0, {0});
+  ModelInputs text = prompt(2, {0});
   std::vector<FilledPlaces>& places = text.attached[0].places;
   --places.back().count;
   const std::string message = test::message_of([&] { engine.add(request(text)); });

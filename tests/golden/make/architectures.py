@@ -276,9 +276,10 @@ FAMILIES = {
         {"llava": ("LlavaForConditionalGeneration", "CLIP and LLaMA; names of weights as in Transformers 4")},
         "llama",
         "none",
-        others={
+        more={
             "llava-qwen2": (
                 "LlavaForConditionalGeneration",
+                {},
                 "CLIP and Qwen 2, tied; states of two layers with the class token; no biases; names of Transformers 5",
             )
         },

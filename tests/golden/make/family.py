@@ -13,7 +13,6 @@ class Family:
     sizes: str = "encoder"  # how the fields for widths and depths are called
     heads: dict = dataclasses.field(default_factory=dict)  # fields that only some classes have
     model_type: str | None = None  # where it is not the name here: of a class with a second case
-    others: dict = dataclasses.field(default_factory=dict)  # as `main`, of other configurations of the same classes
     more: dict = dataclasses.field(default_factory=dict)  # further main cases -> (class, other fields, what is special)
 
 

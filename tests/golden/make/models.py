@@ -55,8 +55,6 @@ def cases():
                 yield name, family_name, class_name, True, special
             else:
                 yield kebab(class_name, family_name.removesuffix("_model")), family_name, class_name, False, ""
-        for name, (class_name, special) in family.others.items():
-            yield name, family_name, class_name, True, special
         for name, (class_name, _, special) in family.more.items():
             yield name, family_name, class_name, True, special
     yield "dlrm", "dlrm", "DLRM_Net", True, dlrm.SPECIAL

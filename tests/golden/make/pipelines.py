@@ -30,6 +30,38 @@ WRITES = [
     ([BATCH[1], BATCH[3]], {"max_new_tokens": 8, "do_sample": False, "num_beams": 3}),
 ]
 PHRASES = ["she reads a book every day", "we are going to the beach", "the house is old and beautiful"]
+SEES = {"max_new_tokens": 10, "generate_kwargs": {"do_sample": False}}
+
+
+def chat(file, *turns):
+    """A picture and a question, and what comes behind."""
+    first = [{"type": "image", "path": f"../image/{file}"}, {"type": "text", "text": "What is it?"}]
+    later = [{"role": role, "content": [{"type": "text", "text": text}]} for role, text in turns]
+    return [{"role": "user", "content": first}, *later]
+
+
+TWO_PICTURES = [
+    {
+        "role": "user",
+        "content": [
+            {"type": "image", "path": "../image/alpha.png"},
+            {"type": "text", "text": "Are they equal?"},
+            {"type": "image", "path": "../image/gradient.png"},
+        ],
+    }
+]
+PICTURES_AND_TEXTS = [
+    ({"images": "../image/gradient.png", "text": "<image>\nThe licence"}, SEES),
+    ({"images": ["../image/gray.png", "../image/alpha.png"], "text": "<image> and <image>: you may"}, SEES),
+    ({"images": "../image/gray.png", "text": "<image> You"}, SEES | {"return_full_text": False}),
+    ({"text": "The licence"}, SEES),
+    (chat("gradient.png"), SEES),
+    (chat("gradient.png"), SEES | {"return_full_text": False}),
+    (chat("gray.png", ("assistant", "It is")), SEES),
+    (chat("gray.png", ("assistant", "A program."), ("user", "And now?")), SEES | {"return_full_text": False}),
+    (TWO_PICTURES, {"max_new_tokens": 8, "generate_kwargs": {"num_beams": 3, "num_return_sequences": 2}}),
+    (chat("gradient.png"), {"max_new_tokens": 6, "return_tensors": True, "generate_kwargs": {"do_sample": False}}),
+]
 SOUNDS = ("mono_16k.wav", "stereo_44k.wav")
 
 TASKS = {  # file: (case of the model, runs)
@@ -77,6 +109,8 @@ TASKS = {  # file: (case of the model, runs)
         "whisper",
         [(f"../audio/{file}", {"generate_kwargs": {"max_new_tokens": 12, "num_beams": 1}}) for file in SOUNDS],
     ),
+    "image-text-to-text": ("llava", PICTURES_AND_TEXTS),
+    "image-text-to-text-qwen2": ("llava-qwen2", PICTURES_AND_TEXTS[4:8]),
     "text-generation": ("gpt2-lm", WRITES),
     "text-generation-llama": ("llama-lm", WRITES),
 }
@@ -90,7 +124,9 @@ TEXTS_OF_TEXTS = {
 
 def pipe_of(task, folder):
     kwargs = {}
-    if (folder / "preprocessor_config.json").exists() and ("image" in task or "depth" in task):
+    if task == "image-text-to-text":
+        kwargs["processor"] = transformers.AutoProcessor.from_pretrained(folder, backend="pil")
+    elif (folder / "preprocessor_config.json").exists() and ("image" in task or "depth" in task):
         kwargs["image_processor"] = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
     return transformers.pipeline(
         task, model=str(folder), device="cpu", model_kwargs={"attn_implementation": "eager"}, **kwargs
@@ -99,6 +135,10 @@ def pipe_of(task, folder):
 
 def given(inputs, out):
     """Sounds as samples at 16 kHz, pictures open, texts as they are."""
+    if isinstance(inputs, list):
+        return [given(item, out) for item in inputs]
+    if isinstance(inputs, dict):
+        return {key: given(value, out) for key, value in inputs.items()}
     if not isinstance(inputs, str) or not inputs.startswith("../"):
         return inputs
     path = out / "pipelines" / inputs
@@ -106,6 +146,21 @@ def given(inputs, out):
         samples, rate = read_sound(path)
         return samples if rate == 16000 else resampled(samples, rate, 16000)
     return Image.open(path).convert("RGB")
+
+
+def written_about(pipe, inputs, opened, kwargs):
+    """A chat, or a text with pictures; in results pictures are the paths that they were given by."""
+    kwargs = kwargs | {"generate_kwargs": dict(kwargs["generate_kwargs"])}
+    made = pipe(text=opened, **kwargs) if isinstance(opened, list) else pipe(**opened, **kwargs)
+    for record in made:
+        if isinstance(inputs, list):
+            record["input_text"] = inputs
+        if isinstance(inputs, list) and isinstance(record.get("generated_text"), list):
+            record["generated_text"] = [
+                given if "path" in str(given) else message
+                for given, message in zip(inputs + [None] * len(record["generated_text"]), record["generated_text"])
+            ]
+    return made
 
 
 def plain(value):
@@ -186,7 +241,10 @@ def make(out):
         made = []
         for inputs, kwargs in runs:
             shown = out if (out / "image").exists() else GOLDEN
-            result = pipe(given(inputs, shown), **kwargs)
+            if task == "image-text-to-text":
+                result = written_about(pipe, inputs, given(inputs, shown), kwargs)
+            else:
+                result = pipe(given(inputs, shown), **kwargs)
             made.append({"inputs": inputs, "kwargs": kwargs, "result": rounded(plain(result), 7)})
         write_json(
             folder / f"{name}.json",

@@ -13,7 +13,8 @@ from sizes import SIZES
 from vocabularies import BATCH
 
 IMAGE = "<image>"
-TEXTS = [IMAGE + "\n" + BATCH[1], "short " + IMAGE + " and " + IMAGE + " " + BATCH[4], BATCH[1]]
+# Two pictures, none and one: the last row can be cut off with its picture.
+TEXTS = ["short " + IMAGE + " and " + IMAGE + " " + BATCH[4], BATCH[1], IMAGE + "\n" + BATCH[1]]
 PROMPTS = [IMAGE + "\nThe licence", "You may copy " + IMAGE + " and modify"]
 WORDS, IMAGE_OF_WORDS = 60, 4  # of a case without a tokenizer
 CLIP = dict(image_mean=[0.48145466, 0.4578275, 0.40821073], image_std=[0.26862954, 0.26130258, 0.27577711])
@@ -97,7 +98,7 @@ def inputs_of(name, class_name, config, tokenizer):
     random = generator("inputs of " + name)
     if tokenizer is None:
         places, rows = places_of(config), []
-        for pictures in (1, 2, 0):
+        for pictures in (2, 0, 1):
             words = lambda count: torch.randint(5, WORDS - 2, (count,), generator=random).tolist()
             rows.append(sum((words(2) + [IMAGE_OF_WORDS] * places for _ in range(pictures)), []) + words(4))
         length = max(map(len, rows))

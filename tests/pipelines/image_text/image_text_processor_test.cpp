@@ -10,6 +10,7 @@
 #include "support/golden.h"
 #include "support/golden_cases.h"
 #include "support/message.h"
+#include "support/temporary_folder.h"
 #include "train/loop/model_inputs.h"
 #include "transom/ops.h"
 
@@ -105,6 +106,21 @@ TEST(ImageTextProcessor, RefusesATokenizerOfAnotherModel) {
             }).find("the tokenizer has '<image>' for pictures as token 700, config.json has 5 for it"),
             std::string::npos);
   EXPECT_FALSE(ImageTextProcessor::is_for(Config::parse(R"({"model_type": "llama"})", "a test")));
+}
+
+// Files of before Transformers 4.46 have no processor_config.json: then the model says how many places a picture has.
+TEST(ImageTextProcessor, CountsAsTheModelDoesWhereItsFileSaysNothing) {
+  const std::filesystem::path folder = test::folder_of_case("llava"), model = folder / "model";
+  const test::TemporaryFolder older;
+  std::filesystem::copy(model / "preprocessor_config.json", older / "preprocessor_config.json");
+  const Tokenizer tokenizer = Tokenizer::from_pretrained(model.string());
+  const ImageTextProcessor processor(older.path(), read_model_config(model), tokenizer);
+  const std::vector<Pixels> images{processor.prepared(read_image(folder.parent_path() / "image" / "gray.png"))};
+  const ModelInputs inputs = processor("<image>", images, [&](const std::string& text) {
+    return tokenizer.encode(text, std::nullopt, {.add_special_tokens = false}).ids;
+  });
+  ASSERT_EQ(inputs.attached.size(), 1u);
+  EXPECT_EQ(inputs.attached[0].places.at(0).count, 16);
 }
 
 // Templates that know contents as texts alone.

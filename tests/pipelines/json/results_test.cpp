@@ -143,7 +143,8 @@ TEST(Inputs, ChatsKeepTheirPicturesBesideTheMessages) {
   EXPECT_EQ(std::get<std::string>(seen.images[0]), "data:image/png;base64,AA==");
   EXPECT_EQ(std::get<FileBytes>(seen.images[1]).bytes, "\x01\x02");
   EXPECT_EQ(dump_json(parse_json(seen.messages, "messages")[0]["content"]),
-            R"([{"type": "image"}, {"type": "text", "text": "what is this?"}, {"type": "image"}])");
+            R"([{"type": "image", "url": "data:image/png;base64,AA=="}, {"type": "text", "text": "what is this?"}, )"
+            R"({"type": "image"}])");
   const auto beside = std::get<TextInput>(input_of_json(sees, Json{{"text", "a"}, {"images", {"x.png", "y.png"}}}, {}));
   EXPECT_EQ(beside.images.size(), 2u);
   EXPECT_NE(test::message_of([&] {

@@ -50,9 +50,16 @@ TEST(LayerFacts, TellSharedLayersAndKindsOfInputs) {
   EXPECT_TRUE(facts_of("albert").shared);
   EXPECT_EQ(facts_of("vit").kind, ModelKind::kPictures);
   EXPECT_EQ(facts_of("wav2vec2").kind, ModelKind::kSamples);
-  EXPECT_EQ(facts_of("t5").kind, ModelKind::kTwoStacks);
+  for (const char* type : {"t5", "bart", "marian", "whisper"}) {
+    EXPECT_EQ(facts_of(type).kind, ModelKind::kTwoStacks) << type;
+    EXPECT_EQ(facts_of(type).norms, 2) << type << ": a layer of the encoder";
+  }
   EXPECT_EQ(facts_of("clip").kind, ModelKind::kTwoTowers);
   EXPECT_EQ(facts_of("clip").text_tokens, 77);
+  const LayerFacts llava = facts_of("llava");  // a decoder that sees pictures is a decoder
+  EXPECT_EQ(llava.kind, ModelKind::kText);
+  EXPECT_TRUE(llava.causal && llava.gated);
+  for (const char* mixture : {"qwen2_moe", "qwen3_moe", "olmoe"}) EXPECT_TRUE(facts_of(mixture).gated) << mixture;
   EXPECT_EQ(frames_of_sound({{"max_source_positions", 1500}}, "whisper"), 1500);
   EXPECT_EQ(frames_of_sound(Json::object(), "bart"), 0);
 }

@@ -164,12 +164,19 @@ class BartForQuestionAnswering : public BartWithHead {
   Linear qa_outputs_;
 };
 
+// The body decodes the text itself where nothing is given; files that optimum-onnx exports take both.
+FamilyInputs body_inputs() {
+  FamilyInputs inputs = text_to_text_inputs();
+  inputs.back().needed = false;
+  return inputs;
+}
+
 }  // namespace
 
 static Family bart_family() {
   return {.model_type = "bart",
           .base_prefix = "model",
-          .architectures = {{"BartModel", body_head({"feature-extraction"}), make_model<BartModel>},
+          .architectures = {{"BartModel", body_head({"feature-extraction"}), make_model<BartModel>, body_inputs()},
                             {"BartForConditionalGeneration",
                              sequence_to_sequence_head({"text2text-generation", "summarization", "translation"},
                                                        {"lm_head", "final_logits_bias"}, "lm_head"),

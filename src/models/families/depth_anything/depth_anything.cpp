@@ -24,7 +24,8 @@ struct DepthAnythingConfig {
         initializer_range(config.get_float("initializer_range", 0.02)),
         max_depth(config.get_float("max_depth", 1)),
         apply_layernorm(backbone_config(config).get_bool("apply_layernorm", true)) {
-    for (const Json& factor : json_of(config).value("reassemble_factors", Json{4, 2, 1, 0.5})) {
+    const Json factors = parse_json(config.get_json("reassemble_factors"), config.where());
+    for (const Json& factor : factors.is_null() ? Json{4, 2, 1, 0.5} : factors) {
       if (!factor.is_number()) fail("{}: reassemble_factors: expected numbers", config.where());
       reassemble_factors.push_back(factor.get<double>());
     }
@@ -68,7 +69,7 @@ struct DepthAnythingConfig {
     std::vector<int64_t> layers;
     if (backbone.has("out_indices")) layers = backbone.get_ints("out_indices", {});
     else if (backbone.has("out_features")) {
-      for (const Json& name : json_of(backbone)["out_features"])
+      for (const std::string& name : backbone.get_strings("out_features"))
         for (int64_t i = 0; i <= last; ++i)
           if (name == (i == 0 ? "stem" : "stage" + std::to_string(i))) layers.push_back(i);
     } else layers = {last};

@@ -52,6 +52,7 @@ std::unique_ptr<Decoder> make_llava(const Config& given, const Scope& scope) {
 // What predicts tokens, by its names in checkpoints of Transformers 4 and 5.
 FamilyHead writing_head() {
   FamilyHead head = causal_lm_head({"language_model.lm_head", "lm_head"}, {"language_model.lm_head", "lm_head"});
+  head.pipelines = {"text-generation", "image-text-to-text"};
   head.vocabulary_size = {"text_config.vocab_size", "vocab_size"};
   return head;
 }

@@ -52,11 +52,20 @@ static Family olmoe_family() {
           .base_prefix = kOlmoePrefix,
           .architectures = {decoder_architecture<make_olmoe, kOlmoePrefix, DecoderHead::kNone>("OlmoeModel"),
                             decoder_architecture<make_olmoe, kOlmoePrefix, DecoderHead::kCausalLM>("OlmoeForCausalLM")},
+          .inputs = placed_text_inputs(FamilyInput::Export::kStates),
           .processors = {.tokenizer = "GPTNeoX",
                          .image_processor = none,
-                         .positions = PositionLimit{{"max_position_embeddings"}}},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
-          .foreign = {.gguf = olmoe_gguf(), .keras = none, .flax = none}};
+                         .positions = PositionLimit{{"max_position_embeddings"}},
+                         .spaced_words = false,
+                         .spans = false},
+          .weights = {.lora_targets = none,
+                      .late_parts = none,
+                      .awq_activation = none,
+                      .scaled_layers = none,
+                      .opens_no_codes = false,
+                      .multi_query = none},
+          .foreign = {.gguf = olmoe_gguf(), .keras = none, .flax = none},
+          .planning = {.fused_attention = true}};
 }
 
 const RegisterFamilies kOlmoeFamily{olmoe_family};

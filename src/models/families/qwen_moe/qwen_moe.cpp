@@ -11,7 +11,8 @@
 namespace transom {
 namespace {
 
-constexpr char kQwenMoePrefix[] = "model", kQwenMoeAnswersPrefix[] = "transformer";  // as ForQuestionAnswering has it
+constexpr char kQwenMoePrefix[] = "model",
+               kQwenMoeAnswersPrefix[] = "transformer";  // as Qwen3MoeForQuestionAnswering has it
 
 // Which layers have experts.
 std::vector<bool> sparse_layers(const Config& config, int64_t count) {
@@ -126,24 +127,41 @@ GgufFamily qwen3_moe_gguf() {
 static Family qwen2_moe_family() {
   return {.model_type = "qwen2_moe",
           .base_prefix = kQwenMoePrefix,
-          .architectures =
-              answering_decoder_architectures<make_qwen2_moe, kQwenMoePrefix, kQwenMoeAnswersPrefix>("Qwen2Moe"),
+          .architectures = answering_decoder_architectures<make_qwen2_moe, kQwenMoePrefix, kQwenMoePrefix>("Qwen2Moe"),
+          .inputs = placed_text_inputs(FamilyInput::Export::kStates),
           .processors = {.tokenizer = "Qwen2",
                          .image_processor = none,
-                         .positions = PositionLimit{{"max_position_embeddings"}}},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
-          .foreign = {.gguf = qwen2_moe_gguf(), .keras = none, .flax = none}};
+                         .positions = PositionLimit{{"max_position_embeddings"}},
+                         .spaced_words = false,
+                         .spans = false},
+          .weights = {.lora_targets = none,
+                      .late_parts = none,
+                      .awq_activation = none,
+                      .scaled_layers = none,
+                      .opens_no_codes = false,
+                      .multi_query = none},
+          .foreign = {.gguf = qwen2_moe_gguf(), .keras = none, .flax = none},
+          .planning = {.fused_attention = true}};
 }
 static Family qwen3_moe_family() {
   return {.model_type = "qwen3_moe",
           .base_prefix = kQwenMoePrefix,
           .architectures =
               answering_decoder_architectures<make_qwen3_moe, kQwenMoePrefix, kQwenMoeAnswersPrefix>("Qwen3Moe"),
+          .inputs = placed_text_inputs(FamilyInput::Export::kStates),
           .processors = {.tokenizer = "Qwen2",
                          .image_processor = none,
-                         .positions = PositionLimit{{"max_position_embeddings"}}},
-          .weights = {.lora_targets = none, .late_parts = none, .awq_activation = none},
-          .foreign = {.gguf = qwen3_moe_gguf(), .keras = none, .flax = none}};
+                         .positions = PositionLimit{{"max_position_embeddings"}},
+                         .spaced_words = false,
+                         .spans = false},
+          .weights = {.lora_targets = none,
+                      .late_parts = none,
+                      .awq_activation = none,
+                      .scaled_layers = none,
+                      .opens_no_codes = false,
+                      .multi_query = none},
+          .foreign = {.gguf = qwen3_moe_gguf(), .keras = none, .flax = none},
+          .planning = {.fused_attention = true}};
 }
 
 const RegisterFamilies kQwenMoeFamilies{qwen2_moe_family, qwen3_moe_family};

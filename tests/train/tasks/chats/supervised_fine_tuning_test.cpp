@@ -48,7 +48,8 @@ TEST_P(GoldenSft, RowsHaveTheTokensAndLabels) {
   size_t next = 0;
   for (int64_t i = 0; i < rows.data().size(); ++i) {
     const ChatTokens found = encoder.encode(rows.row(i), rows.data().where(i));
-    if (std::all_of(found.labels.begin(), found.labels.end(), [](int64_t label) { return label == -100; })) continue;
+    if (std::all_of(found.labels.begin(), found.labels.end(), [](int64_t label) { return label == kIgnoredLabel; }))
+      continue;
     ASSERT_LT(next, expected.size());
     EXPECT_EQ(found.ids, expected[next]["input_ids"].get<std::vector<int64_t>>()) << "row " << i + 1;
     EXPECT_EQ(found.labels, expected[next]["labels"].get<std::vector<int64_t>>()) << "row " << i + 1;
@@ -65,12 +66,13 @@ TEST_P(GoldenSft, ARunLogsTheSame) {
   const std::string rows = (folder() / about["rows"].get<std::string>()).lexically_normal().string();
   given["train_file"] = rows;
   if (given.contains("eval_strategy")) given["validation_file"] = rows, given["max_eval_samples"] = 6;
+  given["task"] = "sft";
   given["output_dir"] = (work.path() / "out").string();
   given["save_strategy"] = "no";
   const test::KeptLog quiet;
   fine_tune(parse_train_json(dump_json(given), "training_args.json"));
   const Json found = read_json(work.path() / "out" / "trainer_state.json")["log_history"];
-  ASSERT_EQ(found.size(), expected.size());
+  ASSERT_GE(found.size(), expected.size());  // a last evaluation is behind it
   const double rtol = about["tolerance"]["rtol"], atol = about["tolerance"]["atol"];
   for (size_t i = 0; i < expected.size(); ++i)
     for (const auto& [name, value] : expected[i].items()) {
@@ -148,13 +150,11 @@ TEST_F(SupervisedFineTuning, BadRowsAreNamedBeforeTheFirstStep) {
 }
 
 TEST_F(SupervisedFineTuning, RowsThatAreCutToNothingAreNamedAndLeftOut) {
-  const std::string rows =
-      std::string(kChat) +
-      R"({"messages": [{"role": "user", "content": "Say one and two and three and four and five and )"
-      R"(six and seven and eight"}, {"role": "assistant", "content": "No."}]})"
-      "\n" +
-      kChat;
-  ASSERT_EQ(run({"--assistant_only_loss", "--max_length", "24"}, rows), "");
+  std::string words;
+  for (int i = 0; i < 100; ++i) words += "one two ";
+  const std::string rows = std::string(kChat) + R"({"messages": [{"role": "user", "content": ")" + words +
+                           R"("}, {"role": "assistant", "content": "No."}]})" + "\n" + kChat;
+  ASSERT_EQ(run({"--assistant_only_loss", "--max_length", "80"}, rows), "");
   EXPECT_TRUE(said("1 of 3 rows are left out")) << said_;
   EXPECT_TRUE(said("rows.jsonl: row 2")) << said_;
   const std::string message = run({"--assistant_only_loss", "--max_length", "3"}, kChat);
@@ -167,8 +167,11 @@ TEST_F(SupervisedFineTuning, InstructionsBecomeMessagesOrAlpacasText) {
   ASSERT_EQ(run({}, row + row), "");
   EXPECT_TRUE(said("user\nTranslate.\nchat<|im_end|>")) << said_;
   EXPECT_TRUE(said("»cat<|im_end|>")) << said_;
-  ASSERT_EQ(run({}, row + row, "gpt2/model"), "");
-  EXPECT_TRUE(said("### Input:\nchat\n\n### Response:\n»cat")) << said_;
+  write_file(work_.path() / "a.jsonl", row);
+  const ChatRow text = ChatRows(Dataset::load(work_.path() / "a.jsonl"), {}, /*writes_chats=*/false).row(0);
+  EXPECT_FALSE(text.is_chat());
+  EXPECT_TRUE(text.prompt.get<std::string>().ends_with("### Input:\nchat\n\n### Response:\n"));
+  EXPECT_EQ(text.completion, "cat");
 }
 
 TEST_F(SupervisedFineTuning, ShareGptsRolesAreThoseOfTemplates) {
@@ -230,8 +233,9 @@ TEST(ChatEncoder, FindsWithoutMarksWhatTheAssistantWrites) {
   for (int64_t i = 0; i < rows.data().size(); ++i) {
     ChatTokens a = marked.encode(rows.row(i), "row"), b = unmarked.encode(rows.row(i), "row");
     ASSERT_EQ(a.ids, b.ids);
-    for (size_t k = 1; k < a.labels.size(); ++k)
-      if (a.labels[k] == -100 && a.labels[k - 1] != -100) a.labels[k] = a.ids[k];  // the line break
+    const std::vector<int64_t> learnt = a.labels;
+    for (size_t k = 1; k < learnt.size(); ++k)
+      if (learnt[k] == kIgnoredLabel && learnt[k - 1] != kIgnoredLabel) a.labels[k] = a.ids[k];  // the line break
     EXPECT_EQ(a.labels, b.labels) << "row " << i + 1;
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which experts a token goes through where probabilities are equal or no numbers, and that others notice nothing.
-#include "models/shared/mixture_of_experts.h"
+#include "models/shared/mixtures/mixture_of_experts.h"
 
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ Parameter& parameter_of(const Model& model, const std::string& name) {
   throw std::out_of_range(name);
 }
 
-std::vector<float> logits_of(const Model& model) {
+std::vector<float> logits_for_tokens(const Model& model) {
   const NoGradient inference;
   return model.forward({{"input_ids", Tensor::from(std::vector<int64_t>{3, 9, 27, 1, 14}, {1, 5})}})
       .at("logits")
@@ -42,7 +42,7 @@ std::vector<float> logits_with_other(int64_t expert) {
         parameter_of(*model, "model.layers.0.mlp.experts." + std::to_string(expert) + ".down_proj.weight");
     down.value = down.value * 2.0;
   }
-  return logits_of(*model);
+  return logits_for_tokens(*model);
 }
 
 TEST(Router, OfEquallyLikelyExpertsTakesTheFirst) {

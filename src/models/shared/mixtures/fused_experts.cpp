@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/shared/fused_experts.h"
+#include "models/shared/mixtures/fused_experts.h"
 
 #include <charconv>
 
 #include "base/error.h"
-#include "models/shared/mixture_of_experts.h"
+#include "models/shared/mixtures/mixture_of_experts.h"
 
 namespace transom {
 

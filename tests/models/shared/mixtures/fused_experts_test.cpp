@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files that hold the experts of a layer in two tensors, as Transformers 5 writes them where it is asked to.
-#include "models/shared/fused_experts.h"
+#include "models/shared/mixtures/fused_experts.h"
 
 #include <gtest/gtest.h>
 
@@ -68,7 +68,7 @@ void save_fused(const fs::path& from, const fs::path& to, int64_t experts) {
   save_checkpoint(to, tensors, uint64_t{1} << 30);
 }
 
-std::vector<float> logits_of(const fs::path& folder) {
+std::vector<float> logits_in(const fs::path& folder) {
   LoadReport report;
   const auto model = Model::from_pretrained(folder.string(), {}, &report);
   EXPECT_TRUE(report.missing.empty() && report.unexpected.empty());
@@ -82,7 +82,7 @@ TEST(FusedExperts, AreReadAsTheirParts) {
     const fs::path folder = test::folder_of_case(name) / "model";
     const test::TemporaryFolder fused;
     save_fused(folder, fused.path(), experts);
-    EXPECT_EQ(logits_of(fused.path()), logits_of(folder)) << name;
+    EXPECT_EQ(logits_in(fused.path()), logits_in(folder)) << name;
   }
 }
 
@@ -95,7 +95,7 @@ TEST(FusedExperts, OfAnotherNumberAreRefused) {
     write_file(fused / "config.json", dump_json(config));
     return test::message_of([&] { Model::from_pretrained(fused.string(), {.ignore_mismatched_sizes = true}); });
   };
-  EXPECT_NE(refusal(4).find("holds 10 weights of experts, the model that config.json describes has 8"),
+  EXPECT_NE(refusal(4).find("holds 5 weights of experts, the model that config.json describes has 4"),
             std::string::npos)
       << refusal(4);
   EXPECT_NE(refusal(6).find("holds 5 experts; config.json describes a model of more"), std::string::npos) << refusal(6);

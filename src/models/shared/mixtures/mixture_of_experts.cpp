@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/shared/mixture_of_experts.h"
+#include "models/shared/mixtures/mixture_of_experts.h"
 
 #include "base/error.h"
 #include "nn/lora.h"
