@@ -6,7 +6,8 @@ import unittest
 
 from transom import pipeline
 
-GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "golden")
+HERE = os.path.dirname(os.path.abspath(__file__))
+GOLDEN = os.path.join(os.environ.get("TRANSOM_SOURCES", os.path.join(HERE, "..", "..")), "tests", "golden")
 GREEDY = {"max_new_tokens": 10, "generate_kwargs": {"do_sample": False}}
 
 
