@@ -161,6 +161,7 @@ constexpr KnownKey kCommon[] = {{"architectures"},
                                 {"logit_scale_init_value"},
                                 {"projection_dim"},
                                 {"image_seq_length"},  // the processor counts
+                                {"pretrained_cfg"},    // of timm: the image processor reads it
                                 {"text_config"},
                                 {"vision_config"},
                                 // Of tasks other than the one that is loaded, and of training.
