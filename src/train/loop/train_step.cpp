@@ -160,6 +160,9 @@ WholeBatch TrainStep::whole_batch(const std::vector<NamedTensors>& micro_batches
 }
 
 Tensor TrainStep::evaluation_loss(const NamedTensors& inputs, NamedTensors* outputs) {
+  // Runs that are measured are TRL's, whose evaluations divide by the labels that are predicted: the model's own mean.
+  // Trainer counts the first label of each row too for some classes.
+  if (measures_) return loss_of(inputs, {}, outputs);
   const WholeBatch whole = whole_batch({inputs});
   ForwardContext context;
   LossDivisors divisors;
