@@ -220,7 +220,6 @@ struct ScriptArguments {
   bool assistant_only_loss = false;
   std::optional<bool> completion_only_loss;
   std::string truncation_mode = "keep_start";
-  bool shuffle_dataset = false;
 
   // Token classification
   bool label_all_tokens = false;

@@ -24,12 +24,6 @@ constexpr std::array<GlueTask, 9> kGlueTasks = {{{"cola", "sentence", ""},
                                                  {"stsb", "sentence1", "sentence2"},
                                                  {"wnli", "sentence1", "sentence2"}}};
 
-std::vector<std::string> names_of(const Dataset& data) {
-  std::vector<std::string> names;
-  for (const Column& column : data.columns()) names.push_back(column.name);
-  return names;
-}
-
 }  // namespace
 
 std::string delimiter_hint(std::string_view line) {
@@ -44,7 +38,7 @@ namespace {
 
 // The columns, for errors; one column whose name holds a separator was not split.
 std::string found_columns(const Dataset& data) {
-  const auto names = names_of(data);
+  const auto names = column_names(data);
   return fmt::format("{}{}", fmt::join(names, ", "), names.size() == 1 ? delimiter_hint(names[0]) : "");
 }
 
@@ -53,7 +47,7 @@ std::string found_columns(const Dataset& data) {
 size_t need_column(const Dataset& data, std::string_view name, std::string_view argument) {
   if (const auto found = data.find(name)) return *found;
   fail("{}: expected a column {} ({}), found {}{}", data.where(0), transom::quoted(name), argument, found_columns(data),
-       did_you_mean(name, names_of(data)));
+       did_you_mean(name, column_names(data)));
 }
 
 namespace {
@@ -74,6 +68,12 @@ std::optional<std::pair<std::string, std::string>> glue_keys(std::string_view ta
   for (const GlueTask& each : kGlueTasks)
     if (each.name == task) return std::pair(std::string(each.first), std::string(each.second));
   return std::nullopt;
+}
+
+std::vector<std::string> column_names(const Dataset& data) {
+  std::vector<std::string> names;
+  for (const Column& column : data.columns()) names.push_back(column.name);
+  return names;
 }
 
 DatasetOptions dataset_options(const ScriptArguments& arguments) {
@@ -233,7 +233,7 @@ AnswerColumns answer_columns(const Dataset& data) {
   AnswerColumns columns;
   const auto question = data.find("question"), context = data.find("context");
   require(question && context, "{}: expected the columns question and context, found {}", data.where(0),
-          fmt::join(names_of(data), ", "));
+          fmt::join(column_names(data), ", "));
   columns.question = *question, columns.context = *context;
   for (const size_t column : {columns.question, columns.context})
     require(data.columns()[column].type == ColumnType::kString, "{}, column '{}': expected text, found {}",
@@ -251,7 +251,7 @@ ChoiceColumns choice_columns(const Dataset& data) {
   while (const auto ending = data.find(fmt::format("ending{}", columns.endings.size())))
     columns.endings.push_back(*ending);
   require(columns.endings.size() > 1, "{}: expected the columns ending0, ending1 ..., found {}", data.where(0),
-          fmt::join(names_of(data), ", "));
+          fmt::join(column_names(data), ", "));
   return columns;
 }
 

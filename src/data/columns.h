@@ -22,6 +22,8 @@ std::string delimiter_hint(std::string_view line);
 // How the files that these arguments name are read.
 DatasetOptions dataset_options(const ScriptArguments& arguments);
 
+std::vector<std::string> column_names(const Dataset& data);
+
 // The column of this name; an error that names `argument` and the columns that there are where it is not.
 size_t need_column(const Dataset& data, std::string_view name, std::string_view argument);
 

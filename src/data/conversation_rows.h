@@ -3,11 +3,19 @@
 // their columns, and which no task may take for a column of text.
 #pragma once
 
+#include <array>
 #include <string>
+#include <string_view>
 
 #include "transom/dataset.h"
 
 namespace transom {
+
+// The columns that hold a list of messages a row, by their names.
+inline constexpr std::array<std::string_view, 5> kMessageColumns = {"messages", "conversations", "conversation", "chat",
+                                                                    "dialogue"};
+// Whether a cell of text begins as JSON's list of objects does: messages in a CSV file.
+bool is_list_of_objects(std::string_view text);
 
 // What rows are by their columns: "chats" (messages, conversations), "prompts and completions", "instructions and
 // answers" or "preferences"; empty for others.

@@ -2,16 +2,13 @@
 #include "data/text_pairs.h"
 
 #include "base/error.h"
+#include "data/columns.h"
 #include "data/conversation_rows.h"
 
 namespace transom {
 namespace {
 
-std::string column_list(const Dataset& data) {
-  std::string names;
-  for (const Column& column : data.columns()) names += (names.empty() ? "" : ", ") + column.name;
-  return names;
-}
+std::string column_list(const Dataset& data) { return fmt::format("{}", fmt::join(column_names(data), ", ")); }
 
 // The column of this name, or the language's key: de_DE is looked up as de, as the script does.
 std::optional<size_t> language(const Dataset& data, const std::string& name) {

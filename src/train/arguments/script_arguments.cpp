@@ -146,7 +146,7 @@ const Argument kScriptArguments[] = {
                                     "Learn only completions, not their prompts (default: where rows have prompts)."),
     field<&S::truncation_mode>("truncation_mode", "Which part of a row that is longer than max_length is kept.")
         .one_of({"keep_start", "keep_end"}),
-    field<&S::shuffle_dataset>("shuffle_dataset", "Shuffle rows once before the first epoch, by seed."),
+    alias("shuffle_dataset", "shuffle_train_dataset"),
     only_default("packing", {"false", "0", "no"}, "rows are not packed yet"),
     only_default("eval_packing", {"false", "0", "no"}, "rows are not packed yet"),
     only_default("padding_free", {"false", "0", "no"}, "rows of a batch are padded yet"),

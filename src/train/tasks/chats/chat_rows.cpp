@@ -2,18 +2,16 @@
 #include "train/tasks/chats/chat_rows.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 #include "base/error.h"
 #include "data/columns.h"
+#include "data/conversation_rows.h"
 #include "train/tasks/chats/messages.h"
 
 namespace transom {
 namespace {
 
-constexpr std::array<std::string_view, 5> kMessageColumns = {"messages", "conversations", "conversation", "chat",
-                                                             "dialogue"};
 constexpr std::string_view kVariablePrefix = "chat_template_kwargs.";
 
 // Stanford Alpaca's prompts, which models without a chat template are used to.
@@ -28,12 +26,6 @@ std::optional<size_t> first_of(const Dataset& data, std::initializer_list<std::s
   for (const std::string_view name : names)
     if (const auto found = data.find(name)) return found;
   return std::nullopt;
-}
-
-std::string names_of(const Dataset& data) {
-  std::string names;
-  for (const Column& column : data.columns()) names += (names.empty() ? "" : ", ") + column.name;
-  return names;
 }
 
 // A value of a row as JSON has it, and whether it is there.
@@ -77,7 +69,7 @@ ChatRows::ChatRows(Dataset data, const ScriptArguments& script, bool writes_chat
     fail(
         "{}: expected a column messages (or conversations), prompt and completion, instruction and output, or text; "
         "found {}; name a column of text with --text_column_name",
-        data_.name(), names_of(data_));
+        data_.name(), fmt::join(column_names(data_), ", "));
   }
   tools_ = data_.find("tools");
   for (size_t i = 0; i < data_.columns().size(); ++i)
@@ -108,10 +100,7 @@ Json ChatRows::cell(const Row& row, size_t column, int64_t index) const {
   Json value = as_json(row[column], where);
   if (!value.is_string()) return value;
   const std::string text = value.get<std::string>();
-  const size_t begin = text.find_first_not_of(" \t\r\n");
-  const size_t next =
-      begin == text.npos || text[begin] != '[' ? text.npos : text.find_first_not_of(" \t\r\n", begin + 1);
-  if (next == text.npos || text[next] != '{') return value;
+  if (!is_list_of_objects(text)) return value;
   return parse_json(text, where);
 }
 

@@ -11,11 +11,8 @@ namespace {
 
 using Spans = std::vector<std::pair<size_t, size_t>>;
 
-size_t common_prefix(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
-  return static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
-}
-
-size_t common_prefix(std::string_view a, std::string_view b) {
+template <typename Sequence>
+size_t common_prefix(const Sequence& a, const Sequence& b) {
   return static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
 }
 

@@ -7,7 +7,6 @@
 #include "base/files/directories.h"
 #include "base/files/files.h"
 #include "base/json/json.h"
-#include "base/numbers/mt19937.h"
 #include "base/terminal/log.h"
 #include "device/static_shapes.h"
 #include "train/arguments/argument_tables.h"
@@ -162,11 +161,7 @@ void prepare_supervised_fine_tuning(const TrainArguments& arguments, const TaskF
     say_what_is_odd(rows, chats, max_length);
     return held_rows(std::move(rows.features), padding);
   };
-  if (files.train) {
-    const auto count = static_cast<uint64_t>(script.shuffle_seed);
-    setup.train = data_of(script.shuffle_dataset ? files.train->select(Mt19937(count).randperm(files.train->size()))
-                                                 : *files.train);
-  }
+  if (files.train) setup.train = data_of(*files.train);
   if (files.validation) setup.validation = data_of(*files.validation);
   if (!script.json) log(LogLevel::kInfo, shown_sample(encoder, first));
 
