@@ -12,8 +12,8 @@
 #include <set>
 
 #include "base/error.h"
-#include "generation/constraint/constraint.h"
-#include "generation/engine/mask_turns.h"
+#include "work/generation/constraint/constraint.h"
+#include "work/generation/engine/mask_turns.h"
 
 namespace transom {
 namespace {

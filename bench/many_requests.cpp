@@ -15,9 +15,9 @@
 
 #include "base/error.h"
 #include "base/json/json.h"
-#include "pipelines/json/task_json.h"
 #include "transom/caches.h"
 #include "transom/device.h"
+#include "work/pipelines/json/task_json.h"
 
 namespace transom {
 namespace {

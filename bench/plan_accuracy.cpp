@@ -24,10 +24,10 @@
 #include "base/files/files.h"
 #include "base/json/json.h"
 #include "base/text/numbers.h"
-#include "plan/plan.h"
-#include "plan/plan_data.h"
-#include "plan/published_figures.h"
 #include "published_table.h"
+#include "tools/plan/machines/published_figures.h"
+#include "tools/plan/plan.h"
+#include "tools/plan/plan_data.h"
 
 namespace transom {
 namespace {

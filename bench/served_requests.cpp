@@ -12,10 +12,10 @@
 #include <iostream>
 #include <map>
 
+#include "apps/serve/server/server.h"
 #include "base/error.h"
 #include "base/json/json.h"
-#include "client/http_client.h"
-#include "serve/server/server.h"
+#include "tools/client/http_client.h"
 
 namespace transom {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/plugin_nodes.h"
+#include "graph/ops/plugin_nodes.h"
 #include "reference/handles.h"
 #include "transom/device_plugin.h"
 

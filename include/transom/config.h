@@ -50,7 +50,7 @@ class Config {
   // As Transformers writes it: keys sorted, two spaces, a final newline.
   std::string dump() const;
 
-  // The fields as the sources of the library see them, through src/io/config.h.
+  // The fields as the sources of the library see them, through src/files/config/config.h.
   struct Fields;
   Config(std::unique_ptr<Fields> fields, std::string where);
   Fields& fields() { return *fields_; }

@@ -9,10 +9,10 @@
 
 #include "base/json/json.h"
 #include "bindings.h"
-#include "images/write_png.h"
+#include "inputs/images/write_png.h"
 #include "interrupts.h"
-#include "pipelines/json/task_json.h"
-#include "pipelines/task_of_model.h"
+#include "work/pipelines/json/task_json.h"
+#include "work/pipelines/task_of_model.h"
 
 namespace transom::python {
 namespace {

@@ -10,10 +10,10 @@
 
 #include <cstring>
 
-#include "audio/feature_extractor.h"
 #include "base/threads/threads.h"
 #include "bindings.h"
-#include "images/image_processor.h"
+#include "inputs/audio/feature_extractor.h"
+#include "inputs/images/image_processor.h"
 #include "interrupts.h"
 
 namespace transom::python {

@@ -9,10 +9,10 @@
 #include <algorithm>
 
 #include "bindings.h"
-#include "device/device.h"
+#include "graph/ir/node.h"
 #include "interrupts.h"
-#include "ir/node.h"
-#include "tensor/dlpack_structs.h"
+#include "runtime/device/device.h"
+#include "runtime/tensor/dlpack_structs.h"
 #include "transom/device.h"
 #include "transom/dlpack.h"
 #include "transom/error.h"

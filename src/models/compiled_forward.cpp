@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "ir/node.h"
-#include "ir/tensor_map.h"
+#include "graph/ir/node.h"
+#include "graph/ir/tensor_map.h"
+#include "graph/ops/computing.h"
 #include "models/unfinite_numbers.h"
-#include "ops/computing.h"
 #include "transom/ops.h"
 
 namespace transom {

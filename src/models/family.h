@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "family/family.h"
-#include "io/config.h"
+#include "files/config/config.h"
+#include "files/family/family.h"
 #include "models/shared/record_parts.h"
 #include "transom/model.h"
 #include "transom/scope.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What text generation (src/generation) asks of a model, decoder-only or encoder-decoder.
+// What text generation (src/work/generation) asks of a model, decoder-only or encoder-decoder.
 //
 // Generation owns a KeyValueCache (nn/cache.h), puts it into the ForwardContext, and gives the model the new tokens
 // only:
@@ -15,7 +15,7 @@
 // and the rows of a text read one row of encoder_layers together.
 #pragma once
 
-#include "nn/cache.h"
+#include "models/nn/attention/cache.h"
 #include "transom/model_inputs.h"
 
 namespace transom {

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/numbers/mt19937.h"
-#include "io/safetensors.h"
+#include "files/checkpoint/safetensors.h"
 #include "transom/ops.h"
 
 namespace transom {

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/json/json.h"
-#include "io/config.h"
+#include "files/config/config.h"
 
 namespace transom {
 namespace {

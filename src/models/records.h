@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "family/family.h"
+#include "files/family/family.h"
 #include "transom/model.h"
 
 namespace transom {

@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/files/files.h"
-#include "ops/products/integer_products.h"
-#include "ops/products/packed_matrix.h"
+#include "graph/ops/products/integer_products.h"
+#include "graph/ops/products/packed_matrix.h"
 
 namespace transom {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "io/tensor_view.h"
+#include "files/checkpoint/tensor_view.h"
 #include "transom/model.h"
 
 namespace transom {

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "backends/harness.h"
-#include "ir/operation.h"
+#include "graph/ir/operation.h"
 #include "support/temporary_folder.h"
 
 namespace transom::backend_test {

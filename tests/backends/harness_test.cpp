@@ -13,8 +13,8 @@
 
 #include "base/numbers/half.h"
 #include "base/threads/threads.h"
-#include "device/exchange.h"
-#include "ops/plugin_nodes.h"
+#include "graph/ops/plugin_nodes.h"
+#include "runtime/device/exchange.h"
 #include "support/folders.h"
 
 namespace transom::backend_test {

@@ -7,7 +7,7 @@
 #include <functional>
 #include <limits>
 
-#include "tensor/mode_scope.h"
+#include "runtime/tensor/mode_scope.h"
 #include "transom/device.h"
 #include "transom/ops.h"
 #include "transom/tensor.h"

@@ -7,7 +7,7 @@
 #include "base/files/files.h"
 #include "support/command.h"
 #include "support/folders.h"
-#include "train/tiny_model.h"
+#include "work/train/tiny_model.h"
 
 namespace transom {
 namespace {

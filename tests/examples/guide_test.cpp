@@ -12,9 +12,9 @@
 #include "support/folders.h"
 #include "support/golden.h"
 #include "support/test_names.h"
-#include "train/arguments/argument_tables.h"
-#include "train/arguments/gaudi_arguments.h"
-#include "train/tiny_model.h"
+#include "work/train/arguments/argument_tables.h"
+#include "work/train/arguments/gaudi_arguments.h"
+#include "work/train/tiny_model.h"
 
 namespace transom {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "text/chat_template.h"
+#include "inputs/text/chat_template.h"
 #include "transom/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -5,8 +5,8 @@
 #include <cstdlib>
 
 #include "base/json/json.h"
-#include "io/gguf/gguf_file.h"
-#include "io/gguf/gguf_model.h"
+#include "files/gguf/gguf_file.h"
+#include "files/gguf/gguf_model.h"
 #include "transom/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "ir/graph.h"
+#include "graph/ir/graph.h"
 #include "transom/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

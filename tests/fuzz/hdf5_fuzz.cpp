@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "io/foreign/hdf5_file.h"
+#include "files/foreign/tensorflow/hdf5_file.h"
 #include "transom/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any bytes as an image file: a picture or an Error.
-#include "images/image.h"
+#include "inputs/images/image.h"
 
-#include "images/image_extents.h"
+#include "inputs/images/image_extents.h"
 #include "transom/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

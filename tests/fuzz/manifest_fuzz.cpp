@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "train/files/manifest.h"
 #include "transom/error.h"
+#include "work/train/files/manifest.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace transom;

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <string_view>
 
-#include "onnx/import/elementwise/element_values.h"
-#include "onnx/import/run/graph_run.h"
-#include "onnx/import/run/imported_graph.h"
-#include "onnx/proto/read_model.h"
+#include "models/onnx/import/elementwise/element_values.h"
+#include "models/onnx/import/run/graph_run.h"
+#include "models/onnx/import/run/imported_graph.h"
+#include "models/onnx/proto/read_model.h"
 #include "transom/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

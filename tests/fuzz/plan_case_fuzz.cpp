@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/error.h"
-#include "plan/plan.h"
+#include "tools/plan/plan.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace transom;

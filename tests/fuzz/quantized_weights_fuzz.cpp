@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "base/json/json.h"
-#include "io/blocks/quantization_config.h"
-#include "io/safetensors.h"
+#include "files/blocks/quantization_config.h"
+#include "files/checkpoint/safetensors.h"
 #include "transom/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "data/column_types.h"
-#include "data/row_format.h"
+#include "inputs/data/column_types.h"
+#include "inputs/data/tables/row_format.h"
 #include "transom/error.h"
 
 namespace transom {

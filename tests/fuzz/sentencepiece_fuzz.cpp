@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "base/json/json.h"
-#include "text/components/components.h"
-#include "text/sentencepiece/sentencepiece.h"
-#include "text/slow_tokenizers/tokenizer_class_files.h"
+#include "inputs/text/components/components.h"
+#include "inputs/text/sentencepiece/sentencepiece.h"
+#include "inputs/text/slow_tokenizers/tokenizer_class_files.h"
 #include "transom/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

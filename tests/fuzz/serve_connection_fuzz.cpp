@@ -19,8 +19,8 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/serve/server/server.h"
 #include "base/json/json.h"
-#include "serve/server/server.h"
 #include "support/temporary_folder.h"
 #include "transom/model.h"
 

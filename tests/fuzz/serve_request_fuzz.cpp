@@ -10,22 +10,22 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/serve/api/request_json.h"
+#include "apps/serve/http/message.h"
+#include "apps/serve/http/multipart.h"
+#include "apps/serve/http/own_host.h"
+#include "apps/serve/inference/media.h"
+#include "apps/serve/openai/chat_prompt.h"
+#include "apps/serve/tools/long_numbers.h"
+#include "apps/serve/tools/tool_calls.h"
+#include "apps/serve/tools/tool_choice.h"
 #include "base/json/json.h"
 #include "base/text/percent.h"
-#include "generation/constraint/grammar/gbnf.h"
-#include "generation/constraint/grammar/regex.h"
-#include "generation/constraint/schema/json_schema.h"
-#include "generation/constraint/tokens/token_masks.h"
-#include "serve/api/request_json.h"
-#include "serve/http/message.h"
-#include "serve/http/multipart.h"
-#include "serve/http/own_host.h"
-#include "serve/inference/media.h"
-#include "serve/openai/chat_prompt.h"
-#include "serve/tools/long_numbers.h"
-#include "serve/tools/tool_calls.h"
-#include "serve/tools/tool_choice.h"
 #include "transom/error.h"
+#include "work/generation/constraint/grammar/gbnf.h"
+#include "work/generation/constraint/grammar/regex.h"
+#include "work/generation/constraint/schema/json_schema.h"
+#include "work/generation/constraint/tokens/token_masks.h"
 
 namespace {
 

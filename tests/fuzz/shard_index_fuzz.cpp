@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "io/shard_index.h"
+#include "files/checkpoint/shard_index.h"
 #include "transom/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

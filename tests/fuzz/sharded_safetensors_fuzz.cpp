@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "io/sharded_safetensors.h"
+#include "files/checkpoint/sharded_safetensors.h"
 #include "transom/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

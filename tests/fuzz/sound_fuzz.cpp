@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "audio/sound.h"
+#include "inputs/audio/sound.h"
 #include "transom/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

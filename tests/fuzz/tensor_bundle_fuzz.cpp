@@ -6,9 +6,9 @@
 #include <cstring>
 #include <vector>
 
-#include "io/foreign/crc32c.h"
-#include "io/foreign/parameter_names.h"
-#include "io/foreign/tensor_bundle.h"
+#include "files/foreign/parameter_names.h"
+#include "files/foreign/tensorflow/crc32c.h"
+#include "files/foreign/tensorflow/tensor_bundle.h"
 #include "transom/error.h"
 
 namespace {

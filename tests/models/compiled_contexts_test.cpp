@@ -4,9 +4,9 @@
 
 #include <future>
 
-#include "nn/lora.h"
-#include "nn/weight.h"
-#include "tensor/mode_scope.h"
+#include "models/nn/lora.h"
+#include "models/nn/weight.h"
+#include "runtime/tensor/mode_scope.h"
 #include "transom/device.h"
 #include "transom/model.h"
 #include "transom/ops.h"

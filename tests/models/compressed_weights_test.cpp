@@ -9,16 +9,16 @@
 
 #include "base/files/files.h"
 #include "base/json/json.h"
-#include "io/checkpoint.h"
-#include "io/config.h"
+#include "files/checkpoint/checkpoint.h"
+#include "files/config/config.h"
 #include "support/gguf_bytes.h"
 #include "support/golden.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
-#include "train/loop/model_inputs.h"
 #include "transom/generation.h"
 #include "transom/model.h"
 #include "transom/tokenizer.h"
+#include "work/train/loop/model_inputs.h"
 
 namespace transom {
 namespace {

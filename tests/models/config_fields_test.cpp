@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "base/json/json.h"
-#include "io/config.h"
+#include "files/config/config.h"
 #include "support/message.h"
 #include "transom/gradients.h"
 #include "transom/model.h"

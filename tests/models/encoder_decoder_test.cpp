@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "nn/cache.h"
+#include "models/nn/attention/cache.h"
 #include "support/message.h"
 #include "transom/error.h"
 

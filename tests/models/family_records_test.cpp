@@ -10,9 +10,9 @@
 
 #include "base/error.h"
 #include "base/json/json.h"
-#include "io/blocks/awq_activations.h"
-#include "io/config.h"
-#include "io/foreign/foreign_layout.h"
+#include "files/blocks/awq_activations.h"
+#include "files/config/config.h"
+#include "files/foreign/foreign_layout.h"
 #include "models/family.h"
 #include "models/loading/maximum_tokens.h"
 #include "support/golden_cases.h"

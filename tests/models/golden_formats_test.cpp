@@ -10,13 +10,13 @@
 
 #include "base/error.h"
 #include "base/json/json.h"
-#include "io/foreign/foreign_writer.h"
+#include "files/foreign/foreign_writer.h"
 #include "models/save_configuration.h"
 #include "support/golden_cases.h"
 #include "support/temporary_folder.h"
-#include "train/loop/model_inputs.h"
 #include "transom/config.h"
 #include "transom/model.h"
+#include "work/train/loop/model_inputs.h"
 
 namespace transom {
 namespace {

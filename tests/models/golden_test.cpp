@@ -11,10 +11,10 @@
 #include "base/json/json.h"
 #include "models/family.h"
 #include "support/golden_cases.h"
-#include "train/loop/model_inputs.h"
 #include "transom/gradients.h"
 #include "transom/model.h"
 #include "transom/ops.h"
+#include "work/train/loop/model_inputs.h"
 
 namespace transom {
 namespace {

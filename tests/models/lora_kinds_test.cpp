@@ -7,11 +7,11 @@
 #include <span>
 
 #include "base/files/files.h"
-#include "io/safetensors.h"
-#include "models/loading/adapter_set.h"
-#include "models/loading/lora.h"
-#include "models/loading/olora.h"
-#include "models/loading/untied.h"
+#include "files/checkpoint/safetensors.h"
+#include "models/loading/adapters/adapter_set.h"
+#include "models/loading/adapters/lora.h"
+#include "models/loading/adapters/olora.h"
+#include "models/loading/weights/untied.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "transom/layers.h"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/loading/lora.h"
+#include "models/loading/adapters/lora.h"
 
 #include <gtest/gtest.h>
 
 #include "base/files/files.h"
 #include "base/json/json.h"
-#include "io/safetensors.h"
+#include "files/checkpoint/safetensors.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "transom/ops.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/loading/missing_weights.h"
+#include "models/loading/weights/missing_weights.h"
 
 #include <gtest/gtest.h>
 
 #include "base/json/json.h"
 #include "base/terminal/log.h"
-#include "io/safetensors.h"
-#include "models/loading/lora.h"
+#include "files/checkpoint/safetensors.h"
+#include "models/loading/adapters/lora.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 

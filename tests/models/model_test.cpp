@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <functional>
 
+#include "runtime/tensor/evaluate.h"
 #include "support/message.h"
-#include "tensor/evaluate.h"
 #include "transom/error.h"
 #include "transom/ops.h"
 

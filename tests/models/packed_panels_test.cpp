@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights that are packed when they are read: the same bits at every product, and the same bytes for who reads them
 // otherwise.
-#include "models/loading/packed_panels.h"
+#include "models/loading/weights/packed_panels.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <cmath>
 #include <thread>
 
-#include "io/blocks/rounded_matrix.h"
-#include "models/loading/packed_weights.h"
+#include "files/blocks/rounded_matrix.h"
+#include "models/loading/weights/packed_weights.h"
 #include "support/test_names.h"
 #include "transom/ops.h"
 

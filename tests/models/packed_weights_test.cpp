@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrices of codes: what they hold, and products with them on the default device.
-#include "models/loading/packed_weights.h"
+#include "models/loading/weights/packed_weights.h"
 
 #include <gtest/gtest.h>
 
@@ -9,10 +9,10 @@
 #include <cstring>
 
 #include "base/files/files.h"
-#include "io/blocks/coded_matrix.h"
-#include "io/blocks/ggml_blocks.h"
-#include "io/blocks/quantization_config.h"
-#include "io/blocks/rounded_matrix.h"
+#include "files/blocks/coded_matrix.h"
+#include "files/blocks/ggml/ggml_blocks.h"
+#include "files/blocks/quantization_config.h"
+#include "files/blocks/rounded_matrix.h"
 #include "support/resident_pages.h"
 #include "support/temporary_folder.h"
 #include "support/test_names.h"

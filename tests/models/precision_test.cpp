@@ -11,13 +11,13 @@
 #include <mutex>
 
 #include "base/json/json.h"
-#include "io/config.h"
-#include "io/safetensors.h"
+#include "files/checkpoint/safetensors.h"
+#include "files/config/config.h"
 #include "models/generative.h"
+#include "runtime/tensor/evaluate.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
-#include "tensor/evaluate.h"
-#include "train/loop/train_step.h"
+#include "work/train/step/train_step.h"
 
 namespace transom {
 namespace {

@@ -2,17 +2,17 @@
 // QLoRA: adapters are trained beside codes as beside the numbers that the codes stand for, and the codes stay.
 #include <gtest/gtest.h>
 
-#include "io/blocks/rounded_matrix.h"
+#include "files/blocks/rounded_matrix.h"
 #include "models/compression/quantize.h"
-#include "models/loading/lora.h"
-#include "models/loading/packed_weights.h"
-#include "nn/weight.h"
+#include "models/loading/adapters/lora.h"
+#include "models/loading/weights/packed_weights.h"
+#include "models/nn/weight.h"
+#include "runtime/tensor/evaluate.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
-#include "tensor/evaluate.h"
-#include "train/loop/train_step.h"
 #include "transom/device.h"
 #include "transom/ops.h"
+#include "work/train/step/train_step.h"
 
 namespace transom {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/json/json.h"
-#include "io/checkpoint.h"
-#include "io/safetensors.h"
+#include "files/checkpoint/checkpoint.h"
+#include "files/checkpoint/safetensors.h"
 #include "models/family.h"
 #include "models/loading/family_names.h"
 #include "support/temporary_folder.h"

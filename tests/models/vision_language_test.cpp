@@ -8,16 +8,16 @@
 #include <set>
 #include <tuple>
 
-#include "io/config.h"
+#include "files/config/config.h"
 #include "models/generative.h"
 #include "support/golden.h"
 #include "support/message.h"
-#include "train/loop/model_inputs.h"
 #include "transom/compile.h"
 #include "transom/generation.h"
 #include "transom/gradients.h"
 #include "transom/model.h"
 #include "transom/ops.h"
+#include "work/train/loop/model_inputs.h"
 
 namespace transom {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "io/safetensors.h"
+#include "files/checkpoint/safetensors.h"
 #include "support/folders.h"
 #include "support/golden.h"
 #include "support/temporary_folder.h"

@@ -5,11 +5,11 @@
 #include <functional>
 
 #include "base/error.h"
-#include "ops/array_bytes.h"
-#include "passes/find_composites.h"
+#include "graph/ops/array_bytes.h"
+#include "graph/passes/composites/find_composites.h"
 #include "random_graphs/expectation.h"
-#include "runtime/program.h"
-#include "tensor/mode_scope.h"
+#include "runtime/programs/program.h"
+#include "runtime/tensor/mode_scope.h"
 #include "transom/compile.h"
 
 namespace transom::random_graphs {

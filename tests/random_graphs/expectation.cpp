@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "ops/rules.h"
+#include "graph/ops/rules.h"
 
 namespace transom::random_graphs {
 namespace {

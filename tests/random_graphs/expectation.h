@@ -6,7 +6,7 @@
 // overflow, and comparisons that may fall either way. (Parker, "Monte Carlo arithmetic", 1997.)
 #pragma once
 
-#include "ir/tensor_map.h"
+#include "graph/ir/tensor_map.h"
 #include "random_graphs/graph_case.h"
 
 namespace transom::random_graphs {

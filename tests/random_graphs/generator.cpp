@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "ops/rules.h"
+#include "graph/ops/rules.h"
 #include "transom/gradients.h"
 
 namespace transom::random_graphs {

@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "ir/tensor_map.h"
+#include "graph/ir/tensor_map.h"
 #include "random_graphs/graph_case.h"
 #include "transom/ops.h"
 

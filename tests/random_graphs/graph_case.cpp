@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "ops/array_bytes.h"
-#include "ops/rules.h"
+#include "graph/ops/array_bytes.h"
+#include "graph/ops/rules.h"
 
 namespace transom::random_graphs {
 uint64_t Random::bits() {  // splitmix64

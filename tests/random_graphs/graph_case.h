@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/graph.h"
+#include "graph/ir/graph.h"
 
 namespace transom::random_graphs {
 

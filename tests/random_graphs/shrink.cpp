@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ir/tensor_map.h"
+#include "graph/ir/tensor_map.h"
 #include "random_graphs/comparison.h"
 #include "random_graphs/expectation.h"
 

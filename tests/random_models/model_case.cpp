@@ -5,10 +5,10 @@
 #include <map>
 
 #include "base/error.h"
-#include "onnx/import/elementwise/element_values.h"
-#include "onnx/import/run/named_values.h"
-#include "onnx/proto/read_model.h"
-#include "tensor/mode_scope.h"
+#include "models/onnx/import/elementwise/element_values.h"
+#include "models/onnx/import/run/named_values.h"
+#include "models/onnx/proto/read_model.h"
+#include "runtime/tensor/mode_scope.h"
 
 namespace transom::random_models {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/files/files.h"
-#include "onnx/import/run/imported_graph.h"
+#include "models/onnx/import/run/imported_graph.h"
 
 namespace transom::random_models {
 

@@ -43,42 +43,46 @@ TEST(Tree, KeepsItsRules) {
 
 TEST_F(CheckLayers, AcceptsIncludesOfLowerLayers) {
   const std::string licence = kLicence;
-  EXPECT_EQ(
-      finding("src/ops/a.cpp", licence + "#include \"ir/node.h\"\n#include \"transom/ops.h\"\n#include <vector>\n"),
-      "");
-  EXPECT_EQ(finding("src/runtime/a.cpp", licence + "#include \"passes/passes.h\"\n#include \"device/device.h\"\n"), "");
-  EXPECT_EQ(finding("backends/reference/a.cpp", licence + "#include \"ops/rules.h\"\n#include \"reference/b.h\"\n"),
+  EXPECT_EQ(finding("src/graph/ops/a.cpp",
+                    licence + "#include \"graph/ir/node.h\"\n#include \"transom/ops.h\"\n#include <vector>\n"),
             "");
+  EXPECT_EQ(finding("src/runtime/programs/a.cpp",
+                    licence + "#include \"graph/passes/passes.h\"\n#include \"runtime/device/device.h\"\n"),
+            "");
+  EXPECT_EQ(
+      finding("backends/reference/a.cpp", licence + "#include \"graph/ops/rules.h\"\n#include \"reference/b.h\"\n"),
+      "");
   EXPECT_EQ(finding("backends/cpu/a.cpp", licence + "#include \"transom/device_plugin.h\"\n#include \"cpu/b.h\"\n"),
             "");
 }
 
 TEST_F(CheckLayers, RefusesStateOfAThreadThatHasNoReason) {
   const std::string licence = kLicence, state = "thread_local bool on = false;\n";
-  EXPECT_NE(finding("src/nn/a.cpp", licence + state).find("src/nn/a.cpp:2: a thread_local"), std::string::npos);
+  EXPECT_NE(finding("src/models/nn/a.cpp", licence + state).find("src/models/nn/a.cpp:2: a thread_local"),
+            std::string::npos);
   EXPECT_NE(finding("include/transom/ops.h", licence + "inline " + state).find(":2: a thread_local"),
             std::string::npos);
-  EXPECT_EQ(finding("src/nn/a.cpp", licence + "// no thread_local here\n"), "");
-  EXPECT_EQ(finding("src/tensor/mode.cpp", licence + state), "");
-  EXPECT_NE(finding("src/tensor/mode.cpp", licence + state + state).find("mode.cpp:3: a thread_local"),
+  EXPECT_EQ(finding("src/models/nn/a.cpp", licence + "// no thread_local here\n"), "");
+  EXPECT_EQ(finding("src/runtime/tensor/mode.cpp", licence + state), "");
+  EXPECT_NE(finding("src/runtime/tensor/mode.cpp", licence + state + state).find("mode.cpp:3: a thread_local"),
             std::string::npos);
 }
 
 TEST_F(CheckLayers, RefusesIncludesOfHigherLayers) {
   const std::string licence = kLicence;
-  EXPECT_EQ(finding("src/ir/a.cpp", licence + "#include \"ops/rules.h\"\n"),
-            "src/ir/a.cpp:2: src/ir may not include ops/rules.h (of ops)\n");
+  EXPECT_EQ(finding("src/graph/ir/a.cpp", licence + "#include \"graph/ops/rules.h\"\n"),
+            "src/graph/ir/a.cpp:2: src/graph/ir may not include graph/ops/rules.h (of graph/ops)\n");
   EXPECT_NE(finding("src/base/a.cpp", licence + "#include \"transom/tensor.h\"\n"), "");
-  EXPECT_NE(finding("src/data/a.cpp", licence + "#include \"transom/ops.h\"\n"), "");
+  EXPECT_NE(finding("src/inputs/data/a.cpp", licence + "#include \"transom/ops.h\"\n"), "");
   EXPECT_NE(finding("src/new/a.cpp", licence), "");
   EXPECT_NE(finding("include/transom/dtype.h", licence + "#include \"transom/tensor.h\"\n"), "");
-  EXPECT_NE(finding("include/transom/tensor.h", licence + "#include \"ir/node.h\"\n"), "");
+  EXPECT_NE(finding("include/transom/tensor.h", licence + "#include \"graph/ir/node.h\"\n"), "");
 }
 
 TEST_F(CheckLayers, KeepsDevicesToThePluginHeader) {
   const std::string licence = kLicence;
   write("backends/null/plugin.h", licence);
-  EXPECT_NE(finding("backends/cpu/a.cpp", licence + "#include \"ir/node.h\"\n"), "");
+  EXPECT_NE(finding("backends/cpu/a.cpp", licence + "#include \"graph/ir/node.h\"\n"), "");
   EXPECT_NE(finding("backends/cpu/a.cpp", licence + "#include \"transom/tensor.h\"\n"), "");
   EXPECT_NE(finding("backends/cpu/a.cpp", licence + "#include \"null/plugin.h\"\n"), "");
   write("emulators/synapse/graph.h", licence);
@@ -90,13 +94,14 @@ TEST_F(CheckLayers, KeepsDevicesToThePluginHeader) {
 
 TEST_F(CheckLayers, RefusesLayersOfItsTableThatTheTreeHasNot) {
   const std::filesystem::path source(transom::test::source_folder());
-  for (const auto& folder : std::filesystem::directory_iterator(source / "src"))
-    if (folder.is_directory()) std::filesystem::create_directories(root_ / "src" / folder.path().filename());
+  for (const auto& folder : std::filesystem::recursive_directory_iterator(source / "src"))
+    if (folder.is_directory()) std::filesystem::create_directories(root_ / folder.path().lexically_relative(source));
   std::filesystem::create_directories(root_ / "scripts");
   std::filesystem::copy_file(source / "scripts/check-layers", root_ / "scripts/check-layers");
   EXPECT_EQ(check(root_).output, "");
-  std::filesystem::remove(root_ / "src/optim");
-  EXPECT_EQ(check(root_).output, "scripts/check-layers:1: the table has a layer optim, but there is no src/optim\n");
+  std::filesystem::remove_all(root_ / "src/models/optim");
+  EXPECT_EQ(check(root_).output,
+            "scripts/check-layers:1: the table has a layer models/optim, but there is no src/models/optim\n");
 }
 
 TEST_F(CheckLayers, RefusesLongFilesTabsPathsAndMissingLicences) {

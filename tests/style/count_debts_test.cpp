@@ -48,15 +48,15 @@ class CountDebtsOf : public testing::Test {
 
 TEST_F(CountDebtsOf, NamesOfFamiliesInQuotes) {
   EXPECT_EQ(run("--check").output, "");
-  write("src/io/gguf/names.cpp", "const char* kName = \"bert\";\n");  // GGUF's own word
-  write("src/plan/a.cpp",
+  write("src/files/gguf/names.cpp", "const char* kName = \"bert\";\n");  // GGUF's own word
+  write("src/tools/plan/a.cpp",
         "// \"bert\" in a comment\nbool f(const S& s) { return s == \"bert\" || s.find(\"BertForMaskedLM\"); }\n"
         "const char* kSuffix = \"ForCausalLM\";\nconst char* kText = \"expected bert, For Example\";\n"
         "const auto type = config.get_string(\"model_type\", R\"(bert)\");\n");
   write("python/transom/a.py", "\"\"\"About bert.\"\"\"\nNAMES = ['bert', 'AutoModelForMaskedLM']  # 'bert'\n");
-  EXPECT_EQ(places("families"), Json({{"python/transom/a.py", 1}, {"src/plan/a.cpp", 3}}));
-  EXPECT_EQ(places("class-names"), Json({{"src/plan/a.cpp", 1}}));
-  EXPECT_EQ(places("model-types"), Json({{"src/plan/a.cpp", 1}}));
+  EXPECT_EQ(places("families"), Json({{"python/transom/a.py", 1}, {"src/tools/plan/a.cpp", 3}}));
+  EXPECT_EQ(places("class-names"), Json({{"src/tools/plan/a.cpp", 1}}));
+  EXPECT_EQ(places("model-types"), Json({{"src/tools/plan/a.cpp", 1}}));
 }
 
 TEST_F(CountDebtsOf, ThreadsTypesAndFolders) {

@@ -8,7 +8,7 @@
 #include <regex>
 #include <string>
 
-#include "ir/operation.h"
+#include "graph/ir/operation.h"
 #include "support/folders.h"
 
 namespace transom {
@@ -31,7 +31,8 @@ std::string names_in(const std::string& source) {
 }
 
 TEST(Passes, CompareNoNamesOfOperations) {
-  for (const auto& file : std::filesystem::directory_iterator(test::source_folder() + "/src/passes")) {
+  for (const auto& file : std::filesystem::recursive_directory_iterator(test::source_folder() + "/src/graph/passes")) {
+    if (!file.is_regular_file()) continue;
     std::ifstream stream(file.path());
     const std::string source{std::istreambuf_iterator<char>(stream), {}};
     EXPECT_FALSE(source.empty()) << file.path();

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "ir/graph.h"
-#include "ir/tensor_map.h"
+#include "graph/ir/graph.h"
+#include "graph/ir/tensor_map.h"
 
 namespace transom::test {
 

@@ -17,12 +17,12 @@
 
 #include "base/json/json.h"
 #include "support/golden_cases.h"
-#include "train/loop/model_inputs.h"
 #include "transom/compile.h"
 #include "transom/gradients.h"
 #include "transom/model.h"
 #include "transom/ops.h"
 #include "transom/tensor.h"
+#include "work/train/loop/model_inputs.h"
 
 namespace transom::test {
 

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "device/device.h"
-#include "tensor/host_values.h"
-#include "train/loop/train_step.h"
+#include "runtime/device/device.h"
+#include "runtime/tensor/host_values.h"
 #include "transom/device.h"
+#include "work/train/step/train_step.h"
 
 namespace transom::test {
 

@@ -14,7 +14,7 @@
 
 #include "base/files/files.h"
 #include "base/json/json.h"
-#include "distributed/sockets.h"
+#include "runtime/distributed/sockets.h"
 #include "support/folders.h"
 #include "support/mpirun.h"
 #include "support/program.h"

@@ -9,10 +9,10 @@
 
 #include "base/files/files.h"
 #include "base/json/json.h"
-#include "io/safetensors.h"
+#include "files/checkpoint/safetensors.h"
+#include "inputs/text/unicode/byte_level.h"
+#include "inputs/text/unicode/unicode.h"
 #include "support/temporary_folder.h"
-#include "text/unicode/byte_level.h"
-#include "text/unicode/unicode.h"
 #include "transom/tokenizer.h"
 
 namespace transom::test {

@@ -13,8 +13,8 @@ struct Product {
   transom_dtype from, to;
 };
 
-// A matrix of codes in the place of y, as src/ops/products/packed_matrix.h lays them out: w[n, k] of `outputs` rows and
-// `inputs` columns. `turned`: the columns of y are w's, for dy w.
+// A matrix of codes in the place of y, as src/graph/ops/products/packed_matrix.h lays them out: w[n, k] of `outputs`
+// rows and `inputs` columns. `turned`: the columns of y are w's, for dy w.
 struct PackedCodes {
   int64_t bits, outputs, inputs, group;
   bool turned;

@@ -3,7 +3,7 @@
 
 #include "base/files/files.h"
 #include "base/json/json.h"
-#include "io/config.h"
+#include "files/config/config.h"
 #include "models/generative.h"
 #include "models/precision.h"
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "base/json/json_fwd.h"
-#include "io/checkpoint.h"
+#include "files/checkpoint/checkpoint.h"
 #include "transom/model.h"
 
 namespace transom {

@@ -8,10 +8,10 @@
 
 #include "base/error.h"
 #include "base/threads/threads.h"
-#include "models/compression/calibration.h"
-#include "models/compression/linear_rows.h"
-#include "models/loading/missing_weights.h"
-#include "models/loading/packed_weights.h"
+#include "models/compression/calibration/calibration.h"
+#include "models/compression/gptq/linear_rows.h"
+#include "models/loading/weights/missing_weights.h"
+#include "models/loading/weights/packed_weights.h"
 #include "transom/ops.h"
 
 namespace transom {

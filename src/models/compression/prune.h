@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "models/compression/calibration_texts.h"
+#include "models/compression/calibration/calibration_texts.h"
 #include "transom/model.h"
 
 namespace transom {

@@ -5,12 +5,12 @@
 
 #include "base/files/directories.h"
 #include "base/files/files.h"
-#include "models/compression/calibration_texts.h"
+#include "models/compression/calibration/calibration_texts.h"
 #include "models/compression/gguf/gguf_model.h"
 #include "models/compression/quantize_options.h"
 #include "models/compression/quantized_checkpoint.h"
 #include "models/compression/static_quantization.h"
-#include "models/loading/missing_weights.h"
+#include "models/loading/weights/missing_weights.h"
 #include "transom/model.h"
 
 namespace transom {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "io/config.h"
+#include "files/config/config.h"
 #include "models/compression/gguf/gguf_model.h"
 #include "models/records.h"
 #include "transom/model.h"

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "io/blocks/quantized_writer.h"
+#include "files/blocks/quantized_writer.h"
 #include "models/compression/quantize.h"
 
 namespace transom {

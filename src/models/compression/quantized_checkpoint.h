@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "io/blocks/quantized_writer.h"
-#include "models/compression/calibration_texts.h"
+#include "files/blocks/quantized_writer.h"
+#include "models/compression/calibration/calibration_texts.h"
 #include "models/compression/quantize.h"
 
 namespace transom {

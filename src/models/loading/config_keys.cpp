@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "io/config.h"
-#include "io/known_keys.h"
+#include "files/config/config.h"
+#include "files/config/known_keys.h"
 
 namespace transom {
 namespace {

@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/files/directories.h"
 #include "base/json/json.h"
-#include "io/model_config.h"
+#include "files/config/model_config.h"
 
 namespace transom {
 namespace {

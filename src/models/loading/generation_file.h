@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "io/config.h"
+#include "files/config/config.h"
 
 namespace transom {
 

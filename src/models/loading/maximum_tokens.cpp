@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/loading/maximum_tokens.h"
 
-#include "io/config.h"
+#include "files/config/config.h"
 #include "models/records.h"
 
 namespace transom {

@@ -7,10 +7,10 @@
 #include <optional>
 #include <vector>
 
-#include "io/config.h"
+#include "files/config/config.h"
 #include "models/family.h"
 #include "models/generative.h"
-#include "nn/attention.h"
+#include "models/nn/attention/attention.h"
 #include "transom/gradients.h"
 
 namespace transom {

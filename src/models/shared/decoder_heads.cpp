@@ -2,12 +2,12 @@
 // Heads of decoder-only models: the next token, a class for the text, a class for each token, the place of an answer,
 // or the bare body.
 #include "base/error.h"
+#include "graph/ops/products/packed_matrix.h"
 #include "models/families/bert/bert_encoder.h"
+#include "models/nn/weight.h"
 #include "models/shared/decoder.h"
 #include "models/shared/encoder_heads.h"
 #include "models/shared/record_parts.h"
-#include "nn/weight.h"
-#include "ops/products/packed_matrix.h"
 
 namespace transom {
 namespace {

@@ -2,8 +2,8 @@
 #include "models/shared/encoder_body.h"
 
 #include "base/error.h"
+#include "models/nn/attention/attention.h"
 #include "models/shared/encoder_heads.h"
-#include "nn/attention.h"
 #include "transom/ops.h"
 
 namespace transom {

@@ -3,10 +3,10 @@
 // what its encoder read. B batch, T time of the decoder, S of the encoder, D hidden, V vocabulary.
 #pragma once
 
+#include "models/nn/weight.h"
 #include "models/shared/decoder.h"
 #include "models/shared/encoder_body.h"
 #include "models/shared/encoder_heads.h"
-#include "nn/weight.h"
 
 namespace transom {
 

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "nn/labelled_positions.h"
-#include "nn/losses.h"
+#include "models/nn/losses/labelled_positions.h"
+#include "models/nn/losses/losses.h"
 #include "transom/model.h"
 
 namespace transom {

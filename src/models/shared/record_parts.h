@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "family/family.h"
+#include "files/family/family.h"
 
 namespace transom {
 

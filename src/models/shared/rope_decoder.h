@@ -8,10 +8,10 @@
 #include <optional>
 #include <vector>
 
+#include "models/nn/attention/rotary.h"
 #include "models/shared/decoder.h"
 #include "models/shared/mixtures/mixture_of_experts.h"
 #include "models/shared/rotary_config.h"
-#include "nn/rotary.h"
 #include "transom/layers.h"
 
 namespace transom {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "family/gguf.h"
+#include "files/family/gguf.h"
 
 namespace transom {
 

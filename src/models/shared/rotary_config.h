@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "io/config.h"
-#include "nn/rotary.h"
+#include "files/config/config.h"
+#include "models/nn/attention/rotary.h"
 
 namespace transom {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "io/config.h"
+#include "files/config/config.h"
 #include "models/shared/encoder_heads.h"
 #include "transom/ops.h"
 

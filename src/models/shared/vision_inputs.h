@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "models/nn/vision/convolution.h"
 #include "models/shared/encoder_body.h"
-#include "nn/convolution.h"
 #include "transom/model.h"
 
 namespace transom {

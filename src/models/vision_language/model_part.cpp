@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/json/json.h"
 #include "models/loading/config_keys.h"
-#include "models/loading/other_formats.h"
+#include "models/loading/weights/other_formats.h"
 #include "models/records.h"
 
 namespace transom {

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "ir/node.h"
+#include "graph/ir/node.h"
 #include "models/vision_language/token_places.h"
 #include "transom/ops.h"
 

@@ -12,11 +12,11 @@
 #include "base/json/json.h"
 #include "gpu_device.h"
 #include "support/golden_on_device.h"
-#include "train/loop/model_inputs.h"
 #include "transom/compile.h"
 #include "transom/device.h"
 #include "transom/model.h"
 #include "transom/tensor.h"
+#include "work/train/loop/model_inputs.h"
 
 namespace transom {
 namespace {

@@ -12,11 +12,11 @@
 #include "gpu_device.h"
 #include "support/golden_on_device.h"
 #include "support/golden_training.h"
-#include "train/loop/model_inputs.h"
-#include "train/tasks/task_data.h"
 #include "transom/compile.h"
 #include "transom/device.h"
 #include "transom/model.h"
+#include "work/train/loop/model_inputs.h"
+#include "work/train/tasks/task_data.h"
 
 namespace transom {
 namespace {

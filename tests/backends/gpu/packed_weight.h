@@ -10,7 +10,7 @@
 
 namespace transom::backend_test {
 
-// Codes of [N, K] as src/ops/products/packed_matrix.h lays them out, with scales and perhaps minima or values.
+// Codes of [N, K] as src/graph/ops/products/packed_matrix.h lays them out, with scales and perhaps minima or values.
 struct PackedWeight {
   int64_t bits, rows, depth, group;
   bool minima, values;

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "device/device.h"
 #include "hpu_device.h"
+#include "runtime/device/device.h"
 #include "support/evaluation.h"
 #include "support/message.h"
 #include "transom/compile.h"

@@ -12,7 +12,7 @@
 
 #include "hpu_device.h"
 #include "support/golden_training.h"
-#include "train/tasks/task_data.h"
+#include "work/train/tasks/task_data.h"
 
 namespace transom {
 namespace {

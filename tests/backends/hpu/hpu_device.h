@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "ops/rules.h"
+#include "graph/ops/rules.h"
 #include "transom/device.h"
 #include "transom/ops.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a run takes of a card's own memory is among its metrics.
-#include "train/loop/memory_metrics.h"
+#include "work/train/loop/memory_metrics.h"
 
 #include <gtest/gtest.h>
 

@@ -9,8 +9,8 @@
 
 #include "base/files/files.h"
 #include "base/json/json.h"
-#include "device/device.h"
 #include "hpu_device.h"
+#include "runtime/device/device.h"
 #include "support/program.h"
 #include "support/small_model.h"
 #include "support/temporary_folder.h"

@@ -10,13 +10,13 @@
 
 #include "base/files/files.h"
 #include "base/json/json.h"
-#include "device/device.h"
-#include "device/static_shapes.h"
 #include "hpu_device.h"
+#include "runtime/device/device.h"
+#include "runtime/device/static_shapes.h"
 #include "support/small_model.h"
 #include "support/temporary_folder.h"
-#include "train/loop/train_step.h"
 #include "transom/fine_tuning.h"
+#include "work/train/step/train_step.h"
 
 namespace transom {
 namespace {

@@ -2,10 +2,10 @@
 // Weights that were pruned in blocks are multiplied as their blocks, by inference.
 #include <gtest/gtest.h>
 
-#include "io/safetensors.h"
+#include "files/checkpoint/safetensors.h"
 #include "ipu_options.h"
 #include "support/ranks.h"
-#include "train/loop/model_inputs.h"
+#include "work/train/loop/model_inputs.h"
 
 namespace transom {
 namespace {

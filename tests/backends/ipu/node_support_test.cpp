@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/json/json.h"
-#include "device/device.h"
+#include "runtime/device/device.h"
 #include "transom/compile.h"
 #include "transom/device.h"
 #include "transom/ops.h"

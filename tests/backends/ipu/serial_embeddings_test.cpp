@@ -4,10 +4,10 @@
 
 #include <cmath>
 
-#include "io/safetensors.h"
+#include "files/checkpoint/safetensors.h"
 #include "ipu_options.h"
 #include "support/ranks.h"
-#include "train/loop/model_inputs.h"
+#include "work/train/loop/model_inputs.h"
 
 namespace transom {
 namespace {

@@ -6,12 +6,12 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "io/safetensors.h"
+#include "files/checkpoint/safetensors.h"
 #include "ipu_options.h"
 #include "support/ranks.h"
-#include "train/loop/model_inputs.h"
 #include "transom/compile.h"
 #include "transom/ops.h"
+#include "work/train/loop/model_inputs.h"
 
 namespace transom {
 namespace {

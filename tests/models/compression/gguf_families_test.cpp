@@ -8,7 +8,7 @@
 
 #include "base/json/json.h"
 #include "base/numbers/mt19937.h"
-#include "io/gguf/gguf_file.h"
+#include "files/gguf/gguf_file.h"
 #include "models/compression/quantize.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/compression/gptq.h"
+#include "models/compression/gptq/gptq.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "base/numbers/mt19937.h"
-#include "io/blocks/rounded_matrix.h"
-#include "models/compression/cholesky.h"
+#include "files/blocks/rounded_matrix.h"
+#include "models/compression/gptq/cholesky.h"
 
 namespace transom {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/compression/input_scales.h"
+#include "models/compression/calibration/input_scales.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "base/numbers/mt19937.h"
-#include "io/blocks/rounded_matrix.h"
+#include "files/blocks/rounded_matrix.h"
 #include "transom/ops.h"
 
 namespace transom {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json/json.h"
-#include "io/config.h"
+#include "files/config/config.h"
 #include "models/compression/quantize.h"
 #include "support/message.h"
 #include "support/word_models.h"

@@ -8,8 +8,8 @@
 #include <cmath>
 
 #include "base/numbers/mt19937.h"
-#include "io/checkpoint.h"
-#include "io/safetensors.h"
+#include "files/checkpoint/checkpoint.h"
+#include "files/checkpoint/safetensors.h"
 #include "support/message.h"
 #include "support/word_models.h"
 #include "transom/config.h"

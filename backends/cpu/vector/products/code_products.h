@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with packed matrices of 4- and 8-bit codes (src/ops/products/packed_matrix.h of the library), 16 outputs at
-// a time. The sources are compiled once for each instruction set; code_products() is the table for the best one.
+// Products with packed matrices of 4- and 8-bit codes (src/graph/ops/products/packed_matrix.h of the library), 16
+// outputs at a time. The sources are compiled once for each instruction set; code_products() is the table for the best
+// one.
 #pragma once
 
 #include <cstddef>

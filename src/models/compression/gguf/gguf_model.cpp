@@ -10,11 +10,11 @@
 #include "base/files/directories.h"
 #include "base/json/json.h"
 #include "base/terminal/log.h"
-#include "io/blocks/ggml_blocks.h"
-#include "io/blocks/ggml_encoder.h"
-#include "io/config.h"
-#include "io/gguf/gguf_export.h"
-#include "io/gguf/gguf_family.h"
+#include "files/blocks/ggml/ggml_blocks.h"
+#include "files/blocks/ggml/ggml_encoder.h"
+#include "files/config/config.h"
+#include "files/gguf/gguf_export.h"
+#include "files/gguf/gguf_family.h"
 #include "models/compression/gguf/gguf_pooling.h"
 
 namespace transom {

@@ -6,9 +6,9 @@
 #include <optional>
 #include <vector>
 
-#include "io/config.h"
+#include "files/config/config.h"
+#include "models/nn/attention/attention.h"
 #include "models/shared/encoder_body.h"
-#include "nn/attention.h"
 
 namespace transom {
 

@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "models/family.h"
+#include "models/nn/layers.h"
 #include "models/shared/image_classifier.h"
-#include "nn/layers.h"
 
 namespace transom {
 namespace {

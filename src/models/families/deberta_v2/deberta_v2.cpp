@@ -10,9 +10,9 @@
 #include "base/error.h"
 #include "base/json/json.h"
 #include "models/family.h"
+#include "models/nn/vision/convolution.h"
 #include "models/shared/encoder_model.h"
 #include "models/shared/relative_distance.h"
-#include "nn/convolution.h"
 
 namespace transom {
 namespace {

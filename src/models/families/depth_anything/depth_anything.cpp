@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/json/json.h"
 #include "models/families/dinov2/dinov2_body.h"
-#include "nn/upsampling.h"
+#include "models/nn/vision/upsampling.h"
 
 namespace transom {
 namespace {

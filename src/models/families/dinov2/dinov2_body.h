@@ -11,8 +11,8 @@
 
 #include "base/error.h"
 #include "models/family.h"
+#include "models/nn/attention/attention.h"
 #include "models/shared/vision_inputs.h"
-#include "nn/attention.h"
 
 namespace transom {
 

@@ -8,11 +8,11 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "graph/ops/movement/embedding_bags.h"
 #include "models/family.h"
+#include "models/nn/layers.h"
+#include "models/nn/sparse_lookups.h"
 #include "models/shared/encoder_heads.h"
-#include "nn/layers.h"
-#include "nn/sparse_lookups.h"
-#include "ops/movement/embedding_bags.h"
 
 namespace transom {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 #include "models/family.h"
+#include "models/nn/losses/losses.h"
 #include "models/shared/encoder_causal_lm.h"
 #include "models/shared/encoder_model.h"
-#include "nn/losses.h"
 
 namespace transom {
 namespace {

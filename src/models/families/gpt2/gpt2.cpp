@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "models/nn/weight.h"
 #include "models/shared/decoder.h"
-#include "nn/weight.h"
 
 namespace transom {
 namespace {

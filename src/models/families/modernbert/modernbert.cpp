@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 #include "models/family.h"
+#include "models/nn/weight.h"
 #include "models/shared/encoder_model.h"
 #include "models/shared/rotary_config.h"
-#include "nn/weight.h"
 
 namespace transom {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 #include "models/family.h"
+#include "models/nn/attention/attention.h"
 #include "models/shared/encoder_heads.h"
 #include "models/shared/vision_inputs.h"
-#include "nn/attention.h"
 
 namespace transom {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "family/gguf.h"
+#include "files/family/gguf.h"
 
 namespace transom {
 

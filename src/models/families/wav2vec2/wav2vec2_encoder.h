@@ -5,13 +5,13 @@
 
 #include <optional>
 
-#include "io/config.h"
+#include "files/config/config.h"
 #include "models/family.h"
+#include "models/nn/attention/attention.h"
+#include "models/nn/losses/ctc.h"
+#include "models/nn/spec_augment.h"
+#include "models/nn/vision/convolution.h"
 #include "models/shared/encoder_body.h"
-#include "nn/attention.h"
-#include "nn/convolution.h"
-#include "nn/ctc.h"
-#include "nn/spec_augment.h"
 
 namespace transom {
 

@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 #include "models/families/bart/bart_layers.h"
-#include "nn/convolution.h"
-#include "nn/losses.h"
-#include "nn/spec_augment.h"
+#include "models/nn/losses/losses.h"
+#include "models/nn/spec_augment.h"
+#include "models/nn/vision/convolution.h"
 
 namespace transom {
 namespace {

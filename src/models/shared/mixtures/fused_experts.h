@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "io/tensor_view.h"
+#include "files/checkpoint/tensor_view.h"
 
 namespace transom {
 

@@ -2,9 +2,9 @@
 #include "models/shared/mixtures/mixture_of_experts.h"
 
 #include "base/error.h"
-#include "nn/lora.h"
-#include "nn/weight.h"
-#include "ops/products/grouped_linear.h"
+#include "graph/ops/products/grouped_linear.h"
+#include "models/nn/lora.h"
+#include "models/nn/weight.h"
 
 namespace transom {
 namespace {

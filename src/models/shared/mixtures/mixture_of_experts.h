@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "nn/layers.h"
+#include "models/nn/layers.h"
 
 namespace transom {
 

@@ -8,7 +8,7 @@
 
 #include "base/files/files.h"
 #include "base/json/json.h"
-#include "io/checkpoint.h"
+#include "files/checkpoint/checkpoint.h"
 #include "support/golden_cases.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"

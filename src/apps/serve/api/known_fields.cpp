@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/serve/api/known_fields.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "base/terminal/log.h"
+
+namespace transom::serve {
+namespace {
+
+constexpr auto kNoEffect = KnownField::kNoEffect;
+constexpr auto kReported = KnownField::kReported;
+constexpr auto kRefused = KnownField::kRefused;
+
+constexpr std::string_view kNotHere = "not supported by this server";
+constexpr std::string_view kMedia = "this server writes and reads no pictures and sounds here";
+constexpr std::string_view kHardware = "how the model is placed is said when the server is started";
+
+constexpr KnownField kFields[] = {
+    // For the records of whoever runs the service.
+    {"user", kNoEffect, ""},
+    {"metadata", kNoEffect, ""},
+    {"store", kNoEffect, ""},
+    {"service_tier", kNoEffect, ""},
+    {"safety_identifier", kNoEffect, ""},
+    {"prompt_cache_key", kNoEffect, ""},
+    {"prompt_cache_retention", kNoEffect, ""},
+    {"prompt_cache_options", kNoEffect, ""},
+    {"request_id", kNoEffect, ""},
+    {"additional_data", kNoEffect, ""},
+    {"keep_alive", kNoEffect, ""},  // models stay in memory, or leave it by --memory_budget
+    {"prediction", kNoEffect, ""},  // only makes an answer come sooner
+    {"verbose", kNoEffect, ""},     // of /api/show
+    {"guided_decoding_backend", kNoEffect, ""},
+    {"guided_whitespace_pattern", kReported, "grammars allow one space between parts"},
+    {"spaces_between_special_tokens", kReported, "texts are decoded as fast tokenizers do it"},
+    {"stream_options.include_obfuscation", kNoEffect, ""},
+    {"truncate", kNoEffect, ""},  // of Ollama's chats: what is too long is refused
+    {"shift", kNoEffect, ""},
+    {"options.use_cache", kNoEffect, ""},
+    {"options.wait_for_model", kNoEffect, ""},
+    {"parameters.use_cache", kNoEffect, ""},
+    {"parameters.truncation", kNoEffect, ""},
+    {"use_cache", kNoEffect, ""},
+    {"truncation", kReported, "an input that is too long is refused", R"("disabled")"},
+
+    // OpenAI.
+    {"audio", kRefused, kMedia},
+    {"modalities", kRefused, kMedia, R"(["text"])"},
+    {"web_search_options", kRefused, kNotHere},
+    {"suffix", kRefused, kNotHere},
+    {"access_programs", kRefused, kNotHere},
+    {"background", kRefused, "this server answers at once"},
+    {"background_options", kRefused, "this server answers at once"},
+    {"image", kRefused, kMedia},
+    {"tool_prompt", kReported, "the chat template says how tools are told"},
+    {"conversation", kRefused, "this server keeps none; send the whole conversation as input"},
+    {"previous_response_id", kRefused, "this server keeps no responses; send the whole conversation"},
+    {"prompt", kRefused, "this path reads none, and this server keeps none; send the whole conversation"},
+    {"context_management", kRefused, kNotHere},
+    {"max_tool_calls", kReported, "it is about built-in tools, of which there are none"},
+    {"moderation", kReported, "nothing is moderated"},
+    {"verbosity", kReported, "it is of OpenAI's own models", R"("medium")"},
+    {"text.verbosity", kReported, "it is of OpenAI's own models", R"("medium")"},
+    {"reasoning.summary", kReported, "thoughts are not told from the text"},
+    {"reasoning.generate_summary", kReported, "thoughts are not told from the text"},
+    {"chunking_strategy", kReported, "sounds are heard window by window"},
+    {"include", kRefused, kNotHere},
+    {"include[]", kRefused, kNotHere},
+    {"keywords", kReported, "see prompt"},
+    {"keywords[]", kReported, "see prompt"},
+    {"languages", kRefused, "expected one language"},
+    {"languages[]", kRefused, "expected one language"},
+    {"known_speaker_names", kRefused, kNotHere},
+    {"known_speaker_references", kRefused, kNotHere},
+    {"known_speaker_names[]", kRefused, kNotHere},
+    {"known_speaker_references[]", kRefused, kNotHere},
+
+    // vLLM.
+    {"allowed_token_ids", kRefused, kNotHere},
+    {"bad_words", kRefused, kNotHere},
+    {"truncate_prompt_tokens", kRefused, kNotHere},
+    {"truncation_side", kReported, "prompts of texts to be written are not cut"},
+    {"logits_processors", kRefused, kNotHere},
+    {"echo", kRefused, "not supported on this path"},
+    {"thinking_token_budget", kRefused, kNotHere},
+    {"include_reasoning", kReported, "thoughts are not told from the text"},
+    {"return_tokens_as_token_ids", kRefused, "not supported by this server; see return_token_ids"},
+    {"kv_transfer_params", kRefused, kNotHere},
+    {"vllm_xargs", kRefused, kNotHere},
+    {"mm_processor_kwargs", kRefused, kMedia},
+    {"media_io_kwargs", kReported, kMedia},
+    {"structured_outputs.structural_tag", kRefused, kNotHere},
+    {"structural_tag", kRefused, kNotHere},
+    {"split_special_tokens", kRefused, "not supported beside messages, whose template writes special tokens"},
+    {"embed_dtype", kRefused, "vectors are of float32", R"("float32" "auto")"},
+    {"endianness", kRefused, "vectors are little-endian", R"("native" "little")"},
+    {"length_penalty", kReported, "it needs use_beam_search"},
+    {"early_stopping", kReported, "it needs use_beam_search"},
+    {"n", kRefused, "this path gives one answer", "1"},
+    {"priority", kRefused, "encoders take turns, whatever the priority", "0"},
+
+    // Rerankers of Cohere and Jina.
+    {"max_chunks_per_doc", kReported, "documents are not cut into pieces"},
+    {"rank_fields", kRefused, "of documents the field text is read"},
+    {"relevant_spans", kRefused, kNotHere},
+
+    // Ollama.
+    {"template", kRefused, kNotHere},
+    {"images", kRefused, kMedia},
+    {"width", kRefused, kMedia},
+    {"height", kRefused, kMedia},
+    {"steps", kRefused, kMedia},
+    {"options.num_ctx", kReported, "the context is that of the model, or --max_model_length"},
+    {"options.num_keep", kReported, "a prompt that is too long is refused"},
+    {"options.repeat_last_n", kReported, "repeat_penalty looks at the whole text"},
+    {"options.penalize_newline", kReported, "line ends are tokens like others"},
+    {"options.mirostat", kRefused, kNotHere, "0"},
+    {"options.mirostat_eta", kReported, "it needs mirostat"},
+    {"options.mirostat_tau", kReported, "it needs mirostat"},
+    {"options.tfs_z", kRefused, kNotHere, "1"},
+    {"options.num_batch", kNoEffect, kHardware},
+    {"options.num_gpu", kNoEffect, kHardware},
+    {"options.main_gpu", kNoEffect, kHardware},
+    {"options.num_thread", kNoEffect, kHardware},
+    {"options.numa", kNoEffect, kHardware},
+    {"options.use_mmap", kNoEffect, kHardware},
+    {"options.use_mlock", kNoEffect, kHardware},
+    {"options.low_vram", kNoEffect, kHardware},
+    {"options.vocab_only", kNoEffect, kHardware},
+    {"options.f16_kv", kNoEffect, kHardware},
+    {"options.logits_all", kNoEffect, kHardware},
+    {"options.embedding_only", kNoEffect, kHardware},
+
+    // text-generation-inference.
+    {"parameters.watermark", kRefused, kNotHere},
+    {"parameters.best_of", kRefused, kNotHere, "1"},
+    {"parameters.top_n_tokens", kRefused, kNotHere, "0"},
+};
+
+bool asks_for_nothing(const Json& value, const KnownField& field) {
+  if (value.is_null() || value == false || value == "" || ((value.is_array() || value.is_object()) && value.empty()))
+    return true;
+  // The values one behind the other.
+  for (std::string_view rest = field.harmless; !rest.empty();) {
+    const size_t end = std::min(rest.find(' '), rest.size());
+    if (value == Json::parse(rest.substr(0, end))) return true;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return false;
+}
+
+}  // namespace
+
+void report_once(const std::string& path, const std::string& name, const std::string& text) {
+  constexpr size_t kMost = 200, kLongest = 100;
+  static std::mutex mutex;
+  static std::set<std::string> known;
+  {
+    const std::lock_guard lock(mutex);
+    if (known.size() >= kMost || !known.insert(path + " " + name.substr(0, kLongest)).second) return;
+  }
+  log(LogLevel::kInfo, text);
+}
+
+std::span<const KnownField> known_fields() { return kFields; }
+
+void expect_known_fields(const RequestFields& fields, const std::string& path) {
+  for (const std::string& own : fields.unknown()) {
+    const std::string name = fields.name_of(own.c_str());
+    const auto known =
+        std::find_if(std::begin(kFields), std::end(kFields), [&](const KnownField& each) { return each.name == name; });
+    if (known == std::end(kFields)) {
+      report_once(path, name, fmt::format("{}: the field {} is not known and is ignored", path, quoted(name)));
+      continue;
+    }
+    if (known->what == kNoEffect || asks_for_nothing(fields.value_of(own), *known)) continue;
+    if (known->what == kRefused) refuse_field(name, "{}: {}", name, known->reason);
+    report_once(path, name, fmt::format("{}: the field {} has no effect: {}", path, quoted(name), known->reason));
+  }
+}
+
+void expect_known_options(RequestFields& fields, const std::string& path) {
+  if (const Json* given = fields.object("options")) expect_known_fields(RequestFields(*given, "options"), path);
+}
+
+}  // namespace transom::serve

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/serve/models/served_model.h"
+
+#include <ctime>
+
+#include "apps/serve/workers/generation_worker.h"
+#include "base/error.h"
+#include "base/files/directories.h"
+#include "base/files/files.h"
+#include "base/terminal/log.h"
+#include "files/checkpoint/weight_files.h"
+#include "files/hub/adapters.h"
+#include "files/hub/resolve.h"
+#include "models/family.h"
+#include "models/loading/adapters/lora.h"
+#include "transom/config.h"
+#include "work/pipelines/json/task_json.h"
+#include "work/pipelines/text/pair_activation.h"
+#include "work/pipelines/text/sparse_embedding.h"
+
+namespace transom::serve {
+
+ServedModel::ServedModel() = default;
+ServedModel::~ServedModel() = default;
+
+std::string Embedder::options_of(std::optional<bool> normalize, int64_t left_out) {
+  return Json{{"normalize", normalize ? Json(*normalize) : Json()}, {"left_out", left_out}}.dump();
+}
+
+std::string TaskRunner::options_of(const std::string& task, const Json& parameters) const {
+  const TaskParameters known = find(task)->parameters();
+  check_options(known, options_of_json(known, parameters));
+  return task + '\n' + parameters.dump();
+}
+
+const Pipeline* TaskRunner::find(const std::string& task) const {
+  for (const auto& [name, pipeline] : pipelines)
+    if (name == task) return pipeline.get();
+  return nullptr;
+}
+
+namespace {
+
+// Whether a classifier says of two texts if one follows from the other.
+bool knows_entailment(const Json& config) {
+  const auto labels = config.find("id2label");
+  if (labels == config.end() || !labels->is_object()) return false;
+  for (const auto& [id, label] : labels->items())
+    if (label.is_string() && lower_case(label.get<std::string>()).starts_with("entail")) return true;
+  return false;
+}
+
+// [T, D] of each, which have one length.
+std::vector<std::vector<float>> states_of(const TextModel& model, const std::vector<Encoding>& encodings) {
+  auto rows = model.rows(
+      encodings.size(), [&](size_t i) { return std::vector<Encoding>{encodings[i]}; }, {"last_hidden_state"},
+      TextModel::Unit::kToken, static_cast<int64_t>(encodings.size()));
+  std::vector<std::vector<float>> states;
+  for (auto& row : rows) states.push_back(std::move(row.at(0).outputs.at(0)));
+  return states;
+}
+
+void load_embedder(ServedModel& served, const std::string& directory, const ServeOptions& options) {
+  LoadOptions load = options.load;
+  load.task = "feature-extraction";
+  load.batch_invariant = true;  // company does not change a vector's bits
+  const auto model = std::make_shared<SentenceModel>(SentenceModel::load(directory, load));
+  served.tokenizer = model->text().tokenizer;
+  served.max_length = model->max_length();
+  served.pooling = model->modules().pooling.size() == 1 ? name_of(model->modules().pooling[0]) : "several";
+  served.embedder.emplace();
+  served.embedder->model = model;
+  // Once through, so that the first client does not wait.
+  model->embed(model->encode({"a"}), {}, 0);
+  served.embedder->queue = std::make_unique<EmbeddingQueue>(
+      BatchLimits{options.max_batch_tokens, options.max_batch_requests, 16 * options.max_client_batch_size},
+      [model](const std::vector<Encoding>& encodings, const std::string& how) {
+        if (how == Embedder::kStates) return states_of(model->text(), encodings);
+        const Json given = Json::parse(how);
+        EmbeddingOptions chosen;
+        if (given["normalize"].is_boolean()) chosen.normalize = given["normalize"].get<bool>();
+        return model->embed(encodings, chosen, given["left_out"].get<int64_t>());
+      });
+}
+
+void load_runner(ServedModel& served, const std::string& directory, const ServeOptions& options) {
+  served.runner.emplace();
+  TaskRunner& runner = *served.runner;
+  const fs::path folder = directory_of_model(directory);
+  LoadOptions load = options.load;
+  load.batch_invariant = true;  // company does not change an answer's bits
+  runner.pipelines.emplace_back(served.task, make_pipeline(served.task, directory, options.hub, load));
+  Json config = read_json(folder / "config.json");
+  if (holds_adapters(directory)) {  // which bring classes of their own
+    config["id2label"] = Json::object();
+    const std::vector<std::string> names = runner.pipelines[0].second->model()->labels();
+    for (size_t i = 0; i < names.size(); ++i) config["id2label"][std::to_string(i)] = names[i];
+  }
+  if (served.task == "text-classification") runner.pair_activation = pair_activation_of(folder);
+  if (served.task == "text-classification" && knows_entailment(config))
+    runner.pipelines.emplace_back("zero-shot-classification",
+                                  make_pipeline("zero-shot-classification", directory, options.hub, load));
+  if (const auto labels = config.find("id2label"); labels != config.end() && labels->is_object())
+    for (const auto& [id, label] : labels->items())
+      if (label.is_string()) served.labels.push_back(label.get<std::string>());
+  // Of models that write what they hear: the tokens that they have places for.
+  if (const auto places = config.find("max_target_positions"); places != config.end() && places->is_number_integer())
+    served.max_length = places->get<int64_t>();
+  const InputKind input = need_task(served.task).input;
+  if (input != InputKind::kImage && input != InputKind::kAudio) {
+    served.tokenizer = Tokenizer::from_pretrained(directory);
+    served.max_length = longest_input(*runner.pipelines[0].second->model(), *served.tokenizer);
+  }
+  runner.queue = std::make_unique<TaskQueue>(
+      BatchLimits{options.max_batch_tokens, options.max_batch_requests, 16 * options.max_client_batch_size},
+      [&runner](const std::vector<TaskInput>& inputs, const std::string& how) {
+        const size_t end = how.find('\n');
+        const Pipeline* pipeline = runner.find(how.substr(0, end));
+        if (!pipeline) fail(ErrorKind::kInternal, "a task without a pipeline");
+        TaskOptions given = options_of_json(pipeline->parameters(), Json::parse(how.substr(end + 1)));
+        if (inputs.size() > 1) given.set("batch_size", static_cast<int64_t>(inputs.size()));
+        const std::lock_guard lock(runner.computing);
+        return run_pipeline(*pipeline, inputs, given);
+      });
+  const TextModel* masked = runner.pipelines[0].second->text_model();
+  if (!masked) return;
+  constexpr int64_t kTokensTogether = 1024;  // each has a score of every token of the vocabulary
+  runner.sparse =
+      std::make_unique<EmbeddingQueue>(BatchLimits{std::min(options.max_batch_tokens, kTokensTogether),
+                                                   options.max_batch_requests, 16 * options.max_client_batch_size},
+                                       [&runner, masked, pooling = SparsePooling::read(folder)](
+                                           const std::vector<Encoding>& encodings, const std::string& /*how*/) {
+                                         const std::lock_guard lock(runner.computing);
+                                         return sparse_embeddings(*masked, encodings, pooling);
+                                       });
+}
+
+}  // namespace
+
+int64_t weight_bytes_of(const ModelSource& source, const ServeOptions& options) {
+  int64_t bytes = 0;
+  const fs::path folder = resolve_model(source.path, options.hub), base = base_of_adapters(folder);
+  std::vector<fs::path> files = weight_files(folder);
+  if (base != folder)
+    for (const fs::path& file : weight_files(base)) files.push_back(file);
+  for (const fs::path& file : files) {
+    std::error_code ignored;
+    const auto size = fs::file_size(file, ignored);
+    if (!ignored) bytes += static_cast<int64_t>(size);
+  }
+  return bytes;
+}
+
+std::unique_ptr<ServedModel> load_served_model(const ModelSource& source, const ServeOptions& options) {
+  const std::string directory = resolve_model(source.path, options.hub).string();
+  auto served = std::make_unique<ServedModel>();
+  served->name = source.name;
+  served->root = source.path;
+  served->created = std::time(nullptr);
+  served->task = options.task.empty() ? task_of_model(directory) : options.task;
+  served->dtype = options.load.dtype;
+  const Json config = read_json(directory_of_model(directory) / "config.json");
+  if (const auto type = config.find("model_type"); type != config.end() && type->is_string())
+    served->model_type = type->get<std::string>();
+  if (served->task == "text-generation") load_generator(*served, directory, options);
+  else if (served->task == "feature-extraction" || served->task == "sentence-similarity")
+    load_embedder(*served, directory, options);
+  else load_runner(*served, directory, options);
+  served->writes = served->generator != nullptr;
+  served->embeds = served->embedder.has_value();
+  if (served->embeds) served->tasks = {"feature-extraction", "sentence-similarity"};
+  if (served->writes) served->tasks = {served->task};
+  served->tokenizes = served->tokenizer.has_value();
+  if (served->generator)
+    for (const auto& [name, folder] : served->generator->adapters()) served->adapters.push_back(name);
+  if (served->runner)
+    for (const auto& [task, pipeline] : served->runner->pipelines) served->tasks.push_back(task);
+  return served;
+}
+
+}  // namespace transom::serve

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/serve/openai/chat_prompt.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "apps/serve/api/known_fields.h"
+#include "apps/serve/generation/encode_prompt.h"
+#include "apps/serve/tools/tool_choice.h"
+#include "work/pipelines/image_text/chat_parts.h"
+
+namespace transom::serve {
+namespace {
+
+constexpr size_t kMostMessages = 1024, kMostTools = 128;
+
+// Models without a template are asked in the form that most of them have seen.
+constexpr const char* kChatMl =
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
+// A text; with pictures a list of {"type": "text", "text"} and {"type": "image"}.
+Json content_of(const Json& content, const std::string& where, ChatImages* images) {
+  if (content.is_null()) return "";
+  if (content.is_string()) return content;
+  if (!content.is_array()) refuse_field(where, "{}: expected a string or a list of parts", where);
+  Json parts = Json::array();
+  std::string text;
+  const auto end_text = [&] {
+    if (!text.empty()) parts.push_back({{"type", "text"}, {"text", std::exchange(text, "")}});
+  };
+  for (const Json& part : content) {
+    const std::string type =
+        part.is_object() && part.contains("type") && part["type"].is_string() ? part["type"].get<std::string>() : "";
+    if (images && is_image_part(type)) {
+      end_text();
+      parts.push_back(images->take(part, where));
+      continue;
+    }
+    if (is_image_part(type) || type == "input_audio" || type == "file" || type == "video_url")
+      refuse_field(where, "{}: parts of the type {} are not supported by this model", where, type);
+    const char* field = type == "refusal" ? "refusal" : "text";
+    if ((type != "text" && type != "input_text" && type != "output_text" && type != "refusal") ||
+        !part.contains(field) || !part[field].is_string())
+      refuse_field(where, "{}: expected parts {{\"type\": \"text\", \"text\": ...}}, found {}", where,
+                   quoted(compact(part)));
+    text += part[field].get<std::string>();
+  }
+  if (parts.empty()) return text;
+  end_text();
+  return parts;
+}
+
+// OpenAI takes any text.
+Json arguments_of_history(const std::string& text, LongNumbers& numbers) {
+  if (text.find_first_not_of(" \t\r\n") == text.npos) return Json::object();
+  try {
+    return parse_request_json(numbers.shortened(text));
+  } catch (const ApiError&) {
+    return text;
+  }
+}
+
+// Templates go through the arguments by name, and many fail where there are none. Whether there were such.
+bool name_arguments(Json& messages) {
+  bool any = false;
+  for (Json& message : messages) {
+    if (!message.contains("tool_calls")) continue;
+    for (Json& call : message["tool_calls"]) {
+      Json& arguments = call["function"]["arguments"];
+      if (arguments.is_object()) continue;
+      arguments = Json{{"arguments", arguments}};
+      any = true;
+    }
+  }
+  return any;
+}
+
+Json calls_of_history(const Json& calls, const std::string& where, LongNumbers& numbers) {
+  if (!calls.is_array()) refuse_field(where, "{}: expected a list", where);
+  Json result = Json::array();
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const Json& call = calls[i];
+    if (!call.is_object() || !call.contains("function") || !call["function"].is_object() ||
+        !call["function"].contains("name") || !call["function"]["name"].is_string())
+      refuse_field(where, "{}: expected calls with a function and its name, found {}", where, quoted(compact(call)));
+    Json kept = call;
+    Json& arguments = kept["function"]["arguments"];
+    if (arguments.is_string()) arguments = arguments_of_history(arguments.get<std::string>(), numbers);
+    if (arguments.is_null()) arguments = Json::object();
+    result.push_back(std::move(kept));
+  }
+  return result;
+}
+
+// How much the model thinks, as OpenAI's and Ollama's fields say it, in the variables that templates have for it: those
+// of Qwen 3 and of gpt-oss. Returns the field; empty: there is none.
+std::string add_thinking(RequestFields& fields, Json& variables) {
+  const auto set = [&](const char* name, const Json& value) {
+    if (!variables.contains(name)) variables[name] = value;
+  };
+  const auto effort = fields.text("reasoning_effort", 32);
+  if (effort) *effort == "none" ? set("enable_thinking", false) : set("reasoning_effort", *effort);
+  const Json* think = fields.any("think");
+  if (think && !think->is_boolean() && !think->is_string())
+    refuse_field("think", "think: expected true, false or a word, found {}", quoted(compact(*think)));
+  if (think) think->is_boolean() ? set("enable_thinking", *think) : set("reasoning_effort", *think);
+  return effort ? "reasoning_effort" : think ? "think" : "";
+}
+
+}  // namespace
+
+Json normalised_messages(const Json& messages, LongNumbers& numbers, ChatImages* images) {
+  if (!messages.is_array() || messages.empty())
+    refuse_field("messages", "messages: expected a list of at least one message");
+  Json result = Json::array();
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const Json& message = messages[i];
+    const std::string where = fmt::format("messages[{}]", i);
+    if (!message.is_object() || !message.contains("role") || !message["role"].is_string())
+      refuse_field(where, "{}: expected an object with a role", where);
+    auto role = message["role"].get<std::string>();
+    static const std::vector<std::string> kRoles{"system", "developer", "user", "assistant", "tool", "function"};
+    if (std::find(kRoles.begin(), kRoles.end(), role) == kRoles.end())
+      refuse_field(where + ".role", "{}.role: expected system, developer, user, assistant or tool, found {}", where,
+                   quoted(role));
+    if (role == "developer") role = "system";  // templates know the older name
+    if (role != "assistant" && !message.contains("content"))
+      refuse_field(where + ".content", "{}.content: missing", where);
+    Json kept{{"role", role}, {"content", content_of(message.value("content", Json()), where + ".content", images)}};
+    for (const char* name : {"name", "tool_call_id", "reasoning_content"})
+      if (message.contains(name) && message[name].is_string()) kept[name] = message[name];
+    if (message.contains("tool_calls") && !message["tool_calls"].is_null())
+      kept["tool_calls"] = calls_of_history(message["tool_calls"], where + ".tool_calls", numbers);
+    result.push_back(std::move(kept));
+  }
+  return result;
+}
+
+ChatPrompt read_chat_prompt(RequestFields& fields, const ServedModel& model, const ServeOptions& options) {
+  const Json* given = fields.list("messages", kMostMessages);
+  if (!given) refuse_field("messages", "messages: missing; expected a list of messages");
+  LongNumbers numbers;
+  ChatImages images(model, options);
+  Json messages = normalised_messages(*given, numbers, &images);
+  ChatPrompt prompt;
+  ChatOptions chat;
+  chat.continue_final_message = fields.boolean("continue_final_message").value_or(false);
+  chat.add_generation_prompt = fields.boolean("add_generation_prompt").value_or(!chat.continue_final_message);
+  if (chat.continue_final_message && chat.add_generation_prompt)
+    refuse_field("continue_final_message", "continue_final_message: excludes add_generation_prompt");
+  if (const Json* tools = fields.list("tools", kMostTools); tools && !tools->empty()) prompt.tools = *tools;
+  const Json* choice = fields.any("tool_choice");
+  if (!prompt.tools.is_null() && !(choice && *choice == "none"))
+    chat.tools = compact(allowed_tools(prompt.tools, choice));
+  if (const Json* documents = fields.list("documents", 1024)) chat.documents = compact(*documents);
+  Json variables_of_template = Json::object();
+  if (const Json* variables = fields.object("chat_template_kwargs")) {
+    for (const char* own : {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message",
+                            "chat_template", "tokenize", "bos_token", "eos_token"})
+      if (variables->contains(own))
+        refuse_field("chat_template_kwargs", "chat_template_kwargs: {} is set by the server", own);
+    variables_of_template = *variables;
+  }
+  const std::string without_thinking = compact(variables_of_template);
+  const std::string thinking = add_thinking(fields, variables_of_template);
+  if (!variables_of_template.empty()) chat.variables = compact(variables_of_template);
+  if (const auto own = fields.text("chat_template")) {
+    if (!options.trust_request_chat_template)
+      refuse_field("chat_template",
+                   "chat_template: not taken from requests; the server allows it with "
+                   "--trust_request_chat_template");
+    chat.chat_template = *own;
+  } else if (!options.chat_template.empty()) {
+    chat.chat_template = options.chat_template;
+  } else if (!model.tokenizer->has_chat_template()) {
+    chat.chat_template = kChatMl;
+  }
+  if (model.images) messages = fitting_parts(messages, *model.tokenizer, chat, model.images->image_token());
+  const bool has_calls = std::any_of(messages.begin(), messages.end(), [](const Json& message) {
+    return message.contains("tool_calls") || message["role"] == "tool";
+  });
+  if (has_calls || !chat.tools.empty()) prompt.call_ids = fit_call_ids(messages, call_id_form(*model.tokenizer, chat));
+  try {
+    prompt.text = model.tokenizer->apply_chat_template(compact(messages), chat);
+  } catch (const Error&) {
+    if (!name_arguments(messages)) throw;
+    prompt.text = model.tokenizer->apply_chat_template(compact(messages), chat);
+  }
+  if (!thinking.empty() && chat.variables != without_thinking) {
+    ChatOptions other = chat;
+    other.variables = without_thinking;
+    if (model.tokenizer->apply_chat_template(compact(messages), other) == prompt.text)
+      report_once(model.name, thinking,
+                  fmt::format("{}: {} has no effect: the chat template does not read it", model.name, thinking));
+  }
+  prompt.text = numbers.restored(std::move(prompt.text));
+  const bool special =
+      fields.boolean("add_special_tokens").value_or(model.images && adds_special_tokens(prompt.text, *model.tokenizer));
+  const auto encode = [&](const std::string& text) {
+    return encode_prompt(text, {.add_special_tokens = special}, *model.tokenizer, model.max_length.value_or(0),
+                         "messages");
+  };
+  if (!model.images) {
+    prompt.inputs = encode(prompt.text);
+    return prompt;
+  }
+  try {
+    prompt.inputs = (*model.images)(prompt.text, images.taken(), encode);
+  } catch (const Error& error) {
+    refuse_field("messages", "messages: {}", error.what());
+  }
+  return prompt;
+}
+
+}  // namespace transom::serve

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The messages of a chat as tokens for the model, by its chat template.
+#pragma once
+
+#include "apps/serve/api/request_json.h"
+#include "apps/serve/generation/chat_images.h"
+#include "apps/serve/models/served_model.h"
+#include "apps/serve/tools/call_ids.h"
+#include "apps/serve/tools/long_numbers.h"
+#include "transom/generation.h"
+
+namespace transom::serve {
+
+struct ChatPrompt {
+  std::string text;
+  ModelInputs inputs;
+  Json tools;  // those of the request; null: none
+  CallIds call_ids;
+};
+
+// Reads messages, tools, documents, add_generation_prompt, continue_final_message, chat_template_kwargs,
+// reasoning_effort, think. Refuses by 400 roles and parts that this server does not take.
+ChatPrompt read_chat_prompt(RequestFields& fields, const ServedModel& model, const ServeOptions& options);
+// Messages in the form that templates expect: text parts joined, or a list of parts where there are pictures, which go
+// to `images` (null: they are refused); arguments of calls as the values that their texts stand for, long numbers by
+// their stand-ins. A text that is no JSON, which a limit has cut or a model got wrong, stays one.
+Json normalised_messages(const Json& messages, LongNumbers& numbers, ChatImages* images);
+
+}  // namespace transom::serve

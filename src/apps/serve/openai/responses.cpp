@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// POST /v1/responses without a memory: each request brings the whole conversation.
+#include <ctime>
+
+#include "apps/serve/api/known_fields.h"
+#include "apps/serve/generation/generation_request.h"
+#include "apps/serve/openai/chat_of_response.h"
+#include "apps/serve/openai/chat_prompt.h"
+#include "apps/serve/openai/identifiers.h"
+#include "apps/serve/openai/response_sink.h"
+#include "apps/serve/openai/routes.h"
+#include "apps/serve/structured/structured_output.h"
+
+namespace transom::serve {
+namespace {
+
+// The format as a chat has it; errors name it as this interface does.
+ConstraintPointer read_text_format(const Json& as_chat, const ServedModel& model) {
+  RequestFields fields(as_chat);
+  try {
+    return read_structured_output(fields, model);
+  } catch (const ApiError& error) {
+    const auto renamed = [](std::string text) {
+      for (const std::string name : {"response_format.json_schema", "response_format"})
+        if (text.starts_with(name)) return "text.format" + text.substr(name.size());
+      return text;
+    };
+    throw ApiError(error.status(), renamed(error.what()), renamed(error.param()), error.code());
+  }
+}
+
+// `include`: what is about tools that there are not, or thoughts, includes nothing.
+bool wants_logprobs(const Json* include) {
+  bool wants = false;
+  if (!include) return wants;
+  for (const Json& each : *include) {
+    static const std::vector<std::string> kOfOthers{
+        "reasoning.encrypted_content",    "file_search_call.results",      "web_search_call.results",
+        "web_search_call.action.sources", "message.input_image.image_url", "computer_call_output.output.image_url",
+        "code_interpreter_call.outputs"};
+    if (each == "message.output_text.logprobs") wants = true;
+    else if (std::find(kOfOthers.begin(), kOfOthers.end(), each) == kOfOthers.end())
+      refuse_field("include", "include: expected \"message.output_text.logprobs\", found {}", quoted(compact(each)));
+  }
+  return wants;
+}
+
+}  // namespace
+
+void responses(const std::shared_ptr<Call>& call) {
+  const Json body = call->body();
+  RequestFields fields(body);
+  const auto name = fields.text("model");
+  ServedModel& model = call->use_model(name ? &*name : nullptr, can_generate, "responses");
+  const ServeOptions& options = call->services().options;
+  const ChatOfResponse chat = read_chat_of_response(fields);
+  ResponseSettings settings{.id = new_identifier("resp_"), .created = std::time(nullptr)};
+  settings.tools = fields.any("tools") ? *fields.any("tools") : Json::array();
+  settings.tool_choice = fields.any("tool_choice") ? *fields.any("tool_choice") : Json("auto");
+  settings.parallel_tool_calls = fields.boolean("parallel_tool_calls").value_or(true);
+  RequestFields chat_fields(chat.body);
+  const ChatPrompt prompt = [&] {
+    try {
+      settings.choice = read_tool_choice(chat_fields);
+      return read_chat_prompt(chat_fields, model, options);
+    } catch (const ApiError& error) {
+      throw ApiError(error.status(), chat.named(error.what()), chat.named(error.param()), error.code());
+    }
+  }();
+  SamplingFields sampling = default_sampling(model, options);
+  settings.model = read_adapter(name, model, sampling);
+  read_sampling(fields, model, sampling);
+  expect_one_plain_answer(sampling);
+  sampling.max_tokens = fields.integer("max_output_tokens", 1, INT32_MAX);
+  sampling.names = {.prompt = "input", .tokens = "max_output_tokens"};
+  if (const Json* text = fields.object("text"); text && text->contains("format") && (*text)["format"].is_object()) {
+    const Json& format = (*text)["format"];
+    Json as_chat{{"response_format", format}};
+    if (format.value("type", Json()) == "json_schema")
+      as_chat = {{"response_format", {{"type", "json_schema"}, {"json_schema", format}}}};
+    sampling.request.constraint = read_text_format(as_chat, model);
+  }
+  if (const Json* text = fields.object("text")) {
+    RequestFields inner(*text, "text");
+    inner.object("format");
+    expect_known_fields(inner, "/v1/responses");
+  }
+  if (!settings.choice.schema.is_null()) {
+    if (sampling.request.constraint) refuse_field("tool_choice", "tool_choice: excludes another form of the answer");
+    sampling.request.constraint = schema_constraint(model, settings.choice.schema, "tools");
+  }
+  settings.stream = fields.boolean("stream").value_or(false);
+  settings.skip_special_tokens = sampling.request.skip_special_tokens;
+  settings.include_stop = sampling.include_stop;
+  settings.include_stop_token = sampling.include_stop_token;
+  settings.call_ids = prompt.call_ids;
+  if (const Json* stream = fields.object("stream_options"))
+    expect_known_fields(RequestFields(*stream, "stream_options"), "/v1/responses");
+  if (const auto top = fields.integer("top_logprobs", 0, 20); top && *top > 0) settings.logprobs = *top;
+  if (wants_logprobs(fields.list("include"))) settings.logprobs = settings.logprobs.value_or(0);
+  sampling.request.logprobs = settings.logprobs;
+  if (const Json* metadata = fields.object("metadata")) settings.metadata = *metadata;
+  settings.prompt_tokens = static_cast<int64_t>(prompt.inputs.tokens.size());
+  expect_known_fields(fields, "/v1/responses");
+  std::vector<EngineRequest> requests{request_for(sampling, prompt.inputs, model, 0)};
+  start_generation(call, model, std::move(requests), response_sink(call, model, std::move(settings)), sampling.names);
+}
+
+}  // namespace transom::serve

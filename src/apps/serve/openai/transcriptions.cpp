@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// POST /v1/audio/transcriptions and /v1/audio/translations: a sound as multipart/form-data to text.
+#include <zlib.h>
+
+#include <charconv>
+
+#include "apps/serve/api/known_fields.h"
+#include "apps/serve/encoders/run_encoders.h"
+#include "apps/serve/http/multipart.h"
+#include "apps/serve/openai/routes.h"
+#include "inputs/audio/sound.h"
+#include "models/records.h"
+
+namespace transom::serve {
+namespace {
+
+bool can_transcribe(const ModelFacts& model) { return model.runs("automatic-speech-recognition"); }
+
+struct Settings {
+  std::string format = "json", task = "transcribe", language, prompt;
+  bool words = false, stream = false;
+  double seconds = 0, temperature = 0;
+  std::optional<int64_t> seed;
+};
+
+constexpr size_t kLongestPrompt = 64 << 10;  // bytes; its last 223 tokens count
+
+double number_of_field(const std::string& name, const std::string& value, double least, double most) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error != std::errc() || end != value.data() + value.size() || !(number >= least && number <= most))
+    refuse_field(name, "{}: expected a number from {} to {}, found {}", name, least, most, quoted(value));
+  return number;
+}
+
+// How often a text repeats itself, as Whisper measures it.
+double compression_ratio(const std::string& text) {
+  if (text.empty()) return 0;
+  uLongf size = ::compressBound(text.size());
+  std::vector<Bytef> packed(size);
+  if (::compress(packed.data(), &size, reinterpret_cast<const Bytef*>(text.data()), text.size()) != Z_OK) return 0;
+  return static_cast<double>(text.size()) / static_cast<double>(size);
+}
+
+// 3661.5 as 01:01:01,500 of SubRip, or with a point as WebVTT has it.
+std::string time_text(double seconds, char point) {
+  const auto all = static_cast<int64_t>(seconds * 1000 + 0.5);
+  return fmt::format("{:02}:{:02}:{:02}{}{:03}", all / 3'600'000, all / 60'000 % 60, all / 1000 % 60, point,
+                     all % 1000);
+}
+
+struct Chunk {
+  double start = 0, end = 0;
+  std::string text;
+};
+
+std::vector<Chunk> chunks_of(const Transcription& result, double seconds) {
+  std::vector<Chunk> chunks;
+  for (const TranscribedChunk& each : result.chunks)
+    chunks.push_back({each.begin.value_or(0), result.has_times ? each.end.value_or(seconds) : 0, each.text});
+  return chunks;
+}
+
+// By its name, as OpenAI writes it, where the model says it.
+std::string language_of(const Transcription& result, const Settings& settings) {
+  for (const TranscribedChunk& chunk : result.chunks)
+    if (!chunk.language.empty()) return chunk.language;
+  return settings.language;
+}
+
+void answer(const std::shared_ptr<Call>& call, const Settings& settings, const Transcription& result) {
+  const std::string_view shown = trimmed(result.text);
+  if (settings.stream) {
+    call->begin_stream();
+    call->event({{"type", "transcript.text.delta"}, {"delta", shown}});
+    call->event({{"type", "transcript.text.done"}, {"text", shown}});
+    return call->finish_stream();
+  }
+  if (settings.format == "text")
+    return call->respond(
+        {.status = 200, .body = std::string(shown) + "\n", .content_type = "text/plain; charset=utf-8"});
+  if (settings.format == "json") return call->reply({{"text", shown}});
+  const std::vector<Chunk> chunks = chunks_of(result, settings.seconds);
+  if (settings.format == "verbose_json") {
+    Json list = Json::array();
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      Json item{{"start", chunks[i].start}, {"end", chunks[i].end}};
+      if (settings.words)
+        item = {{"word", trimmed(chunks[i].text)}, {"start", chunks[i].start}, {"end", chunks[i].end}};
+      else
+        item = {{"id", i},
+                {"seek", 0},
+                {"start", chunks[i].start},
+                {"end", chunks[i].end},
+                {"text", chunks[i].text},
+                {"tokens", Json::array()},
+                {"temperature", settings.temperature},
+                {"avg_logprob", 0.0},
+                {"compression_ratio", compression_ratio(chunks[i].text)},
+                {"no_speech_prob", 0.0}};
+      list.push_back(std::move(item));
+    }
+    return call->reply({{"task", settings.task},
+                        {"language", language_of(result, settings)},
+                        {"duration", settings.seconds},
+                        {"text", shown},
+                        {settings.words ? "words" : "segments", list}});
+  }
+  const bool srt = settings.format == "srt";
+  std::string body = srt ? "" : "WEBVTT\n\n";
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    if (srt) body += fmt::format("{}\n", i + 1);
+    const char point = srt ? ',' : '.';
+    body += fmt::format("{} --> {}\n{}\n\n", time_text(chunks[i].start, point), time_text(chunks[i].end, point),
+                        trimmed(chunks[i].text));
+  }
+  call->respond({.status = 200,
+                 .body = body,
+                 .content_type = srt ? "application/x-subrip; charset=utf-8" : "text/vtt; charset=utf-8"});
+}
+
+void transcribe(const std::shared_ptr<Call>& call, const char* task) {
+  const std::string* type = call->request().header("content-type");
+  std::string model_name;
+  Settings settings{.task = task};
+  std::optional<std::string_view> file;
+  Json others = Json::object();
+  for (const FormPart& part : parse_multipart(call->request().body, type ? *type : "")) {
+    const std::string value(part.content.substr(0, 4096));
+    if (part.name == "file") file = part.content;
+    else if (part.name == "model") model_name = value;
+    else if (part.name == "language") settings.language = value;
+    else if (part.name == "stream") settings.stream = value == "true";
+    else if (part.name == "timestamp_granularities[]" || part.name == "timestamp_granularities") {
+      if (value != "word" && value != "segment")
+        refuse_field("timestamp_granularities", "timestamp_granularities: expected word or segment, found {}",
+                     quoted(value));
+      settings.words = settings.words || value == "word";
+    } else if (part.name == "temperature") settings.temperature = number_of_field(part.name, value, 0, 1);
+    else if (part.name == "seed") settings.seed = static_cast<int64_t>(number_of_field(part.name, value, 0, 1e15));
+    else if (part.name == "prompt") {
+      if (part.content.size() > kLongestPrompt)
+        refuse_field("prompt", "prompt: expected at most {} bytes, found {}", kLongestPrompt, part.content.size());
+      settings.prompt = part.content;
+    } else if (part.name == "response_format") {
+      settings.format = value;
+      if (value != "json" && value != "text" && value != "srt" && value != "verbose_json" && value != "vtt")
+        refuse_field("response_format", "response_format: expected json, text, srt, verbose_json or vtt, found {}",
+                     quoted(value));
+    } else {
+      others[part.name] = value;
+    }
+  }
+  expect_known_fields(RequestFields(others), "/v1/audio/transcriptions");
+  ServedModel& model = call->use_model(&model_name, can_transcribe, "transcriptions");
+  if (!file || file->empty()) refuse_field("file", "file: missing; expected the bytes of a sound");
+  // Decoded once here, so that what is no sound, or too long, is refused before the queue.
+  const int64_t most = call->services().options.most_seconds_of_sound;
+  settings.seconds = parse_sound(std::as_bytes(std::span(*file)), "file", most * 48'000).seconds();
+  if (settings.seconds > static_cast<double>(most))
+    refuse_field("file", "file: expected at most {} seconds of sound, found {:.0f}", most, settings.seconds);
+  Json parameters = Json::object();
+  const bool times = settings.format == "verbose_json" || settings.format == "srt" || settings.format == "vtt";
+  const Family* family = find_family(model.model_type);
+  const bool writes = family && recognises_by_writing(*family);
+  if (times) parameters["return_timestamps"] = writes && !settings.words ? Json(true) : Json("word");
+  // The text begins with up to four tokens that say the language, the task and whether times are written.
+  constexpr int64_t kUsual = 256, kBegin = 4;
+  if (writes && model.max_length && *model.max_length < kUsual + kBegin)
+    parameters["max_new_tokens"] = std::max<int64_t>(1, *model.max_length - kBegin);
+  if (writes && !settings.language.empty()) parameters["language"] = settings.language;
+  if (writes && !settings.prompt.empty()) parameters["prompt"] = settings.prompt;
+  if (writes && settings.format == "verbose_json") parameters["return_language"] = true;
+  if (writes && settings.temperature > 0) {
+    parameters.update({{"do_sample", true}, {"num_beams", 1}, {"top_k", 0}, {"temperature", settings.temperature}});
+    if (settings.seed) parameters["seed"] = *settings.seed;
+  }
+  if (writes && settings.task == "translate") parameters["task"] = "translate";
+  if (!writes && settings.task == "translate") throw ApiError(400, "this model does not translate", "model");
+  compute_task(call, model, "automatic-speech-recognition", {SoundInput(FileBytes{std::string(*file)})}, parameters,
+               [call, settings](const std::vector<TaskResult>& results) {
+                 answer(call, settings, std::get<Transcription>(results.at(0)));
+               });
+}
+
+}  // namespace
+
+void transcriptions(const std::shared_ptr<Call>& call) { transcribe(call, "transcribe"); }
+void translations(const std::shared_ptr<Call>& call) { transcribe(call, "translate"); }
+
+}  // namespace transom::serve

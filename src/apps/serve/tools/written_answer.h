@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// An answer while it is written, as the tools and the choice of its request ask for it. All interfaces with tools take
+// content and calls from here, of whole answers and of streams, so that both are the same.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/serve/tools/call_ids.h"
+#include "apps/serve/tools/tool_calls.h"
+#include "apps/serve/tools/tool_choice.h"
+#include "apps/serve/tools/written_calls.h"
+#include "transom/engine.h"
+
+namespace transom::serve {
+
+class WrittenAnswer {
+ public:
+  WrittenAnswer(const ToolChoice& tools, CallIds ids, bool skip_special_tokens);
+
+  // What the event adds; `end`: what is shown of the end of the text.
+  void add(const EngineEvent& event, const std::string& end = "");
+  // Nothing follows.
+  void finish();
+  // The content since the last call; it never changes later.
+  std::string take_content();
+  // Arguments only ever grow. Where the tools shape the answer, a limit may have cut the last one.
+  const std::vector<ToolCall>& calls() const { return calls_; }
+
+ private:
+  void take_calls(const std::vector<ToolCall>& calls);
+  ToolChoice::What what_;
+  bool parallel_;
+  CallIds ids_;
+  WrittenCalls shaped_;                   // of kRequired and kNamed
+  std::optional<ToolCallParser> parser_;  // of kAuto
+  std::string content_;
+  std::vector<ToolCall> calls_;
+};
+
+}  // namespace transom::serve

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "inputs/images/image.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/files/files.h"
+#include "inputs/images/formats.h"
+
+namespace transom {
+
+Image::Image(int64_t w, int64_t h) : width(w), height(h) {
+  if (w < 1 || h < 1 || w > kMaxPixels || h > kMaxPixels / w)
+    fail("an image of {} x {} pixels: expected at least 1 and at most {} in all", w, h, kMaxPixels);
+  pixels.resize(static_cast<size_t>(3 * w * h));
+}
+
+namespace {
+
+bool begins(Bytes bytes, std::string_view mark, size_t at = 0) {
+  return bytes.size() >= at + mark.size() && std::memcmp(bytes.data() + at, mark.data(), mark.size()) == 0;
+}
+
+}  // namespace
+
+Image decode_image(Bytes bytes, const std::string& where) {
+  if (begins(bytes, "\x89PNG\r\n\x1a\n")) return oriented(decode_png(bytes, where), exif_orientation(bytes));
+  if (begins(bytes, "\xff\xd8\xff")) return oriented(decode_jpeg(bytes, where), exif_orientation(bytes));
+  if (begins(bytes, "RIFF") && begins(bytes, "WEBP", 8))
+    return oriented(decode_webp(bytes, where), exif_orientation(bytes));
+  if (begins(bytes, "GIF87a") || begins(bytes, "GIF89a")) return decode_gif(bytes, where);
+  if (begins(bytes, "BM")) return decode_bmp(bytes, where);
+  fail("{}: expected a PNG, JPEG, WebP, GIF or BMP image; its first bytes are those of none", where);
+}
+
+Image read_image(const std::filesystem::path& path) {
+  const std::string file = read_file(path);
+  return decode_image(std::as_bytes(std::span(file.data(), file.size())), path.string());
+}
+
+bool is_image_name(const std::filesystem::path& path) {
+  std::string end = path.extension().string();
+  std::transform(end.begin(), end.end(), end.begin(), [](unsigned char c) { return std::tolower(c); });
+  static const std::string known[] = {".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp"};
+  return std::find(std::begin(known), std::end(known), end) != std::end(known);
+}
+
+Image crop(const Image& image, int64_t left, int64_t top, int64_t width, int64_t height) {
+  Image result(width, height);
+  const int64_t first = std::max<int64_t>(left, 0), last = std::min(left + width, image.width);
+  for (int64_t y = std::max<int64_t>(top, 0); y < std::min(top + height, image.height) && first < last; ++y)
+    std::copy_n(image.row(y) + 3 * first, 3 * (last - first), result.row(y - top) + 3 * (first - left));
+  return result;
+}
+
+Image on_white(Image image) {
+  if (!image.transparent) return image;
+  for (size_t i = 0; i < image.pixels.size(); i += 3)
+    if (std::equal(image.transparent->begin(), image.transparent->end(),
+                   image.pixels.begin() + static_cast<ptrdiff_t>(i)))
+      std::memset(&image.pixels[i], 255, 3);
+  image.transparent.reset();
+  return image;
+}
+
+Image flipped(const Image& image) { return oriented(image, 2); }
+
+}  // namespace transom

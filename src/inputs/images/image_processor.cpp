@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "inputs/images/image_processor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "base/error.h"
+#include "base/files/directories.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
+#include "files/config/known_keys.h"
+#include "files/family/family.h"
+
+namespace transom {
+namespace {
+
+// Python's int() of a quotient, for sizes.
+int64_t scaled(int64_t x, int64_t by, int64_t over) {
+  const double value = static_cast<double>(x * by) / static_cast<double>(over);
+  if (!(value >= 1) || value > 1e9) fail("resizing an image makes an edge of {} pixels", value);
+  return static_cast<int64_t>(value);
+}
+
+void check_size(int64_t extent, const std::string& where, std::string_view field) {
+  if (extent < 1 || extent > 1 << 20)
+    fail("{}: {}: expected extents from 1 to {}, found {}", where, field, 1 << 20, extent);
+}
+
+std::array<float, 3> read_channels(const Config& config, std::string_view field, std::array<float, 3> otherwise) {
+  if (!config.has(field)) return otherwise;
+  const Json& value = json_of(config)[std::string(field)];
+  if (value.is_number()) return {value.get<float>(), value.get<float>(), value.get<float>()};
+  std::array<float, 3> result{};
+  const bool fits = value.is_array() && value.size() == 3 &&
+                    std::all_of(value.begin(), value.end(), [](const Json& x) { return x.is_number(); });
+  if (!fits) fail("{}: {}: expected three numbers, found {}", config.where(), field, quoted(dump_json(value)));
+  for (size_t c = 0; c < 3; ++c) result[c] = value[c].get<float>();
+  return result;
+}
+
+Resampling read_resampling(const Config& config, Resampling otherwise) {
+  const int64_t number = config.get_int("resample", static_cast<int64_t>(otherwise));
+  if (number < 0 || number > 5)
+    fail("{}: resample: expected one of Pillow's filters, 0 to 5, found {}", config.where(), number);
+  return static_cast<Resampling>(number);
+}
+
+// "CLIPImageProcessorFast", "CLIPFeatureExtractor" -> "CLIP"
+std::string family_of(std::string type) {
+  for (const std::string_view end : {"Fast", "Pil", "ImageProcessor", "FeatureExtractor"})
+    if (type.ends_with(end)) type.resize(type.size() - end.size());
+  return type;
+}
+
+struct Defaults {
+  std::string_view family;
+  int64_t height, width, shortest_edge;  // of `size`
+  int64_t crop;                          // 0: none
+  Resampling resampling;
+  bool clip_colors;  // which the processors have that convert colours
+  bool square;       // whether one number as `size` means both extents
+};
+constexpr Defaults kDefaults[] = {
+    {"ViT", 224, 224, 0, 0, Resampling::kBilinear, false, true},
+    {"DeiT", 256, 256, 0, 224, Resampling::kBicubic, false, true},
+    {"CLIP", 0, 0, 224, 224, Resampling::kBicubic, true, false},
+    {"Llava", 0, 0, 224, 224, Resampling::kBicubic, true, false},
+    {"Bit", 0, 0, 224, 224, Resampling::kBicubic, true, false},
+    {"ConvNext", 0, 0, 384, 0, Resampling::kBicubic, false, false},
+    {"EfficientNet", 346, 346, 0, 0, Resampling::kBicubic, false, true},
+    {"DPT", 384, 384, 0, 0, Resampling::kBicubic, false, true},
+};
+
+// The processor that AutoImageProcessor takes for a model that names none.
+std::string family_of_model(const std::string& model_type) {
+  if (model_type == "deit") return "DeiT";  // has no record: Transom reads its pictures, and not its models
+  const Family* known = find_family(model_type);
+  return known ? *known->processors.image_processor : "";
+}
+
+// Where Transformers 5 writes a processor of pictures that is a part of one of texts with pictures; it overrules
+// preprocessor_config.json.
+std::optional<Config> nested_config(const fs::path& directory) {
+  const fs::path file = directory / "processor_config.json";
+  if (!path_exists(file)) return std::nullopt;
+  const Config config = Config::read(file);
+  return config.has("image_processor") ? std::optional(config.get_object("image_processor")) : std::nullopt;
+}
+
+}  // namespace
+
+bool ImageProcessor::is_in(const std::filesystem::path& directory) {
+  if (path_exists(directory / "preprocessor_config.json") || nested_config(directory)) return true;
+  const fs::path config = directory / "config.json";
+  return path_exists(config) && Config::read(config).has("pretrained_cfg");
+}
+
+ImageProcessor ImageProcessor::from_pretrained(const std::filesystem::path& directory) {
+  const fs::path file = directory / "preprocessor_config.json", model = directory / "config.json";
+  const std::optional<Config> nested = nested_config(directory);
+  if (nested || path_exists(file)) {
+    const Config config = nested ? *nested : Config::read(file);
+    std::string type = config.get_string("image_processor_type", config.get_string("feature_extractor_type", ""));
+    if (type.empty() && path_exists(model))
+      type = family_of_model(Config::read(model).get_string("model_type", "")) + "ImageProcessor";
+    return {config, type};
+  }
+  if (path_exists(model)) {
+    const Config config = Config::read(model);
+    if (config.has("pretrained_cfg")) return {config, "TimmWrapperImageProcessor"};
+  }
+  fail("{}: expected preprocessor_config.json, which says how images are prepared", directory.string());
+}
+
+ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
+  const std::string family = family_of(type);
+  if (family == "TimmWrapper") {
+    read_timm(config);
+    return;
+  }
+  std::vector<std::string> names;
+  const Defaults* defaults = nullptr;
+  for (const Defaults& known : kDefaults) {
+    names.emplace_back(known.family);
+    if (known.family == family) defaults = &known;
+  }
+  if (!defaults)
+    fail("{}: unknown image_processor_type {}{} Known are those of {}", config.where(), quoted(type),
+         did_you_mean(family, names), fmt::join(names, ", "));
+  convnext_ = family == "ConvNext";
+  do_resize_ = config.get_bool("do_resize", true);
+  do_center_crop_ = config.get_bool("do_center_crop", defaults->crop > 0);
+  do_rescale_ = config.get_bool("do_rescale", true);
+  do_normalize_ = config.get_bool("do_normalize", true);
+  do_convert_rgb_ = config.get_bool("do_convert_rgb", defaults->clip_colors);
+  squares_ = config.get_bool("do_pad", false);
+  if (squares_ && family != "Llava")
+    fail(ErrorKind::kUnsupported, "{}: do_pad is not carried out for {}", config.where(), type);
+  size_ = read_size(config, "size", {defaults->height, defaults->width, defaults->shortest_edge, 0}, defaults->square);
+  const int64_t crop = family == "EfficientNet" ? 289 : defaults->crop > 0 ? defaults->crop : 224;
+  crop_size_ = read_size(config, "crop_size", {crop, crop, 0, 0}, true);
+  if (do_center_crop_ && crop_size_.height == 0) fail("{}: crop_size: expected height and width", config.where());
+  if (convnext_ && do_resize_ && size_.shortest_edge == 0)
+    fail("{}: size: expected shortest_edge for {}", config.where(), type);
+  rescale_factor_ = config.get_float("rescale_factor", 1 / 255.0);
+  crop_pct_ = config.get_float("crop_pct", 224 / 256.0);
+  if (!(crop_pct_ > 0)) fail("{}: crop_pct: expected a number above 0, found {}", config.where(), crop_pct_);
+  if (family == "EfficientNet") {
+    include_top_ = config.get_bool("include_top", true);
+    rescale_offset_ = config.get_bool("rescale_offset", false);
+  }
+  if (family == "DPT") {
+    keep_aspect_ratio_ = config.get_bool("keep_aspect_ratio", false);
+    ensure_multiple_of_ = config.get_int("ensure_multiple_of", 1);
+    check_size(ensure_multiple_of_, config.where(), "ensure_multiple_of");
+    if (size_.height == 0) fail("{}: size: expected height and width for {}", config.where(), type);
+  }
+  if (defaults->clip_colors) {
+    mean_ = {0.48145466f, 0.4578275f, 0.40821073f};
+    deviation_ = {0.26862954f, 0.26130258f, 0.27577711f};
+  }
+  mean_ = read_channels(config, "image_mean", mean_);
+  deviation_ = read_channels(config, "image_std", deviation_);
+  resampling_ = read_resampling(config, defaults->resampling);
+  constexpr KnownKey kKeys[] = {{"image_processor_type"},
+                                {"feature_extractor_type"},
+                                {"processor_class"},
+                                {"auto_map"},
+                                {"default_to_square"},
+                                {"input_data_format"},
+                                {"data_format"},
+                                {"return_tensors"},
+                                {"device"},
+                                {"disable_grouping"},
+                                {"num_channels"},
+                                {"do_reduce_labels"},
+                                {"reduce_labels"},
+                                {"crop_pct"},
+                                {"crop_size"},
+                                {"size"},
+                                {"resample"},
+                                {"image_mean"},
+                                {"image_std"},
+                                {"rescale_factor"},
+                                {"image_size"},
+                                {"patch_size"},
+                                {"image_seq_length"},
+                                {"use_fast"},
+                                {"transformers_version"},
+                                {"antialias"},
+                                {"do_center_crop"},
+                                {"do_thumbnail", "false"},
+                                {"do_align_long_axis", "false"},
+                                {"do_flip_channel_order", "false"},
+                                {"do_split_image", "false"},
+                                {"do_color_quantize", "false"},
+                                {"do_color_quantization", "false"},
+                                {"do_crop_margin", "false"},
+                                {"do_pan_and_scan", "false"},
+                                {"do_image_splitting", "false"},
+                                {"do_grayscale", "false"},
+                                {"size_divisor", "1"},
+                                {"include_top", "true", true},
+                                {"rescale_offset", "false", true},
+                                {"pad_size", "null"}};
+  check_known_keys(json_of(config), config.where(), kKeys,
+                   [&](const std::string& key) { return was_read(config, key); });
+}
+
+// timm's transforms for evaluation: the shortest edge resized, or with crop_mode squash both edges, so that the crop
+// takes crop_pct of it.
+void ImageProcessor::read_timm(const Config& outer) {
+  const Config config = outer.get_object("pretrained_cfg");
+  timm_ = do_center_crop_ = true;
+  const std::vector<int64_t> input = config.get_ints("input_size", {3, 224, 224});
+  if (input.size() != 3 || input[1] != input[2])
+    fail("{}: input_size: expected [channels, side, side]", config.where());
+  const std::string mode = config.get_string("crop_mode", "center");
+  const bool squashes = mode == "squash";
+  if (mode != "center" && !squashes && !mode.empty())
+    fail(ErrorKind::kUnsupported, "{}: crop_mode {} is not carried out", config.where(), quoted(mode));
+  crop_pct_ = config.get_float("crop_pct", 0.875);
+  if (!(crop_pct_ > 0)) fail("{}: crop_pct: expected a number above 0, found {}", config.where(), crop_pct_);
+  crop_size_ = {input[1], input[2], 0, 0};
+  const auto edge = static_cast<int64_t>(std::floor(static_cast<double>(input[1]) / crop_pct_));
+  check_size(edge, config.where(), "input_size over crop_pct");
+  size_ = squashes ? Size{edge, edge, 0, 0} : Size{0, 0, edge, 0};
+  mean_ = read_channels(config, "mean", {0.485f, 0.456f, 0.406f});
+  deviation_ = read_channels(config, "std", {0.229f, 0.224f, 0.225f});
+  const std::string name = config.get_string("interpolation", "bicubic");
+  static const std::pair<std::string_view, Resampling> known[] = {
+      {"nearest", Resampling::kNearest}, {"bilinear", Resampling::kBilinear}, {"bicubic", Resampling::kBicubic},
+      {"box", Resampling::kBox},         {"hamming", Resampling::kHamming},   {"lanczos", Resampling::kLanczos}};
+  const auto found = std::find_if(std::begin(known), std::end(known), [&](const auto& k) { return k.first == name; });
+  if (found == std::end(known)) fail("{}: interpolation: unknown {}", config.where(), quoted(name));
+  resampling_ = found->second;
+}
+
+ImageProcessor::Size ImageProcessor::read_size(const Config& config, std::string_view field, const Size& otherwise,
+                                               bool square) {
+  if (!config.has(field)) return otherwise;
+  Size size;
+  if (json_of(config)[std::string(field)].is_object()) {
+    const Config extents = config.get_object(field);
+    size = {extents.get_int("height", 0), extents.get_int("width", 0), extents.get_int("shortest_edge", 0),
+            extents.get_int("longest_edge", 0)};
+    if ((size.height == 0 || size.width == 0) && size.shortest_edge == 0)
+      fail("{}: expected height and width, or shortest_edge", extents.where());
+  } else if (json_of(config)[std::string(field)].is_array()) {
+    const auto [height, width] = config.get_pair(field, 0);
+    size = {height, width, 0, 0};
+  } else if (square) {
+    size.height = size.width = config.get_int(field);
+  } else {
+    size.shortest_edge = config.get_int(field);
+  }
+  for (const int64_t extent : {size.height, size.width, size.shortest_edge, size.longest_edge})
+    if (extent != 0) check_size(extent, config.where(), field);
+  return size;
+}
+
+std::array<int64_t, 2> ImageProcessor::Size::of(const Image& image) const {
+  if (shortest_edge == 0) return {height, width};
+  const bool upright = image.width <= image.height;
+  const int64_t shorter = std::min(image.width, image.height), longer = std::max(image.width, image.height);
+  if (longest_edge == 0) {
+    const int64_t other = scaled(shortest_edge, longer, shorter);
+    return upright ? std::array{other, shortest_edge} : std::array{shortest_edge, other};
+  }
+  // The longest edge is a limit.
+  int64_t size = shortest_edge;
+  std::optional<double> limited;
+  const double s = static_cast<double>(shorter), l = static_cast<double>(longer);
+  if (l / s * static_cast<double>(size) > static_cast<double>(longest_edge)) {
+    limited = static_cast<double>(longest_edge) * s / l;
+    size = std::lrint(*limited);
+  }
+  if (shorter == size) return {image.height, image.width};
+  const int64_t other = limited ? static_cast<int64_t>(*limited * l / s) : scaled(size, longer, shorter);
+  return image.width < image.height ? std::array{other, size} : std::array{size, other};
+}
+
+Image ImageProcessor::center_cropped(const Image& image, int64_t height, int64_t width) const {
+  const auto begin = [&](int64_t extent, int64_t part) {
+    const int64_t spare = extent - part;
+    if (timm_) {  // torchvision pads first, then crops from the rounded middle
+      if (spare < 0) return -((part - extent) / 2);
+      return static_cast<int64_t>(std::nearbyint(static_cast<double>(spare) / 2));
+    }
+    return spare >= 0 ? spare / 2 : -((-spare + 1) / 2);
+  };
+  return crop(image, begin(image.width, width), begin(image.height, height), width, height);
+}
+
+// The extents nearest to those of size_ which are multiples, and have the picture's form where that is asked for: it is
+// then scaled as little as possible.
+std::array<int64_t, 2> ImageProcessor::size_near(const Image& image) const {
+  double scale_height = static_cast<double>(size_.height) / static_cast<double>(image.height),
+         scale_width = static_cast<double>(size_.width) / static_cast<double>(image.width);
+  if (keep_aspect_ratio_) {
+    if (std::abs(1 - scale_width) < std::abs(1 - scale_height)) scale_height = scale_width;
+    else scale_width = scale_height;
+  }
+  const auto multiple = [&](double extent) {
+    const double near = std::nearbyint(extent / static_cast<double>(ensure_multiple_of_));  // as Python's round()
+    if (!(near >= 1) || near > 1e6)
+      fail("a picture of {} x {} becomes {} times {} pixels wide or high", image.width, image.height, near,
+           ensure_multiple_of_);
+    return static_cast<int64_t>(near) * ensure_multiple_of_;
+  };
+  return {multiple(scale_height * static_cast<double>(image.height)),
+          multiple(scale_width * static_cast<double>(image.width))};
+}
+
+Image ImageProcessor::resized(const Image& image) const {
+  if (!convnext_) {
+    const auto [height, width] = ensure_multiple_of_ > 0 ? size_near(image) : size_.of(image);
+    return resize(image, width, height, resampling_);
+  }
+  // Below 384 the edge is made longer, so that a crop takes crop_pct of it; from 384 on the picture is warped.
+  const int64_t edge = size_.shortest_edge;
+  if (edge >= 384) return resize(image, edge, edge, resampling_);
+  Size larger;
+  larger.shortest_edge = static_cast<int64_t>(static_cast<double>(edge) / crop_pct_);
+  const auto [height, width] = larger.of(image);
+  return center_cropped(resize(image, width, height, resampling_), edge, edge);
+}
+
+// In the middle of a square of the mean colour.
+Image ImageProcessor::squared(const Image& image) const {
+  const int64_t side = std::max(image.width, image.height);
+  if (image.width == image.height) return image;
+  std::array<uint8_t, 3> margin{};
+  for (size_t c = 0; c < 3; ++c) {
+    // Python's int() of a product of doubles: of the number that was written, not of the float nearest to it.
+    const double mean = std::strtod(fmt::format("{}", mean_[c]).c_str(), nullptr);
+    margin[c] = static_cast<uint8_t>(mean * 255);
+  }
+  Image square(side, side);
+  for (size_t i = 0; i < square.pixels.size(); ++i) square.pixels[i] = margin[i % 3];
+  const int64_t left = (side - image.width) / 2, top = (side - image.height) / 2;
+  for (int64_t y = 0; y < image.height; ++y) std::copy_n(image.row(y), 3 * image.width, square.row(top + y) + 3 * left);
+  return square;
+}
+
+ImageProcessor::Pixels ImageProcessor::operator()(const Image& image) const {
+  const Image whole = do_convert_rgb_ ? on_white(image) : image;
+  const Image colors = squares_ ? squared(whole) : whole;
+  const Image sized = do_resize_ ? resized(colors) : colors;
+  return normalized(do_center_crop_ ? center_cropped(sized, crop_size_.height, crop_size_.width) : sized);
+}
+
+ImageProcessor::Pixels ImageProcessor::normalized(const Image& image) const {
+  Pixels pixels{image.height, image.width, {}};
+  pixels.values.resize(image.pixels.size());
+  const size_t plane = image.pixels.size() / 3;
+  for (size_t c = 0; c < 3; ++c) {
+    // Each of the 256 values once, with NumPy's types: scaled in double, the rest in float.
+    float table[256];
+    for (int value = 0; value < 256; ++value) {
+      float x = static_cast<float>(value);
+      if (timm_) x /= 255;
+      else if (do_rescale_) x = static_cast<float>(value * rescale_factor_);
+      if (do_rescale_ && rescale_offset_) x -= 1;
+      if (do_normalize_) x = (x - mean_[c]) / deviation_[c];
+      if (include_top_) x /= deviation_[c];
+      table[value] = x;
+    }
+    for (size_t i = 0; i < plane; ++i) pixels.values[c * plane + i] = table[image.pixels[3 * i + c]];
+  }
+  return pixels;
+}
+
+std::array<int64_t, 2> ImageProcessor::training_size() const {
+  if (do_center_crop_) return {crop_size_.height, crop_size_.width};
+  if (size_.shortest_edge > 0) return {size_.shortest_edge, size_.shortest_edge};
+  return {size_.height, size_.width};
+}
+
+}  // namespace transom

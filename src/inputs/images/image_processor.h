@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// From pictures to what models of images take: the image processors of Transformers (ViT, DeiT, CLIP, LLaVA, BiT,
+// ConvNeXt, EfficientNet, DPT, and timm's), by their preprocessor_config.json, with the arithmetic of their PIL
+// versions.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "files/config/config.h"
+#include "inputs/images/image.h"
+
+namespace transom {
+
+class ImageProcessor {
+ public:
+  // Reads preprocessor_config.json, or what a processor_config.json or timm's config.json say; a directory with none of
+  // them is refused.
+  static ImageProcessor from_pretrained(const std::filesystem::path& directory);
+  static bool is_in(const std::filesystem::path& directory);
+  ImageProcessor(const Config& config, const std::string& type);
+
+  struct Pixels {
+    int64_t height = 0, width = 0;
+    std::vector<float> values;  // [3, height, width]
+  };
+  Pixels operator()(const Image& image) const;
+
+  // For training: a picture that is cropped and resized already, turned into numbers.
+  Pixels normalized(const Image& image) const;
+  // The extents (height, width) that pictures of a training batch are given.
+  std::array<int64_t, 2> training_size() const;
+  bool fits_shortest_edge() const { return size_.shortest_edge > 0; }  // or both edges, whatever the picture's form
+
+ private:
+  // How large a picture becomes: both extents, or the shortest edge, perhaps with a limit of the longest.
+  struct Size {
+    int64_t height = 0, width = 0, shortest_edge = 0, longest_edge = 0;
+    std::array<int64_t, 2> of(const Image& image) const;  // height, width
+  };
+  static Size read_size(const Config& config, std::string_view field, const Size& otherwise, bool square);
+  void read_timm(const Config& config);
+  std::array<int64_t, 2> size_near(const Image& image) const;
+  Image resized(const Image& image) const;
+  Image squared(const Image& image) const;
+  Image center_cropped(const Image& image, int64_t height, int64_t width) const;
+
+  bool do_resize_ = true, do_center_crop_ = false, do_rescale_ = true, do_normalize_ = true, do_convert_rgb_ = false;
+  bool squares_ = false, convnext_ = false, include_top_ = false, rescale_offset_ = false, timm_ = false;
+  Size size_, crop_size_;
+  bool keep_aspect_ratio_ = false;
+  int64_t ensure_multiple_of_ = 0;  // of DPT; 0: pictures get the extents that size_ says
+  double rescale_factor_ = 1 / 255.0, crop_pct_ = 0.875;
+  std::array<float, 3> mean_{0.5f, 0.5f, 0.5f}, deviation_{0.5f, 0.5f, 0.5f};
+  Resampling resampling_ = Resampling::kBilinear;
+};
+
+}  // namespace transom

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+
+#include "models/nn/lora.h"
+
+namespace transom {
+
+// The adapters of a directory of PEFT, for a model that stays as it is: Computing::adapters puts them beside its
+// weights.
+// Throws for a directory that trains more than low-rank matrices (biases, modules_to_save), and for matrices that do
+// not fit the model. `model` outlives the set.
+AdapterSet read_adapter_set(const Model& model, const std::filesystem::path& directory);
+
+}  // namespace transom

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "work/generation/constraint/schema/json_schema.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "work/generation/constraint/schema/compiler.h"
+#include "work/generation/constraint/schema/conditions.h"
+#include "work/generation/constraint/schema/disjoint.h"
+#include "work/generation/constraint/schema/facts.h"
+#include "work/generation/constraint/schema/merge.h"
+
+namespace transom::constraint {
+
+using Part = GrammarBuilder::Part;
+
+namespace {
+
+constexpr int kMostSchemaDepth = 64;
+constexpr size_t kMostEnum = 10'000;
+
+// Which type a keyword is about.
+const std::map<std::string, std::string, std::less<>> kOwners{{"properties", "object"},
+                                                              {"required", "object"},
+                                                              {"additionalProperties", "object"},
+                                                              {"unevaluatedProperties", "object"},
+                                                              {"patternProperties", "object"},
+                                                              {"minProperties", "object"},
+                                                              {"maxProperties", "object"},
+                                                              {"propertyNames", "object"},
+                                                              {"dependentRequired", "object"},
+                                                              {"items", "array"},
+                                                              {"prefixItems", "array"},
+                                                              {"additionalItems", "array"},
+                                                              {"minItems", "array"},
+                                                              {"maxItems", "array"},
+                                                              {"uniqueItems", "array"},
+                                                              {"contains", "array"},
+                                                              {"minContains", "array"},
+                                                              {"maxContains", "array"},
+                                                              {"minLength", "string"},
+                                                              {"maxLength", "string"},
+                                                              {"pattern", "string"},
+                                                              {kMorePatterns, "string"},
+                                                              {"format", "string"},
+                                                              {"minimum", "number"},
+                                                              {"maximum", "number"},
+                                                              {"exclusiveMinimum", "number"},
+                                                              {"exclusiveMaximum", "number"},
+                                                              {"multipleOf", "number"}};
+const std::vector<std::string> kTypes{"object", "array", "string", "number", "boolean", "null"};
+
+// What `not` forbids where it has one keyword that is kept: the names of types, or a property that is required.
+const Json* sole(const Json& schema, const char* keyword) {
+  const auto found = schema.find("not");
+  if (found == schema.end() || !found->is_object() || found->size() != 1 || !found->contains(keyword)) return nullptr;
+  return &(*found)[keyword];
+}
+
+}  // namespace
+
+std::string schema_text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+SchemaCompiler::SchemaCompiler(const Json& root) : root_(root) { builder_.add_rule(); }
+
+Grammar SchemaCompiler::grammar(bool object_only) {
+  builder_.define(0, object_only ? any_object() : value(root_, "schema", 0));
+  return builder_.finish("schema", why_nothing_);
+}
+
+const Json& SchemaCompiler::kept(Json schema) {
+  kept_.push_back(std::make_unique<Json>(std::move(schema)));
+  return *kept_.back();
+}
+
+void SchemaCompiler::expect_keywords(const Json& schema, const std::string& where,
+                                     std::initializer_list<std::string_view> known) {
+  for (const auto& [name, content] : schema.items()) {
+    if (only_describes(name) || std::find(known.begin(), known.end(), name) != known.end()) continue;
+    if (name == "type" || name == "nullable" || (name == "uniqueItems" && content == false)) continue;
+    if (name == "not" && sole(schema, "type")) continue;  // taken from the types already
+    // Keywords of other types say nothing about this one.
+    const auto owner = kOwners.find(name);
+    if (owner != kOwners.end() && current_type_ != owner->second &&
+        !(current_type_ == "integer" && owner->second == "number"))
+      continue;
+    fail("{}: the keyword {} is not supported", where, quoted(name));
+  }
+}
+
+Part SchemaCompiler::value(const Json& schema, const std::string& where, int depth) {
+  if (depth > kMostSchemaDepth) fail("{}: nested deeper than {} levels", where, kMostSchemaDepth);
+  if (schema.is_boolean()) return schema.get<bool>() ? any_value() : nothing("{}: false allows nothing", where);
+  if (!schema.is_object()) fail("{}: expected an object or true, found {}", where, quoted(schema_text(schema)));
+  if (std::optional<Json> other = with_alternatives(schema, where))
+    return value(kept(std::move(*other)), where, depth + 1);
+  if (schema.contains("$ref")) {
+    const bool alone = std::all_of(schema.items().begin(), schema.items().end(),
+                                   [](const auto& each) { return each.key() == "$ref" || only_describes(each.key()); });
+    return alone ? reference(schema, where) : merged(schema, where, depth);
+  }
+  return schema.contains("allOf") ? merged(schema, where, depth) : plain(schema, where, depth);
+}
+
+// Equal ones share a rule, so that schemas that lead back to themselves end.
+Part SchemaCompiler::merged(const Json& schema, const std::string& where, int depth) {
+  const std::string key = "merged " + schema_text(schema);
+  const auto found = references_.find(key);
+  if (found != references_.end()) return builder_.call(found->second);
+  if (references_.size() >= 1000) fail("{}: more than 1000 references", where);
+  const Json& flat = kept(merged_schema(schema, root_, where, work_));
+  const uint32_t rule = references_[key] = builder_.add_rule();
+  if (flat == false) builder_.define(rule, nothing("{}: its schemas allow nothing together", where));
+  else builder_.define(rule, flat.is_object() ? plain(flat, where, depth + 1) : value(flat, where, depth + 1));
+  return builder_.call(rule);
+}
+
+Part SchemaCompiler::plain(const Json& schema, const std::string& where, int depth) {
+  const auto expect_simple_not = [&](const Json& value) {
+    if (schema.contains("not") && !is_valid_for_one_keyword(value, schema["not"], work_))
+      fail("{}: the keyword 'not' is supported beside listed values where it has one keyword alone", where);
+  };
+  if (schema.contains("const")) {
+    expect_simple_not(schema["const"]);
+    if (is_certainly_invalid(schema["const"], schema, root_, work_))
+      return nothing("{}.const: the value is not valid against the keywords beside it", where);
+    return builder_.literal(schema_text(schema["const"]));
+  }
+  if (schema.contains("enum")) {
+    if (schema["enum"].is_array())
+      for (const Json& each : schema["enum"]) expect_simple_not(each);
+    return enumeration(schema, where);
+  }
+  for (const char* name : {"anyOf", "oneOf"})
+    if (schema.contains(name)) return combination(schema, name, where, depth);
+  const std::vector<std::string> types = types_of(schema, where);
+  if (types.empty()) {
+    for (const auto& [name, content] : schema.items())
+      if (!only_describes(name)) fail("{}: the keyword {} is not supported without a type", where, quoted(name));
+    return any_value();
+  }
+  std::vector<Part> parts;
+  for (const std::string& type : types) parts.push_back(of_type(type, schema, where, depth));
+  return builder_.either(parts);
+}
+
+std::vector<std::string> SchemaCompiler::types_of(const Json& schema, const std::string& where) {
+  std::vector<std::string> types;
+  const auto names_of = [&](const Json& type, const char* what) {
+    std::vector<std::string> names;
+    for (const Json& each : type.is_array() ? type : Json::array({type})) {
+      if (!each.is_string())
+        fail("{}.{}: expected a name or a list of names, found {}", where, what, quoted(schema_text(type)));
+      names.push_back(each.get<std::string>());
+    }
+    return names;
+  };
+  if (schema.contains("type")) {
+    types = names_of(schema["type"], "type");
+    if (types.empty()) fail("{}.type: an empty list allows nothing", where);
+  } else {
+    for (const std::string& type : kTypes)
+      if (types.empty())
+        for (const auto& [name, owner] : kOwners)
+          if (owner == type && schema.contains(name)) {
+            types = {type};
+            break;
+          }
+    if (types.empty() && sole(schema, "type")) types = kTypes;
+  }
+  if (schema.contains("nullable") && schema["nullable"] == true && !types.empty()) types.emplace_back("null");
+  if (const Json* forbidden = sole(schema, "type"))
+    for (const std::string& name : names_of(*forbidden, "not.type")) {
+      if (name == "integer" && std::find(types.begin(), types.end(), "number") != types.end())
+        fail("{}: numbers that are not integers are not supported", where);
+      std::erase_if(types,
+                    [&](const std::string& type) { return type == name || (name == "number" && type == "integer"); });
+    }
+  return types;
+}
+
+Part SchemaCompiler::of_type(const std::string& type, const Json& schema, const std::string& where, int depth) {
+  current_type_ = type;
+  if (type == "object") return object(schema, where, depth);
+  if (type == "array") return array(schema, where, depth);
+  if (type == "string") return string(schema, where);
+  if (type == "integer" || type == "number") return number(schema, where, type == "integer");
+  expect_keywords(schema, where, {});
+  if (type == "boolean") return builder_.either({builder_.literal("true"), builder_.literal("false")});
+  if (type == "null") return builder_.literal("null");
+  fail("{}.type: expected object, array, string, integer, number, boolean or null, found {}", where, quoted(type));
+}
+
+Part SchemaCompiler::enumeration(const Json& schema, const std::string& where) {
+  const Json& list = schema["enum"];
+  if (!list.is_array() || list.empty()) fail("{}.enum: expected a list of values", where);
+  if (list.size() > kMostEnum) fail("{}.enum: expected at most {} values, found {}", where, kMostEnum, list.size());
+  std::vector<Part> parts;
+  for (const Json& each : list)
+    if (!is_certainly_invalid(each, schema, root_, work_)) parts.push_back(builder_.literal(schema_text(each)));
+  if (parts.empty()) return nothing("{}.enum: no value of the list is valid against the keywords beside it", where);
+  return builder_.either(parts);
+}
+
+// The part of the schema that a JSON pointer names, as a rule of its own, which may call itself.
+Part SchemaCompiler::reference(const Json& schema, const std::string& where) {
+  const Json& target = referred(schema["$ref"], root_, where);
+  const auto name = schema["$ref"].get<std::string>();
+  const auto found = references_.find(name);
+  if (found != references_.end()) return builder_.call(found->second);
+  if (references_.size() >= 1000) fail("{}: more than 1000 references", where);
+  const uint32_t rule = references_[name] = builder_.add_rule();
+  builder_.define(rule, value(target, name, static_cast<int>(++nested_references_)));
+  --nested_references_;
+  return builder_.call(rule);
+}
+
+// What stands beside the list holds for each of its schemas.
+Part SchemaCompiler::combination(const Json& schema, const std::string& name, const std::string& where, int depth) {
+  const Json& list = schema[name];
+  if (!list.is_array() || list.empty()) fail("{}.{}: expected a list of schemas", where, name);
+  Json beside = schema;
+  beside.erase(name);
+  for (const auto& [key, content] : schema.items())
+    if (only_describes(key)) beside.erase(key);
+  const auto each_with = [&](size_t i) -> const Json& {
+    return beside.empty() ? list[i] : kept({{"allOf", Json::array({beside, list[i]})}});
+  };
+  if (name == "oneOf") {
+    bool disjoint = are_disjoint(list, schema.contains("type") ? &schema["type"] : nullptr, root_, work_);
+    if (!disjoint && !beside.empty()) {
+      Json whole = Json::array();
+      for (size_t i = 0; i < list.size(); ++i) whole.push_back(merged_schema(each_with(i), root_, where, work_));
+      disjoint = are_disjoint(whole, nullptr, root_, work_);
+    }
+    if (!disjoint)
+      fail(
+          "{}: oneOf is supported where no value can be valid against two of its schemas: by their types, constants, "
+          "limits, patterns or required properties; here two may both hold; use anyOf",
+          where);
+  }
+  std::vector<Part> parts;
+  for (size_t i = 0; i < list.size(); ++i)
+    parts.push_back(value(each_with(i), fmt::format("{}.{}[{}]", where, name, i), depth + 1));
+  return builder_.either(parts);
+}
+
+int64_t SchemaCompiler::count_of(const Json& schema, const char* name, int64_t otherwise, const std::string& where) {
+  if (!schema.contains(name)) return otherwise;
+  const Json& value = schema[name];
+  const bool whole = value.is_number() && value.get<double>() == std::floor(value.get<double>()) &&
+                     value.get<double>() >= 0 && value.get<double>() < 1e18;
+  if (!whole) fail("{}.{}: expected a whole number from 0 on, found {}", where, name, quoted(schema_text(value)));
+  const auto count = static_cast<int64_t>(value.get<double>());
+  if (count > Counter::kMost && std::string_view(name).starts_with("min"))
+    fail("{}.{}: expected at most {}, found {}", where, name, Counter::kMost, count);
+  return count;
+}
+
+Grammar json_schema_grammar(const Json& schema) { return SchemaCompiler(schema).grammar(false); }
+Grammar json_object_grammar() {
+  static const Json kAny = true;
+  return SchemaCompiler(kAny).grammar(true);
+}
+
+}  // namespace transom::constraint

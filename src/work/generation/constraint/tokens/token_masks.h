@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which tokens a grammar allows from a place, found once and kept.
+//
+// Of a token that begins at a place, what it does inside of the rule depends on the place alone; only where it goes on
+// behind the end of the rule the places that calls return to matter. So each place keeps the mask of the tokens that
+// stay inside, and a small tree of what the others hold behind the end, which is looked at with the places at hand.
+// (Dong et al., XGrammar, 2024, splits tokens in the same way.)
+//
+// In an ambiguous grammar a mask may take seconds. A search therefore stops where its time is over and goes on later.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "work/generation/constraint/tokens/relative_sets.h"
+#include "work/generation/constraint/tokens/token_trie.h"
+#include "work/generation/constraint/tokens/work_time.h"
+
+namespace transom::constraint {
+
+using Mask = std::vector<uint32_t>;
+
+// What tokens hold behind the end of a rule, as a tree of bytes. 0 stands for none; node 0 is where all begin.
+struct TokenRests {
+  struct Node {
+    uint32_t child = 0, sibling = 0;  // the first node below it, the next one beside it
+    uint32_t token = 0;               // the first one that ends here
+    uint8_t byte = 0;
+  };
+  struct Token {
+    int32_t id = 0;
+    uint32_t next = 0;
+  };
+  std::vector<Node> nodes = std::vector<Node>(1);
+  std::vector<Token> tokens = std::vector<Token>(1);
+  size_t bytes() const { return nodes.capacity() * sizeof(Node) + tokens.capacity() * sizeof(Token); }
+};
+
+// What tokens do that begin at a place.
+struct TokensOfPlace {
+  Mask inside;
+  std::optional<TokenRests> rests;  // not made where the text ends with the rule
+};
+
+// Finds them, node by node of the trie.
+struct PlaceSearch {
+  std::shared_ptr<RelativeSets> relative;
+  std::shared_ptr<TokensOfPlace> found;
+  uint32_t place, count;
+  std::vector<int32_t> sets;  // by depth, of the nodes above `next`
+  size_t next = 0;            // of the trie
+  // The nodes of the trie that are being added to the rests: those below one of depth `rest_depth`.
+  size_t rest_next = 0, rest_end = 0, rest_depth = 0;
+  std::vector<uint32_t> rest_path;
+};
+
+// Finds the mask of a set of places, one after the other; copies go on by themselves.
+struct MaskSearch {
+  explicit MaskSearch(Places from) : places(std::move(from)) {}
+  Places places;
+  Mask mask;  // empty: not begun
+  std::string key;
+  size_t next = 0;                             // of the places
+  std::shared_ptr<PlaceSearch> place_search;   // of that place; others may go on with it too
+  std::shared_ptr<const TokensOfPlace> found;  // its result, whose rests are being read
+  struct Level {
+    uint32_t node;  // of the rests, the next one; those beside it follow
+    Places places;  // where the text is before it
+  };
+  std::vector<Level> levels;
+};
+
+// A grammar for a vocabulary. Any thread may use it.
+class CompiledGrammar {
+ public:
+  // What is found is dropped when it takes more than about so many bytes.
+  CompiledGrammar(Grammar grammar, std::shared_ptr<const TokenTrie> trie, size_t most_bytes = 64 << 20);
+
+  const Grammar& grammar() const { return grammar_; }
+  const TokenTrie& trie() const { return *trie_; }
+  // The tokens that may follow; not those that end a text. Null where the time is over before they are found: then the
+  // search is to go on, with the same stacks.
+  std::shared_ptr<const Mask> go_on(MaskSearch& search, Stacks& stacks, WorkTime& time) const;
+  // The same at once; throws where so many seconds of the thread's time are too short.
+  std::shared_ptr<const Mask> allowed(const Places& places, Stacks& stacks, double seconds = 2) const;
+  // Finds the masks of the places that are nearest to the start, for at most so many seconds. Throws where that is too
+  // short for the first.
+  void prepare(double seconds) const;
+
+ private:
+  using FoundPlace = std::shared_ptr<const TokensOfPlace>;
+  FoundPlace of_place(uint32_t node, uint32_t count, bool with_rests, std::shared_ptr<PlaceSearch>& search,
+                      WorkTime& time) const;
+  uint32_t longest_token() const { return std::max<uint32_t>(trie_->most_depth(), 1); }
+  // The count that stands for that of a place, as far as tokens tell.
+  uint32_t folded(uint32_t node, uint32_t count) const;
+  bool go_on(PlaceSearch& search, WorkTime& time) const;
+  bool add_rests(PlaceSearch& search, WorkTime& time) const;
+  bool read_rests(MaskSearch& search, Stacks& stacks, WorkTime& time) const;
+  void forget() const;
+  std::string key_of(const Places& places, const Stacks& stacks) const;
+
+  Grammar grammar_;
+  std::shared_ptr<const TokenTrie> trie_;
+  std::vector<uint32_t> alike_;  // the place whose tokens are those of a place too
+  size_t most_bytes_;
+  mutable std::mutex mutex_;  // of all below, and of the searches while they go on
+  // Searches that have begun keep the sets that their numbers are of.
+  mutable std::shared_ptr<RelativeSets> relative_;
+  using NodeAndCount = uint64_t;
+  mutable std::unordered_map<NodeAndCount, FoundPlace> of_places_;
+  mutable std::map<std::pair<NodeAndCount, bool>, std::weak_ptr<PlaceSearch>> searches_;
+  mutable size_t place_bytes_ = 0, mask_bytes_ = 0;  // about
+  mutable std::unordered_map<std::string, std::shared_ptr<const Mask>> masks_;
+};
+
+// Throws: the tokens are not found in time.
+[[noreturn]] void fail_as_ambiguous();
+
+}  // namespace transom::constraint

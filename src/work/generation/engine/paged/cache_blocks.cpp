@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "work/generation/engine/paged/cache_blocks.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "runtime/device/device.h"
+#include "transom/device.h"
+
+namespace transom {
+namespace {
+
+// Of the cache, where its size is not given: a part of the free memory. A card's memory is there for this; the host's
+// is everybody's, and no more than so much of it is taken.
+constexpr int64_t kShareOfCard = 2, kShareOfHost = 4, kMostOfHost = int64_t{1} << 29;
+
+}  // namespace
+
+BlockCounts cache_blocks(const EngineOptions& options, const std::vector<KeyValueShape>& shapes, int64_t length) {
+  int64_t block_bytes = 0;
+  for (const KeyValueShape& shape : shapes) block_bytes += shape.bytes(options.block_size);
+  const int64_t one = (length + options.block_size - 1) / options.block_size;
+  const int64_t first = (options.max_batched_tokens + options.block_size - 1) / options.block_size;
+  if (options.cache_bytes > 0) {
+    const int64_t blocks = options.cache_bytes / block_bytes;
+    if (blocks < one)
+      fail("cache_bytes = {}: a text of {} tokens takes {}; give more, or a smaller max_model_length",
+           options.cache_bytes, length, one * block_bytes);
+    return {std::min(first, blocks), blocks};
+  }
+  const MemoryUse memory = memory_use();
+  const auto free = static_cast<int64_t>(memory.limit > memory.in_use ? memory.limit - memory.in_use : 0);
+  const int64_t share =
+      default_device()->shares_host_memory() ? std::min(free / kShareOfHost, kMostOfHost) : free / kShareOfCard;
+  const int64_t blocks = std::clamp(share / block_bytes, one, one * options.max_sequences);
+  return {std::min(first, blocks), blocks};
+}
+
+}  // namespace transom

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// How large the KV cache of the engine is.
+#pragma once
+
+#include <vector>
+
+#include "models/nn/attention/paged_cache.h"
+#include "transom/engine.h"
+
+namespace transom {
+
+// Of the cache: at first those of one step, and what it may grow to. It doubles when no more are blank.
+struct BlockCounts {
+  int64_t first, most;
+};
+
+// What a sequence of full length takes, and no more than there is. Throws Error where options.cache_bytes do not hold
+// one text of `length` tokens.
+BlockCounts cache_blocks(const EngineOptions& options, const std::vector<KeyValueShape>& shapes, int64_t length);
+
+}  // namespace transom

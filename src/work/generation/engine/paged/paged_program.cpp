@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "work/generation/engine/paged/paged_program.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/error.h"
+#include "graph/ops/computing.h"
+#include "graph/ops/products/packed_matrix.h"
+#include "runtime/device/device.h"
+#include "runtime/tensor/evaluate.h"
+#include "runtime/tensor/evaluator.h"
+#include "runtime/tensor/host_values.h"
+#include "transom/interrupt.h"
+#include "transom/ops.h"
+#include "work/generation/engine/paged/reserved_pools.h"
+#include "work/generation/engine/paged/step_shape.h"
+#include "work/generation/processes/process_command.h"
+
+namespace transom {
+namespace {
+
+// Before the pools: ids, positions, slots, block tables, lengths; then rows in place of tokens, and where they stand.
+constexpr size_t kInputs = 5, kInputsOfRows = 2;
+
+size_t inputs_before_pools(bool embeds) { return kInputs + (embeds ? kInputsOfRows : 0); }
+
+// [1, N], of a model with several axes [axes, 1, N].
+Shape shape_of_positions(int64_t axes, int64_t tokens) { return axes == 1 ? Shape{1, tokens} : Shape{axes, 1, tokens}; }
+
+// The logits [K, V] of the last of the tokens.
+Tensor logits_of(const GenerativeModel& model, const PassInputs& pass, int64_t scored, KeyValueCache& cache,
+                 const Computing& computing) {
+  ForwardContext context{.cache = &cache, .computing = computing};
+  return reshape(model.last_logits(pass, scored, context), {scored, -1});
+}
+
+// A row's bits do not depend on the tokens that are computed with it.
+Computing apart_with(const AdapterSet* adapters) { return {.batch_invariant = true, .adapters = adapters}; }
+
+// Whether products of the model round their inputs to 8 bits, beside which a key of 16 bits is exact.
+bool rounds_inputs(const GenerativeModel& model) {
+  return model.computing().int8 || std::ranges::any_of(model.frozen(), [](const std::shared_ptr<Parameter>& parameter) {
+           return parameter->packed && parameter->packed->activations.starts_with("int8");
+         });
+}
+
+}  // namespace
+
+std::vector<KeyValueShape> key_value_shapes(const GenerativeModel& model, const std::string& cache_dtype) {
+  const NoGradient inference;
+  PagedCache cache;
+  const Tensor one = zeros({1, 1}, DType::kInt64);
+  logits_of(model, {one, zeros(shape_of_positions(model.position_axes(), 1), DType::kInt64)}, 1, cache,
+            apart_with(nullptr));
+  if (cache.shapes().empty()) fail(ErrorKind::kUnsupported, "{} keeps no keys", model.architecture());
+  std::vector<KeyValueShape> shapes = cache.shapes();
+  for (KeyValueShape& shape : shapes)
+    if (cache_dtype != "auto") shape.dtype = parse_dtype(cache_dtype);
+    else if (shape.dtype == DType::kFloat32 && rounds_inputs(model)) shape.dtype = DType::kFloat16;
+  return shapes;
+}
+
+PagedProgram::PagedProgram(const GenerativeModel& model, std::vector<KeyValueShape> shapes, int64_t blocks,
+                           int64_t block_size, int64_t most)
+    : model_(model),
+      shapes_(std::move(shapes)),
+      blocks_(blocks),
+      block_size_(block_size),
+      most_(most),
+      evaluator_(EvaluatorScope::current()) {
+  tell({.kind = ProcessCommand::Kind::kMake,
+        .blocks = blocks,
+        .block_size = block_size,
+        .cache_dtype = shapes_.front().dtype});
+  make_pools();
+}
+
+PagedProgram::~PagedProgram() {
+  try {
+    tell({.kind = ProcessCommand::Kind::kEnd});
+  } catch (const std::exception&) {  // the others end by themselves where this one is lost
+  }
+}
+
+void PagedProgram::tell(const ProcessCommand& command) {
+  if (!evaluator_ || !evaluator_->leads()) return;
+  if (!failure_.empty() && command.kind != ProcessCommand::Kind::kEnd) fail(ErrorKind::kDevice, "{}", failure_);
+  evaluator_->from_leader(bytes_of(command));
+}
+
+void PagedProgram::compute_together(std::span<const Tensor> outputs, const std::vector<Tensor>& pools) {
+  const InterruptScope completed{std::stop_token()};  // the others compute already
+  try {
+    pools_ = evaluator_->evaluate(outputs, pools);
+  } catch (const std::exception& error) {
+    failure_ = fmt::format("a pass failed, and the processes of the model are out of step since; restart them all ({})",
+                           error.what());
+    throw;
+  }
+}
+
+void PagedProgram::make_pools() {
+  pools_.clear();
+  for (reserved_ = evaluator_ ? 0 : most_; reserved_ > blocks_; reserved_ /= 2)
+    if (pools_ = reserve_pools(shapes_, reserved_ * block_size_); !pools_.empty()) {
+      clear_rows(pools_, 0, blocks_ * block_size_);
+      return;
+    }
+  reserved_ = 0;
+  for (const KeyValueShape& shape : shapes_)
+    for (const int64_t width : {shape.key_width, shape.value_width}) {
+      pools_.push_back(zeros({blocks_ * block_size_, shape.heads, width}, shape.dtype));
+      eval({pools_.back()});
+    }
+}
+
+std::vector<Tensor> PagedProgram::traced(const StepKind& kind, const Computing& computing,
+                                         const std::vector<Tensor>& in) const {
+  PassInputs pass{in[0], in[1]};
+  if (kind.embeds) pass.embeddings = in[kInputs], pass.is_given = in[kInputs + 1];
+  std::vector<KeysAndValues> pools;
+  for (size_t i = inputs_before_pools(kind.embeds); i < in.size(); i += 2) pools.push_back({in[i], in[i + 1]});
+  PagedCache cache(std::move(pools), block_size_, {.slots = in[2], .block_tables = in[3], .lengths = in[4]});
+  std::vector<Tensor> results{logits_of(model_, pass, kind.scored, cache, computing)};
+  for (const KeysAndValues& pool : cache.pools()) results.push_back(pool.keys), results.push_back(pool.values);
+  return results;
+}
+
+const CompiledFunction& PagedProgram::step(const StepKind& kind, const Computing& computing) {
+  const auto known = steps_.find(kind);
+  if (known != steps_.end()) return known->second;
+  const auto trace = [this, kind, computing](const std::vector<Tensor>& in) { return traced(kind, computing, in); };
+  CompileOptions options{.name = "engine step", .capture = false, .donated = {}};
+  for (size_t i = 0; i < 2 * shapes_.size(); ++i) options.donated.push_back(inputs_before_pools(kind.embeds) + i);
+  return steps_.emplace(kind, compile(trace, std::move(options))).first->second;
+}
+
+std::vector<float> PagedProgram::embed(const AttachedInput& input, const AdapterSet* adapters) {
+  const NoGradient inference;
+  ForwardContext context{.computing = {.adapters = adapters}};
+  const Tensor rows = model_.embed(input, context);
+  tell({.kind = ProcessCommand::Kind::kEmbed, .attached = input});
+  if (evaluator_) compute_together({&rows, 1}, pools_);
+  return rows.to_vector<float>();
+}
+
+void PagedProgram::grow(int64_t blocks) {
+  const NoGradient inference;
+  if (evaluator_) {
+    tell({.kind = ProcessCommand::Kind::kGrow, .blocks = blocks});
+    std::vector<Tensor> larger;
+    for (const Tensor& pool : pools_) {
+      Shape more = pool.shape();
+      more[0] = blocks * block_size_;
+      larger.push_back(concatenate({pool, zeros(more, pool.dtype())}, 0));
+    }
+    pools_.clear();
+    compute_together({}, larger);
+    blocks_ += blocks;
+    return;
+  }
+  // What is reserved may hold anything; it becomes part of the cache.
+  const int64_t before = blocks_, grown = std::min(blocks_ + blocks, std::max(reserved_, blocks_));
+  clear_rows(pools_, blocks_ * block_size_, grown * block_size_);
+  blocks -= grown - blocks_;
+  blocks_ = grown;
+  if (blocks == 0) return;
+  // One after the other, so that never more than one of them is there twice.
+  try {
+    for (Tensor& pool : pools_) {
+      Shape more = pool.shape();
+      more[0] = blocks * block_size_;
+      Tensor larger = concatenate({pool, zeros(more, pool.dtype())}, 0);
+      eval({larger});
+      pool = std::move(larger);
+    }
+  } catch (...) {
+    pools_.clear();  // those that have grown leave no memory to turn them back
+    blocks_ = before;
+    throw;
+  }
+  blocks_ += blocks;
+  reserved_ = 0;
+  // Pools of the old size never come again.
+  for (const auto& [key, function] : steps_) function.forget();
+  steps_.clear();
+  if (copy_) copy_->forget();
+}
+
+void PagedProgram::copy_blocks(const std::vector<std::pair<int32_t, int32_t>>& pairs) {
+  const NoGradient inference;
+  if (pairs.empty() || pools_.empty()) return;
+  const auto trace = [](const std::vector<Tensor>& in) {
+    std::vector<Tensor> results;
+    for (size_t i = 2; i < in.size(); ++i) results.push_back(scatter(in[i], in[1], gather(in[i], in[0], 0)));
+    return results;
+  };
+  tell({.kind = ProcessCommand::Kind::kCopy, .pairs = pairs});
+  if (!copy_ && !evaluator_) {
+    CompileOptions options{.name = "copy of blocks", .capture = false, .donated = {}};
+    for (size_t i = 0; i < 2 * shapes_.size(); ++i) options.donated.push_back(2 + i);
+    copy_ = compile(trace, std::move(options));
+  }
+  const auto count = static_cast<size_t>(rounded_tokens(static_cast<int64_t>(pairs.size())) * block_size_);
+  std::vector<int64_t> from(count, 0), to(count, -1);
+  size_t place = 0;
+  for (const auto& [first, second] : pairs)
+    for (int64_t i = 0; i < block_size_; ++i, ++place)
+      from[place] = first * block_size_ + i, to[place] = second * block_size_ + i;
+  std::vector<Tensor> arguments{Tensor::from(from, {static_cast<int64_t>(count)}),
+                                Tensor::from(to, {static_cast<int64_t>(count)})};
+  std::move(pools_.begin(), pools_.end(), std::back_inserter(arguments));
+  pools_.clear();
+  if (evaluator_) return compute_together({}, trace(arguments));
+  pools_ = (*copy_)(std::move(arguments));
+  eval(pools_);
+}
+
+std::span<float> PagedProgram::read(Tensor scores) {
+  if (scores.dtype() != DType::kFloat32 || is_in_host_memory(scores)) return copied_ = scores.to_vector<float>();
+  const auto count = static_cast<size_t>(scores.size());
+  const std::shared_ptr<Buffer> buffer = buffer_of(scores);
+  if (std::byte* const data = buffer->is_writable() ? buffer->host_pointer() : nullptr) {
+    buffer->device().synchronize();
+    scores_ = std::move(scores);
+    return {reinterpret_cast<float*>(data), count};
+  }
+  copied_.resize(count);
+  buffer->read(std::as_writable_bytes(std::span(copied_)));
+  return copied_;
+}
+
+std::span<float> PagedProgram::run(const PagedPass& pass, const AdapterSet* adapters) {
+  const NoGradient inference;
+  scores_ = {};
+  tell({.kind = ProcessCommand::Kind::kRun, .pass = pass});
+  if (pools_.empty()) make_pools();
+  const auto tokens = static_cast<int64_t>(pass.ids.size());
+  const Computing computing = apart_with(adapters);
+  const StepKind kind{pass.scored, key_of(computing, adapters).value(), !pass.embeddings.empty()};
+  std::vector<Tensor> arguments{Tensor::from(pass.ids, {1, tokens}),
+                                Tensor::from(pass.positions, shape_of_positions(model_.position_axes(), tokens)),
+                                Tensor::from(pass.slots, {tokens}),
+                                Tensor::from(pass.block_tables, {tokens, pass.blocks}),
+                                Tensor::from(pass.lengths, {tokens})};
+  if (kind.embeds) {
+    arguments.push_back(Tensor::from(pass.embeddings, {1, tokens, model_.embedding_width()}));
+    arguments.push_back(Tensor::from(pass.is_given, {1, tokens}));
+  }
+  std::move(pools_.begin(), pools_.end(), std::back_inserter(arguments));
+  pools_.clear();
+  if (evaluator_) {
+    const std::vector<Tensor> together = traced(kind, computing, arguments);
+    compute_together({together.data(), 1}, {together.begin() + 1, together.end()});
+    return read(together[0]);
+  }
+  std::vector<Tensor> results = step(kind, computing)(std::move(arguments));
+  pools_.assign(std::make_move_iterator(results.begin() + 1), std::make_move_iterator(results.end()));
+  return read(std::move(results[0]));
+}
+
+}  // namespace transom

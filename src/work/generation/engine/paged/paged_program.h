@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// The model's pass over tokens of any texts, and the memory of their keys and values.
+// Letters: N tokens of a pass, K of them whose scores are asked for, M blocks of the longest text, V vocabulary.
+#pragma once
+
+#include <compare>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "models/generative.h"
+#include "models/nn/attention/paged_cache.h"
+#include "models/nn/lora.h"
+#include "transom/compile.h"
+
+namespace transom {
+
+// What the layers of the model keep of a token, in the type EngineOptions::cache_dtype. Throws kUnsupported for a model
+// whose attention cannot be paged.
+std::vector<KeyValueShape> key_value_shapes(const GenerativeModel& model, const std::string& cache_dtype = "auto");
+
+struct PagedPass {
+  std::vector<int64_t> ids, positions, slots;  // [N]; of a model with several axes positions are [axes, N]
+  std::vector<int32_t> block_tables, lengths;  // [N, M], [N]
+  int64_t blocks = 0;                          // M
+  int64_t scored = 1;                          // K: the last ones
+  // [N, D] and [N]: where the second is not 0 the row stands in place of the token's embedding. Both empty: nowhere.
+  std::vector<float> embeddings = {};
+  std::vector<int64_t> is_given = {};
+};
+
+struct ProcessCommand;  // generation/processes/process_command.h
+class Evaluator;        // tensor/evaluator.h
+
+// Made within an EvaluatorScope, it computes by that evaluator; where this process leads, it tells the others.
+class PagedProgram {
+ public:
+  // With `blocks` blocks, and room for `most` where that costs nothing (reserved_pools.h): programs outlive growth up
+  // to there.
+  PagedProgram(const GenerativeModel& model, std::vector<KeyValueShape> shapes, int64_t blocks, int64_t block_size,
+               int64_t most);
+  ~PagedProgram();
+  PagedProgram(const PagedProgram&) = delete;
+  PagedProgram& operator=(const PagedProgram&) = delete;
+  // The scores [K, V] of what follows the last K tokens, until the next call; with adapters, which outlive the program,
+  // or null. If it throws, all keys and values are lost.
+  std::span<float> run(const PagedPass& pass, const AdapterSet* adapters);
+  // What the model makes of an input among the tokens, a row [D] for each of its places. If it throws, nothing is lost,
+  // but over several processes all is, as after run().
+  std::vector<float> embed(const AttachedInput& input, const AdapterSet* adapters);
+  // Makes room for so many more blocks; programs are compiled anew only where that is beyond what was reserved. If it
+  // throws, there are as many as before, and all keys and values are lost.
+  void grow(int64_t blocks);
+  // Block `second` becomes equal to block `first` of each pair; none is in two pairs as the second, nor in one as the
+  // first and in another as the second. If it throws, all keys and values are lost.
+  void copy_blocks(const std::vector<std::pair<int32_t, int32_t>>& pairs);
+  // Why it can compute nothing any more: a pass over several processes has failed. Empty: it can.
+  const std::string& failure() const { return failure_; }
+
+ private:
+  // What a program is traced for, besides the shapes of its arguments.
+  struct StepKind {
+    int64_t scored;
+    std::string computing;  // its key, with the adapters
+    bool embeds;            // rows stand in place of tokens
+    auto operator<=>(const StepKind&) const = default;
+  };
+  std::vector<Tensor> traced(const StepKind& kind, const Computing& computing, const std::vector<Tensor>& in) const;
+  // Where they are, if the host reaches them, else a copy.
+  std::span<float> read(Tensor scores);
+  void tell(const ProcessCommand& command);
+  // Computes `outputs` and the new pools on all processes.
+  void compute_together(std::span<const Tensor> outputs, const std::vector<Tensor>& pools);
+  const CompiledFunction& step(const StepKind& kind, const Computing& computing);
+  void make_pools();
+  const GenerativeModel& model_;
+  std::vector<KeyValueShape> shapes_;
+  int64_t blocks_, block_size_, most_;
+  int64_t reserved_ = 0;       // blocks that the pools have room for; 0: as many as there are
+  std::vector<Tensor> pools_;  // keys and values of each layer
+  Tensor scores_;              // of the last pass, where the host reads them on the device
+  std::vector<float> copied_;  // elsewhere: megabytes, whose memory is not asked for at each step
+  Evaluator* evaluator_;       // null: this process alone
+  std::string failure_;        // out of step with the other processes
+  std::map<StepKind, CompiledFunction> steps_;
+  std::optional<CompiledFunction> copy_;
+};
+
+}  // namespace transom

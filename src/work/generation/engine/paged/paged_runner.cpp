@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: Apache-2.0
+// Iteration-level scheduling (Yu et al., "Orca", 2022) over a paged cache: each step computes one token of every
+// running sequence and, with what is left of its tokens, chunks of prompts. When blocks run out, the youngest sequence
+// gives its up and is computed again later. What the cache holds of each is kept by cached_texts.h.
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "base/error.h"
+#include "files/config/config.h"
+#include "files/config/model_config.h"
+#include "work/generation/embedded_inputs.h"
+#include "work/generation/engine/assistant.h"
+#include "work/generation/engine/mask_turns.h"
+#include "work/generation/engine/paged/cached_texts.h"
+#include "work/generation/engine/paged/paged_pass.h"
+#include "work/generation/engine/paged/step_budget.h"
+#include "work/generation/engine/paged/step_part.h"
+#include "work/generation/engine/runner.h"
+
+namespace transom {
+namespace {
+
+// Rows of scores of a step for prompt_logprobs, so that those of a long prompt never lie in memory together.
+constexpr int64_t kMostPromptScores = 64;
+
+class PagedRunner : public Runner {
+ public:
+  PagedRunner(const GenerativeModel& model, const EngineOptions& options, const EngineAdapters& adapters,
+              std::vector<KeyValueShape> shapes, BlockCounts blocks, int64_t most_tokens)
+      : adapters_(adapters),
+        program_(model, std::move(shapes), blocks.first, options.block_size, blocks.most),
+        texts_(program_, blocks, options.block_size, options.prefix_caching),
+        widths_{model.position_axes(), model.embedding_width()},
+        most_tokens_(most_tokens),
+        budget_(options.step_seconds, most_tokens),
+        assistant_tokens_(options.num_assistant_tokens) {
+    if (options.assistant)
+      assistant_.emplace(*options.assistant,
+                         text_config_of(model.config()).get_int("vocab_size", std::numeric_limits<int64_t>::max()),
+                         options.block_size, most_tokens, blocks.most);
+  }
+
+  bool step(std::span<const std::unique_ptr<Sequence>> sequences, EngineStatistics& statistics) override {
+    std::vector<StepPart> parts;
+    try {
+      parts = schedule(sequences, statistics);
+    } catch (const CacheLost&) {  // at most once: the cache does not try to grow again
+      statistics.preemptions += texts_.lose_all(sequences);
+      parts = schedule(sequences, statistics);
+    }
+    std::erase_if(parts, [&](const StepPart& part) { return !embed(part); });
+    if (!parts.empty()) {
+      const auto start = std::chrono::steady_clock::now();
+      compute_all(parts, sequences, statistics);
+      budget_.note(tokens_of(parts), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
+    for (const StepPart& part : parts)
+      if (BeamGroup* group = part.sequence->group(); group && !group->has_ended() && group->is_complete())
+        advance(*group, sequences, statistics);
+    return !parts.empty();
+  }
+
+  void measure(EngineStatistics& statistics) const override {
+    statistics.blocks = texts_.most();
+    statistics.blocks_used = texts_.used();
+    statistics.failure = program_.failure();
+  }
+
+  void forget(Sequence& sequence) override {
+    texts_.forget(sequence);
+    embedded_.erase(&sequence);
+    drafts_.erase(&sequence);
+    if (assistant_) assistant_->forget(sequence);
+  }
+
+ private:
+  using Sequences = CachedTexts::Sequences;
+
+  // ---- beams
+
+  // The blocks of a sequence that sits this step out, which it needs no more but to go on cheaply: so beams that are
+  // not there together do not wait for each other's blocks.
+  bool give_up_waiting(EngineStatistics& statistics, bool only_beams) {
+    const auto last = std::find_if(waiting_.rbegin(), waiting_.rend(), [&](const Sequence* sequence) {
+      return texts_.holds(*sequence) && (!only_beams || sequence->group());
+    });
+    if (last == waiting_.rend()) return false;
+    texts_.give_up(**last);
+    ++statistics.preemptions;
+    return true;
+  }
+
+  // The beams take their next texts, and with them the blocks of the texts that they go on from.
+  void advance(BeamGroup& group, Sequences sequences, EngineStatistics& statistics) {
+    std::vector<size_t> sources;
+    try {
+      sources = group.advance();
+    } catch (const std::exception& error) {
+      group.end(FinishReason::kError, error.what());
+    }
+    if (group.has_ended()) return;
+    for (Sequence* beam : group.sequences()) beam->take_text();
+    try {
+      try {
+        texts_.fork(group.sequences(), sources);
+      } catch (const CacheLost&) {
+        statistics.preemptions += texts_.lose_all(sequences);
+        texts_.fork(group.sequences(), sources);
+      }
+    } catch (const std::exception& error) {
+      texts_.lose_all(sequences);
+      if (const auto* known = dynamic_cast<const Error*>(&error); known && known->kind() == ErrorKind::kInterrupted)
+        throw;
+      group.end(FinishReason::kError, error.what());
+    }
+  }
+
+  // ---- which tokens
+
+  std::vector<StepPart> schedule(Sequences sequences, EngineStatistics& statistics) {
+    std::vector<StepPart> parts;
+    int64_t left = most_tokens_;
+    std::vector<Sequence*> order;
+    waiting_.clear();
+    for (const std::unique_ptr<Sequence>& sequence : sequences)
+      if (!sequence->finished()) (sequence->waits() ? waiting_ : order).push_back(sequence.get());
+    // Who needs one token more goes before prompts; if there are more of those than a step holds, they take turns.
+    const size_t count = order.size();
+    ask_assistant(order);
+    size_t youngest = count;  // from here on sequences have given up their blocks
+    for (size_t i = 0; i < count && left > 0; ++i) {
+      Sequence& sequence = *order[(i + turn_) % count];
+      if (!texts_.holds(sequence) || sequence.length() - sequence.seen != 1) continue;
+      if (add(parts, sequence, order, youngest, statistics)) left -= add_draft(parts.back(), left - 1);
+    }
+    if (left == 0 && count > 0) turn_ = (turn_ + static_cast<size_t>(most_tokens_)) % count;
+    else turn_ = 0;
+    // Prompts are read by parts that the texts that are being written do not wait long for.
+    const int64_t writing = tokens_of(parts), waiting = static_cast<int64_t>(count - parts.size());
+    left = std::min(left, std::max<int64_t>(budget_.tokens(writing, waiting) - writing, 1));
+    int64_t prompt_scores = kMostPromptScores;
+    for (size_t i = 0; i < youngest && left > 0; ++i) {
+      Sequence& sequence = *order[i];
+      PagedText& text = texts_.of(sequence);
+      if (text.blocks.empty() && !admit(sequence, text, sequences, i, statistics)) {
+        if (waits_for_first(sequence, sequences)) continue;
+        break;  // nobody overtakes
+      }
+      const int64_t missing = sequence.length() - sequence.seen;
+      if (missing <= 1 && is_scheduled(parts, sequence)) continue;
+      int64_t chunk = std::min(missing, left);
+      const bool scores_prompt =
+          sequence.request().request.prompt_logprobs.has_value() && sequence.seen < sequence.request().prompt_length();
+      if (scores_prompt) chunk = std::min(chunk, prompt_scores);
+      if (chunk < 1) continue;
+      parts.push_back({.sequence = &sequence, .text = &text, .count = chunk, .scores_prompt = scores_prompt});
+      if (scores_prompt) prompt_scores -= chunk;
+      left -= chunk;
+    }
+    return parts;
+  }
+
+  static bool is_scheduled(const std::vector<StepPart>& parts, const Sequence& sequence) {
+    return std::any_of(parts.begin(), parts.end(), [&](const StepPart& part) { return part.sequence == &sequence; });
+  }
+
+  // The sequence's next token, for which the youngest ones give up their blocks if there are no others. False if it was
+  // the youngest itself.
+  bool add(std::vector<StepPart>& parts, Sequence& sequence, const std::vector<Sequence*>& order, size_t& youngest,
+           EngineStatistics& statistics) {
+    PagedText& text = texts_.of(sequence);
+    while (!texts_.reserve(text, sequence.seen + 1)) {
+      if (give_up_waiting(statistics, false)) continue;
+      Sequence* last = nullptr;
+      while (youngest > 0 && !last) {
+        Sequence* candidate = order[--youngest];
+        if (texts_.holds(*candidate)) last = candidate;
+      }
+      if (!last) {
+        refuse(sequence);
+        return false;
+      }
+      std::erase_if(parts, [&](const StepPart& part) { return part.sequence == last; });
+      texts_.give_up(*last);
+      ++statistics.preemptions;
+      if (last == &sequence) return false;
+    }
+    parts.push_back({.sequence = &sequence, .text = &text, .count = 1});
+    return true;
+  }
+
+  // What the assistant proposes behind the texts that need one token more.
+  void ask_assistant(const std::vector<Sequence*>& order) {
+    drafts_.clear();
+    if (!assistant_) return;
+    std::vector<Draft> drafts;
+    for (Sequence* sequence : order) {
+      const EngineRequest& request = sequence->request().request;
+      // The assistant reads tokens alone.
+      if (sequence->group() || request.prompt_lookup_num_tokens > 0 || !request.prompt.attached.empty() ||
+          !texts_.holds(*sequence) || sequence->length() - sequence->seen != 1)
+        continue;
+      drafts.push_back({sequence, std::min(assistant_tokens_, sequence->request().length - sequence->length() - 1)});
+    }
+    const auto count = static_cast<int64_t>(drafts.size());
+    for (Draft& draft : drafts) draft.most = std::min(draft.most, most_tokens_ / count - 1);
+    assistant_->draft(drafts);
+    for (Draft& draft : drafts)
+      if (!draft.tokens.empty()) drafts_[draft.sequence] = std::move(draft.tokens);
+  }
+
+  // Tokens that may follow, if there is room for them. Gives back how many tokens the part now has.
+  int64_t add_draft(StepPart& part, int64_t most) {
+    TokenIds draft = part.sequence->draft(most);
+    if (const auto found = drafts_.find(part.sequence); found != drafts_.end()) {
+      draft = std::move(found->second);
+      draft.resize(std::min(draft.size(), static_cast<size_t>(std::max<int64_t>(most, 0))));
+      drafts_.erase(found);
+    }
+    if (!draft.empty() && texts_.reserve(*part.text, part.sequence->length() + static_cast<int64_t>(draft.size()))) {
+      part.count += static_cast<int64_t>(draft.size());
+      part.draft = std::move(draft);
+    }
+    return part.count;
+  }
+
+  // Other sequences of a request begin when the first one has read the prompt, which they then share.
+  bool waits_for_first(const Sequence& sequence, Sequences sequences) const {
+    if (sequence.index() == 0 || sequence.length() > sequence.request().prompt_length()) return false;
+    for (const std::unique_ptr<Sequence>& other : sequences)
+      if (&other->request() == &sequence.request() && other->index() == 0 && !other->finished())
+        return other->seen < sequence.request().prompt_length();
+    return false;
+  }
+
+  // Blocks for all tokens of a sequence that has none, if they leave one for each that runs.
+  bool admit(Sequence& sequence, PagedText& text, Sequences sequences, size_t before, EngineStatistics& statistics) {
+    if (waits_for_first(sequence, sequences)) return false;
+    const bool alone = texts_.is_empty();
+    texts_.share_prefix(sequence, sequences);
+    const int64_t blocks =
+        texts_.missing_blocks(text, sequence.length()) + (alone ? int64_t{0} : static_cast<int64_t>(before));
+    while (!texts_.has_room(blocks))
+      if (!give_up_waiting(statistics, true)) break;
+    if (texts_.has_room(blocks) && texts_.reserve(text, sequence.length())) {
+      texts_.note_begun(sequence, statistics);
+      return true;
+    }
+    texts_.give_up(sequence);
+    if (alone) refuse(sequence);
+    return false;
+  }
+
+  // Only where memory ended before the limit of the cache.
+  void refuse(Sequence& sequence) {
+    texts_.give_up(sequence);
+    sequence.finish(
+        FinishReason::kError,
+        fmt::format("the KV cache has {} blocks of {} tokens, and there is no memory for more: a text of {} "
+                    "tokens does not fit; make room, or ask for less",
+                    texts_.size(), texts_.block_size(), sequence.length()));
+  }
+
+  // ---- the pass
+
+  // Rows for the inputs among the tokens of the part, unless they are there. False where that fails, which ends the
+  // sequence.
+  bool embed(const StepPart& part) {
+    Sequence& sequence = *part.sequence;
+    const TakenRequest& taken = sequence.request();
+    if (part.begin >= end_of_places(taken.request.prompt.attached)) return true;
+    std::shared_ptr<const EmbeddedInputs>& embedded = embedded_[&sequence];
+    const auto is_lacking = [&] { return !embedded || embedded->from() > part.begin; };
+    for (const auto& [other, its] : embedded_)
+      if (is_lacking() && its && &other->request() == &taken) embedded = its;
+    try {
+      if (is_lacking())
+        embedded = std::make_shared<const EmbeddedInputs>(
+            taken.request.prompt.attached, widths_.embedding, part.begin,
+            [&](const AttachedInput& input) { return program_.embed(input, adapters_.find(taken.adapter)); });
+    } catch (const std::exception& error) {
+      if (const auto* known = dynamic_cast<const Error*>(&error); known && known->kind() == ErrorKind::kInterrupted)
+        throw;
+      sequence.finish(FinishReason::kError, error.what());
+      return false;
+    }
+    return true;
+  }
+
+  PassToken pass_token(const StepPart& part, int64_t place) const {
+    PassToken token{.id = part.token(place), .place = place, .blocks = &part.text->blocks};
+    if (const auto& positions = part.sequence->request().positions) token.positions = &*positions;
+    if (part.sequence->request().request.prompt.attached.empty()) return token;
+    if (const auto found = embedded_.find(part.sequence); found != embedded_.end() && found->second)
+      token.row = found->second->at(place);
+    return token;
+  }
+
+  // One pass for each adapter among the parts.
+  void compute_all(const std::vector<StepPart>& parts, Sequences sequences, EngineStatistics& statistics) {
+    std::map<size_t, std::vector<const StepPart*>> by_adapter;
+    for (const StepPart& part : parts) by_adapter[part.sequence->request().adapter].push_back(&part);
+    for (const auto& [adapter, some] : by_adapter) {
+      try {
+        compute(some, adapters_.find(adapter), statistics);
+      } catch (const std::exception& error) {  // also std::bad_alloc: the pools were moved into the pass
+        texts_.lose_all(sequences);
+        if (const auto* known = dynamic_cast<const Error*>(&error); known && known->kind() == ErrorKind::kInterrupted)
+          throw;
+        for (const StepPart* part : some)
+          if (!part->sequence->finished()) part->sequence->finish(FinishReason::kError, error.what());
+        return;  // the passes of other adapters need the keys that are lost
+      }
+    }
+  }
+
+  void compute(const std::vector<const StepPart*>& parts, const AdapterSet* adapter, EngineStatistics& statistics) {
+    std::vector<PassToken> silent, scored;
+    for (const StepPart* part : parts)
+      for (int64_t place = part->begin; place < part->end(); ++place)
+        (part->is_scored(place) ? scored : silent).push_back(pass_token(*part, place));
+    const PagedPass pass = pass_of(silent, scored, texts_.block_size(), most_tokens_, widths_);
+    const std::span<float> scores = program_.run(pass, adapter);
+    const size_t V = scores.size() / static_cast<size_t>(pass.scored);
+    float* next = scores.data() + (static_cast<size_t>(pass.scored) - scored.size()) * V;
+    for (const StepPart* part : parts) {
+      statistics.prompt_tokens +=
+          std::clamp<int64_t>(part->sequence->request().prompt_length() - part->begin, 0, part->count);
+      next = read(*part, next, V, statistics);
+      note_seen(*part);
+    }
+  }
+
+  // Reads the rows of scores of a part, and gives back where the next part's begin. Tokens of a draft are taken as long
+  // as they are what is chosen.
+  float* read(const StepPart& part, float* next, size_t V, EngineStatistics& statistics) {
+    std::vector<std::pair<int64_t, std::span<float>>> rows;
+    for (int64_t place = part.begin; place < part.end(); ++place)
+      if (part.is_scored(place)) rows.emplace_back(place, std::span(next, V)), next += V;
+    Sequence& sequence = *part.sequence;
+    try {
+      for (const auto& [place, scores] : rows) {
+        if (place + 1 < part.length) {
+          sequence.read_prompt(place, scores);
+          continue;
+        }
+        if (place > sequence.length() - 1 || sequence.finished() || part.token(place) != sequence.tokens().back())
+          break;
+        // Behind the first token of a draft; where the mask takes longer the rest of the draft is given up.
+        if (sequence.mask() == Sampler::Mask::kNotAsked) sequence.seek_mask(MaskTurns::kSecondsAtFirst);
+        if (sequence.finished() || sequence.waits()) break;
+        sequence.choose(scores);
+        statistics.generated_tokens += !sequence.request().only_reads();
+      }
+    } catch (const std::exception& error) {
+      sequence.finish(FinishReason::kError, error.what());
+    }
+    if (!part.draft.empty()) {
+      const int64_t accepted = std::max<int64_t>(sequence.length() - part.length - 1, 0);
+      ++statistics.drafts;
+      statistics.draft_tokens += static_cast<int64_t>(part.draft.size());
+      statistics.accepted_tokens += accepted;
+      sequence.note_draft(accepted);
+    }
+    return next;
+  }
+
+  // What the cache now holds of the sequence: of a draft, what was accepted.
+  void note_seen(const StepPart& part) {
+    Sequence& sequence = *part.sequence;
+    const bool chose = part.end() >= part.length;
+    sequence.seen = chose ? std::min(part.end(), std::max(sequence.length() - 1, part.length)) : part.end();
+    texts_.note_seen(sequence);
+  }
+
+  const EngineAdapters& adapters_;
+  PagedProgram program_;
+  CachedTexts texts_;
+  std::map<const Sequence*, std::shared_ptr<const EmbeddedInputs>> embedded_;  // those of a request have one
+  const TokenWidths widths_;
+  const int64_t most_tokens_;
+  StepBudget budget_;
+  std::optional<Assistant> assistant_;
+  const int64_t assistant_tokens_;
+  std::map<const Sequence*, TokenIds> drafts_;  // of the assistant, at this step
+  std::vector<Sequence*> waiting_;              // that sit this step out
+  size_t turn_ = 0;                             // whose turn it is first, where not all go at once
+};
+
+}  // namespace
+
+std::unique_ptr<Runner> make_paged(const GenerativeModel& model, const EngineOptions& options, int64_t length,
+                                   const EngineAdapters& adapters) {
+  if (model.has_encoder() || model.cache_expires_at() < 0) return nullptr;
+  if (model.cache_expires_at() > 0 && length >= model.cache_expires_at()) return nullptr;
+  std::vector<KeyValueShape> shapes;
+  try {
+    shapes = key_value_shapes(model, options.cache_dtype);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUnsupported && error.kind() != ErrorKind::kInput) throw;
+    return nullptr;
+  }
+  const BlockCounts blocks = cache_blocks(options, shapes, length);
+  const int64_t limit = model.max_positions();
+  const int64_t tokens = limit > 0 ? std::min(limit, options.max_batched_tokens) : options.max_batched_tokens;
+  return std::make_unique<PagedRunner>(model, options, adapters, std::move(shapes), blocks, tokens);
+}
+
+}  // namespace transom

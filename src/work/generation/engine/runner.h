@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What computes the scores of the engine's sequences.
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "models/generative.h"
+#include "models/nn/lora.h"
+#include "work/generation/engine/sequence.h"
+
+namespace transom {
+
+// The LoRA adapters that requests may name.
+struct EngineAdapters {
+  std::vector<std::string> names;
+  std::vector<AdapterSet> sets;
+  // Of TakenRequest::adapter; null: none.
+  const AdapterSet* find(size_t adapter) const { return adapter == 0 ? nullptr : &sets.at(adapter - 1); }
+};
+
+class Runner {
+ public:
+  virtual ~Runner() = default;
+  // One iteration: which of the sequences take part, how far they come, and with those whose tokens have all been seen,
+  // what follows (Sequence::choose). Sequences are in the order in which they are to go first. One that fails is
+  // finished with the error; kInterrupted is thrown. False if nothing could be done.
+  virtual bool step(std::span<const std::unique_ptr<Sequence>> sequences, EngineStatistics& statistics) = 0;
+  // What is held for a sequence is given up.
+  virtual void forget(Sequence& sequence) = 0;
+  // Sets the numbers of blocks, and the failure.
+  virtual void measure(EngineStatistics&) const {}
+};
+
+// All sequences together, by way of a paged cache; null for a model whose attention cannot be paged. Texts get no
+// longer than `length`.
+std::unique_ptr<Runner> make_paged(const GenerativeModel& model, const EngineOptions& options, int64_t length,
+                                   const EngineAdapters& adapters);
+
+// Each sequence by itself, through a cache of its own: for models whose attention cannot be paged.
+std::unique_ptr<Runner> make_row_by_row(const GenerativeModel& model, const EngineAdapters& adapters);
+
+}  // namespace transom

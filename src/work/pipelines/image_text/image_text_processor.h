@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a text with pictures to what a vision-language model reads: Transformers' LlavaProcessor.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "inputs/images/image_processor.h"
+#include "transom/config.h"
+#include "transom/model_inputs.h"
+#include "transom/tokenizer.h"
+
+namespace transom {
+
+class ImageTextProcessor {
+ public:
+  // Whether the family of a configuration reads pictures among its tokens.
+  static bool is_for(const Config& model);
+  // Whether a text says itself where its pictures stand, in a way that one of the families knows.
+  static bool has_places(const std::string& text);
+  // Null where the family of the model reads none, or nothing beside it says how pictures are prepared.
+  static std::optional<ImageTextProcessor> of(const std::filesystem::path& directory, const Config& model,
+                                              const Tokenizer& tokenizer) {
+    return is_for(model) && ImageProcessor::is_in(directory)
+               ? std::optional<ImageTextProcessor>(std::in_place, directory, model, tokenizer)
+               : std::nullopt;
+  }
+  // Reads processor_config.json, and how pictures are prepared. Refuses a tokenizer that knows the token for pictures
+  // by another number than the model.
+  ImageTextProcessor(const std::filesystem::path& directory, const Config& model, const Tokenizer& tokenizer);
+
+  // What stands for a picture in a text: "<image>".
+  const std::string& image_token() const { return image_token_; }
+
+  ImageProcessor::Pixels prepared(const Image& image) const { return images_(image); }
+
+  using Encode = std::function<TokenIds(const std::string&)>;
+  // The text has the token once for each picture. It becomes as many tokens as the picture has places, and the whole is
+  // encoded. Refuses texts whose tokens are not as many as the pictures, with both numbers.
+  ModelInputs operator()(const std::string& text, std::span<const ImageProcessor::Pixels> images,
+                         const Encode& encode) const;
+
+ private:
+  int64_t places_of(const ImageProcessor::Pixels& pixels) const;
+
+  ImageProcessor images_;
+  std::string image_token_;
+  int64_t image_token_id_ = 0, patch_size_ = 0, more_places_ = 0;
+};
+
+}  // namespace transom

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// image-text-to-text: a model that sees pictures among its tokens goes on with a text, or answers in a chat.
+#include "base/error.h"
+#include "base/json/json.h"
+#include "files/hub/resolve.h"
+#include "work/pipelines/generation/generation_model.h"
+#include "work/pipelines/image_text/chat_parts.h"
+#include "work/pipelines/image_text/image_text_processor.h"
+#include "work/pipelines/images/image_model.h"
+
+namespace transom {
+namespace {
+
+// A prompt, and the whole that it makes with what is written behind it.
+struct PicturePrompt {
+  std::string text;
+  bool adds_special_tokens = true;
+  std::vector<ImageProcessor::Pixels> images;
+  Json messages = nullptr;  // of a chat
+  bool goes_on = false;     // what is written belongs to the last message
+
+  WrittenText whole(const std::string& written) const {
+    if (messages.is_null()) return text + written;
+    Json chat = messages;
+    if (!goes_on) {
+      chat.push_back({{"role", "assistant"}, {"content", written}});
+    } else {
+      Json& content = chat.back()["content"];
+      Json& last = content.is_array() && !content.empty() ? content.back()["text"] : content;
+      if (!last.is_string()) fail("a chat: the last message does not end with a text that could go on");
+      last = last.get<std::string>() + written;
+    }
+    return ChatMessages{dump_json(chat)};
+  }
+};
+
+class ImageTextToText : public Pipeline {
+ public:
+  ImageTextToText(GenerationModel model, ImageTextProcessor processor)
+      : model_(std::move(model)), processor_(std::move(processor)) {}
+
+  Model* model() const override { return model_.model.get(); }
+
+  // For each text or chat one text, or chat with the answer, for each returned sequence.
+  std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
+    std::vector<TaskResult> results;
+    for (const TaskInput& input : inputs) results.emplace_back(written(input, options));
+    return results;
+  }
+
+ private:
+  std::vector<WrittenText> written(const TaskInput& input, const TaskOptions& options) const {
+    // As Transformers' pipeline has it.
+    const GenerationConfig config = model_.config_for(options, Json{{"max_new_tokens", 256}});
+    const PicturePrompt prompt = prompt_of(input, options);
+    const ModelInputs inputs = processor_(prompt.text, prompt.images, [&](const std::string& text) {
+      return model_.tokenizer.encode(text, std::nullopt, {.add_special_tokens = prompt.adds_special_tokens}).ids;
+    });
+    const GenerationOutput output =
+        generate(*model_.model, inputs, config, {.streamer = nullptr, .tokenizer = &model_.tokenizer});
+    std::vector<WrittenText> results;
+    for (const TokenIds& row : output.sequences) results.push_back(result_of(prompt, inputs.tokens, row, options));
+    return results;
+  }
+
+  PicturePrompt prompt_of(const TaskInput& input, const TaskOptions& options) const {
+    const ChatInput* chat = std::get_if<ChatInput>(&input);
+    PicturePrompt prompt = chat ? prompt_of_chat(*chat, options) : PicturePrompt{.text = text_input(input).text};
+    if (!chat)
+      refuse_without_effect(options, {"continue_final_message", "chat_template", "tools", "documents"},
+                            "on a text: it is of chats, lists of messages");
+    for (const PictureSource& source : chat ? chat->images : text_input(input).images)
+      prompt.images.push_back(processor_.prepared(image_of(source)));
+    return prompt;
+  }
+
+  PicturePrompt prompt_of_chat(const ChatInput& chat, const TaskOptions& options) const {
+    const Json messages = parse_json(chat.messages, "a chat");
+    if (!messages.is_array() || messages.empty() || !messages.back().is_object() || !messages.back().contains("role"))
+      fail("a chat: expected messages {{\"role\", \"content\"}}, found {}", quoted(dump_json(messages), 80));
+    const bool goes_on = flag_or_default(options, "continue_final_message", messages.back()["role"] == "assistant");
+    const auto json = [&](const char* name) {
+      return is_given(options, name) ? dump_json(json_option(options, name)) : std::string();
+    };
+    const ChatOptions form{.add_generation_prompt = !goes_on,
+                           .continue_final_message = goes_on,
+                           .chat_template = text_option(options, "chat_template", ""),
+                           .tools = json("tools"),
+                           .documents = json("documents")};
+    const auto [text, adds_special] = written_chat(messages, model_.tokenizer, form, processor_.image_token());
+    return {.text = text, .adds_special_tokens = adds_special, .messages = messages, .goes_on = goes_on};
+  }
+
+  // What is new, as the pipeline of Transformers finds it: the text of all tokens without that of the prompt, which may
+  // begin one or two characters later.
+  WrittenText result_of(const PicturePrompt& prompt, const TokenIds& before, const TokenIds& row,
+                        const TaskOptions& options) const {
+    if (flag_or_default(options, "return_tensors", false)) return row;
+    const auto decoded = [&](const TokenIds& ids) {
+      std::optional<bool> clean;
+      if (is_given(options, "clean_up_tokenization_spaces"))
+        clean = flag_option(options, "clean_up_tokenization_spaces", false);
+      return model_.tokenizer.decode(ids, flag_or_default(options, "skip_special_tokens", true), clean);
+    };
+    std::string text = decoded(row);
+    const std::string beginning = decoded(before);
+    if (const size_t at = text.find(beginning); at <= 2) text = text.substr(at + beginning.size());
+    if (!flag_or_default(options, "return_full_text", true)) return text;
+    return prompt.whole(text);
+  }
+
+  GenerationModel model_;
+  ImageTextProcessor processor_;
+};
+
+TaskParameters image_text_to_text_parameters() {
+  return generation_parameters({
+      {"return_full_text", TaskParameter::Type::kFlag, "the result begins with the prompt", "true"},
+      {"return_tensors", TaskParameter::Type::kFlag, "return token ids", "false"},
+      {"clean_up_tokenization_spaces", TaskParameter::Type::kFlag, "remove spaces before punctuation"},
+      {"skip_special_tokens", TaskParameter::Type::kFlag, "leave special tokens out of the text", "true"},
+      {"continue_final_message", TaskParameter::Type::kFlag,
+       "chats only: the last message is continued (default: if it is the assistant's)"},
+      {"chat_template", TaskParameter::Type::kText, "chats only: Jinja template in place of the checkpoint's"},
+      {"tools", TaskParameter::Type::kJson, "chats only: list of the functions that the model may call"},
+      {"documents", TaskParameter::Type::kJson, "chats only: list of texts that the model may use"},
+  });
+}
+
+std::unique_ptr<Pipeline> load_image_text_to_text(const std::string& directory, const LoadOptions& options,
+                                                  const std::string& /*task*/) {
+  GenerationModel model = GenerationModel::load(directory, options);
+  ImageTextProcessor processor(directory_of_model(directory), model.model->config(), model.tokenizer);
+  return std::make_unique<ImageTextToText>(std::move(model), std::move(processor));
+}
+
+constexpr TaskRecord kImageTextToText{.name = "image-text-to-text",
+                                      .example = "--image cat.png --text \"What is it?\" --max_new_tokens 60",
+                                      .takes_chats = true,
+                                      .takes_images = true,
+                                      .result = ResultKind::kTexts,
+                                      .json = {.tells_input = true},
+                                      .parameters = image_text_to_text_parameters,
+                                      .load = load_image_text_to_text};
+const RegisterTask kRegisterImageTextToText(kImageTextToText);
+
+}  // namespace
+}  // namespace transom

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "work/pipelines/images/image_model.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text/base64.h"
+#include "base/threads/prefetcher.h"
+#include "base/threads/threads.h"
+
+namespace transom {
+
+using Pixels = ImageProcessor::Pixels;
+
+Tensor pixel_values(std::span<const Pixels> images) {
+  const int64_t height = images[0].height, width = images[0].width;
+  std::vector<float> values;
+  for (const Pixels& image : images) values.insert(values.end(), image.values.begin(), image.values.end());
+  return Tensor::from(values, {static_cast<int64_t>(images.size()), 3, height, width});
+}
+
+namespace {
+
+// RGB of pictures that are gray, or have an alpha channel, which is left out as of files.
+Image image_of_picture(const Picture& picture) {
+  const auto* values = std::get_if<std::vector<uint8_t>>(&picture.values);
+  if (!values) fail("a picture: expected 8 bits a value, found 16");
+  Image image(picture.width, picture.height);
+  const auto channels = static_cast<size_t>(picture.channels);
+  const size_t pixels = image.pixels.size() / 3;
+  if (picture.channels < 1 || picture.channels > 4 || values->size() != pixels * channels)
+    fail("a picture: expected 1 to 4 values for each of {} x {} pixels, found {} values of {} channels", picture.width,
+         picture.height, values->size(), picture.channels);
+  for (size_t i = 0; i < pixels; ++i)
+    for (size_t c = 0; c < 3; ++c) image.pixels[3 * i + c] = (*values)[i * channels + (channels < 3 ? 0 : c)];
+  return image;
+}
+
+struct ImageReader {
+  // A file, or a picture in the text itself: "data:image/png;base64,..." (RFC 2397).
+  Image operator()(const std::string& source) const {
+    if (!source.starts_with("data:")) return read_image(source);
+    constexpr std::string_view kMark = ";base64,";
+    const size_t mark = source.find(kMark);
+    require(mark != source.npos && mark < 100, "an image: expected data:image/...;base64,..., found {}",
+            quoted(source.substr(0, 40)));
+    const std::string bytes = from_base64(std::string_view(source).substr(mark + kMark.size()), "an image");
+    return decode_image(std::as_bytes(std::span(bytes)), "an image");
+  }
+  Image operator()(const FileBytes& file) const {
+    return decode_image(std::as_bytes(std::span(file.bytes)), "the input");
+  }
+  Image operator()(const Picture& picture) const { return image_of_picture(picture); }
+};
+
+}  // namespace
+
+Image image_of(const PictureSource& source) { return std::visit(ImageReader(), source); }
+
+Pixels ImageModel::pixels(const TaskInput& input) const { return prepared(input).pixels; }
+
+ImageModel::Prepared ImageModel::prepared(const TaskInput& input) const {
+  const Image image = image_of(image_input(input).source);
+  return {processor(image), {image.height, image.width}};
+}
+
+std::vector<ImageModel::Row> ImageModel::rows(const std::vector<TaskInput>& inputs, const std::string& name,
+                                              int64_t batch_size) const {
+  const NoGradient inference;
+  const auto count = static_cast<int64_t>(inputs.size());
+  Prefetcher<std::vector<Prepared>> batches((count + batch_size - 1) / batch_size, [&](int64_t number) {
+    const int64_t first = number * batch_size;
+    std::vector<Prepared> images(static_cast<size_t>(std::min(batch_size, count - first)));
+    parallel_for(images.size(), [&](size_t i) { images[i] = prepared(inputs[static_cast<size_t>(first) + i]); });
+    return images;
+  });
+  std::vector<Row> result;
+  while (batches.left() > 0) {
+    std::vector<Prepared> images = batches.next();
+    for (auto first = images.begin(); first != images.end();) {
+      const auto end = std::find_if(first, images.end(), [&](const Prepared& image) {
+        return image.pixels.height != first->pixels.height || image.pixels.width != first->pixels.width;
+      });
+      std::vector<Pixels> together;
+      for (auto image = first; image != end; ++image) together.push_back(std::move(image->pixels));
+      const Tensor output = model->forward({{"pixel_values", pixel_values(together)}}).at(name);
+      const std::vector<float> values = output.to_vector<float>();
+      Shape shape = output.shape();
+      shape[0] = 1;
+      for (auto row = values.begin(); first != end; ++first, row += elements(shape))
+        result.push_back({shape, {row, row + elements(shape)}, first->picture});
+    }
+  }
+  return result;
+}
+
+}  // namespace transom

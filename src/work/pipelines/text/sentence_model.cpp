@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "work/pipelines/text/sentence_model.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/json/json.h"
+#include "base/threads/prefetcher.h"
+#include "files/checkpoint/checkpoint.h"
+#include "files/config/config.h"
+#include "files/hub/resolve.h"
+#include "transom/ops.h"
+#include "work/pipelines/pipeline.h"
+
+namespace transom {
+namespace {
+
+constexpr int64_t kTogether = 2048;  // texts that are tokenised and sorted together
+
+Tensor weight_of(const Checkpoint& weights, const char* name, const Shape& shape) {
+  const TensorView* view = weights.find(name);
+  if (!view) fail("{}: expected the tensor {}, found none", weights.where(), name);
+  if (view->shape != shape)
+    fail("{}: {}: expected the shape [{}], found [{}]", weights.where(), name, fmt::join(shape, ", "),
+         fmt::join(view->shape, ", "));
+  return cast(Tensor::from_bytes(view->bytes, {view->dtype, view->shape}), DType::kFloat32);
+}
+
+// The classes of torch.nn by the last part of their names, with their default arguments.
+using Activation = Tensor (*)(const Tensor& x);
+constexpr std::pair<std::string_view, Activation> kActivations[] = {
+    {"ELU", [](const Tensor& x) { return select(greater(x, constant(0)), x, expm1(minimum(x, constant(0)))); }},
+    {"GELU", gelu},
+    {"Hardtanh", [](const Tensor& x) { return minimum(maximum(x, constant(-1)), constant(1)); }},
+    {"Identity", [](const Tensor& x) { return x; }},
+    {"LeakyReLU", [](const Tensor& x) { return maximum(x, x * 0.01); }},
+    {"LogSigmoid", [](const Tensor& x) { return neg(softplus(neg(x))); }},
+    {"Mish", [](const Tensor& x) { return x * tanh(softplus(x)); }},
+    {"ReLU", relu},
+    {"ReLU6", [](const Tensor& x) { return minimum(relu(x), constant(6)); }},
+    {"SiLU", silu},
+    {"Sigmoid", sigmoid},
+    {"Softplus", softplus},
+    {"Softsign", [](const Tensor& x) { return x / (1 + abs(x)); }},
+    {"Tanh", tanh},
+    {"Tanhshrink", [](const Tensor& x) { return x - tanh(x); }},
+};
+
+Activation activation_named(const std::string& name, const std::filesystem::path& folder) {
+  std::vector<std::string_view> names;
+  for (const auto& [known, function] : kActivations) {
+    if (known == name) return function;
+    names.push_back(known);
+  }
+  fail(ErrorKind::kUnsupported, "{}: activation_function: expected {} of torch.nn, found {}",
+       (folder / "config.json").string(), fmt::join(names, ", "), quoted(name));
+}
+
+Tensor at_length_one(const Tensor& x) { return x / maximum(sqrt(reduce_sum(x * x, {-1}, true)), constant(1e-12)); }
+
+// max_seq_length stands above the tokenizer's own limit. Without it max_position_embeddings limits also models whose
+// positions have no last one, as in sentence-transformers.
+std::optional<int64_t> limit_of(const SentenceModules& modules, const TextModel& text) {
+  const Config& config = text.model->config();
+  const std::optional<int64_t> positions = longest_positions(*text.model);
+  if (modules.max_seq_length) return std::min(*modules.max_seq_length, positions.value_or(*modules.max_seq_length));
+  const std::optional<int64_t> longest = text.max_length();
+  const int64_t most = config.get_int("max_position_embeddings", -1);
+  return most > 0 ? std::min(most, longest.value_or(most)) : longest;
+}
+
+}  // namespace
+
+SentenceModel SentenceModel::load(const std::string& directory, const LoadOptions& options, bool later) {
+  SentenceModel model;
+  try {
+    model.modules_ = read_sentence_modules(directory_of_model(directory));
+  } catch (const Error& error) {
+    if (!later) throw;
+    model.refusal_ = error.what();
+  }
+  const SentenceModules& modules = model.modules_;
+  for (const SentenceLayer& layer : modules.layers)
+    if (layer.kind == SentenceLayer::Kind::kDense) activation_named(layer.activation, layer.folder);
+  model.text_ = std::make_shared<TextModel>(
+      TextModel::load(model.folder(directory), options, {.do_lower_case = modules.do_lower_case}));
+  model.max_length_ = limit_of(modules, *model.text_);
+  int64_t width = model.text_->model->config().get_int("hidden_size", 0) * static_cast<int64_t>(modules.pooling.size());
+  for (const SentenceLayer& layer : modules.layers) {
+    LayerWeights& weights = model.weights_.emplace_back();
+    if (layer.kind == SentenceLayer::Kind::kNormalize) continue;
+    const Checkpoint checkpoint = Checkpoint::open(layer.folder);
+    if (width > 0 && layer.inputs != width)
+      fail("{}: takes vectors of {} numbers, but gets {}", (layer.folder / "config.json").string(), layer.inputs,
+           width);
+    width = layer.outputs;
+    if (layer.kind == SentenceLayer::Kind::kLayerNorm) {
+      weights = {weight_of(checkpoint, "norm.weight", {layer.outputs}),
+                 weight_of(checkpoint, "norm.bias", {layer.outputs}),
+                 {}};
+      continue;
+    }
+    weights.weight = weight_of(checkpoint, "linear.weight", {layer.outputs, layer.inputs});
+    if (layer.bias) weights.bias = weight_of(checkpoint, "linear.bias", {layer.outputs});
+    if (layer.residual && layer.inputs != layer.outputs)
+      weights.residual = weight_of(checkpoint, "residual.weight", {layer.outputs, layer.inputs});
+  }
+  return model;
+}
+
+std::string SentenceModel::folder(const std::string& directory) const {
+  return modules_.transformer.empty() ? directory : (std::filesystem::path(directory) / modules_.transformer).string();
+}
+
+const std::string& SentenceModel::prompt_named(const std::string& name) const {
+  const auto found = modules_.prompts.find(name);
+  if (found != modules_.prompts.end()) return found->second;
+  std::vector<std::string> names;
+  for (const auto& [known, text] : modules_.prompts) names.push_back(known);
+  fail(ErrorKind::kUsage, "prompt_name: expected {}, found {}",
+       names.empty() ? "nothing, since this model has no prompts" : fmt::format("{}", fmt::join(names, " or ")),
+       quoted(name));
+}
+
+std::vector<Encoding> SentenceModel::encode(const std::vector<std::string>& texts) const {
+  return text_->tokenizer.encode_batch(
+      texts, {},
+      {.truncation = max_length_ ? Truncation::kLongestFirst : Truncation::kNone, .max_length = max_length_});
+}
+
+// The tokens of the prompt alone but for a special one at the end, as sentence-transformers counts them.
+int64_t SentenceModel::left_out(const std::string& prompt) const {
+  if (prompt.empty() || modules_.include_prompt) return 0;
+  const std::vector<int64_t> ids = encode({prompt})[0].ids;
+  const std::vector<int64_t> special = text_->tokenizer.all_special_ids();
+  const bool ends = !ids.empty() && std::find(special.begin(), special.end(), ids.back()) != special.end();
+  return static_cast<int64_t>(ids.size()) - (ends ? 1 : 0);
+}
+
+Tensor SentenceModel::vectors_of(const Tensor& states, const std::vector<const Encoding*>& batch,
+                                 const EmbeddingOptions& options, int64_t left_out) const {
+  const int64_t rows = states.dim(0), T = states.dim(1);
+  const auto tokens = [&](int64_t row) {
+    return static_cast<int64_t>(batch[std::min<size_t>(static_cast<size_t>(row), batch.size() - 1)]->size());
+  };
+  // [B, T, 1]: weight(t, begin, end) of the tokens that take part, begin to end - 1 of each row, and 0 elsewhere.
+  const auto weights = [&](auto&& weight) {
+    std::vector<float> values(static_cast<size_t>(rows * T));
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t t = left_out; t < tokens(row); ++t)
+        values[static_cast<size_t>(row * T + t)] = weight(t, left_out, tokens(row));
+    return Tensor::from(values, {rows, T, 1});
+  };
+  const Tensor hidden = cast(states, DType::kFloat32);
+  const Tensor counted = weights([](int64_t, int64_t, int64_t) { return 1.0f; });
+  const auto sum = [&](const Tensor& weight) { return reduce_sum(hidden * weight, {1}); };
+  const auto pooled = [&](PoolingMode mode) -> Tensor {
+    switch (mode) {
+      case PoolingMode::kCls:
+        return sum(weights([](int64_t t, int64_t begin, int64_t) { return t == begin ? 1.0f : 0.0f; }));
+      case PoolingMode::kLastToken:
+        return sum(weights([](int64_t t, int64_t, int64_t end) { return t == end - 1 ? 1.0f : 0.0f; }));
+      case PoolingMode::kMax: {
+        const Tensor any = reduce_max(counted, {1});  // [B, 1]
+        const Tensor most = reduce_max(select(greater(counted, constant(0)), hidden, constant(kMaskedScore)), {1});
+        return select(greater(any, constant(0)), most, constant(0));
+      }
+      case PoolingMode::kWeightedMean: {
+        const Tensor weight = weights([](int64_t t, int64_t, int64_t) { return static_cast<float>(t + 1); });
+        return sum(weight) / maximum(reduce_sum(weight, {1}), constant(1e-9));
+      }
+      case PoolingMode::kMeanSqrtLength:
+        return sum(counted) / sqrt(maximum(reduce_sum(counted, {1}), constant(1e-9)));
+      default:
+        return sum(counted) / maximum(reduce_sum(counted, {1}), constant(1e-9));
+    }
+  };
+  // In f32, whatever the model computes in.
+  const Computing computing{.batch_invariant = text_->model->computing().batch_invariant};
+  Tensor vector;
+  if (options.pooling) {
+    vector = pooled(*options.pooling);
+  } else {
+    std::vector<Tensor> parts;
+    for (const PoolingMode mode : modules_.pooling) parts.push_back(pooled(mode));
+    vector = parts.size() == 1 ? parts[0] : concatenate(parts, -1);
+    const size_t count = modules_.layers.size() - (modules_.normalizes() && options.normalize == false ? 1 : 0);
+    for (size_t i = 0; i < count; ++i) {
+      const SentenceLayer& layer = modules_.layers[i];
+      const LayerWeights& weight = weights_[i];
+      if (layer.kind == SentenceLayer::Kind::kNormalize) {
+        vector = at_length_one(vector);
+      } else if (layer.kind == SentenceLayer::Kind::kLayerNorm) {
+        vector = layer_norm(vector, weight.weight, weight.bias, 1e-5, computing);
+      } else {
+        Tensor out =
+            activation_named(layer.activation, layer.folder)(linear(vector, weight.weight, weight.bias, computing));
+        if (layer.residual)
+          out = out + (layer.inputs == layer.outputs ? vector : linear(vector, weight.residual, {}, computing));
+        vector = out;
+      }
+    }
+  }
+  const std::optional<int64_t> kept =
+      options.truncate_dim || options.pooling ? options.truncate_dim : modules_.truncate_dim;
+  if (kept && *kept < vector.dim(1)) vector = slice(vector, 1, 0, *kept);
+  return options.normalize == true ? at_length_one(vector) : vector;
+}
+
+std::vector<std::vector<float>> SentenceModel::embed(const std::vector<Encoding>& encodings,
+                                                     const EmbeddingOptions& options, int64_t left_out) const {
+  if (!options.pooling && !refusal_.empty()) fail(ErrorKind::kUnsupported, "{}", refusal_);
+  const NoGradient inference;
+  constexpr size_t kBatch = 32;
+  // A text without tokens passes the model as one that no pooling counts.
+  Encoding nothing;
+  nothing.ids = {text_->tokenizer.pad_token_id().value_or(0)};
+  nothing.type_ids = {0}, nothing.attention_mask = {1}, nothing.special_tokens_mask = {1};
+  std::vector<size_t> order(encodings.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return encodings[a].size() > encodings[b].size(); });
+  std::vector<std::vector<float>> vectors(encodings.size());
+  for (size_t first = 0; first < order.size(); first += kBatch) {
+    std::vector<const Encoding*> batch, given;
+    for (size_t i = first; i < std::min(order.size(), first + kBatch); ++i) {
+      batch.push_back(&encodings[order[i]]);
+      given.push_back(batch.back()->size() > 0 ? batch.back() : &nothing);
+    }
+    // Behind the tokens, whatever the tokenizer says: positions count from the first one, as in a text alone.
+    const Tensor states = text_->model->forward(text_->inputs_of(given, Side::kRight)).at("last_hidden_state");
+    const Tensor vector = vectors_of(states, batch, options, left_out);
+    const std::vector<float> values = vector.to_vector<float>();
+    const auto width = static_cast<ptrdiff_t>(vector.dim(1));
+    for (size_t i = 0; i < batch.size(); ++i) {
+      const auto begin = values.begin() + static_cast<ptrdiff_t>(i) * width;
+      vectors[order[first + i]].assign(begin, begin + width);
+    }
+  }
+  return vectors;
+}
+
+std::vector<std::vector<float>> SentenceModel::embed(const std::vector<std::string>& texts,
+                                                     const EmbeddingOptions& options) const {
+  const NoGradient inference;
+  const std::string& prompt = options.prompt ? *options.prompt : modules_.default_prompt;
+  const int64_t first_tokens = left_out(prompt);
+  const auto count = static_cast<int64_t>(texts.size());
+  Prefetcher<std::vector<Encoding>> parts((count + kTogether - 1) / kTogether, [&](int64_t number) {
+    std::vector<std::string> part;
+    for (int64_t i = number * kTogether; i < std::min(count, (number + 1) * kTogether); ++i)
+      part.push_back(prompt + texts[static_cast<size_t>(i)]);
+    return encode(part);
+  });
+  std::vector<std::vector<float>> vectors;
+  while (parts.left() > 0)
+    for (std::vector<float>& vector : embed(parts.next(), options, first_tokens)) vectors.push_back(std::move(vector));
+  return vectors;
+}
+
+TaskParameters embedding_parameters() {
+  return {{"prompt_name", TaskParameter::Type::kText,
+           "name of a prompt in config_sentence_transformers.json that texts begin with (default: as the file says)"},
+          {"prompt", TaskParameter::Type::kText, "what texts begin with"},
+          {"normalize_embeddings", TaskParameter::Type::kFlag,
+           "make vectors of length 1 also where modules.json does not", "false"},
+          {"truncate_dim", TaskParameter::Type::kInteger, "keep so many numbers of each vector"}};
+}
+
+EmbeddingOptions embedding_options(const TaskOptions& given, const std::string& pooling, const SentenceModel& model) {
+  EmbeddingOptions options;
+  if (pooling != "auto") {
+    options.pooling = pooling_mode_of(pooling);
+    if (!options.pooling)
+      fail("pooling: expected auto, {}, found {}", fmt::join(pooling_mode_names(), ", "), quoted(pooling));
+    options.prompt = "";
+  }
+  if (const std::string name = text_option(given, "prompt_name", ""); !name.empty()) {
+    if (given.contains("prompt")) fail(ErrorKind::kUsage, "prompt: not with prompt_name");
+    options.prompt = model.prompt_named(name);
+  }
+  if (given.contains("prompt")) options.prompt = text_option(given, "prompt", "");
+  if (flag_option(given, "normalize_embeddings", false)) options.normalize = true;
+  if (const int64_t kept = int_option(given, "truncate_dim", 0); kept != 0) {
+    if (kept < 1) fail("truncate_dim: expected a number above 0, found {}", kept);
+    options.truncate_dim = kept;
+  }
+  return options;
+}
+
+}  // namespace transom

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tables of `transom train`.
+#pragma once
+
+#include "work/train/arguments/argument_table.h"
+
+namespace transom {
+
+// Whether the argument was given; of a record that was not parsed, nothing was.
+bool is_given(const TrainArguments& arguments, std::string_view name);
+
+ArgumentTable training_table();  // the fields of TrainingArguments
+ArgumentTable script_table();    // the fields of ScriptArguments
+
+}  // namespace transom

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "work/train/arguments/effects.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/json/json.h"
+#include "work/train/arguments/argument_table.h"
+#include "work/train/arguments/argument_tables.h"
+
+namespace transom {
+namespace {
+
+using Given = TrainArguments;
+using ArgumentNames = std::vector<std::string_view>;
+
+// Arguments that act in these tasks alone.
+struct OfTasks {
+  ArgumentNames names, tasks;
+};
+const OfTasks kOfTasks[] = {
+    {{"label_all_tokens", "return_entity_level_metrics"}, {"token-classification"}},
+    {{"version_2_with_negative", "null_score_diff_threshold", "doc_stride", "n_best_size", "max_answer_length"},
+     {"question-answering"}},
+    {{"line_by_line", "whole_word_mask", "max_predictions_per_seq"}, {"fill-mask"}},
+    {{"mlm_probability", "mean_noise_span_length"}, {"fill-mask", "text2text-generation"}},
+    {{"max_seq_length"},
+     {"text-classification", "token-classification", "question-answering", "multiple-choice", "fill-mask",
+      "text2text-generation", "contrastive-image-text", "sft", ""}},
+    {{"chat_template_path", "eos_token", "assistant_only_loss", "completion_only_loss", "truncation_mode"}, {"sft"}},
+    {{"block_size", "keep_linebreaks"}, {"text-generation"}},
+    {{"image_column_name", "random_crop_area", "random_flip"}, {"image-classification"}},
+    {{"image_processor_name"}, {"image-classification", "contrastive-image-text"}},
+    {{"image_column", "caption_column", "freeze_vision_model", "freeze_text_model"}, {"contrastive-image-text"}},
+    {{"audio_column_name", "feature_extractor_name", "freeze_feature_encoder"},
+     {"audio-classification", "automatic-speech-recognition"}},
+    {{"max_length_seconds", "attention_mask"}, {"audio-classification"}},
+    {{"chars_to_ignore",    "eval_metrics",       "max_duration_in_seconds", "min_duration_in_seconds",
+      "unk_token",          "pad_token",          "word_delimiter_token",    "attention_dropout",
+      "activation_dropout", "feat_proj_dropout",  "hidden_dropout",          "final_dropout",
+      "mask_time_prob",     "mask_time_length",   "mask_feature_prob",       "mask_feature_length",
+      "layerdrop",          "ctc_loss_reduction", "ctc_zero_infinity",       "add_adapter"},
+     {"automatic-speech-recognition"}},
+    {{"max_ind_range"}, {"click-prediction"}},
+    {{"source_lang", "target_lang", "source_prefix", "text_column", "summary_column", "max_source_length",
+      "max_target_length", "val_max_target_length", "ignore_pad_token_for_loss", "predict_with_generate",
+      "generation_max_length", "generation_num_beams", "num_beams", "span_corruption"},
+     {"translation", "summarization", "text2text-generation"}},
+    {{"text_column_names", "text_column_delimiter", "do_regression"}, {"text-classification"}},
+    {{"metric_name"}, {"text-classification", "image-classification", "audio-classification", ""}},
+    {{"text_column_name"},
+     {"text-classification", "token-classification", "fill-mask", "text-generation", "text2text-generation",
+      "automatic-speech-recognition", "sft"}},
+    {{"label_column_name"},
+     {"text-classification", "token-classification", "image-classification", "audio-classification",
+      "click-prediction"}},
+};
+
+// Arguments that act where something else is asked for.
+struct With {
+  ArgumentNames names;
+  std::string_view without;  // behind "has no effect"
+  bool (*acts)(const Given& arguments);
+};
+const With kWith[] = {
+    {{"lora_r", "lora_alpha", "lora_dropout", "lora_target_modules", "lora_modules_to_save", "lora_task_type",
+      "lora_bias", "lora_rank_pattern", "lora_alpha_pattern", "use_rslora", "use_dora"},
+     "without --use_peft",
+     [](const Given& a) { return a.script.use_peft; }},
+    {{"bnb_4bit_quant_type"}, "without --load_in_4bit", [](const Given& a) { return a.script.load_in_4bit; }},
+    {{"early_stopping_threshold"},
+     "without --early_stopping_patience",
+     [](const Given& a) { return a.script.early_stopping_patience.has_value(); }},
+    {{"early_stopping_patience", "eval_delay", "metric_for_best_model"},
+     "without --eval_strategy",
+     [](const Given& a) { return a.training.eval_strategy != "no"; }},
+    {{"greater_is_better"},
+     "without --eval_strategy",
+     [](const Given& a) { return a.training.eval_strategy != "no" || a.training.metric_for_best_model.has_value(); }},
+    {{"eval_steps"},
+     "without --eval_strategy steps",
+     [](const Given& a) { return a.training.eval_strategy == "steps"; }},
+    {{"distillation_temperature", "distillation_weight"},
+     "without --teacher_model",
+     [](const Given& a) { return a.script.teacher_model.has_value(); }},
+    {{"generation_max_length", "generation_num_beams", "num_beams"},
+     "without --predict_with_generate",
+     [](const Given& a) { return a.script.predict_with_generate; }},
+    {{"null_score_diff_threshold"},
+     "without --version_2_with_negative",
+     [](const Given& a) { return a.script.version_2_with_negative; }},
+    {{"text_column_delimiter"},
+     "without --text_column_names",
+     [](const Given& a) { return a.script.text_column_names.has_value(); }},
+    {{"shuffle_seed"},
+     "without --shuffle_train_dataset",
+     [](const Given& a) { return a.script.shuffle_train_dataset; }},
+    {{"train_val_split"},
+     "where a validation set is given, or nothing is evaluated",
+     [](const Given& a) { return a.training.do_eval && !a.script.validation_dir && !a.script.validation_file; }},
+    {{"validation_split_percentage"},
+     "where a validation file is given, or nothing is evaluated",
+     [](const Given& a) { return a.training.do_eval && !a.script.validation_file; }},
+    {{"dashboard_host", "dashboard_runs"},
+     "without --dashboard_port",
+     [](const Given& a) { return a.script.dashboard_port.has_value(); }},
+    {{"logging_steps"},
+     "with this --logging_strategy",
+     [](const Given& a) { return a.training.logging_strategy == "steps" || a.training.eval_strategy == "steps"; }},
+    {{"save_steps"},
+     "without --save_strategy steps",
+     [](const Given& a) { return a.training.save_strategy == "steps"; }},
+    {{"save_total_limit", "save_only_model"},
+     "with --save_strategy no",
+     [](const Given& a) { return a.training.save_strategy != "no"; }},
+    {{"ignore_data_skip"},
+     "without --resume_from_checkpoint",
+     [](const Given& a) { return a.training.resume_from_checkpoint.has_value(); }},
+    {{"logging_dir"}, "without --report_to tensorboard", [](const Given& a) { return !a.training.report_to.empty(); }},
+    {{"adam_beta1", "adam_beta2"},
+     "with this --optim",
+     [](const Given& a) { return a.training.optim.starts_with("adamw") || a.training.optim.starts_with("lion"); }},
+    {{"adam_epsilon"}, "with this --optim", [](const Given& a) { return a.training.optim.starts_with("adamw"); }},
+    {{"warmup_steps", "warmup_ratio"},
+     "with this --lr_scheduler_type, which has no warm-up",
+     [](const Given& a) {
+       return a.training.lr_scheduler_type != "constant" && a.training.lr_scheduler_type != "reduce_lr_on_plateau";
+     }},
+    {{"activation_checkpointing_kwargs"},
+     "without --activation_checkpointing",
+     [](const Given& a) { return a.training.activation_checkpointing; }},
+    {{"length_column_name"},
+     "without --train_sampling_strategy group_by_length",
+     [](const Given& a) { return a.training.train_sampling_strategy == "group_by_length"; }},
+    {{"sequence_parallel"}, "without --tp_size", [](const Given& a) { return a.training.tp_size > 1; }},
+    {{"pipeline_schedule", "pp_chunks"}, "without --pp_size", [](const Given& a) { return a.training.pp_size > 1; }},
+    {{"cp_strategy"}, "without --cp_size", [](const Given& a) { return a.training.cp_size > 1; }},
+    {{"config_name"},
+     "beside --model_name_or_path, whose configuration it is",
+     [](const Given& a) { return a.script.model_name_or_path.empty(); }},
+    {{"config_overrides"},
+     "beside --model_name_or_path: it changes the configuration of a new model",
+     [](const Given& a) { return a.script.model_name_or_path.empty(); }},
+};
+
+constexpr NeverActs kNever[] = {
+    {"eval_accumulation_steps", "the outputs of each batch are moved to the host at once"},
+    {"full_determinism", "every run gives the same bits"},
+    {"label_names", "the task knows its labels"},
+    {"remove_unused_columns", "the task takes the columns that it needs"},
+    {"run_name", "no report has a place for it"},
+};
+
+// ArgumentNames of the fields that are not as they are where nothing is given.
+std::set<std::string> given_names(const Given& arguments) {
+  Given given = arguments, defaults;
+  std::set<std::string> names;
+  for (const auto& [values, usual] :
+       {std::pair(write_fields({training_table(), &given.training}),
+                  write_fields({training_table(), &defaults.training})),
+        std::pair(write_fields({script_table(), &given.script}), write_fields({script_table(), &defaults.script}))})
+    for (const auto& [name, value] : values.items())
+      if (value != usual.at(name)) names.insert(name);
+  return names;
+}
+
+}  // namespace
+
+std::vector<NeverActs> arguments_that_never_act() { return {std::begin(kNever), std::end(kNever)}; }
+
+std::vector<std::string> without_effect(const TrainArguments& arguments, std::string_view task) {
+  std::set<std::string> given = given_names(arguments);
+  std::vector<std::string> sentences;
+  // Each is told one reason.
+  const auto tell = [&](const ArgumentNames& names, std::string_view why) {
+    std::vector<std::string> found;
+    for (const std::string_view name : names)
+      if (given.erase(std::string(name)) > 0) found.emplace_back(name);
+    if (!found.empty())
+      sentences.push_back(
+          fmt::format("{} {} no effect{}", fmt::join(found, ", "), found.size() == 1 ? "has" : "have", why));
+  };
+  for (const auto& [name, reason] : kNever) tell({name}, fmt::format(": {}", reason));
+  const std::string where = task.empty() ? " on rows of input_ids" : fmt::format(" in {}", task);
+  ArgumentNames of_others;
+  for (const auto& [names, tasks] : kOfTasks)
+    if (std::find(tasks.begin(), tasks.end(), task) == tasks.end())
+      of_others.insert(of_others.end(), names.begin(), names.end());
+  tell(of_others, where);
+  for (const auto& [names, without, acts] : kWith)
+    if (!acts(arguments)) tell(names, fmt::format(" {}", without));
+  return sentences;
+}
+
+}  // namespace transom

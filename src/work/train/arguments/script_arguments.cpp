@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+// The data and model arguments, and the parsing of both tables.
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "base/error.h"
+#include "base/files/directories.h"
+#include "base/json/json.h"
+#include "work/train/arguments/argument_tables.h"
+#include "work/train/arguments/foreign_configs.h"
+#include "work/train/arguments/gaudi_arguments.h"
+#include "work/train/arguments/ipu_arguments.h"
+
+namespace transom {
+namespace {
+
+using S = ScriptArguments;
+
+constexpr std::string_view kNoCode = "code of a checkpoint is never run";
+constexpr std::string_view kNoCache = "rows are tokenised when they are needed and nothing is cached";
+
+const Argument kScriptArguments[] = {
+    section("Model"),
+    field<&S::model_name_or_path>("model_name_or_path", "Checkpoint directory, or its id on the Hugging Face Hub."),
+    alias("model", "model_name_or_path"),
+    alias("tokenizer_name_or_path", "tokenizer_name"),
+    field<&S::config_name>("config_name", "Configuration, where it is not the checkpoint's."),
+    field<&S::tokenizer_name>("tokenizer_name", "Tokenizer, where it is not the checkpoint's."),
+    field<&S::cache_dir>("cache_dir", "Directory of downloaded checkpoints."),
+    field<&S::model_revision>("model_revision", "Branch, tag or commit of the checkpoint."),
+    field<&S::token>("token", "Token for private checkpoints."),
+    field<&S::ignore_mismatched_sizes>("ignore_mismatched_sizes", "Re-initialise a head whose shape does not match."),
+    field<&S::config_overrides>("config_overrides",
+                                "Changes to the configuration of a new model, as name=value,name=value."),
+    field<&S::dtype>("dtype", "Type of the weights where nothing is trained; training keeps float32.")
+        .one_of({"float32", "bfloat16", "float16", "auto", "fp32", "bf16", "fp16"}),
+    alias("torch_dtype", "dtype"),
+    field<&S::teacher_model>("teacher_model", "Model whose logits the trained one learns besides its labels."),
+    alias("teacher_model_name_or_path", "teacher_model"),
+    alias("teacher_name_or_path", "teacher_model"),
+    only_default("trust_remote_code", {"false", "0", "no"}, kNoCode),
+    ignored("use_fast_tokenizer", "there is one implementation of each tokenizer"),
+    ignored("model_type", "the configuration names it"),
+    ignored("low_cpu_mem_usage", "weights are mapped from the file"),
+
+    field<&S::load_in_4bit>("load_in_4bit", "With use_peft: store linear layers in 4 bits (QLoRA)."),
+    field<&S::load_in_8bit>("load_in_8bit", "With use_peft: hold linear layers as codes of 8 bits, a scale a row."),
+    field<&S::bnb_4bit_quant_type>("bnb_4bit_quant_type", "What the codes of load_in_4bit stand for.")
+        .one_of({"nf4", "fp4"}),
+    ignored("bnb_4bit_use_double_quant", "scales of codes stay as they are"),
+    ignored("use_bnb_nested_quant", "scales of codes stay as they are"),
+    ignored("bnb_4bit_compute_dtype", "--bf16 says in which type products are computed"),
+
+    section("Task and device"),
+    field<&S::task>("task", "The task, by its pipeline's name (text-classification, token-classification, ...)."),
+    field<&S::device>("device", "Device to train on (default: the best that is found)."),
+    field<&S::mode>("mode", "How the graph is run (default: lazy; on hpu, PT_HPU_LAZY_MODE=0 makes it eager).")
+        .one_of({"lazy", "eager", "compile", "graph"}),
+    field<&S::quantization>("quantization", "int8: linear layers in 8-bit integers (evaluate only).")
+        .one_of({"none", "int8"}),
+    field<&S::overfit_batch>("overfit_batch",
+                             "Train on this one batch (safetensors) again and again, in place of the files."),
+    field<&S::json>("json", "Print one line of JSON per update."),
+    field<&S::profile>("profile",
+                       "Write a trace of all kernels here (Perfetto opens it), and print what took longest."),
+    field<&S::dashboard>("dashboard",
+                         "Draw curves, rates, memory and the time left on the terminal; plain lines in a pipe."),
+    field<&S::dashboard_port>("dashboard_port",
+                              "Serve a page with the curves as they grow, and buttons that pause, save and stop, on "
+                              "this port (0: any that is free).")
+        .at_least(0)
+        .at_most(65535),
+    field<&S::dashboard_host>("dashboard_host",
+                              "Address that the page is served on; beyond this machine it asks for a key."),
+    field<&S::dashboard_runs>("dashboard_runs",
+                              "Output directories of other runs that the page can show beside this one (default: those "
+                              "beside output_dir)."),
+
+    section("Files"),
+    field<&S::train_file>("train_file", "File to train on: .csv, .tsv, .json, .jsonl, .conll or .txt."),
+    field<&S::validation_file>("validation_file", "File to evaluate on."),
+    alias("eval_file", "validation_file"),
+    field<&S::test_file>("test_file", "File to predict."),
+    field<&S::train_dir>("train_dir", "Images or sounds to train on: one folder per class."),
+    field<&S::validation_dir>("validation_dir", "Images or sounds to evaluate on: one folder per class."),
+    field<&S::train_val_split>("train_val_split",
+                               "Fraction of train_dir to evaluate on where validation_dir is missing.")
+        .at_least(0),
+    field<&S::dataset_name>("dataset_name", "Directory with train, validation and test files."),
+    field<&S::column_names>("column_names", "Names of the columns of a CSV or TSV file that has no header."),
+    field<&S::delimiter>("delimiter", "Character between fields (default: a comma, or a tab in .tsv)."),
+    field<&S::file_format>("file_format", "Format of the files, whatever their names end in.")
+        .one_of({"csv", "tsv", "json", "conll", "text"}),
+    field<&S::validation_split_percentage>("validation_split_percentage",
+                                           "Percentage of rows to evaluate on where there is no validation file.")
+        .at_least(0)
+        .at_most(100),
+    field<&S::max_train_samples>("max_train_samples", "Train on the first N rows only.").at_least(1),
+    field<&S::max_eval_samples>("max_eval_samples", "Evaluate the first N rows only.").at_least(1),
+    field<&S::max_predict_samples>("max_predict_samples", "Predict the first N rows only.").at_least(1),
+    field<&S::overwrite_output_dir>("overwrite_output_dir", "Remove the checkpoints of an earlier run in output_dir."),
+    only_default("dataset_config_name", {"", "null"}, "it names a part of a data set on the Hub; give files"),
+    only_default("train_split_name", {"train"}, "it names a part of a data set on the Hub; give files"),
+    only_default("streaming", {"false", "0", "no"}, "files larger than memory are read as they are needed anyway"),
+    ignored("preprocessing_only", kNoCache),
+    ignored("overwrite_cache", kNoCache),
+    ignored("preprocessing_num_workers", kNoCache),
+
+    section("Columns"),
+    field<&S::task_name>("task_name", "A GLUE task: it names the columns and the metrics.")
+        .one_of({"cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb", "wnli", "ner", "pos", "chunk"}),
+    field<&S::text_column_name>("text_column_name", "Column of the text or of the tokens."),
+    field<&S::text_column_names>("text_column_names", "Columns of text, joined, as a list with commas."),
+    field<&S::text_column_delimiter>("text_column_delimiter", "Text between the joined columns."),
+    field<&S::label_column_name>("label_column_name", "Column of the labels."),
+    field<&S::do_regression>("do_regression", "Regression (default: when labels are fractions)."),
+    field<&S::shuffle_train_dataset>("shuffle_train_dataset", "Shuffle rows before max_train_samples are taken."),
+    field<&S::shuffle_seed>("shuffle_seed", "Seed of that shuffle.").at_least(0),
+    field<&S::metric_name>("metric_name", "Metric to evaluate with (default: the task's)."),
+
+    section("Tokens"),
+    field<&S::max_seq_length>("max_seq_length", "Longest row in tokens; longer ones are cut.").at_least(1),
+    alias("max_length", "max_seq_length"),
+    field<&S::pad_to_max_length>(
+        "pad_to_max_length",
+        "Pad to max_seq_length rather than to the longest of a batch (default: for question answering)."),
+    field<&S::pad_to_multiple_of>("pad_to_multiple_of", "Pad to a multiple of this.").at_least(1),
+    field<&S::length_buckets>("length_buckets",
+                              "Pad to one of at most so many lengths; 0 for the longest of a batch (default: 16 on "
+                              "devices that compile for each shape, else 0).")
+        .at_least(0)
+        .at_most(1024),
+    field<&S::block_size>("block_size",
+                          "Length of the blocks that text is split into, in tokens (causal language models).")
+        .at_least(1),
+
+    section("Chats"),
+    alias("dataset_text_field", "text_column_name"),
+    field<&S::chat_template_path>("chat_template_path",
+                                  "Chat template to train with, in place of the tokenizer's: a file of Jinja, or a "
+                                  "directory with a tokenizer. It is saved with the model."),
+    field<&S::eos_token>("eos_token", "Token that ends a text or a completion (default: the tokenizer's)."),
+    field<&S::assistant_only_loss>("assistant_only_loss", "Learn only what the assistant writes in a chat."),
+    field<&S::completion_only_loss>("completion_only_loss",
+                                    "Learn only completions, not their prompts (default: where rows have prompts)."),
+    field<&S::truncation_mode>("truncation_mode", "Which part of a row that is longer than max_length is kept.")
+        .one_of({"keep_start", "keep_end"}),
+    alias("shuffle_dataset", "shuffle_train_dataset"),
+    only_default("packing", {"false", "0", "no"}, "rows are not packed yet"),
+    only_default("eval_packing", {"false", "0", "no"}, "rows are not packed yet"),
+    only_default("padding_free", {"false", "0", "no"}, "rows of a batch are padded yet"),
+    ignored("packing_strategy", "rows are not packed yet"),
+    only_default("loss_type", {"nll", "chunked_nll"}, "the loss of chats is the negative log-likelihood"),
+    only_default("activation_offloading", {"false", "0", "no"}, "activations stay on the device"),
+    ignored("dataset_num_proc", "rows are tokenised by all threads"),
+
+    section("Token classification"),
+    field<&S::label_all_tokens>("label_all_tokens", "Label every token of a word, not only the first."),
+    field<&S::return_entity_level_metrics>("return_entity_level_metrics", "Report each kind of entity."),
+
+    section("Question answering"),
+    field<&S::version_2_with_negative>("version_2_with_negative", "Some questions have no answer."),
+    field<&S::null_score_diff_threshold>("null_score_diff_threshold",
+                                         "Margin by which no answer must be better to be given."),
+    field<&S::doc_stride>("doc_stride", "Overlap of the windows over a long context.").at_least(0),
+    field<&S::n_best_size>("n_best_size", "Candidates of an answer.").at_least(1),
+    field<&S::max_answer_length>("max_answer_length", "Longest answer in tokens.").at_least(1),
+
+    section("Language modelling"),
+    field<&S::mlm_probability>("mlm_probability", "Ratio of tokens to mask.").above(0).at_most(1),
+    field<&S::line_by_line>("line_by_line", "Every line is a row of its own."),
+    field<&S::keep_linebreaks>("keep_linebreaks", "Lines of a text file keep their ends (causal language models)."),
+    field<&S::whole_word_mask>("whole_word_mask", "Mask all tokens of a word."),
+
+    section("Images and sounds"),
+    field<&S::image_processor_name>("image_processor_name", "Image processor, where it is not the checkpoint's."),
+    field<&S::feature_extractor_name>("feature_extractor_name", "Feature extractor, where it is not the checkpoint's."),
+    field<&S::image_column_name>("image_column_name", "Column of the image files (image classification)."),
+    field<&S::random_crop_area>("random_crop_area",
+                                "Least part of a training image's area that is cut out at random; 1: all of it, but "
+                                "for what makes its ratio 3:4 to 4:3 (image classification).")
+        .above(0)
+        .at_most(1),
+    field<&S::random_flip>("random_flip", "Mirror half of the training images (image classification)."),
+    field<&S::audio_column_name>("audio_column_name", "Column of the sound files."),
+    field<&S::max_length_seconds>("max_length_seconds", "Longest part of a sound that is trained on (classification).")
+        .above(0),
+    field<&S::attention_mask>("attention_mask", "Tell the model which samples are padding (audio classification)."),
+    field<&S::freeze_feature_encoder>("freeze_feature_encoder", "Do not train the convolutions of a speech model."),
+
+    section("Speech recognition"),
+    field<&S::chars_to_ignore>("chars_to_ignore", "Characters that are taken out of transcripts."),
+    field<&S::eval_metrics>("eval_metrics", "Metrics: wer, cer."),
+    field<&S::max_duration_in_seconds>("max_duration_in_seconds", "Leave out longer sounds.").above(0),
+    field<&S::min_duration_in_seconds>("min_duration_in_seconds", "Leave out shorter sounds.").at_least(0),
+    field<&S::unk_token>("unk_token", "Token for unknown characters in a new vocabulary."),
+    field<&S::pad_token>("pad_token", "Token for padding and for CTC's blank in a new vocabulary."),
+    field<&S::word_delimiter_token>("word_delimiter_token", "Token for spaces in a new vocabulary."),
+    field<&S::attention_dropout>("attention_dropout", "Dropout of attention.").at_least(0).at_most(1),
+    field<&S::activation_dropout>("activation_dropout", "Dropout inside of feed-forward layers.")
+        .at_least(0)
+        .at_most(1),
+    field<&S::feat_proj_dropout>("feat_proj_dropout", "Dropout behind the feature encoder.").at_least(0).at_most(1),
+    field<&S::hidden_dropout>("hidden_dropout", "Dropout of layers.").at_least(0).at_most(1),
+    field<&S::final_dropout>("final_dropout", "Dropout before the head.").at_least(0).at_most(1),
+    field<&S::mask_time_prob>("mask_time_prob", "Part of the frames that begin a masked span.").at_least(0).at_most(1),
+    field<&S::mask_time_length>("mask_time_length", "Length of a masked span of frames.").at_least(1),
+    field<&S::mask_feature_prob>("mask_feature_prob", "Part of the features that begin a masked span.")
+        .at_least(0)
+        .at_most(1),
+    field<&S::mask_feature_length>("mask_feature_length", "Length of a masked span of features.").at_least(1),
+    field<&S::layerdrop>("layerdrop", "Part of the layers that are left out.").at_least(0).at_most(1),
+    field<&S::ctc_loss_reduction>("ctc_loss_reduction", "How the losses of rows are combined.").one_of({"mean", "sum"}),
+    field<&S::ctc_zero_infinity>("ctc_zero_infinity", "Ignore transcripts that are too long for their sound."),
+    field<&S::add_adapter>("add_adapter", "Convolutions behind the encoder that make frames fewer."),
+
+    section("Images and captions"),
+    field<&S::image_column>("image_column", "Column of the image files (default: image_path, else the first)."),
+    field<&S::caption_column>("caption_column", "Column of the captions (default: caption, else the second)."),
+    field<&S::freeze_vision_model>("freeze_vision_model", "Do not train the vision encoder."),
+    field<&S::freeze_text_model>("freeze_text_model", "Do not train the text encoder."),
+
+    section("Clicks"),
+    field<&S::max_ind_range>("max_ind_range", "Take categories modulo this; -1: modulo their table's rows.")
+        .at_least(-1),
+
+    section("Sequence to sequence"),
+    field<&S::source_lang>("source_lang", "Language to translate from: its key in `translation`."),
+    field<&S::target_lang>("target_lang", "Language to translate into."),
+    field<&S::source_prefix>("source_prefix",
+                             "Text put before every source text (T5: 'translate English to French: ')."),
+    field<&S::text_column>("text_column", "Column of the source text (summarisation)."),
+    field<&S::summary_column>("summary_column", "Column of the target text (summarisation)."),
+    field<&S::max_source_length>("max_source_length", "Longest source in tokens; longer ones are cut.").at_least(1),
+    field<&S::max_target_length>("max_target_length", "Longest target in tokens; longer ones are cut.").at_least(1),
+    field<&S::val_max_target_length>("val_max_target_length", "The same in evaluation (default: max_target_length).")
+        .at_least(1),
+    field<&S::ignore_pad_token_for_loss>("ignore_pad_token_for_loss", "Ignore the padding of labels in the loss."),
+    field<&S::predict_with_generate>("predict_with_generate", "Evaluate with generated texts (BLEU, ROUGE)."),
+    field<&S::generation_max_length>("generation_max_length",
+                                     "Longest generated text in tokens (default: val_max_target_length).")
+        .at_least(1),
+    field<&S::generation_num_beams>("generation_num_beams",
+                                    "Number of beams of generated texts (default: the checkpoint's).")
+        .at_least(1),
+    field<&S::num_beams>("num_beams", "Number of beams; overrides generation_num_beams.").at_least(1),
+    only_default("sortish_sampler", {"false", "0", "no"}, "see --train_sampling_strategy group_by_length"),
+    field<&S::span_corruption>("span_corruption",
+                               "Pre-train T5: predict masked spans of plain text (span corruption)."),
+    field<&S::mean_noise_span_length>("mean_noise_span_length", "Mean length of those spans, in tokens.").at_least(1),
+
+    section("LoRA"),
+    field<&S::use_peft>("use_peft", "Train low-rank adapters beside the frozen weights, and save them as PEFT does."),
+    field<&S::lora_r>("lora_r", "Rank of the adapters.").at_least(1),
+    field<&S::lora_alpha>("lora_alpha", "LoRA alpha: the update is scaled by alpha / r."),
+    field<&S::lora_dropout>("lora_dropout", "Dropout before the adapters.").at_least(0).at_most(1),
+    field<&S::lora_target_modules>("lora_target_modules",
+                                   "Linear layers that get adapters: names, a regular expression for whole names, or "
+                                   "all-linear (default: PEFT's for the type of the model)."),
+    field<&S::lora_modules_to_save>("lora_modules_to_save", "Modules that are trained and saved whole (heads are)."),
+    field<&S::lora_task_type>("lora_task_type", "Task in adapter_config.json (default: that of the model's class).")
+        .one_of({"CAUSAL_LM", "SEQ_CLS", "TOKEN_CLS", "QUESTION_ANS", "SEQ_2_SEQ_LM", "FEATURE_EXTRACTION"}),
+    field<&S::lora_bias>("lora_bias", "Biases that are trained too.").one_of({"none", "all", "lora_only"}),
+    field<&S::lora_rank_pattern>("lora_rank_pattern", "Other ranks for some modules, as an object or a file."),
+    field<&S::lora_alpha_pattern>("lora_alpha_pattern", "Other alphas for some modules."),
+    field<&S::use_rslora>("use_rslora", "Scale by alpha / sqrt(r) (rsLoRA)."),
+    field<&S::use_dora>("use_dora", "Train the magnitudes of the weight rows too (DoRA)."),
+    only_default("load_in_8bit", {"false", "0", "no"}, "weights of adapters' models are not quantised"),
+    only_default("load_in_4bit", {"false", "0", "no"}, "weights of adapters' models are not quantised"),
+
+    section("Early stopping"),
+    field<&S::early_stopping_patience>("early_stopping_patience", "Stop after N evaluations without improvement.")
+        .at_least(1),
+    field<&S::early_stopping_threshold>("early_stopping_threshold", "Minimum improvement.").at_least(0),
+};
+
+// A part of the data set in `folder`: a file such as train.csv, or a folder of one folder a class.
+void find_part(const std::filesystem::path& folder, std::initializer_list<const char*> names,
+               std::optional<std::string>& file, std::optional<std::string>* classes) {
+  for (const char* name : names) {
+    if (file || (classes && *classes)) return;
+    for (const char* ending : {".csv", ".tsv", ".jsonl", ".json", ".conll", ".txt"})
+      if (const auto path = folder / (std::string(name) + ending); !file && file_exists(path)) file = path.string();
+    if (!file && classes && directory_exists(folder / name)) *classes = (folder / name).string();
+  }
+}
+
+void find_data_set(ScriptArguments& script) {
+  const std::filesystem::path folder(*script.dataset_name);
+  find_part(folder, {"train", "training"}, script.train_file, &script.train_dir);
+  find_part(folder, {"validation", "valid", "val", "dev", "eval"}, script.validation_file, &script.validation_dir);
+  find_part(folder, {"test", "testing"}, script.test_file, nullptr);
+  if (!script.train_file && !script.train_dir && !script.validation_file && !script.validation_dir && !script.test_file)
+    fail(ErrorKind::kUsage, "dataset_name: {} holds no train, validation or test file (.csv, .tsv, .jsonl, .json, ...)",
+         transom::quoted(*script.dataset_name));
+}
+
+void resolve(TrainArguments& arguments, const ForeignConfigs& foreign) {
+  apply_foreign_configs(foreign, arguments.training, arguments.notes);
+  resolve_gaudi(arguments);
+  resolve_ipu(arguments, is_given(arguments, "gradient_accumulation_steps"));
+  arguments.training.resolve();
+  const TrainingArguments& training = arguments.training;
+  if (!training.optim_args.value_or("").empty() && training.optim != "sgd" && training.optim != "adagrad" &&
+      training.optim != "rmsprop")
+    arguments.notes.push_back(fmt::format(
+        "optim_args has no effect with {}, as in Trainer: use adam_beta1, adam_beta2, adam_epsilon", training.optim));
+  ScriptArguments& script = arguments.script;
+  if (script.dataset_name && !path_exists(*script.dataset_name))
+    fail(ErrorKind::kUsage,
+         "dataset_name: {} is no local directory, and data sets are not downloaded; give --train_file and "
+         "--validation_file",
+         transom::quoted(*script.dataset_name));
+  if (script.dataset_name) find_data_set(script);
+  if (script.delimiter && script.delimiter->size() != 1)
+    fail(ErrorKind::kUsage, "delimiter: expected one character, found {}", transom::quoted(*script.delimiter));
+}
+
+// Names of former versions whose values were of another type than those of today's.
+Json modernised(const Json& object) {
+  if (!object.is_object()) return object;
+  Json result = Json::object();
+  for (const auto& [name, value] : object.items()) {
+    const bool on = value == true || value == "true" || value == "True";
+    if (name == "group_by_length") {
+      if (on) result["train_sampling_strategy"] = "group_by_length";
+    } else if (name == "adafactor") {
+      if (on) result["optim"] = "adafactor";
+    } else {
+      result[name] = value;
+    }
+  }
+  return result;
+}
+
+// The value of a switch may stand beside it: --group_by_length True.
+std::vector<std::string> modernised(const std::vector<std::string>& flags) {
+  const std::set<std::string_view> yes = {"true", "True", "yes", "1"}, no = {"false", "False", "no", "0"};
+  std::vector<std::string> result;
+  for (size_t i = 0; i < flags.size(); ++i) {
+    const bool grouped = flags[i] == "--group_by_length";
+    if (!grouped && flags[i] != "--adafactor") {
+      result.push_back(flags[i]);
+      continue;
+    }
+    const std::string_view next = i + 1 < flags.size() ? std::string_view(flags[i + 1]) : std::string_view();
+    const bool off = no.contains(next);
+    if (off || yes.contains(next)) ++i;
+    if (!off) result.emplace_back(grouped ? "--train_sampling_strategy=group_by_length" : "--optim=adafactor");
+  }
+  return result;
+}
+
+}  // namespace
+
+bool is_given(const TrainArguments& arguments, std::string_view name) {
+  return arguments.given && std::find(arguments.given->begin(), arguments.given->end(), name) != arguments.given->end();
+}
+
+ArgumentTable script_table() { return kScriptArguments; }
+
+TrainArguments parse_train_json(std::string_view json, std::string_view where) {
+  TrainArguments arguments;
+  std::vector<std::string>& names = arguments.given.emplace();
+  ForeignConfigs foreign;
+  const BoundTable tables[] = {{training_table(), &arguments.training, &names},
+                               {script_table(), &arguments.script, &names},
+                               {gaudi_table(), &arguments.training, &names},
+                               {foreign_table(), &foreign}};
+  assign_all(tables, modernised(parse_json(json, where)), where, arguments.notes);
+  resolve(arguments, foreign);
+  return arguments;
+}
+
+TrainArguments parse_train_arguments(const std::vector<std::string>& given) {
+  TrainArguments arguments;
+  std::vector<std::string>& names = arguments.given.emplace();
+  ForeignConfigs foreign;
+  const BoundTable tables[] = {{training_table(), &arguments.training, &names},
+                               {script_table(), &arguments.script, &names},
+                               {gaudi_table(), &arguments.training, &names},
+                               {foreign_table(), &foreign}};
+  std::vector<std::string> flags = modernised(given);
+  if (!flags.empty() && flags[0].ends_with(".json") && !flags[0].starts_with("-"))
+    flags.insert(flags.begin(), "--config");
+  std::vector<std::string> files;
+  const std::vector<Option> own = {{.name = "--config", .value = &files, .takes = Option::Words::kOne}};
+  // Files first, so that a flag goes before them wherever it stands.
+  TrainArguments ignored_here;
+  ForeignConfigs not_used;
+  const BoundTable scratch[] = {{training_table(), &ignored_here.training},
+                                {script_table(), &ignored_here.script},
+                                {gaudi_table(), &ignored_here.training},
+                                {foreign_table(), &not_used}};
+  arguments.help = assign_flags(scratch, flags, own, ignored_here.notes);
+  for (const std::string& file : std::vector(files))
+    assign_all(tables, modernised(read_json(file)), file, arguments.notes);
+  assign_flags(tables, flags, own, arguments.notes);
+  if (arguments.help) return arguments;
+  resolve(arguments, foreign);
+  return arguments;
+}
+
+}  // namespace transom

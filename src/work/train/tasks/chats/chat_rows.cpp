@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "work/train/tasks/chats/chat_rows.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/error.h"
+#include "inputs/data/columns.h"
+#include "inputs/data/text/conversation_rows.h"
+#include "work/train/tasks/chats/messages.h"
+
+namespace transom {
+namespace {
+
+constexpr std::string_view kVariablePrefix = "chat_template_kwargs.";
+
+// Stanford Alpaca's prompts, which models without a chat template are used to.
+constexpr std::string_view kAlpacaWithInput =
+    "Below is an instruction that describes a task, paired with an input that provides further context. Write a "
+    "response that appropriately completes the request.\n\n### Instruction:\n{}\n\n### Input:\n{}\n\n### Response:\n";
+constexpr std::string_view kAlpaca =
+    "Below is an instruction that describes a task. Write a response that appropriately completes the request.\n\n"
+    "### Instruction:\n{}\n\n### Response:\n";
+
+std::optional<size_t> first_of(const Dataset& data, std::initializer_list<std::string_view> names) {
+  for (const std::string_view name : names)
+    if (const auto found = data.find(name)) return found;
+  return std::nullopt;
+}
+
+// A value of a row as JSON has it, and whether it is there.
+Json as_json(const Value& value, const std::string& where) {
+  if (const auto* list = std::get_if<JsonList>(&value)) return parse_json(list->text, where);
+  return std::visit(
+      [](const auto& plain) -> Json {
+        using T = std::decay_t<decltype(plain)>;
+        if constexpr (std::is_same_v<T, std::monostate> || std::is_same_v<T, JsonList>) return Json();
+        else return Json(plain);
+      },
+      value);
+}
+
+}  // namespace
+
+ChatRows::ChatRows(Dataset data, const ScriptArguments& script, bool writes_chats)
+    : data_(std::move(data)), writes_chats_(writes_chats) {
+  std::optional<size_t> messages;
+  for (const std::string_view name : kMessageColumns)
+    if (!messages) messages = data_.find(name);
+  const auto prompt = data_.find("prompt"), completion = first_of(data_, {"completion", "response"});
+  const auto instruction = data_.find("instruction"), output = first_of(data_, {"output", "response"});
+  if (script.text_column_name) {
+    first_ = need_column(data_, *script.text_column_name, "--text_column_name");
+  } else if (messages) {
+    form_ = ChatForm::kMessages;
+    first_ = *messages;
+  } else if (prompt && completion) {
+    form_ = ChatForm::kPromptCompletion;
+    first_ = *prompt, second_ = *completion;
+  } else if (instruction && output) {
+    form_ = ChatForm::kInstruction;
+    first_ = *instruction, second_ = *output;
+    input_ = data_.find("input"), system_ = data_.find("system");
+  } else if (const auto column = data_.find("text")) {
+    first_ = *column;
+  } else if (data_.columns().size() == 1) {
+    first_ = 0;
+  } else {
+    fail(
+        "{}: expected a column messages (or conversations), prompt and completion, instruction and output, or text; "
+        "found {}; name a column of text with --text_column_name",
+        data_.name(), fmt::join(column_names(data_), ", "));
+  }
+  tools_ = data_.find("tools");
+  for (size_t i = 0; i < data_.columns().size(); ++i)
+    if (const std::string& name = data_.columns()[i].name; name.starts_with(kVariablePrefix))
+      variables_.emplace_back(i, name.substr(kVariablePrefix.size()));
+  if (form_ == ChatForm::kText) data_ = data_.with_text(first_);
+}
+
+std::string ChatRows::reads() const {
+  const auto name = [&](size_t column) { return data_.columns()[column].name; };
+  switch (form_) {
+    case ChatForm::kMessages:
+      return fmt::format("chats: column {}", name(first_));
+    case ChatForm::kPromptCompletion:
+      return fmt::format("prompts: column {}; completions: column {}", name(first_), name(second_));
+    case ChatForm::kInstruction:
+      return fmt::format("instructions: column {}{}; answers: column {}", name(first_), input_ ? " with input" : "",
+                         name(second_));
+    case ChatForm::kText:
+      return fmt::format("text: column {}", name(first_));
+  }
+  return {};
+}
+
+// A cell; lists of messages may stand in it as text of JSON (in CSV files).
+Json ChatRows::cell(const Row& row, size_t column, int64_t index) const {
+  const std::string where = data_.where(index) + ", column " + data_.columns()[column].name;
+  Json value = as_json(row[column], where);
+  if (!value.is_string()) return value;
+  const std::string text = value.get<std::string>();
+  if (!is_list_of_objects(text)) return value;
+  return parse_json(text, where);
+}
+
+std::string ChatRows::text(const Row& row, size_t column, int64_t index) const {
+  const Json value = as_json(row[column], data_.where(index));
+  if (value.is_null()) return "";
+  require(value.is_string(), "{}, column {}: expected a text, found {}", data_.where(index),
+          data_.columns()[column].name, quoted(dump_json(value)));
+  return value.get<std::string>();
+}
+
+ChatRow ChatRows::instruction(const Row& row, int64_t index) const {
+  const std::string asked = text(row, first_, index), answer = text(row, second_, index);
+  const std::string input = input_ ? text(row, *input_, index) : "", system = system_ ? text(row, *system_, index) : "";
+  require(!asked.empty() || !input.empty(), "{}: expected an instruction, found none", data_.where(index));
+  ChatRow result;
+  if (!writes_chats_) {
+    require(system.empty(),
+            "{}: a system text needs a chat template, and the tokenizer has none: give one with "
+            "--chat_template_path",
+            data_.where(index));
+    result.prompt = input.empty() ? fmt::format(fmt::runtime(kAlpaca), asked)
+                                  : fmt::format(fmt::runtime(kAlpacaWithInput), asked, input);
+    result.completion = answer;
+    return result;
+  }
+  result.prompt = Json::array();
+  if (!system.empty()) result.prompt.push_back({{"role", "system"}, {"content", system}});
+  const std::string whole = input.empty() ? asked : asked.empty() ? input : asked + "\n" + input;
+  result.prompt.push_back({{"role", "user"}, {"content", whole}});
+  result.completion = Json::array({{{"role", "assistant"}, {"content", answer}}});
+  return result;
+}
+
+ChatRow ChatRows::row(int64_t index) const {
+  const Row row = data_.row(index);
+  const std::string where = data_.where(index);
+  ChatRow result;
+  switch (form_) {
+    case ChatForm::kMessages:
+      result.completion = plain_messages(cell(row, first_, index), where);
+      break;
+    case ChatForm::kPromptCompletion: {
+      result.prompt = cell(row, first_, index), result.completion = cell(row, second_, index);
+      require(result.prompt.is_array() == result.completion.is_array() &&
+                  (result.prompt.is_array() || (result.prompt.is_string() && result.completion.is_string())),
+              "{}: expected a prompt and a completion that are both texts or both lists of messages, found {} and {}",
+              where, result.prompt.type_name(), result.completion.type_name());
+      if (!result.prompt.is_array()) break;
+      result.prompt = plain_messages(result.prompt, where + ", prompt");
+      result.completion = plain_messages(result.completion, where + ", completion");
+      break;
+    }
+    case ChatForm::kInstruction:
+      result = instruction(row, index);
+      break;
+    case ChatForm::kText:
+      result.completion = text(row, first_, index);
+      break;
+  }
+  if (result.is_chat())
+    require(has_assistant_turn(result.completion), "{}: expected a message of the assistant to learn, found none",
+            where);
+  if (tools_) {
+    Json tools = as_json(row[*tools_], where + ", column tools");
+    if (tools.is_string()) tools = parse_json(tools.get<std::string>(), where + ", column tools");
+    require(tools.is_null() || tools.is_array(), "{}, column tools: expected a list of JSON schemas, found {}", where,
+            tools.type_name());
+    if (!tools.is_null() && !tools.empty()) result.tools = dump_json(tools);
+  }
+  Json variables = Json::object();
+  for (const auto& [column, name] : variables_)
+    if (Json value = as_json(row[column], where); !value.is_null()) variables[name] = std::move(value);
+  if (!variables.empty()) result.variables = dump_json(variables);
+  return result;
+}
+
+}  // namespace transom

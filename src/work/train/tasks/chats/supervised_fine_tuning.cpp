@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "work/train/tasks/chats/supervised_fine_tuning.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/files/directories.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
+#include "base/terminal/log.h"
+#include "runtime/device/static_shapes.h"
+#include "work/train/arguments/argument_tables.h"
+#include "work/train/tasks/chats/chat_rows.h"
+#include "work/train/tasks/chats/chat_template_path.h"
+#include "work/train/tasks/chats/chat_tokens.h"
+#include "work/train/tasks/chats/token_measures.h"
+#include "work/train/tasks/read_report.h"
+#include "work/train/tasks/tasks.h"
+#include "work/train/tasks/text/special_tokens.h"
+#include "work/train/tasks/text/text_features.h"
+
+namespace transom {
+namespace {
+
+constexpr int64_t kMaxLength = 1024;
+constexpr size_t kLongestSample = 2000;  // characters that are shown of one
+
+template <typename T>
+void set_default(const TrainArguments& arguments, std::string_view name, T& field, T usual, T value) {
+  if (arguments.given ? !is_given(arguments, name) : field == usual) field = value;
+}
+
+// Of one file of a run.
+struct Rows {
+  std::vector<Features> features;
+  std::vector<int64_t> cut_off;           // rows of which max_length leaves nothing to learn
+  std::optional<int64_t> changed_prompt;  // the first row whose prompt is written otherwise before its completion
+};
+
+Rows encode_rows(const ChatRows& chats, const ChatEncoder& encoder) {
+  const std::vector<ChatTokens> all =
+      map_rows(chats.data().size(), [&](int64_t i) { return encoder.encode(chats.row(i), chats.data().where(i)); });
+  Rows rows;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i].changed_prompt_tokens > 0 && !rows.changed_prompt) rows.changed_prompt = static_cast<int64_t>(i);
+    const auto learnt = [](int64_t label) { return label != kIgnoredLabel; };
+    if (std::none_of(all[i].labels.begin(), all[i].labels.end(), learnt)) {
+      rows.cut_off.push_back(static_cast<int64_t>(i));
+      continue;
+    }
+    Features features;
+    features.sequences["input_ids"] = all[i].ids;
+    features.sequences["labels"] = all[i].labels;
+    rows.features.push_back(std::move(features));
+  }
+  return rows;
+}
+
+void say_what_is_odd(const Rows& rows, const ChatRows& chats, int64_t max_length) {
+  if (!rows.cut_off.empty()) {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < std::min<size_t>(3, rows.cut_off.size()); ++i)
+      names.push_back(chats.data().where(rows.cut_off[i]));
+    log(LogLevel::kWarning,
+        fmt::format("{} of {} rows are left out: of what they teach nothing is within max_length {} ({}{})",
+                    rows.cut_off.size(), chats.data().size(), max_length, fmt::join(names, ", "),
+                    rows.cut_off.size() > names.size() ? ", ..." : ""));
+    require(!rows.features.empty(), "{}: no row is left to train on: raise --max_length", chats.data().name());
+  }
+  if (rows.changed_prompt)
+    log(LogLevel::kWarning,
+        fmt::format(
+            "{}: the prompt has other tokens alone than before its completion; the completion begins where they "
+            "part (the chat template writes a prompt otherwise, or a token crosses its end)",
+            chats.data().where(*rows.changed_prompt)));
+}
+
+std::string shown_sample(const ChatEncoder& encoder, const ChatRows& chats) {
+  const ChatTokens tokens = encoder.encode(chats.row(0), chats.data().where(0));
+  std::string text = encoder.marked_text(tokens);
+  if (text.size() > kLongestSample) {
+    size_t end = kLongestSample;
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+    text = text.substr(0, end) + " ...";
+  }
+  const auto learnt =
+      std::count_if(tokens.labels.begin(), tokens.labels.end(), [](int64_t label) { return label != kIgnoredLabel; });
+  return fmt::format("{}, {} tokens, of which {} are learnt, between » and «:\n{}", chats.data().where(0),
+                     tokens.ids.size(), learnt, text);
+}
+
+ChatTokenOptions token_options(const ScriptArguments& script, const Tokenizer& tokenizer, const ChatRows& chats,
+                               std::optional<int64_t> max_length) {
+  ChatTokenOptions options;
+  const bool conversations = chats.row(0).is_chat();
+  if (script.assistant_only_loss && !conversations)
+    fail(ErrorKind::kUsage, "--assistant_only_loss: is for chats, found {} in {}", chats.reads(), chats.data().name());
+  if (script.completion_only_loss.value_or(false) && !chats.has_prompts())
+    fail(ErrorKind::kUsage, "--completion_only_loss: is for rows with a prompt and a completion, found {} in {}",
+         chats.reads(), chats.data().name());
+  options.completion_only_loss = script.completion_only_loss.value_or(chats.has_prompts());
+  options.assistant_only_loss = script.assistant_only_loss;
+  options.max_length = max_length;
+  options.keep_end = script.truncation_mode == "keep_end";
+  if (script.chat_template_path) options.chat_template = read_chat_template(*script.chat_template_path, tokenizer);
+  if (conversations && options.chat_template.empty() && !tokenizer.has_chat_template())
+    fail(
+        "{}: the tokenizer of the model has no chat template, which chats are written with: give one with "
+        "--chat_template_path FILE.jinja",
+        chats.data().name());
+  options.eos_token = script.eos_token.value_or(tokenizer.special_token("eos").value_or(""));
+  if (script.eos_token && !tokenizer.token_to_id(*script.eos_token))
+    fail(ErrorKind::kUsage, "--eos_token: expected a token of the vocabulary, found {}", quoted(*script.eos_token));
+  return options;
+}
+
+// Beside what the tokenizer saves: what the run has changed.
+void save_changes(const std::string& directory, const std::string& chat_template, const std::string& eos_token) {
+  const fs::path folder(directory);
+  if (!chat_template.empty()) write_file(folder / "chat_template.jinja", chat_template);
+  if (chat_template.empty() && eos_token.empty()) return;
+  const fs::path file = folder / "tokenizer_config.json";
+  Json config = path_exists(file) ? read_json(file) : Json::object();
+  if (!chat_template.empty()) config.erase("chat_template");  // which would hide the file
+  if (!eos_token.empty()) config["eos_token"] = eos_token;
+  write_file(file, dump_json(config, 2) + "\n");
+}
+
+}  // namespace
+
+void supervised_fine_tuning_defaults(TrainArguments& arguments) {
+  const TrainingArguments usual;
+  TrainingArguments& training = arguments.training;
+  set_default(arguments, "learning_rate", training.learning_rate, usual.learning_rate, 2e-5);
+  set_default(arguments, "logging_steps", training.logging_steps, usual.logging_steps, 10.0);
+}
+
+void prepare_supervised_fine_tuning(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
+  const ScriptArguments& script = arguments.script;
+  const auto tokenizer_directory = script.tokenizer_name.value_or(script.model_name_or_path);
+  const Tokenizer tokenizer = Tokenizer::from_pretrained(tokenizer_directory);
+  const bool writes_chats = tokenizer.has_chat_template() || script.chat_template_path.has_value();
+  const ChatRows first(files.any(), script, writes_chats);
+  setup.reads = what_is_read({first.reads()}, files);
+  setup.model = load_model(arguments, script.model_name_or_path, load_options(arguments, "text-generation"));
+  const int64_t max_length = script.max_seq_length.value_or(kMaxLength);
+  const ChatEncoder encoder(tokenizer, token_options(script, tokenizer, first, max_length));
+
+  const std::optional<int64_t> pad = tokenizer.pad_token_id() ? tokenizer.pad_token_id() : tokenizer.eos_token_id();
+  require(pad.has_value(), "{}: expected a tokenizer with a padding token or an end token, found neither",
+          tokenizer_directory);
+  PaddingOptions padding{.pad_token_id = *pad};
+  padding.multiple_of = script.pad_to_multiple_of;
+  if (script.pad_to_max_length.value_or(false)) padding.max_length = max_length;
+  else padding.bucket = length_buckets(script.length_buckets, max_length);
+  const auto data_of = [&](const Dataset& data) {
+    const ChatRows chats(data, script, writes_chats);
+    if (chats.form() != first.form())
+      fail("{}: expected {}, as in {}, found {}", data.name(), first.reads(), first.data().name(), chats.reads());
+    Rows rows = encode_rows(chats, encoder);
+    say_what_is_odd(rows, chats, max_length);
+    return held_rows(std::move(rows.features), padding);
+  };
+  if (files.train) setup.train = data_of(*files.train);
+  if (files.validation) setup.validation = data_of(*files.validation);
+  if (!script.json) log(LogLevel::kInfo, shown_sample(encoder, first));
+
+  setup.measures = token_measures();
+  setup.preprocess_outputs = kept_token_measures;
+  setup.compute_metrics = [rows = arguments.training.per_device_eval_batch_size](const Predictions& predictions) {
+    return mean_token_measures(predictions, rows);
+  };
+  setup.metric_names = {"entropy", "mean_token_accuracy"};
+  align_special_tokens(*setup.model, tokenizer);
+  setup.save_tokenizer = [tokenizer, chat_template = script.chat_template_path ? encoder.chat_template() : "",
+                          eos = script.eos_token.value_or("")](const std::string& directory) {
+    tokenizer.save_pretrained(directory);
+    save_changes(directory, chat_template, eos);
+  };
+}
+
+}  // namespace transom

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// One function a task, each in a file of its name; task_data.cpp holds the table.
+#pragma once
+
+#include "work/train/tasks/task_data.h"
+
+namespace transom {
+
+// run_glue, run_classification: one or two columns of text and a label.
+void prepare_text_classification(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// run_image_classification: pictures in train_dir and validation_dir, or named in files.
+void prepare_image_classification(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// run_audio_classification: the same with sounds.
+void prepare_audio_classification(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// Click logs: a label, numbers, and categories, for DLRM.
+void prepare_click_prediction(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// run_clip: pictures and captions, which are told from those of the other rows of a batch.
+void prepare_image_text_contrast(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// run_speech_recognition_ctc: sounds and what is said in them.
+void prepare_speech_recognition(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// run_ner: words and a tag for each.
+void prepare_token_classification(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// run_qa: questions, contexts, and where in them the answers are.
+bool has_questions(const Dataset& data);
+void prepare_question_answering(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// run_mlm: text, whose tokens are masked anew for every batch.
+void prepare_masked_language_modelling(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// run_clm: text joined into blocks, each token foretold from those before it.
+void prepare_causal_language_modelling(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// The same for rows that are tokenised: labels are the tokens themselves, where rows bring none.
+TrainingData with_causal_labels(TrainingData data, std::optional<int64_t> pad_token_id);
+// Accuracy of the next token, and perplexity.
+void score_causal_language_modelling(TaskSetup& setup);
+// Nothing but the loss: logits over a vocabulary are let go at once.
+void score_loss_only(TaskSetup& setup);
+// run_translation, run_summarization: a source text and a target; with span_corruption, run_t5_mlm_flax: plain text.
+void prepare_sequence_to_sequence(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// run_swag: a beginning, several endings, and which of them is right.
+void prepare_multiple_choice(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+
+}  // namespace transom

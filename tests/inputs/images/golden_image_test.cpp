@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every golden case of an image processor against Transformers' PIL version.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/json/json.h"
+#include "files/checkpoint/safetensors.h"
+#include "inputs/images/image_processor.h"
+#include "support/golden.h"
+
+namespace transom {
+namespace {
+
+class GoldenImage : public testing::TestWithParam<std::string> {};
+
+TEST_P(GoldenImage, EqualsTransformers) {
+  const auto folder = test::folder_of_case(GetParam(), test::GoldenSet::kLibraries, "image");
+  const ImageProcessor processor = ImageProcessor::from_pretrained(folder);
+  for (const auto& [name, expected] : SafetensorsFile::open(folder / "expected.safetensors").tensors()) {
+    const std::string file = name.substr(0, name.find('/'));
+    const ImageProcessor::Pixels pixels = processor(read_image(folder.parent_path() / file));
+    ASSERT_EQ(expected.shape, (std::vector<int64_t>{1, 3, pixels.height, pixels.width})) << name;
+    const auto* values = reinterpret_cast<const float*>(expected.bytes.data());
+    // Decoders of JPEG may differ by a step or two.
+    const float step = 1 / 255.0f / 0.25f, tolerance = file.ends_with(".jpg") ? 2 * step : 1e-5f;
+    for (size_t i = 0; i < pixels.values.size(); ++i)
+      ASSERT_NEAR(pixels.values[i], values[i], tolerance) << name << " at " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenImage,
+                         testing::ValuesIn(test::golden_cases("case.json", test::GoldenSet::kLibraries, "image")),
+                         test::NameOfCase());
+
+}  // namespace
+}  // namespace transom

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// What fields of preprocessor_config.json do to the numbers, on pictures of one colour.
+#include "inputs/images/image_processor.h"
+
+#include <gtest/gtest.h>
+
+#include "transom/error.h"
+
+namespace transom {
+namespace {
+
+ImageProcessor processor(const std::string& type, const std::string& fields) {
+  return {Config::parse("{" + fields + "}", "preprocessor_config.json"), type};
+}
+
+Image plain(uint8_t value) {
+  Image image(4, 4);
+  std::fill(image.pixels.begin(), image.pixels.end(), value);
+  return image;
+}
+
+TEST(ImageProcessor, TheOffsetBelongsToTheScale) {
+  const std::string fields = R"("rescale_offset": true, "rescale_factor": 0.0078125, "include_top": false,
+    "do_normalize": false, "do_resize": false)";
+  EXPECT_EQ(processor("EfficientNetImageProcessor", fields)(plain(192)).values[0], 0.5f);
+  EXPECT_EQ(processor("EfficientNetImageProcessor", fields + R"(, "do_rescale": false)")(plain(192)).values[0], 192.f);
+  // Other processors know no offset.
+  EXPECT_EQ(processor("ViTImageProcessor", fields)(plain(192)).values[0], 1.5f);
+}
+
+TEST(ImageProcessor, IncludeTopDividesOnceMore) {
+  const std::string fields = R"("rescale_factor": 0.0078125, "do_resize": false, "image_mean": [0.5, 0.5, 0.5],
+    "image_std": [0.25, 0.5, 1])";
+  const auto once = processor("EfficientNetImageProcessor", fields + R"(, "include_top": false)")(plain(128)).values;
+  const auto twice = processor("EfficientNetImageProcessor", fields)(plain(128)).values;
+  EXPECT_EQ((std::vector<float>{once[0], once[16], once[32]}), (std::vector<float>{2, 1, 0.5f}));
+  EXPECT_EQ((std::vector<float>{twice[0], twice[16], twice[32]}), (std::vector<float>{8, 2, 0.5f}));
+}
+
+TEST(ImageProcessor, TheTransparentColourIsWhiteWhereColoursAreConverted) {
+  Image image = plain(7);
+  image.transparent = {7, 7, 7};
+  const std::string fields =
+      R"("do_resize": false, "do_center_crop": false, "do_rescale": false, "do_normalize": false)";
+  EXPECT_EQ(processor("CLIPImageProcessor", fields)(image).values[0], 255.f);
+  EXPECT_EQ(processor("BitImageProcessor", fields)(image).values[0], 255.f);
+  EXPECT_EQ(processor("CLIPImageProcessor", fields + R"(, "do_convert_rgb": false)")(image).values[0], 7.f);
+  EXPECT_EQ(processor("ViTImageProcessor", fields)(image).values[0], 7.f);
+  EXPECT_EQ(processor("ViTImageProcessor", fields + R"(, "do_convert_rgb": true)")(image).values[0], 255.f);
+}
+
+TEST(ImageProcessor, ConvNextCropsBelow384AndWarpsFromThere) {
+  // 12 / 0.75 = 16: a picture of that size is not resized, and its middle is taken.
+  Image image(16, 16);
+  for (int64_t y = 0; y < 16; ++y)
+    for (int64_t x = 0; x < 16; ++x) image.row(y)[3 * x] = static_cast<uint8_t>(10 * x + y);
+  const std::string fields =
+      R"("crop_pct": 0.75, "do_rescale": false, "do_normalize": false, "size": {"shortest_edge": )";
+  const auto cropped = processor("ConvNextImageProcessor", fields + "12}")(image);
+  EXPECT_EQ(cropped.height, 12);
+  EXPECT_EQ(cropped.values[0], 22.f);
+  const auto warped = processor("ConvNextImageProcessor", fields + "384}")(image);
+  EXPECT_EQ(warped.height, 384);
+  EXPECT_EQ(warped.values[0], 0.f);
+}
+
+// Both edges are scaled, so that nothing of a wide picture is lost; else its ends are cut off.
+TEST(ImageProcessor, TimmSquashesWhatItElseCrops) {
+  Image image(8, 2);  // black, its left end white
+  std::fill(image.pixels.begin(), image.pixels.end(), uint8_t{0});
+  for (int64_t row = 0; row < 2; ++row)
+    for (int64_t k = 0; k < 6; ++k) image.pixels[static_cast<size_t>(row * 24 + k)] = 255;
+  const auto first = [&](const std::string& mode) {
+    return processor("TimmWrapperImageProcessor", R"("pretrained_cfg": {"input_size": [3, 4, 4], "crop_pct": 1,
+        "interpolation": "nearest", "mean": [0, 0, 0], "std": [1, 1, 1], "crop_mode": ")" +
+                                                      mode + "\"}")(image)
+        .values[0];
+  };
+  EXPECT_EQ(first("squash"), 1.f);
+  EXPECT_EQ(first("center"), 0.f);
+  EXPECT_THROW(first("border"), Error);
+}
+
+}  // namespace
+}  // namespace transom

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Texts with pictures in the engine: what generate() writes, one prefix a picture, equal bits in company.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "models/generative.h"
+#include "models/vision_language/token_places.h"
+#include "support/golden.h"
+#include "support/golden_cases.h"
+#include "support/message.h"
+#include "transom/device.h"
+#include "transom/engine.h"
+#include "transom/ops.h"
+#include "work/train/loop/model_inputs.h"
+
+namespace transom {
+namespace {
+
+struct Answered {
+  TokenIds tokens;
+  std::vector<float> logprobs;
+  int64_t cached = 0;
+  std::string error;
+  bool operator==(const Answered& other) const {  // whatever was found in the cache
+    return tokens == other.tokens && logprobs == other.logprobs && error == other.error;
+  }
+};
+
+std::map<std::pair<uint64_t, int64_t>, Answered> all_written(Engine& engine) {
+  std::map<std::pair<uint64_t, int64_t>, Answered> result;
+  while (engine.step())
+    for (const EngineEvent& event : engine.take()) {
+      Answered& written = result[{event.request, event.index}];
+      written.tokens.insert(written.tokens.end(), event.tokens.begin(), event.tokens.end());
+      for (const TokenLogprobs& at : event.logprobs) written.logprobs.push_back(at.logprob);
+      written.cached += event.cached_tokens;
+      written.error += event.error;
+    }
+  return result;
+}
+
+class Pictures : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override { set_device("cpu"); }
+
+  // The text of a row with the pictures of these numbers in its places.
+  ModelInputs prompt(int64_t row, const std::vector<int64_t>& numbers, double factor = 1) const {
+    const Tensor ids = inputs.at("input_ids"), pixels = inputs.at("pixel_values");
+    const std::vector<int64_t> kept =
+        squeeze(slice(inputs.at("attention_mask"), 0, row, row + 1), 0).to_vector<int64_t>();
+    std::vector<int64_t> tokens = squeeze(slice(ids, 0, row, row + 1), 0).to_vector<int64_t>();
+    tokens.resize(static_cast<size_t>(std::count(kept.begin(), kept.end(), 1)));
+    ModelInputs made(tokens);
+    TokenPlaces places(tokens, model->config().get_int("image_token_index"));
+    const int64_t each = numbers.empty() ? 0 : places.left() / static_cast<int64_t>(numbers.size());
+    for (const int64_t number : numbers) {
+      const Tensor one = slice(pixels, 0, number, number + 1) * factor;
+      made.attached.push_back({.tensors = {{"pixel_values", Tensor::from(one.to_vector<float>(), one.shape())}},
+                               .places = places.take(each)});
+    }
+    return made;
+  }
+  static EngineRequest request(ModelInputs prompt, const char* options = R"({"max_new_tokens": 8})") {
+    EngineRequest made{.prompt = std::move(prompt)};
+    made.config.update(options);
+    made.logprobs = 0;
+    return made;
+  }
+  Answered written(Engine& engine, const EngineRequest& one) const {
+    engine.add(one);
+    return all_written(engine).begin()->second;
+  }
+
+  const std::filesystem::path folder = test::folder_of_case(GetParam());
+  const std::unique_ptr<Model> model = Model::from_pretrained((folder / "model").string());
+  const NamedTensors inputs = load_inputs(folder / "inputs.safetensors");
+};
+
+TEST_P(Pictures, GiveWhatGenerateGives) {
+  for (const auto& [row, numbers] : {std::pair<int64_t, std::vector<int64_t>>{2, {0}}, {0, {1, 2}}, {1, {}}})
+    for (const char* options :
+         {R"({"max_new_tokens": 8})", R"({"max_new_tokens": 8, "num_beams": 3, "num_return_sequences": 2})",
+          R"({"max_new_tokens": 8, "do_sample": true, "seed": 3, "temperature": 1.5})"}) {
+      const ModelInputs one = prompt(row, numbers);
+      const EngineRequest asked = request(one, options);
+      Engine engine(*model);
+      engine.add(asked);
+      std::vector<TokenIds> texts;
+      for (const auto& [key, each] : all_written(engine)) {
+        texts.push_back(one.tokens);
+        texts.back().insert(texts.back().end(), each.tokens.begin(), each.tokens.end());
+        EXPECT_EQ(each.error, "");
+      }
+      const GenerationOutput loop = generate(*model, one, asked.config);
+      ASSERT_EQ(texts.size(), loop.sequences.size());
+      for (size_t i = 0; i < texts.size(); ++i) {
+        TokenIds expected = loop.sequences[i];
+        expected.resize(std::min(expected.size(), texts[i].size()));  // behind an end stands padding
+        EXPECT_EQ(texts[i], expected) << row << " " << options;
+      }
+    }
+}
+
+TEST_P(Pictures, AreFoundAgainByWhatTheyHold) {
+  const EngineRequest one = request(prompt(2, {0})), other = request(prompt(2, {1})),
+                      brighter = request(prompt(2, {0}, 1.01));
+  Engine engine(*model, {.block_size = 4});
+  const Answered first = written(engine, one);
+  EXPECT_EQ(first.cached, 0);
+  const Answered again = written(engine, one);
+  EXPECT_GE(again.cached, 16);
+  EXPECT_TRUE(again == first);
+  // Of other pictures at most the blocks before them are shared, though all tokens are the same.
+  const int64_t before = one.prompt.attached[0].places[0].begin / 4 * 4;
+  for (const EngineRequest* each : {&other, &brighter}) {
+    const Answered seen = written(engine, *each);
+    EXPECT_EQ(seen.cached, before);
+    Engine alone(*model, {.prefix_caching = false});
+    EXPECT_TRUE(written(alone, *each) == seen);
+    EXPECT_NE(seen.logprobs, first.logprobs);
+  }
+  EXPECT_TRUE(written(engine, one) == first);
+}
+
+TEST_P(Pictures, KeepTheirBitsInCompany) {
+  Engine engine(*model, {.block_size = 4, .max_batched_tokens = 11, .max_sequences = 6});
+  std::map<uint64_t, EngineRequest> requests;
+  for (int64_t i = 0; i < 9; ++i) {
+    const ModelInputs text = i % 3 == 0 ? prompt(2, {i / 3}) : i % 3 == 1 ? prompt(0, {i % 2, 2}) : prompt(1, {});
+    const EngineRequest one = request(
+        text, i % 2 == 0 ? R"({"max_new_tokens": 8})" : R"({"max_new_tokens": 8, "do_sample": true, "seed": 5})");
+    requests[engine.add(one)] = one;
+  }
+  for (const auto& [key, answer] : all_written(engine)) {
+    Engine alone(*model, {.prefix_caching = false});
+    const Answered lonely = written(alone, requests.at(key.first));
+    EXPECT_EQ(answer.error, "");
+    EXPECT_TRUE(answer == lonely) << key.first;
+  }
+}
+
+TEST_P(Pictures, OfOtherNumbersOfPlacesAreRefusedBeforeTheQueue) {
+  Engine engine(*model);
+  ModelInputs text = prompt(2, {0});
+  std::vector<FilledPlaces>& places = text.attached[0].places;
+  --places.back().count;
+  const std::string message = test::message_of([&] { engine.add(request(text)); });
+  EXPECT_NE(message.find("pixel_values of an input among the tokens: expected ["), std::string::npos) << message;
+  EXPECT_NE(message.find("a row for each of its places"), std::string::npos) << message;
+  EXPECT_EQ(engine.statistics().waiting, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, Pictures, testing::ValuesIn(test::golden_cases("processed.json")), test::NameOfCase());
+
+}  // namespace
+}  // namespace transom

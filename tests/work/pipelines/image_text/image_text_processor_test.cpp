@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Texts and chats with pictures, against LlavaProcessor of Transformers: ids, pixels, prompts.
+#include "work/pipelines/image_text/image_text_processor.h"
+
+#include <gtest/gtest.h>
+
+#include "base/json/json.h"
+#include "files/config/model_config.h"
+#include "support/golden.h"
+#include "support/golden_cases.h"
+#include "support/message.h"
+#include "support/temporary_folder.h"
+#include "transom/ops.h"
+#include "work/pipelines/image_text/chat_parts.h"
+#include "work/train/loop/model_inputs.h"
+
+namespace transom {
+namespace {
+
+using Pixels = ImageProcessor::Pixels;
+
+class ProcessedTexts : public testing::TestWithParam<std::string> {
+ protected:
+  std::filesystem::path folder = test::folder_of_case(GetParam());
+  Config config = read_model_config(folder / "model");
+  Tokenizer tokenizer = Tokenizer::from_pretrained((folder / "model").string());
+  ImageTextProcessor processor{folder / "model", config, tokenizer};
+
+  std::vector<Pixels> pixels(const Json& files) const {
+    std::vector<Pixels> all;
+    for (const Json& file : files)
+      all.push_back(processor.prepared(read_image(folder.parent_path() / "image" / file.get<std::string>())));
+    return all;
+  }
+  ModelInputs inputs(const std::string& text, std::span<const Pixels> images) const {
+    return processor(text, images, [&](const std::string& expanded) {
+      return tokenizer.encode(expanded, std::nullopt, {.add_special_tokens = adds_special_tokens(expanded, tokenizer)})
+          .ids;
+    });
+  }
+};
+
+TEST_P(ProcessedTexts, EqualTransformers) {
+  const NamedTensors expected = load_inputs(folder / "processed.safetensors");
+  const Json golden = read_json(folder / "processed.json");
+  size_t with_pictures = 0;
+  for (size_t number = 0; number < golden["runs"].size(); ++number) {
+    const Json& run = golden["runs"][number];
+    std::string text;
+    if (run.contains("messages")) {
+      const bool goes_on = run["messages"].back()["role"] == "assistant";
+      const ChatOptions options{.add_generation_prompt = !goes_on, .continue_final_message = goes_on};
+      text = tokenizer.apply_chat_template(
+          dump_json(fitting_parts(run["messages"], tokenizer, options, processor.image_token())), options);
+      EXPECT_EQ(text, run["prompt"]) << number;
+    } else {
+      text = run["text"];
+    }
+    const std::vector<Pixels> images = pixels(run["images"]);
+    const ModelInputs made = inputs(text, images);
+    EXPECT_EQ(made.tokens, run["input_ids"].get<TokenIds>()) << number;
+    ASSERT_EQ(made.attached.size(), images.size()) << number;
+    if (images.empty()) continue;
+    ++with_pictures;
+    const Tensor all = expected.at(std::to_string(number));
+    ASSERT_EQ(all.dim(0), static_cast<int64_t>(images.size())) << number;
+    int64_t end = 0;
+    for (size_t i = 0; i < images.size(); ++i) {
+      const auto index = static_cast<int64_t>(i);
+      const std::vector<float> values = slice(all, 0, index, index + 1).to_vector<float>(),
+                               found = made.attached[i].tensors.at("pixel_values").to_vector<float>();
+      ASSERT_EQ(found.size(), values.size()) << number;
+      // Decoders of JPEG may differ by a step.
+      const bool exact = !run["images"][i].get<std::string>().ends_with(".jpg");
+      for (size_t k = 0; k < values.size(); ++k)
+        ASSERT_NEAR(found[k], values[k], exact ? 1e-6 : 2 / 255.0 / 0.25) << number << " " << i << " at " << k;
+      for (const FilledPlaces& places : made.attached[i].places) {
+        EXPECT_GE(places.begin, end);
+        end = places.end();
+      }
+    }
+  }
+  EXPECT_GE(with_pictures, 4u);
+}
+
+TEST_P(ProcessedTexts, PicturesAndTheirTokensAreAsMany) {
+  const std::vector<Pixels> one = pixels({"gray.png"});
+  const auto refused = [&](const std::string& text, std::span<const Pixels> images) {
+    return test::message_of([&] { inputs(text, images); });
+  };
+  EXPECT_EQ(refused("two <image> and <image>", one), "the text has 2 <image> for pictures, and 1 picture is given");
+  EXPECT_EQ(refused("none", one), "the text has 0 <image> for pictures, and 1 picture is given");
+  EXPECT_EQ(refused("one <image>", {}), "the text has 1 <image> for pictures, and 0 pictures are given");
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, ProcessedTexts, testing::ValuesIn(test::golden_cases("processed.json")),
+                         test::NameOfCase());
+
+TEST(ImageTextProcessor, RefusesATokenizerOfAnotherModel) {
+  const std::filesystem::path folder = test::folder_of_case("llava") / "model";
+  const Tokenizer tokenizer = Tokenizer::from_pretrained(folder.string());
+  Config config = read_model_config(folder);
+  config.set_json("image_token_index", "5");
+  EXPECT_NE(test::message_of([&] {
+              ImageTextProcessor(folder, config, tokenizer);
+            }).find("the tokenizer has '<image>' for pictures as token 700, config.json has 5 for it"),
+            std::string::npos);
+  EXPECT_FALSE(ImageTextProcessor::is_for(Config::parse(R"({"model_type": "llama"})", "a test")));
+}
+
+// Files of before Transformers 4.46 have no processor_config.json: then the model says how many places a picture has.
+TEST(ImageTextProcessor, CountsAsTheModelDoesWhereItsFileSaysNothing) {
+  const std::filesystem::path folder = test::folder_of_case("llava"), model = folder / "model";
+  const test::TemporaryFolder older;
+  std::filesystem::copy(model / "preprocessor_config.json", older / "preprocessor_config.json");
+  const Tokenizer tokenizer = Tokenizer::from_pretrained(model.string());
+  const ImageTextProcessor processor(older.path(), read_model_config(model), tokenizer);
+  const std::vector<Pixels> images{processor.prepared(read_image(folder.parent_path() / "image" / "gray.png"))};
+  const ModelInputs inputs = processor("<image>", images, [&](const std::string& text) {
+    return tokenizer.encode(text, std::nullopt, {.add_special_tokens = false}).ids;
+  });
+  ASSERT_EQ(inputs.attached.size(), 1u);
+  EXPECT_EQ(inputs.attached[0].places.at(0).count, 16);
+}
+
+// Templates that know contents as texts alone.
+TEST(ChatParts, BecomeTextsWhereATemplateKnowsNone) {
+  const Tokenizer tokenizer = Tokenizer::from_pretrained((test::folder_of_case("llava") / "model").string());
+  const Json chat = Json::parse(R"([{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "a"}]},
+                                    {"role": "assistant", "content": "b"}])");
+  const ChatOptions texts{.chat_template = "{% for m in messages %}[{{ m.content }}]{% endfor %}"};
+  EXPECT_FALSE(writes_parts(tokenizer, texts));
+  const auto write = [&](const ChatOptions& options) {
+    return tokenizer.apply_chat_template(dump_json(fitting_parts(chat, tokenizer, options, "<image>")), options);
+  };
+  EXPECT_EQ(write(texts), "[<image>\na][b]");
+  EXPECT_TRUE(writes_parts(tokenizer, {}));
+  EXPECT_EQ(write({}), "USER: <image>\na ASSISTANT: b ");
+}
+
+}  // namespace
+}  // namespace transom

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "work/pipelines/text/sparse_embedding.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/files/files.h"
+#include "support/message.h"
+#include "support/word_models.h"
+
+namespace transom {
+namespace {
+
+std::string modules(const char* type) {
+  return std::string(R"([{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+      {"idx": 1, "name": "1", "path": "1_SpladePooling", "type": ")") +
+         type + "\"}]";
+}
+
+TEST(SparseEmbedding, IsThePooledLogOfTheScores) {
+  test::TemporaryFolder folder;
+  test::save_word_model(folder, test::kWordBert, "BertForMaskedLM");
+  LoadOptions options;
+  options.task = "fill-mask";
+  const TextModel model = TextModel::load(folder.string(), options);
+  const std::vector<Encoding> encodings = model.tokenizer.encode_batch(std::vector<std::string>{"w1 w2 w3", "w5"});
+  std::vector<std::vector<double>> greatest, sums, of_twice;
+  for (const Encoding& encoding : encodings) {
+    const Tensor logits = model.model->forward(model.inputs_of({&encoding})).at("logits");
+    const std::vector<float> scores = logits.to_vector<float>();
+    const auto V = static_cast<size_t>(logits.dim(2));
+    greatest.emplace_back(V, 0.0), sums.emplace_back(V, 0.0), of_twice.emplace_back(V, 0.0);
+    for (size_t i = 0; i < scores.size(); ++i) {
+      const double value = std::log1p(std::max(scores[i], 0.0f));
+      greatest.back()[i % V] = std::max(greatest.back()[i % V], value);
+      sums.back()[i % V] += value;
+      of_twice.back()[i % V] = std::max(of_twice.back()[i % V], std::log1p(value));
+    }
+  }
+  // Both go through the model together, the shorter one with padding.
+  for (const auto& [pooling, expected] :
+       {std::pair(SparsePooling{}, greatest), std::pair(SparsePooling{.sum = true}, sums),
+        std::pair(SparsePooling{.log_twice = true}, of_twice)}) {
+    const std::vector<std::vector<float>> vectors = sparse_embeddings(model, encodings, pooling);
+    ASSERT_EQ(vectors.size(), 2u);
+    for (size_t row = 0; row < 2; ++row)
+      for (size_t i = 0; i < expected[row].size(); ++i) EXPECT_NEAR(vectors[row][i], expected[row][i], 1e-5) << i;
+  }
+}
+
+TEST(SparsePooling, IsWhatModulesSay) {
+  test::TemporaryFolder folder;
+  EXPECT_FALSE(SparsePooling::is_of(folder));
+  EXPECT_FALSE(SparsePooling::read(folder).sum);
+  write_file(folder / "modules.json", modules("sentence_transformers.models.Pooling"));
+  EXPECT_FALSE(SparsePooling::is_of(folder));
+  write_file(folder / "modules.json", modules("sentence_transformers.sparse_encoder.models.SpladePooling"));
+  EXPECT_TRUE(SparsePooling::is_of(folder));
+  std::filesystem::create_directory(folder / "1_SpladePooling");
+  const auto file = folder / "1_SpladePooling" / "config.json";
+  write_file(file, R"({"pooling_strategy": "sum", "activation_function": "log1p_relu"})");
+  EXPECT_TRUE(SparsePooling::read(folder).sum);
+  EXPECT_TRUE(SparsePooling::read(folder).log_twice);
+  write_file(file, R"({"pooling_strategy": "mean"})");
+  const std::string message = test::message_of([&] { return SparsePooling::read(folder); });
+  EXPECT_NE(message.find("pooling_strategy: expected max or sum, found '\"mean\"'"), message.npos) << message;
+}
+
+}  // namespace
+}  // namespace transom
