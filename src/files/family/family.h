@@ -6,6 +6,7 @@
 // is implemented above them.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,7 +29,7 @@ class Scope;
 struct Architecture {
   std::string name;  // "BertForSequenceClassification"
   FamilyHead head;
-  std::unique_ptr<Model> (*make)(const Config& config, const Scope& scope);
+  std::function<std::unique_ptr<Model>(const Config& config, const Scope& scope)> make;
   std::optional<FamilyInputs> inputs = {};  // where they are not those of the family
 };
 

@@ -3,6 +3,7 @@
 // them. B batch, T time, D hidden, V vocabulary.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -65,7 +66,8 @@ struct DecoderTraits {
   int64_t vocab_size = 0, width = 0;  // of the last hidden states
   bool tie_word_embeddings = true;
   double initializer_range = 0.02;
-  double logit_soft_cap = 0;
+  double logit_multiplier = 1, logit_soft_cap = 0;     // in this order; the second 0: none
+  bool head_bias = false;                              // of the layer over the vocabulary
   std::string head = "lm_head", token_head = "score";  // names of the output layers
   std::optional<int64_t> pad_token_id;
   int64_t max_positions = 0, cache_expires_at = 0;
@@ -99,11 +101,13 @@ class Decoder {
 };
 
 using MakeDecoder = std::unique_ptr<Decoder> (*)(const Config& config, const Scope& scope);
+// The same of a family that is read from a file.
+using DecoderMaker = std::function<std::unique_ptr<Decoder>(const Config& config, const Scope& scope)>;
 
 // ---- heads (decoder_heads.cpp)
 enum class DecoderHead { kNone, kCausalLM, kSequenceClassification, kTokenClassification, kQuestionAnswering };
 // `prefix` is the body's name inside a model with a head.
-std::unique_ptr<Model> make_decoder_model(const Config& config, const Scope& scope, MakeDecoder body,
+std::unique_ptr<Model> make_decoder_model(const Config& config, const Scope& scope, const DecoderMaker& body,
                                           const std::string& prefix, DecoderHead head);
 
 // The body of a model that make_decoder_model() has made; refuses others.

@@ -14,7 +14,7 @@ namespace {
 
 class DecoderModel : public GenerativeModel {
  public:
-  DecoderModel(const Config& config, const Scope& scope, MakeDecoder body)
+  DecoderModel(const Config& config, const Scope& scope, const DecoderMaker& body)
       : body_(body(config, scope)), traits_(body_->traits()) {
     refuse_unless(config, "is_causal", "true");  // of embedding models whose tokens see those behind them too
   }
@@ -61,7 +61,7 @@ class DecoderModel : public GenerativeModel {
 // A linear layer over the vocabulary, whose weight may be that of the embedding.
 class DecoderForCausalLM : public DecoderModel {
  public:
-  DecoderForCausalLM(const Config& config, const Scope& scope, const Scope& inner, MakeDecoder body)
+  DecoderForCausalLM(const Config& config, const Scope& scope, const Scope& inner, const DecoderMaker& body)
       : DecoderModel(config, inner, body) {
     const std::string name = traits_.head + ".weight";
     if (traits_.tie_word_embeddings) {
@@ -70,6 +70,7 @@ class DecoderForCausalLM : public DecoderModel {
     } else {
       weight_ = scope.parameter(name, {traits_.vocab_size, traits_.width}, Initial::normal(traits_.initializer_range));
     }
+    if (traits_.head_bias) bias_ = scope.parameter(traits_.head + ".bias", {traits_.vocab_size}, Initial::zeros());
   }
   bool can_generate() const override { return true; }
 
@@ -80,7 +81,8 @@ class DecoderForCausalLM : public DecoderModel {
     Tensor hidden = decoded.last_hidden_state;
     if (context.logits_to_keep > 0 && context.logits_to_keep < hidden.dim(1))
       hidden = slice(hidden, 1, hidden.dim(1) - context.logits_to_keep, hidden.dim(1));
-    Tensor logits = linear(hidden, *weight_, {}, context);
+    Tensor logits = linear(hidden, *weight_, bias_ ? bias_->value : Tensor(), context);
+    if (traits_.logit_multiplier != 1) logits = logits * traits_.logit_multiplier;
     if (traits_.logit_soft_cap > 0) logits = tanh(logits * (1 / traits_.logit_soft_cap)) * traits_.logit_soft_cap;
     const Tensor labels = inputs.find("labels"), auxiliary = body_->auxiliary_loss(decoded, inputs);
     Tensor loss;
@@ -93,13 +95,14 @@ class DecoderForCausalLM : public DecoderModel {
   }
 
  private:
-  std::shared_ptr<Parameter> weight_;
+  std::shared_ptr<Parameter> weight_, bias_;
 };
 
 // The class is read at the last token that is no padding.
 class DecoderForSequenceClassification : public DecoderModel {
  public:
-  DecoderForSequenceClassification(const Config& config, const Scope& scope, const Scope& inner, MakeDecoder body)
+  DecoderForSequenceClassification(const Config& config, const Scope& scope, const Scope& inner,
+                                   const DecoderMaker& body)
       : DecoderModel(config, inner, body),
         problem_type_(config.get_string("problem_type", "")),
         score_(scope / "score", traits_.width, number_of_labels(config),
@@ -135,7 +138,7 @@ class DecoderForSequenceClassification : public DecoderModel {
 
 class DecoderForTokenClassification : public DecoderModel {
  public:
-  DecoderForTokenClassification(const Config& config, const Scope& scope, const Scope& inner, MakeDecoder body)
+  DecoderForTokenClassification(const Config& config, const Scope& scope, const Scope& inner, const DecoderMaker& body)
       : DecoderModel(config, inner, body),
         dropout_(config.get_float("classifier_dropout", config.get_float("hidden_dropout", 0.1))),
         classifier_(scope / traits_.token_head, traits_.width, number_of_labels(config),
@@ -159,7 +162,7 @@ class DecoderForTokenClassification : public DecoderModel {
 // Where the answer begins and ends.
 class DecoderForQuestionAnswering : public DecoderModel {
  public:
-  DecoderForQuestionAnswering(const Config& config, const Scope& scope, const Scope& inner, MakeDecoder body)
+  DecoderForQuestionAnswering(const Config& config, const Scope& scope, const Scope& inner, const DecoderMaker& body)
       : DecoderModel(config, inner, body),
         qa_outputs_(scope / "qa_outputs", traits_.width, 2, {.deviation = traits_.initializer_range}) {}
 
@@ -204,7 +207,7 @@ const Decoder& body_of(const Model& model) {
   return decoder->body();
 }
 
-std::unique_ptr<Model> make_decoder_model(const Config& config, const Scope& scope, MakeDecoder body,
+std::unique_ptr<Model> make_decoder_model(const Config& config, const Scope& scope, const DecoderMaker& body,
                                           const std::string& prefix, DecoderHead head) {
   const Scope inner = scope / prefix;
   switch (head) {
