@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "transom/dtype.h"
@@ -20,13 +21,13 @@
 namespace transom {
 
 class LinearObserver;  // nn/linear_observer.h
-struct LowRankAdapter;
 class NoisyEmbedding;  // nn/noisy_embedding.h
 struct Parameter;
 struct SparseLookup;  // nn/sparse_lookups.h
+class WeightAdapter;  // nn/weight_adapter.h
 
 // Adapters by the parameters of their weights.
-using AdapterSet = std::map<const Parameter*, LowRankAdapter>;
+using AdapterSet = std::map<const Parameter*, std::shared_ptr<const WeightAdapter>>;
 
 // Pointers are not owned, and null where there is none.
 struct Computing {
@@ -46,7 +47,7 @@ struct Computing {
   bool batch_invariant = false;
   // Heads of masked language models in training see so many positions of a sequence: those with labels. 0: all.
   int64_t max_predictions = 0;
-  const AdapterSet* adapters = nullptr;          // of linear layers, in place of their own
+  const AdapterSet* adapters = nullptr;          // of weights, in place of their own
   LinearObserver* observer = nullptr;            // sees what linear layers read
   NoisyEmbedding* noise = nullptr;               // on the embeddings of tokens
   std::vector<SparseLookup>* lookups = nullptr;  // receives what models look up in their sparse tables

@@ -16,11 +16,12 @@
 
 namespace transom {
 
-class CompiledForward;    // models/compiled_forward.h
-class Config;             // config.h
-class KeyValueCache;      // nn/cache.h
-struct PackedMatrix;      // ops/quantization.h
-class LowRankAdaptation;  // models/loading/lora.h
+class Adaptation;       // models/loading/adapters/adaptation.h
+class CompiledForward;  // models/compiled_forward.h
+class Config;           // config.h
+class KeyValueCache;    // nn/attention/cache.h
+struct PackedMatrix;    // graph/ops/products/packed_matrix.h
+class WeightAdapter;    // nn/weight_adapter.h
 
 // One tensor of a model, by its name in the checkpoint. Layers share it with the model: a new value is that of all of
 // them.
@@ -28,10 +29,11 @@ struct Parameter {
   std::string name;
   Tensor value;
   bool of_layer_norm = false;  // Trainer applies no weight decay to it
-  // Whether it is the weight of a linear layer, [out, in] or [in, out], and the adapter of that weight.
+  // Whether it is the weight of a linear layer, [out, in] or [in, out].
   enum class Use { kOther, kLinear, kTransposedLinear } use = Use::kOther;
-  std::shared_ptr<const LowRankAdapter> adapter;
-  std::shared_ptr<const PackedMatrix> packed;  // the weight in a block format; `value` is then empty
+  bool is_table = false;                         // [count, width]: its rows are looked up by ids
+  std::shared_ptr<const WeightAdapter> adapter;  // what PEFT puts beside it; null: nothing
+  std::shared_ptr<const PackedMatrix> packed;    // the weight in a block format; `value` is then empty
 };
 
 // Tensors by the names of Transformers' arguments and outputs, in order.
@@ -58,7 +60,9 @@ struct BufferUpdate {
   Tensor value;
 };
 
-class LossDivisors;  // see nn/loss_divisors.h
+class LossDivisors;  // models/nn/losses/loss_divisors.h
+struct TextsInRows;  // models/nn/attention/texts_in_rows.h
+struct TokenLoss;    // models/nn/losses/token_loss.h
 
 // How a forward pass is carried out.
 struct ForwardContext {
@@ -78,7 +82,11 @@ struct ForwardContext {
   int64_t dropouts = 0;            // number of draws of this pass so far
   KeyValueCache* cache = nullptr;  // of incremental decoding: keys and values of earlier tokens; this pass adds its own
   int64_t logits_to_keep = 0;      // of language models: logits of the last positions alone; 0: of all
-  Computing computing;             // Model::forward adds what the model computes under
+  // Several texts in a row, which the input seq_idx tells of: Model::forward sets it. Null: each row is one text.
+  const TextsInRows* texts = nullptr;
+  // How the loss over tokens of a language model is made, and what is kept of it; null: of all logits, which are kept.
+  const TokenLoss* token_loss = nullptr;
+  Computing computing;  // Model::forward adds what the model computes under
 };
 
 struct LoadOptions {
@@ -145,7 +153,8 @@ class Model {
   const std::vector<std::shared_ptr<Parameter>>& buffers() const { return buffers_; }
   // With adapters, parameters() are those that are trained, and these are the others; packed weights are among them.
   const std::vector<std::shared_ptr<Parameter>>& frozen() const { return frozen_; }
-  const LowRankAdaptation* adaptation() const { return adaptation_.get(); }  // null: no adapters
+  const Adaptation* adaptation() const { return adaptation_.get(); }  // null: no adapters
+  Adaptation* adaptation() { return adaptation_.get(); }
   // The type of the weights, as LoadOptions chose it.
   DType dtype() const { return dtype_; }
   // What passes of this model compute under, on whichever thread: at first what LoadOptions chose. The context of a
@@ -158,6 +167,12 @@ class Model {
   const std::string& architecture() const { return architecture_; }
   // The names of the classes by id, from id2label.
   std::vector<std::string> labels() const;
+  // Whether forward() takes, beside its other inputs,
+  //   seq_idx [B, T]: the number of the text in its row that each token belongs to, counted from 0 in the order of the
+  //     row. Tokens see their own text alone, and positions count from 0 in each.
+  //   token_places [N]: the places, row by row, of the tokens of a padded batch [B, T] that are no padding. Layers then
+  //     see these N alone, as one row; seq_idx is [1, N]. Outputs have the places of the batch, with 0 for padding.
+  virtual bool takes_texts_in_rows() const { return false; }
 
   // Writes config.json and model.safetensors (in shards above the size) as Transformers reads them, in the type that
   // the weights have (packed ones dequantised); of a model with adapters, adapter_config.json and
@@ -167,6 +182,8 @@ class Model {
  protected:
   Model() = default;
   virtual NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const = 0;
+  // run(), of rows that may hold several texts.
+  NamedTensors run_texts(const NamedTensors& inputs, ForwardContext context) const;
   // Puts what the model computes under into the context of a pass.
   void prepare(ForwardContext& context) const;
   // The arguments that run() knows.
@@ -175,9 +192,11 @@ class Model {
  private:
   friend class ModelLoader;
   friend class CompiledForward;
-  friend class LowRankAdaptation;
+  friend class Adaptation;
   std::vector<std::shared_ptr<Parameter>> parameters_, frozen_, buffers_;
-  std::shared_ptr<const LowRankAdaptation> adaptation_;
+  // run_texts(), with what an adaptation puts before the inputs and adds to the loss.
+  NamedTensors run_adapted(const NamedTensors& inputs, const ForwardContext& context) const;
+  std::shared_ptr<Adaptation> adaptation_;
   std::shared_ptr<Config> config_;
   std::string architecture_;
   DType dtype_ = DType::kFloat32;

@@ -107,6 +107,7 @@ struct TrainingArguments {
   std::optional<std::vector<std::string>> label_names;
   std::string train_sampling_strategy = "random";
   std::string length_column_name = "length";
+  std::optional<bool> padding_free;  // layers see the tokens of a batch without their padding
 
   // What to do
   bool do_train = false;
@@ -220,6 +221,10 @@ struct ScriptArguments {
   bool assistant_only_loss = false;
   std::optional<bool> completion_only_loss;
   std::string truncation_mode = "keep_start";
+  bool packing = false;
+  std::string packing_strategy = "bfd";
+  std::optional<bool> eval_packing;  // as packing
+  std::optional<std::string> loss_type;
 
   // Token classification
   bool label_all_tokens = false;

@@ -162,7 +162,7 @@ void bind_models(nb::module_& module) {
       .def("has_adapters", [](const Model& model) { return model.adaptation() != nullptr; })
       .def("add_adapters",
            [](Model& model, const std::string& config, uint64_t seed) {
-             compute([&] { LowRankAdaptation::add(model, LoraConfig::with(config), seed); });
+             compute([&] { Adaptation::add(model, LoraConfig::with(config), seed); });
            })
       .def(
           "save_pretrained",

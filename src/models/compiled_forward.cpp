@@ -14,7 +14,8 @@ namespace transom {
 
 bool CompiledForward::applies(const NamedTensors& inputs, const ForwardContext& context) {
   if ((mode() != Mode::kCompile && mode() != Mode::kGraph) || context.training || context.cache ||
-      context.buffer_updates || context.loss_divisors || gradients_enabled() || !key_of(context.computing))
+      context.buffer_updates || context.loss_divisors || context.token_loss || gradients_enabled() ||
+      !key_of(context.computing))
     return false;  // a cache decides by itself what is traced anew
   return std::none_of(inputs.items().begin(), inputs.items().end(), [](const auto& input) {
     const Tensor& tensor = input.second;
@@ -32,14 +33,14 @@ struct ContextParts {
 };
 ContextParts parts_of(const ForwardContext& context) {
   const auto& [training, num_items_in_batch, dropout_key, gradient_checkpointing, output_hidden_states, return_loss,
-               interpolate_pos_encoding, buffer_updates, loss_divisors, dropouts, cache, logits_to_keep, computing] =
-      context;
+               interpolate_pos_encoding, buffer_updates, loss_divisors, dropouts, cache, logits_to_keep, texts,
+               token_loss, computing] = context;
   ContextParts parts;
   parts.key = key_of(computing).value();
   parts.key += ' ';
-  for (const bool flag :
-       {training, num_items_in_batch.defined(), dropout_key.defined(), gradient_checkpointing, output_hidden_states,
-        return_loss, interpolate_pos_encoding, buffer_updates != nullptr, loss_divisors != nullptr, cache != nullptr})
+  for (const bool flag : {training, num_items_in_batch.defined(), dropout_key.defined(), gradient_checkpointing,
+                          output_hidden_states, return_loss, interpolate_pos_encoding, buffer_updates != nullptr,
+                          loss_divisors != nullptr, cache != nullptr, texts != nullptr, token_loss != nullptr})
     parts.key += flag ? '1' : '0';
   parts.key += fmt::format(" {} {}", dropouts, logits_to_keep);
   for (Tensor ForwardContext::*tensor : {&ForwardContext::num_items_in_batch, &ForwardContext::dropout_key})
@@ -96,7 +97,7 @@ NamedTensors CompiledForward::operator()(const Model& model, const NamedTensors&
       for (size_t i = 0; i < tensors.size(); ++i) fresh.*tensors[i] = traced[names.size() + i];
       std::vector<std::string> result_names;
       std::vector<Tensor> results;
-      const NamedTensors outputs = with_unfinite_rows(model, named, model.run(named, fresh));
+      const NamedTensors outputs = with_unfinite_rows(model, named, model.run_adapted(named, fresh));
       for (const auto& [name, tensor] : outputs.items()) {
         result_names.push_back(name);
         results.push_back(tensor);

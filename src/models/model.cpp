@@ -15,6 +15,7 @@
 #include "models/compiled_forward.h"
 #include "models/generative.h"
 #include "models/loading/adapters/lora.h"
+#include "models/nn/attention/texts_in_rows.h"
 #include "models/nn/weight.h"
 #include "models/precision.h"
 #include "models/save_configuration.h"
@@ -56,8 +57,25 @@ void Model::set_computing(const Computing& computing) {
   if (dtype_ != DType::kFloat32) computing_.dtype = dtype_;
 }
 
+NamedTensors Model::run_adapted(const NamedTensors& inputs, const ForwardContext& context) const {
+  return run_texts(inputs, context);
+}
+
+NamedTensors Model::run_texts(const NamedTensors& inputs, ForwardContext context) const {
+  const Tensor numbers = inputs.find("seq_idx");
+  if (!numbers.defined()) {
+    if (inputs.find("token_places").defined()) fail("token_places: expected seq_idx beside it, found none");
+    return run(inputs, context);
+  }
+  if (context.cache) fail("seq_idx: expected one text a row with a cache of keys and values");
+  const TextsInRows texts = texts_in_rows(numbers);
+  context.texts = &texts;
+  return run(inputs, context);
+}
+
 NamedTensors Model::forward(const NamedTensors& inputs, ForwardContext context) const {
-  const std::vector<std::string> known = input_names();
+  std::vector<std::string> known = input_names();
+  if (takes_texts_in_rows()) known.insert(known.end(), {"seq_idx", "token_places"});
   for (const auto& [name, tensor] : inputs.items())
     if (std::find(known.begin(), known.end(), name) == known.end())
       fail("{} takes no input {}{} It takes: {}", architecture_, quoted(name), did_you_mean(name, known),
@@ -73,13 +91,14 @@ NamedTensors Model::forward(const NamedTensors& inputs, ForwardContext context) 
   }
   if (Evaluator* evaluator = EvaluatorScope::current()) {
     // Who takes no gradients reads the outputs, which this process alone could not compute.
-    const NamedTensors outputs = with_unfinite_rows(*this, inputs, run(inputs, context));
+    const NamedTensors outputs = with_unfinite_rows(*this, inputs, run_adapted(inputs, context));
     std::vector<Tensor> all;
     for (const auto& [name, tensor] : outputs.items()) all.push_back(tensor);
     if (!gradients_enabled() && !context.training && !context.cache) evaluator->evaluate(all, {});
     return outputs;
   }
-  if (!CompiledForward::applies(inputs, context)) return with_unfinite_rows(*this, inputs, run(inputs, context));
+  if (!CompiledForward::applies(inputs, context))
+    return with_unfinite_rows(*this, inputs, run_adapted(inputs, context));
   const std::shared_ptr<CompiledForward> compiled = [&] {
     const std::lock_guard lock(making);
     if (!compiled_) compiled_ = std::make_shared<CompiledForward>();

@@ -117,7 +117,10 @@ TEST_P(CompiledContexts, APassUnderAdaptersIsForItsAskerAlone) {
     const auto parameter = [&](const char* name, Shape shape) {
       return std::make_shared<Parameter>(Parameter{name, Tensor::from(std::vector<float>{value, value}, shape)});
     };
-    return LowRankAdapter{.a = parameter("a", {1, 2}), .b = parameter("b", {2, 1})};
+    const auto adapter = std::make_shared<LowRankAdapter>();
+    adapter->a = parameter("a", {1, 2});
+    adapter->b = parameter("b", {2, 1});
+    return adapter;
   };
   const std::vector<AdapterSet> sets{{}, {{&model.weight(), adapter_with(1)}}, {{&model.weight(), adapter_with(2)}}};
   const std::vector<std::vector<float>> expected{{3, 7}, {5, 9}, {11, 15}};

@@ -73,7 +73,7 @@ TEST_F(LoraKinds, NewLengthsAreThoseOfTheRowsAndChangeNothing) {
   for (const char* config : {kTurnedDecoder, kRowDecoder}) {
     const auto model = base(config);
     const std::vector<float> before = decoder_logits(*model);
-    LowRankAdaptation::add(*model, fields(R"("use_dora": true, "target_modules": "all-linear")"), 1);
+    Adaptation::add(*model, fields(R"("use_dora": true, "target_modules": "all-linear")"), 1);
     expect_all_near(decoder_logits(*model), before, 1e-6f);
     saved(*model);
     const auto file = SafetensorsFile::open(folder_ / "adapters/adapter_model.safetensors");
@@ -90,7 +90,7 @@ TEST_F(LoraKinds, DoraScalesTheRowsOfTheSum) {
   for (const char* config : {kTurnedDecoder, kRowDecoder}) {
     const auto model = base(config);
     const std::vector<float> plain = decoder_logits(*model);
-    LowRankAdaptation::add(*model, fields(R"("use_dora": true, "r": 3, "target_modules": "all-linear")"), 1);
+    Adaptation::add(*model, fields(R"("use_dora": true, "r": 3, "target_modules": "all-linear")"), 1);
     shake_all(*model);
     const std::vector<float> expected = decoder_logits(*model);
     const std::string adapters = saved(*model);
@@ -132,7 +132,7 @@ TEST_F(LoraKinds, DoraScalesTheRowsOfTheSum) {
 TEST_F(LoraKinds, DoraScalesWhatDropoutLeft) {
   const auto model = base(kRowDecoder);
   const std::vector<float> before = decoder_logits(*model);
-  LowRankAdaptation::add(*model, fields(R"("use_dora": true, "lora_dropout": 0.9999999)"), 1);
+  Adaptation::add(*model, fields(R"("use_dora": true, "lora_dropout": 0.9999999)"), 1);
   shake_all(*model);
   expect_all_near(decoder_logits(*model, {.training = true, .dropout_key = random_key(1, 1)}), before, 1e-6f);
 }
@@ -140,7 +140,7 @@ TEST_F(LoraKinds, DoraScalesWhatDropoutLeft) {
 TEST_F(LoraKinds, BiasesOfBAreMergedWhereLayersHaveThem) {
   for (const char* config : {kTurnedDecoder, kRowDecoder}) {
     const auto model = base(config);
-    LowRankAdaptation::add(*model, fields(R"("lora_bias": true, "r": 3, "target_modules": "all-linear")"), 1);
+    Adaptation::add(*model, fields(R"("lora_bias": true, "r": 3, "target_modules": "all-linear")"), 1);
     ASSERT_NE(weight_of(*model, "1.mlp." + std::string(config == kTurnedDecoder ? "c_fc" : "up_proj") + ".lora_B.bias"),
               nullptr);
     shake_all(*model);
@@ -154,7 +154,7 @@ TEST_F(LoraKinds, BiasesOfBAreMergedWhereLayersHaveThem) {
 TEST_F(LoraKinds, OrthonormalMatricesAreTakenOutOfTheWeight) {
   const auto model = base(kRowDecoder);
   const std::vector<float> before = decoder_logits(*model);
-  LowRankAdaptation::add(*model, fields(R"("init_lora_weights": "olora", "r": 4)"), 1);
+  Adaptation::add(*model, fields(R"("init_lora_weights": "olora", "r": 4)"), 1);
   expect_all_near(decoder_logits(*model), before);
   const auto b = weight_of(*model, "q_proj.lora_B.weight")->value.to_vector<float>();
   for (size_t i = 0; i < 4; ++i)
@@ -171,7 +171,7 @@ TEST_F(LoraKinds, OrthonormalMatricesAreTakenOutOfTheWeight) {
   EXPECT_NE(test::message_of([&] { read_adapter_set(*shared, adapters); }).find("olora"), std::string::npos);
   const auto turned = base(kTurnedDecoder);
   EXPECT_NE(test::message_of([&] {
-              LowRankAdaptation::add(*turned, fields(R"("init_lora_weights": "olora")"), 1);
+              Adaptation::add(*turned, fields(R"("init_lora_weights": "olora")"), 1);
             }).find("held as [in, out]"),
             std::string::npos);
 }
@@ -200,7 +200,7 @@ TEST(PartOfQr, HasTheSignsOfLapack) {
 // PEFT saves the head's own weight beside its adapter.
 TEST_F(LoraKinds, HeadsHaveAdapters) {
   const auto model = base(kRowDecoder);
-  LowRankAdaptation::add(*model, fields(R"("target_modules": ["q_proj", "lm_head"])"), 1);
+  Adaptation::add(*model, fields(R"("target_modules": ["q_proj", "lm_head"])"), 1);
   shake_all(*model);
   const std::vector<float> expected = decoder_logits(*model);
   const std::string adapters = saved(*model);
@@ -230,10 +230,9 @@ TEST_F(LoraKinds, ModulesThatShareAWeightPart) {
     const auto tied = Model::from_pretrained(directory);
     const std::vector<float> before = decoder_logits(*tied);
     const auto table = weight_of(*tied, "wte.weight")->value.to_vector<float>();
-    EXPECT_NE(test::message_of([&] { LowRankAdaptation::add(*tied, config, 1); }).find("modules_to_save"),
-              std::string::npos);
+    EXPECT_NE(test::message_of([&] { Adaptation::add(*tied, config, 1); }).find("modules_to_save"), std::string::npos);
     const auto model = load_base(directory, config, {}, nullptr);
-    LowRankAdaptation::add(*model, config, 1);
+    Adaptation::add(*model, config, 1);
     EXPECT_EQ(decoder_logits(*model), before);
     shake_all(*model);
     const bool head = saved_module == "lm_head";
@@ -251,7 +250,7 @@ TEST_F(LoraKinds, ModulesThatShareAWeightPart) {
 TEST_F(LoraKinds, BothMatricesAreDrawn) {
   const auto model = base(kTurnedDecoder);
   const std::vector<float> before = decoder_logits(*model);
-  LowRankAdaptation::add(*model, fields(R"("init_lora_weights": false)"), 1);
+  Adaptation::add(*model, fields(R"("init_lora_weights": false)"), 1);
   EXPECT_NE(decoder_logits(*model), before);
 }
 

@@ -55,7 +55,7 @@ std::vector<std::string> names_of(const Model& model) {
 TEST_F(Lora, NewAdaptersChangeNothing) {
   const auto model = base(kGpt2, "text-generation");
   const std::vector<float> before = logits(*model);
-  LowRankAdaptation::add(*model, LoraConfig::with(fields("")), 1);
+  Adaptation::add(*model, LoraConfig::with(fields("")), 1);
   EXPECT_EQ(logits(*model), before);
   EXPECT_EQ(names_of(*model), (std::vector<std::string>{"base_model.model.transformer.h.0.attn.c_attn.lora_A.weight",
                                                         "base_model.model.transformer.h.0.attn.c_attn.lora_B.weight",
@@ -69,7 +69,7 @@ TEST_F(Lora, SavedAndLoadedAdaptersGiveTheSameLogitsBesideTheWeightsAndMergedInt
   for (const auto& [config, task] : {std::pair(kGpt2, "text-generation"), std::pair(kBert, "fill-mask")}) {
     const auto model = base(config, task);
     const std::vector<float> plain = logits(*model);
-    LowRankAdaptation::add(*model, LoraConfig::with(fields(R"(, "target_modules": "all-linear", "r": 3)")), 1);
+    Adaptation::add(*model, LoraConfig::with(fields(R"(, "target_modules": "all-linear", "r": 3)")), 1);
     shake(*model);
     const std::vector<float> expected = logits(*model);
     EXPECT_NE(expected, plain);
@@ -92,7 +92,7 @@ TEST_F(Lora, TheHeadIsTrainedWholeAndItsClassesAreFoundAgain) {
   LoadOptions options{.task = "text-classification"};
   options.num_labels = 3;
   const auto model = Model::from_pretrained((folder_ / "base").string(), options);
-  LowRankAdaptation::add(*model, LoraConfig::with(fields("")), 1);
+  Adaptation::add(*model, LoraConfig::with(fields("")), 1);
   EXPECT_EQ(model->adaptation()->config().task_type(), "SEQ_CLS");
   EXPECT_EQ(model->adaptation()->config().modules_to_save(), (std::vector<std::string>{"classifier", "score"}));
   shake(*model);
@@ -107,7 +107,7 @@ TEST_F(Lora, TheHeadIsTrainedWholeAndItsClassesAreFoundAgain) {
 
 TEST_F(Lora, BiasesAreSavedUnderTheNamesOfPeft) {
   const auto model = base(kGpt2, "text-generation");
-  LowRankAdaptation::add(*model, LoraConfig::with(fields(R"(, "bias": "all")")), 1);
+  Adaptation::add(*model, LoraConfig::with(fields(R"(, "bias": "all")")), 1);
   model->save_pretrained((folder_ / "adapters").string());
   const auto file = SafetensorsFile::open(folder_ / "adapters/adapter_model.safetensors");
   EXPECT_NE(file.find("base_model.model.transformer.h.0.attn.c_attn.base_layer.bias"), nullptr);
@@ -120,7 +120,7 @@ TEST_F(Lora, BiasesAreSavedUnderTheNamesOfPeft) {
 // PEFT takes names in modules_to_save that the model has no module for; a new run is told of them.
 TEST_F(Lora, ReadsAdaptersThatNameModulesToSaveInVain) {
   const auto model = base(kGpt2, "text-generation");
-  LowRankAdaptation::add(*model, LoraConfig::with(fields("")), 1);
+  Adaptation::add(*model, LoraConfig::with(fields("")), 1);
   shake(*model);
   const std::vector<float> expected = logits(*model);
   model->save_pretrained((folder_ / "adapters").string());
@@ -130,7 +130,7 @@ TEST_F(Lora, ReadsAdaptersThatNameModulesToSaveInVain) {
   EXPECT_EQ(logits(*Model::from_pretrained((folder_ / "adapters").string(), {.keep_adapters = true})), expected);
   const auto other = base(kGpt2, "text-generation");
   EXPECT_NE(test::message_of([&] {
-              LowRankAdaptation::add(*other, LoraConfig::with(fields(R"(, "modules_to_save": ["nowhere"])")), 1);
+              Adaptation::add(*other, LoraConfig::with(fields(R"(, "modules_to_save": ["nowhere"])")), 1);
             }).find("the model has no module nowhere"),
             std::string::npos);
 }
@@ -145,13 +145,11 @@ TEST_F(Lora, RefusesWhatItCannotDoByName) {
             "the LoRA configuration: init_lora_weights = '\"pissa\"' is not carried out; true, false, gaussian "
             "and olora are");
   const auto model = base(kGpt2, "text-generation");
-  EXPECT_EQ(test::message_of(
-                [&] { LowRankAdaptation::add(*model, LoraConfig::with(R"({"target_modules": ["query"]})"), 1); }),
+  EXPECT_EQ(test::message_of([&] { Adaptation::add(*model, LoraConfig::with(R"({"target_modules": ["query"]})"), 1); }),
             "the LoRA configuration: target_modules: expected names of linear layers, found none of c_attn, c_fc, "
             "c_proj");
-  EXPECT_EQ(
-      test::message_of([&] { LowRankAdaptation::add(*model, LoraConfig::with(R"({"target_modules": ["wte"]})"), 1); }),
-      "the LoRA configuration: target_modules: 'transformer.wte' is no linear layer that can have an adapter");
+  EXPECT_EQ(test::message_of([&] { Adaptation::add(*model, LoraConfig::with(R"({"target_modules": ["wte"]})"), 1); }),
+            "the LoRA configuration: target_modules: 'transformer.wte' is no linear layer that can have an adapter");
 }
 
 TEST(LoraConfig, FindsModulesAsPeftDoes) {

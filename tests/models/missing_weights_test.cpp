@@ -49,7 +49,7 @@ TEST_F(MissingWeights, AdaptersBringTheHeadOfTheirTask) {
   const std::string fields =
       R"({"base_model_name_or_path": ")" + (folder_ / "base").string() + R"(", "task_type": "SEQ_CLS"})";
   const auto model = Model::from_pretrained((folder_ / "base").string(), {.task = "text-classification"});
-  LowRankAdaptation::add(*model, LoraConfig::with(fields), 1);
+  Adaptation::add(*model, LoraConfig::with(fields), 1);
   model->save_pretrained((folder_ / "adapters").string());
   LoadReport report;
   Model::from_pretrained((folder_ / "adapters").string(), {}, &report);

@@ -30,12 +30,11 @@ NamedTensors lora_batch() {
 }
 
 void add_adapters(Model& model, const std::string& base, const std::string& more = "") {
-  LowRankAdaptation::add(
-      model,
-      LoraConfig::with(R"({"r": 4, "lora_alpha": 8, "lora_dropout": 0, "target_modules": "all-linear",
+  Adaptation::add(model,
+                  LoraConfig::with(R"({"r": 4, "lora_alpha": 8, "lora_dropout": 0, "target_modules": "all-linear",
                            "base_model_name_or_path": ")" +
-                       base + "\"" + more + "}"),
-      3);
+                                   base + "\"" + more + "}"),
+                  3);
 }
 
 std::vector<float> curve(Model& model) {

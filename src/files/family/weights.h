@@ -41,6 +41,13 @@ struct RenamedPart {
   std::string name, other;  // "language_model.lm_head.", "lm_head."
 };
 
+// Modules that kinds of adapters other than LoRA change where nobody names them, as in PEFT. Empty: nobody knows.
+struct AdapterTargets {
+  std::vector<std::string> ia3, ia3_feedforward;  // those of the second are among the first
+  std::vector<std::string> norms;
+  std::vector<std::string> adalora = {};  // empty: as of LoRA
+};
+
 struct FamilyWeights {
   Stated<std::vector<std::string>> lora_targets;  // modules that LoRA adapts where nobody names them, as in PEFT
   Stated<std::vector<LatePart>> late_parts;
@@ -50,6 +57,7 @@ struct FamilyWeights {
   Stated<bool> opens_no_codes;
   Stated<MultiQuery> multi_query;
   std::vector<RenamedPart> renamed_parts = {};
+  AdapterTargets adapter_targets = {};
 };
 
 }  // namespace transom

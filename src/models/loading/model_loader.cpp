@@ -233,7 +233,7 @@ std::unique_ptr<Model> Model::from_pretrained(const std::string& name_or_path, c
     other->set_computing({.batch_invariant = options.batch_invariant});
     return other;
   }
-  if (holds_adapters(folder)) return LowRankAdaptation::load(folder, options, report);
+  if (holds_adapters(folder)) return Adaptation::load(folder, options, report);
   const Checkpoint checkpoint = Checkpoint::open(folder);
   return ModelLoader::load(read_model_config(folder), folder, &checkpoint, options, report);
 }

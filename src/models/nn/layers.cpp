@@ -21,7 +21,9 @@ Tensor Linear::operator()(const Tensor& x, ForwardContext& context) const {
 Embedding::Embedding(const Scope& scope, int64_t count, int64_t width, double deviation, int64_t padding)
     : path_(scope.path()),
       padding_(padding),
-      weight_(scope.parameter("weight", {count, width}, Initial::normal(deviation, padding))) {}
+      weight_(scope.parameter("weight", {count, width}, Initial::normal(deviation, padding))) {
+  weight_->is_table = true;
+}
 
 Tensor Embedding::operator()(const Tensor& ids, const ForwardContext& context) const {
   const ModuleScope module(path_);

@@ -10,9 +10,7 @@ namespace {
 // W + scaling B A, f32 [out, in], whichever way round W is held.
 Tensor sum_of_weights(const Parameter& weight, const LowRankAdapter& adapter, const Computing& computing) {
   const Tensor a = cast(adapter.a->value, DType::kFloat32), b = cast(adapter.b->value, DType::kFloat32);
-  Tensor w = cast(unpacked(weight, DType::kFloat32), DType::kFloat32);
-  if (weight.use == Parameter::Use::kTransposedLinear) w = permute(w, {1, 0});
-  return w + dot_general(b, a, {{}, {}, {1}, {0}}, computing) * adapter.scaling;
+  return wide_rows(weight) + dot_general(b, a, {{}, {}, {1}, {0}}, computing) * adapter.scaling;
 }
 
 Tensor row_scales(const Parameter& weight, const LowRankAdapter& adapter, const Computing& computing) {
@@ -22,28 +20,22 @@ Tensor row_scales(const Parameter& weight, const LowRankAdapter& adapter, const 
 
 }  // namespace
 
-const LowRankAdapter* adapter_of(const Parameter& weight, const Computing& computing) {
-  const AdapterSet* chosen = computing.adapters;
-  if (!chosen) return weight.adapter.get();
-  const auto found = chosen->find(&weight);
-  return found == chosen->end() ? nullptr : &found->second;
-}
-
-Tensor add_adapter(const Tensor& product, const Tensor& x, const Parameter& weight, const Tensor& bias,
-                   const LowRankAdapter& adapter, ForwardContext& context) {
+Tensor LowRankAdapter::product(const Tensor& x, const Parameter& weight, const Tensor& bias,
+                               ForwardContext& context) const {
   const Computing& computing = context.computing;
-  const Dropout dropout(adapter.dropout);
-  const Tensor in = dropout(x, context);
-  const Tensor inner = linear(in, adapter.a->value, {}, computing);
-  const Tensor added = linear(inner, adapter.b->value, adapter.b_bias ? adapter.b_bias->value : Tensor(), computing);
-  if (!adapter.magnitude) return product + cast(added * adapter.scaling, product.dtype());
+  const Tensor own = product_without_adapter(x, weight, bias, computing);
+  const Dropout drop(dropout);
+  const Tensor in = drop(x, context);
+  const Tensor inner = linear(in, a->value, {}, computing);
+  const Tensor added = linear(inner, b->value, b_bias ? b_bias->value : Tensor(), computing);
+  if (!magnitude) return own + cast(added * scaling, own.dtype());
   // As PEFT has it: what went in is scaled after dropout, and beside it stays the product of all that went in.
-  const Tensor scales = row_scales(weight, adapter, computing), whole = cast(product, DType::kFloat32);
+  const Tensor scales = transom::row_scales(weight, *this, computing), whole = cast(own, DType::kFloat32);
   Tensor scaled = whole;
-  if (dropout.applies(context)) scaled = cast(product_without_adapter(in, weight, computing), DType::kFloat32);
+  if (drop.applies(context)) scaled = cast(product_without_adapter(in, weight, {}, computing), DType::kFloat32);
   else if (bias.defined()) scaled = whole - cast(bias, DType::kFloat32);
-  const Tensor more = scaled * (scales - 1.0) + cast(added, DType::kFloat32) * adapter.scaling * scales;
-  return cast(whole + more, product.dtype());
+  const Tensor more = scaled * (scales - 1.0) + cast(added, DType::kFloat32) * scaling * scales;
+  return cast(whole + more, own.dtype());
 }
 
 Tensor row_lengths(const Parameter& weight, const LowRankAdapter& adapter, const Computing& computing) {
@@ -51,12 +43,14 @@ Tensor row_lengths(const Parameter& weight, const LowRankAdapter& adapter, const
   return sqrt(reduce_sum(sum * sum, {1}));
 }
 
-Tensor merged(const Parameter& weight) {
-  const LowRankAdapter& adapter = *weight.adapter;
-  Tensor sum = sum_of_weights(weight, adapter, kAsGiven);
-  if (adapter.magnitude) sum = sum * unsqueeze(row_scales(weight, adapter, kAsGiven), 1);
-  if (weight.use == Parameter::Use::kTransposedLinear) sum = permute(sum, {1, 0});
-  return cast(sum, weight.value.dtype());
+Tensor LowRankAdapter::merged(const Parameter& weight) const {
+  Tensor sum = sum_of_weights(weight, *this, kAsGiven);
+  if (magnitude) sum = sum * unsqueeze(transom::row_scales(weight, *this, kAsGiven), 1);
+  return as_held(sum, weight);
+}
+
+Tensor LowRankAdapter::merged_bias(const Tensor& bias) const {
+  return b_bias ? bias + cast(b_bias->value * scaling, bias.dtype()) : bias;
 }
 
 }  // namespace transom

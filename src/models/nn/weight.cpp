@@ -5,7 +5,7 @@
 #include "graph/ops/products/integer_products.h"
 #include "graph/ops/products/packed_matrix.h"
 #include "models/nn/linear_observer.h"
-#include "models/nn/lora.h"
+#include "models/nn/weight_adapter.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -25,13 +25,13 @@ Tensor product_of(const Tensor& x, const Parameter& weight, const Tensor& bias, 
 
 Tensor linear(const Tensor& x, const Parameter& weight, const Tensor& bias, ForwardContext& context) {
   if (LinearObserver* observer = context.computing.observer) observer->before(x, weight, context.computing);
-  const Tensor product = product_of(x, weight, bias, context.computing);
-  const LowRankAdapter* adapter = adapter_of(weight, context.computing);
-  return adapter ? add_adapter(product, x, weight, bias, *adapter, context) : product;
+  const WeightAdapter* adapter = adapter_of(weight, context.computing);
+  return adapter ? adapter->product(x, weight, bias, context) : product_of(x, weight, bias, context.computing);
 }
 
-Tensor product_without_adapter(const Tensor& x, const Parameter& weight, const Computing& computing) {
-  return product_of(x, weight, {}, computing);
+Tensor product_without_adapter(const Tensor& x, const Parameter& weight, const Tensor& bias,
+                               const Computing& computing) {
+  return product_of(x, weight, bias, computing);
 }
 
 Tensor convolution(const Tensor& x, const Parameter& weight, const ConvolutionOptions& options,
@@ -60,8 +60,10 @@ bool reads_as_codes(const Parameter& one, const Parameter& other) {
 }
 
 Tensor rows_of(const Parameter& table, const Tensor& ids, const Computing& computing) {
-  if (!table.packed) return gather(table.value, ids, 0);
-  return cast(dequantised_rows(*table.packed, ids), computing.dtype);
+  const Tensor rows =
+      table.packed ? cast(dequantised_rows(*table.packed, ids), computing.dtype) : gather(table.value, ids, 0);
+  const WeightAdapter* adapter = adapter_of(table, computing);
+  return adapter ? adapter->rows(rows, ids, computing) : rows;
 }
 
 Tensor unpacked(const Parameter& weight, DType dtype) {

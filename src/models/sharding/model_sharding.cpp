@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "models/nn/lora.h"
+#include "models/nn/weight_adapter.h"
 #include "models/sharding/tensor_parallel_plan.h"
 #include "runtime/tensor/host_values.h"
 
@@ -22,10 +22,10 @@ void for_each_weight(const Model& model, Visit visit) {
 // A row's length needs the whole row, and a bias is added once.
 void expect_plain_adapters(const Model& model) {
   for_each_weight(model, [](const std::shared_ptr<Parameter>& parameter) {
-    const LowRankAdapter* adapter = parameter->adapter.get();
-    if (adapter && (adapter->magnitude || adapter->b_bias))
-      fail(ErrorKind::kUsage, "tp_size: expected adapters without {}, found it at {}; use --fsdp",
-           adapter->magnitude ? "use_dora" : "lora_bias", parameter->name);
+    const WeightAdapter* adapter = parameter->adapter.get();
+    if (adapter && !adapter->uncut().empty())
+      fail(ErrorKind::kUsage, "tp_size: expected adapters without {}, found it at {}; use --fsdp", adapter->uncut(),
+           parameter->name);
   });
 }
 

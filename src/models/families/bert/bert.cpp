@@ -235,7 +235,10 @@ static Family bert_family() {
                   .awq_activation = none,
                   .scaled_layers = none,
                   .opens_no_codes = false,
-                  .multi_query = none},
+                  .multi_query = none,
+                  .adapter_targets = {.ia3 = {"key", "value", "output.dense"},
+                                      .ia3_feedforward = {"output.dense"},
+                                      .norms = {}}},
       .foreign = {.gguf = bert_gguf(),
                   .keras =
                       KerasNames{.body = "bert",

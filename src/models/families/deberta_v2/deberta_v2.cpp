@@ -485,7 +485,11 @@ static Family deberta_v2_family() {
                   .awq_activation = none,
                   .scaled_layers = none,
                   .opens_no_codes = false,
-                  .multi_query = none},
+                  .multi_query = none,
+                  .adapter_targets = {.ia3 = {"key_proj", "value_proj", "output.dense"},
+                                      .ia3_feedforward = {"output.dense"},
+                                      .norms = {},
+                                      .adalora = {"query_proj", "key_proj", "value_proj", "dense"}}},
       .foreign = {.gguf = none, .keras = KerasNames{.body = "deberta"}, .flax = none},
       .planning = {.fused_attention = false}};
 }

@@ -165,7 +165,10 @@ static Family gemma_family() {
                       .awq_activation = none,
                       .scaled_layers = none,
                       .opens_no_codes = false,
-                      .multi_query = none},
+                      .multi_query = none,
+                      .adapter_targets = {.ia3 = {"q_proj", "v_proj", "down_proj"},
+                                          .ia3_feedforward = {"down_proj"},
+                                          .norms = {"input_layernorm", "post_attention_layernorm", "norm"}}},
           .foreign = {.gguf = gemma_gguf(),
                       .keras = none,
                       .flax = FlaxNames{.without = {"GemmaForSequenceClassification", "GemmaForTokenClassification"},
@@ -173,23 +176,28 @@ static Family gemma_family() {
           .planning = {.fused_attention = true}};
 }
 static Family gemma2_family() {
-  return {.model_type = "gemma2",
-          .base_prefix = kGemmaPrefix,
-          .architectures = decoder_architectures<make_gemma2, kGemmaPrefix>("Gemma2"),
-          .inputs = placed_text_inputs(),
-          .processors = {.tokenizer = "Gemma",
-                         .image_processor = none,
-                         .positions = PositionLimit{{"max_position_embeddings"}},
-                         .spaced_words = false,
-                         .spans = false},
-          .weights = {.lora_targets = {"q_proj", "v_proj"},
-                      .late_parts = none,
-                      .awq_activation = none,
-                      .scaled_layers = none,
-                      .opens_no_codes = false,
-                      .multi_query = none},
-          .foreign = {.gguf = gemma2_gguf(), .keras = none, .flax = none},
-          .planning = {.fused_attention = true, .local_share = 0.5}};
+  return {
+      .model_type = "gemma2",
+      .base_prefix = kGemmaPrefix,
+      .architectures = decoder_architectures<make_gemma2, kGemmaPrefix>("Gemma2"),
+      .inputs = placed_text_inputs(),
+      .processors = {.tokenizer = "Gemma",
+                     .image_processor = none,
+                     .positions = PositionLimit{{"max_position_embeddings"}},
+                     .spaced_words = false,
+                     .spans = false},
+      .weights = {.lora_targets = {"q_proj", "v_proj"},
+                  .late_parts = none,
+                  .awq_activation = none,
+                  .scaled_layers = none,
+                  .opens_no_codes = false,
+                  .multi_query = none,
+                  .adapter_targets = {.ia3 = {"q_proj", "v_proj", "down_proj"},
+                                      .ia3_feedforward = {"down_proj"},
+                                      .norms = {"input_layernorm", "post_attention_layernorm",
+                                                "pre_feedforward_layernorm", "post_feedforward_layernorm", "norm"}}},
+      .foreign = {.gguf = gemma2_gguf(), .keras = none, .flax = none},
+      .planning = {.fused_attention = true, .local_share = 0.5}};
 }
 static Family gemma3_text_family() {
   return {
@@ -210,7 +218,11 @@ static Family gemma3_text_family() {
                   .awq_activation = none,
                   .scaled_layers = none,
                   .opens_no_codes = false,
-                  .multi_query = none},
+                  .multi_query = none,
+                  .adapter_targets = {.ia3 = {"q_proj", "v_proj", "down_proj"},
+                                      .ia3_feedforward = {"down_proj"},
+                                      .norms = {"input_layernorm", "post_attention_layernorm",
+                                                "pre_feedforward_layernorm", "post_feedforward_layernorm", "norm"}}},
       .foreign = {.gguf = gemma3_gguf(), .keras = none, .flax = none},
       .planning = {.fused_attention = true, .local_share = 5.0 / 6}};
 }

@@ -149,24 +149,26 @@ std::unique_ptr<Decoder> make_gpt_bigcode(const Config& config, const Scope& sco
 }  // namespace
 
 static Family gpt_bigcode_family() {
-  return {.model_type = "gpt_bigcode",
-          .base_prefix = kGptBigcodePrefix,
-          .architectures =
-              decoder_architectures<make_gpt_bigcode, kGptBigcodePrefix>("GPTBigCode", {.tokens = "classifier"}),
-          .inputs = decoder_inputs_with_types(),
-          .processors = {.tokenizer = "GPT2",
-                         .image_processor = none,
-                         .positions = PositionLimit{{"n_positions", "max_position_embeddings"}},
-                         .spaced_words = false,
-                         .spans = false},
-          .weights = {.lora_targets = {"c_attn"},
-                      .late_parts = none,
-                      .awq_activation = ScaledActivation{"c_fc", "act"},
-                      .scaled_layers = none,
-                      .opens_no_codes = false,
-                      .multi_query = MultiQuery{.flag = "multi_query", .otherwise = true}},
-          .foreign = {.gguf = none, .keras = none, .flax = none},
-          .planning = {.fused_attention = false}};
+  return {
+      .model_type = "gpt_bigcode",
+      .base_prefix = kGptBigcodePrefix,
+      .architectures =
+          decoder_architectures<make_gpt_bigcode, kGptBigcodePrefix>("GPTBigCode", {.tokens = "classifier"}),
+      .inputs = decoder_inputs_with_types(),
+      .processors = {.tokenizer = "GPT2",
+                     .image_processor = none,
+                     .positions = PositionLimit{{"n_positions", "max_position_embeddings"}},
+                     .spaced_words = false,
+                     .spans = false},
+      .weights = {.lora_targets = {"c_attn"},
+                  .late_parts = none,
+                  .awq_activation = ScaledActivation{"c_fc", "act"},
+                  .scaled_layers = none,
+                  .opens_no_codes = false,
+                  .multi_query = MultiQuery{.flag = "multi_query", .otherwise = true},
+                  .adapter_targets = {.ia3 = {"c_attn", "mlp.c_proj"}, .ia3_feedforward = {"mlp.c_proj"}, .norms = {}}},
+      .foreign = {.gguf = none, .keras = none, .flax = none},
+      .planning = {.fused_attention = false}};
 }
 
 const RegisterFamilies kGptBigcodeFamily{gpt_bigcode_family};

@@ -209,7 +209,10 @@ static Family gpt_neox_family() {
                       .awq_activation = ScaledActivation{"dense_h_to_4h", "act"},
                       .scaled_layers = none,
                       .opens_no_codes = false,
-                      .multi_query = none},
+                      .multi_query = none,
+                      .adapter_targets = {.ia3 = {"query_key_value", "dense_4h_to_h"},
+                                          .ia3_feedforward = {"dense_4h_to_h"},
+                                          .norms = {}}},
           .foreign = {.gguf = gpt_neox_gguf(), .keras = none, .flax = none},
           .planning = {.fused_attention = true}};
 }

@@ -101,7 +101,10 @@ static Family mistral_family() {
                       .awq_activation = none,
                       .scaled_layers = gated_decoder_layers(),
                       .opens_no_codes = false,
-                      .multi_query = none},
+                      .multi_query = none,
+                      .adapter_targets = {.ia3 = {"k_proj", "v_proj", "down_proj"},
+                                          .ia3_feedforward = {"down_proj"},
+                                          .norms = {"input_layernorm", "post_attention_layernorm", "norm"}}},
           .foreign = {.gguf = mistral_gguf(),
                       .keras = KerasNames{.body = "model",
                                           .joint = ".",
@@ -127,7 +130,8 @@ static Family mixtral_family() {
                       .awq_activation = none,
                       .scaled_layers = none,
                       .opens_no_codes = false,
-                      .multi_query = none},
+                      .multi_query = none,
+                      .adapter_targets = {.ia3 = {"k_proj", "v_proj", "w2"}, .ia3_feedforward = {"w2"}, .norms = {}}},
           .foreign = {.gguf = mixtral_gguf(), .keras = none, .flax = none},
           .planning = {.fused_attention = true}};
 }

@@ -70,7 +70,10 @@ static Family qwen2_family() {
                       .awq_activation = none,
                       .scaled_layers = gated_decoder_layers(),
                       .opens_no_codes = false,
-                      .multi_query = none},
+                      .multi_query = none,
+                      .adapter_targets = {.ia3 = {"q_proj", "v_proj", "down_proj"},
+                                          .ia3_feedforward = {"down_proj"},
+                                          .norms = {"post_attention_layernorm"}}},
           .foreign = {.gguf = qwen2_gguf(), .keras = none, .flax = none},
           .planning = {.fused_attention = true}};
 }
@@ -89,7 +92,10 @@ static Family qwen3_family() {
                       .awq_activation = none,
                       .scaled_layers = gated_decoder_layers(),
                       .opens_no_codes = false,
-                      .multi_query = none},
+                      .multi_query = none,
+                      .adapter_targets = {.ia3 = {"q_proj", "v_proj", "down_proj"},
+                                          .ia3_feedforward = {"down_proj"},
+                                          .norms = {"post_attention_layernorm"}}},
           .foreign = {.gguf = qwen3_gguf(), .keras = none, .flax = none},
           .planning = {.fused_attention = true}};
 }

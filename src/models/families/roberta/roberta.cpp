@@ -65,7 +65,11 @@ static Family roberta_family() {
                       .awq_activation = none,
                       .scaled_layers = none,
                       .opens_no_codes = false,
-                      .multi_query = none},
+                      .multi_query = none,
+                      .adapter_targets = {.ia3 = {"key", "value", "output.dense"},
+                                          .ia3_feedforward = {"output.dense"},
+                                          .norms = {},
+                                          .adalora = {"query", "key", "value", "dense"}}},
           .foreign = {.gguf = none, .keras = KerasNames{.body = "roberta"}, .flax = FlaxNames{}},
           .planning = {.fused_attention = false}};
 }

@@ -10,6 +10,7 @@
 #include "files/hub/adapters.h"
 #include "graph/ops/products/packed_matrix.h"
 #include "models/loading/adapters/lora.h"
+#include "models/nn/lora.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -81,18 +82,18 @@ AdapterSet read_adapter_set(const Model& model, const fs::path& directory) {
       if (!file.has(module + ".lora_A.weight")) continue;
       const Shape extents = extents_of(*weight);
       const int64_t rank = config.rank(module);
-      LowRankAdapter adapter{.a = file.tensor(module + ".lora_A.weight", {rank, extents[1]}),
-                             .b = file.tensor(module + ".lora_B.weight", {extents[0], rank}),
-                             .scaling = config.scaling(module),
-                             .dropout = 0};
-      if (config.lora_bias()) adapter.b_bias = file.tensor(module + ".lora_B.bias", {extents[0]});
+      const auto adapter = std::make_shared<LowRankAdapter>();
+      adapter->a = file.tensor(module + ".lora_A.weight", {rank, extents[1]});
+      adapter->b = file.tensor(module + ".lora_B.weight", {extents[0], rank});
+      adapter->scaling = config.scaling(module);
+      if (config.lora_bias()) adapter->b_bias = file.tensor(module + ".lora_B.bias", {extents[0]});
       if (config.use_dora()) {
-        adapter.magnitude = file.tensor(module + ".lora_magnitude_vector", {extents[0]});
-        Tensor scales = adapter.magnitude->value / row_lengths(*weight, adapter, kAsGiven);
+        adapter->magnitude = file.tensor(module + ".lora_magnitude_vector", {extents[0]});
+        Tensor scales = adapter->magnitude->value / row_lengths(*weight, *adapter, kAsGiven);
         eval({scales});
-        adapter.row_scales = Tensor::from_bytes(scales.to_bytes(), scales.type());
+        adapter->row_scales = Tensor::from_bytes(scales.to_bytes(), scales.type());
       }
-      adapters.emplace(weight.get(), std::move(adapter));
+      adapters.emplace(weight.get(), adapter);
     }
   file.expect_all_used();
   return adapters;

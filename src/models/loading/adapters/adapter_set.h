@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "models/nn/lora.h"
+#include "models/nn/weight_adapter.h"
 
 namespace transom {
 

@@ -205,7 +205,7 @@ std::string task_of_adapters(const fs::path& directory) {
 
 bool holds_adapters(const fs::path& directory) { return path_exists(directory / kAdapterConfig); }
 
-bool LowRankAdaptation::attach(Model& model, uint64_t seed) {
+bool Adaptation::attach(Model& model, uint64_t seed) {
   if (model.adaptation_) fail("the model has adapters already; merge them before new ones are added");
   Mt19937 generator(seed);
   Parameters trained, frozen;
@@ -282,14 +282,14 @@ bool LowRankAdaptation::attach(Model& model, uint64_t seed) {
   return saves_any;
 }
 
-void LowRankAdaptation::add(Model& model, LoraConfig config, uint64_t seed) {
+void Adaptation::add(Model& model, LoraConfig config, uint64_t seed) {
   complete(config, model);
   if (saves_shared_weight(model, config))
     fail(ErrorKind::kUnsupported,
          "{}: modules_to_save: expected a head with a weight of its own, as PEFT makes it, found one that shares the "
          "weight of {}; save the model with tie_word_embeddings false first",
          config.where(), fmt::join(config.modules_to_save(), ", "));
-  std::shared_ptr<LowRankAdaptation> adaptation(new LowRankAdaptation(std::move(config)));
+  std::shared_ptr<Adaptation> adaptation(new Adaptation(std::move(config)));
   const LoraConfig& all = adaptation->config_;
   // Of adapters that are read, a name without a module is as harmless as PEFT takes it.
   if (!adaptation->attach(model, seed) && !all.modules_to_save().empty())
@@ -297,7 +297,7 @@ void LowRankAdaptation::add(Model& model, LoraConfig config, uint64_t seed) {
   model.adaptation_ = std::move(adaptation);
 }
 
-void LowRankAdaptation::load_values(const fs::path& directory) const {
+void Adaptation::load_values(const fs::path& directory) const {
   const AdapterTensors tensors(directory);
   std::set<std::string> known;
   for (const Saved& saved : saved_) {
@@ -328,7 +328,7 @@ void LowRankAdaptation::load_values(const fs::path& directory) const {
   }
 }
 
-bool LowRankAdaptation::merge(Model& model) {
+bool Adaptation::merge(Model& model) {
   Parameters all = model.frozen_;
   std::map<std::string, std::shared_ptr<Parameter>> biases;
   for (const auto& parameter : model.parameters_)
@@ -336,15 +336,14 @@ bool LowRankAdaptation::merge(Model& model) {
   for (const auto& parameter : all)
     if (is_bias(parameter->name)) biases[module_of(parameter->name)] = parameter;
   for (const auto& parameter : all)
-    if (parameter->adapter && parameter->adapter->b_bias && !biases.contains(module_of(parameter->name))) return false;
+    if (parameter->adapter && parameter->adapter->needs_bias() && !biases.contains(module_of(parameter->name)))
+      return false;
   for (const auto& parameter : all) {
     make_plain(*parameter);
     if (parameter->adapter) {
-      set_frozen(*parameter, merged(*parameter));
-      if (const auto& more = parameter->adapter->b_bias) {
-        Parameter& bias = *biases.at(module_of(parameter->name));
-        set_frozen(bias, bias.value + cast(more->value * parameter->adapter->scaling, bias.value.dtype()));
-      }
+      set_frozen(*parameter, parameter->adapter->merged(*parameter));
+      if (const auto found = biases.find(module_of(parameter->name)); found != biases.end())
+        set_frozen(*found->second, parameter->adapter->merged_bias(found->second->value));
       parameter->adapter.reset();
     }
   }
@@ -354,7 +353,7 @@ bool LowRankAdaptation::merge(Model& model) {
   return true;
 }
 
-std::unique_ptr<Model> LowRankAdaptation::load(const fs::path& directory, LoadOptions options, LoadReport* report) {
+std::unique_ptr<Model> Adaptation::load(const fs::path& directory, LoadOptions options, LoadReport* report) {
   const bool keep = options.keep_adapters;
   for (const char* codes : {"int8_channel", "nf4", "fp4"})
     if (options.quantization == codes && !keep)
@@ -387,7 +386,7 @@ std::unique_ptr<Model> LowRankAdaptation::load(const fs::path& directory, LoadOp
   if (!keep && options.quantization == "none") options.quantization = "decompressed";
   LoadReport of_base;
   std::unique_ptr<Model> model = load_base(base_of_adapters(directory).string(), config, options, &of_base);
-  std::shared_ptr<LowRankAdaptation> adaptation(new LowRankAdaptation(std::move(config)));
+  std::shared_ptr<Adaptation> adaptation(new Adaptation(std::move(config)));
   adaptation->attach(*model, options.seed);
   adaptation->load_values(directory);
   // What the base model lacks and the adapters bring, a head for instance, is not missing.
@@ -398,7 +397,7 @@ std::unique_ptr<Model> LowRankAdaptation::load(const fs::path& directory, LoadOp
   return model;
 }
 
-void LowRankAdaptation::save(const fs::path& directory) const {
+void Adaptation::save(const fs::path& directory) const {
   NamedViews views;
   for (const Saved& saved : saved_) {
     const Tensor& value = saved.parameter->value;

@@ -21,7 +21,7 @@ inline constexpr std::string_view kAdapterPrefix = "base_model.model.";
 
 // The adapters of one model. Its parameters() are those of the adapters (and of modules_to_save, and biases where the
 // configuration trains them); all others are frozen().
-class LowRankAdaptation {
+class Adaptation {
  public:
   // Gives the model new adapters: A random, B zero. Completes the configuration with PEFT's target modules for the type
   // of the model, its task type, and the head among the modules to save.
@@ -41,7 +41,7 @@ class LowRankAdaptation {
     std::string key;  // in adapter_model.safetensors
     std::shared_ptr<Parameter> parameter;
   };
-  explicit LowRankAdaptation(LoraConfig config) : config_(std::move(config)) {}
+  explicit Adaptation(LoraConfig config) : config_(std::move(config)) {}
   // Whether any parameter is trained whole.
   bool attach(Model& model, uint64_t seed);
   // Whether all could be merged: the bias of a matrix B needs a layer with a bias. If not, nothing was.

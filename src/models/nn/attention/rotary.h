@@ -29,6 +29,7 @@ struct RotaryOptions {
   bool truncate = true;
   double low_freq_factor = 1, high_freq_factor = 4;  // llama3
   std::vector<double> short_factor, long_factor;     // longrope
+  bool operator==(const RotaryOptions&) const = default;
 };
 
 struct RotaryAngles {

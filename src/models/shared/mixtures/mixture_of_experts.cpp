@@ -3,8 +3,8 @@
 
 #include "base/error.h"
 #include "graph/ops/products/grouped_linear.h"
-#include "models/nn/lora.h"
 #include "models/nn/weight.h"
+#include "models/nn/weight_adapter.h"
 
 namespace transom {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "models/generative.h"
-#include "models/nn/lora.h"
+#include "models/nn/weight_adapter.h"
 #include "work/generation/engine/sequence.h"
 
 namespace transom {

@@ -68,7 +68,7 @@ std::unique_ptr<Model> load_base_model(const TrainArguments& arguments, const st
 void add_adapters(const TrainArguments& arguments, const std::string& base, Model& model) {
   const ScriptArguments& script = arguments.script;
   if (!script.use_peft || model.adaptation()) return;
-  LowRankAdaptation::add(model, config_of(script, base), static_cast<uint64_t>(arguments.training.seed));
+  Adaptation::add(model, config_of(script, base), static_cast<uint64_t>(arguments.training.seed));
 }
 
 }  // namespace transom

@@ -12,7 +12,7 @@
 
 #include "models/generative.h"
 #include "models/nn/attention/paged_cache.h"
-#include "models/nn/lora.h"
+#include "models/nn/weight_adapter.h"
 #include "transom/compile.h"
 
 namespace transom {

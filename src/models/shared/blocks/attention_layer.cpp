@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/shared/blocks/attention_layer.h"
+
+#include "base/error.h"
+
+namespace transom {
+namespace {
+
+// Numbers that stand side by side, apart: those at even places of what turns, then those at odd ones. Queries and keys
+// alike, so that their products are the same.
+Tensor turning_apart(const Tensor& x, int64_t pairs) {
+  const int64_t d = x.dim(3), turning = 2 * pairs;
+  const Tensor head = turning < d ? slice(x, 3, 0, turning) : x;
+  const Tensor beside = reshape(head, {x.dim(0), x.dim(1), x.dim(2), pairs, 2});
+  const Tensor apart = reshape(permute(beside, {0, 1, 2, 4, 3}), {x.dim(0), x.dim(1), x.dim(2), turning});
+  return turning < d ? concatenate({apart, slice(x, 3, turning, d)}, 3) : apart;
+}
+
+}  // namespace
+
+PlannedAttention::PlannedAttention(const Scope& scope, const DecoderPlan& plan, int64_t number)
+    : number_(number),
+      plan_(plan.blocks[static_cast<size_t>(number)].attention),
+      options_{.scale = plan_.scale, .sliding_window = plan_.window, .soft_cap = plan_.soft_cap},
+      dropout_(plan_.dropout) {
+  const int64_t queries = plan_.heads * plan_.head_size, keys = plan_.key_value_heads * plan_.head_size;
+  const Linear::Options inward{.bias = plan_.bias, .deviation = plan.deviation},
+      outward{.bias = plan_.output_bias, .deviation = plan.deviation};
+  if (plan_.fused) {
+    fused_.emplace(scope / plan_.fused->module, plan.width, queries + 2 * keys, inward);
+  } else {
+    query_.emplace(scope / plan_.query, plan.width, queries, inward);
+    key_.emplace(scope / plan_.key, plan.width, keys, inward);
+    value_.emplace(scope / plan_.value, plan.width, keys, inward);
+  }
+  output_.emplace(scope / plan_.output, queries, plan.width, outward);
+  if (const auto& norms = plan_.head_norms) {
+    query_norm_.emplace(scope, norms->query, plan_.heads, plan_.head_size, *norms);
+    key_norm_.emplace(scope, norms->key, plan_.key_value_heads, plan_.head_size, *norms);
+  }
+  interleaved_ = plan_.rotary && plan.rotary[*plan_.rotary].interleaved;
+}
+
+Tensor PlannedAttention::operator()(const Tensor& x, const AttentionInputs& inputs, ForwardContext& context) const {
+  auto [q, k, v] = project(x, context);
+  const bool cut = query_norm_ && !norms_all_heads();
+  if (cut && !plan_.head_norms->after_rotary) q = (*query_norm_)(q, context), k = (*key_norm_)(k, context);
+  const auto turned = [&](const Tensor& heads) {
+    if (!plan_.rotary) return heads;
+    const RotaryAngles& angles = inputs.angles[*plan_.rotary];
+    return rotate(interleaved_ ? turning_apart(heads, angles.cosine.dim(3)) : heads, angles);
+  };
+  AttentionOptions options = options_;
+  options.causal = inputs.in.causal;
+  if (!inputs.in.causal) options.sliding_window = 0;  // a mask of four axes says all
+  q = turned(q), k = turned(k);
+  if (cut && plan_.head_norms->after_rotary) q = (*query_norm_)(q, context), k = (*key_norm_)(k, context);
+  if (plan_.growth) q = grown(q, inputs.in.position_ids);
+  return (*output_)(cached_attention(number_, q, k, v, inputs.bias, options, dropout_, context), context);
+}
+
+PlannedAttention::Projected PlannedAttention::project(const Tensor& x, ForwardContext& context) const {
+  const auto split = [&](const Tensor& y, int64_t heads) {
+    return reshape(y, {x.dim(0), x.dim(1), heads, plan_.head_size});
+  };
+  if (fused_) return parted(clipped((*fused_)(x, context)));
+  Tensor q = (*query_)(x, context), k = (*key_)(x, context);
+  if (norms_all_heads()) q = (*query_norm_)(q, context), k = (*key_norm_)(k, context);
+  return {split(clipped(q), plan_.heads), split(clipped(k), plan_.key_value_heads),
+          split(clipped((*value_)(x, context)), plan_.key_value_heads)};
+}
+
+// joint [B, T, (H + 2 G) d]
+PlannedAttention::Projected PlannedAttention::parted(const Tensor& joint) const {
+  const int64_t B = joint.dim(0), T = joint.dim(1), H = plan_.heads, G = plan_.key_value_heads, d = plan_.head_size;
+  switch (plan_.fused->layout) {
+    case FusedPlan::Layout::kParts: {
+      const Tensor all = reshape(joint, {B, T, H + 2 * G, d});
+      return {slice(all, 2, 0, H), slice(all, 2, H, H + G), slice(all, 2, H + G, H + 2 * G)};
+    }
+    case FusedPlan::Layout::kGroups: {
+      const int64_t each = H / G;
+      const Tensor all = reshape(joint, {B, T, G, each + 2, d});
+      const auto one = [&](int64_t place) { return reshape(slice(all, 3, place, place + 1), {B, T, G, d}); };
+      return {reshape(slice(all, 3, 0, each), {B, T, H, d}), one(each), one(each + 1)};
+    }
+    case FusedPlan::Layout::kBlocks: {
+      const int64_t blocks = plan_.fused->blocks;
+      const Tensor all = reshape(joint, {B, T, blocks, 3, H * d / blocks});
+      const auto one = [&](int64_t place) { return reshape(slice(all, 3, place, place + 1), {B, T, H, d}); };
+      return {one(0), one(2), one(1)};
+    }
+  }
+  fail(ErrorKind::kInternal, "an unknown layout of a fused layer");
+}
+
+Tensor PlannedAttention::clipped(const Tensor& x) const {
+  if (plan_.clip == 0) return x;
+  return minimum(maximum(x, full(x.shape(), -plan_.clip, x.dtype())), full(x.shape(), plan_.clip, x.dtype()));
+}
+
+// q [B, T, H, d], position_ids [B or 1, T]
+Tensor PlannedAttention::grown(const Tensor& q, const Tensor& position_ids) const {
+  const Tensor places = cast(reshape(position_ids, {position_ids.dim(0), position_ids.dim(1), 1, 1}), DType::kFloat32);
+  const Tensor times = floor(places / full(places.shape(), plan_.growth->length)) + 1.0;
+  return q * cast(log(times) * plan_.growth->beta + 1.0, q.dtype());
+}
+
+bool PlannedAttention::norms_all_heads() const {
+  return plan_.head_norms && plan_.head_norms->over == HeadNormsPlan::Over::kAllHeads;
+}
+
+}  // namespace transom

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "models/shared/blocks/norm_layer.h"
+
+namespace transom {
+
+// What a pass gives to each layer of attention.
+struct AttentionInputs {
+  const DecoderInputs& in;
+  Tensor bias;                       // in.bias, and what positions add
+  std::vector<RotaryAngles> angles;  // one for each of the plan's
+};
+
+// The self-attention of an AttentionPlan, x [B, T, D] -> [B, T, D]. `number` is that of the layer in the cache.
+class PlannedAttention {
+ public:
+  PlannedAttention(const Scope& scope, const DecoderPlan& plan, int64_t number);
+  Tensor operator()(const Tensor& x, const AttentionInputs& inputs, ForwardContext& context) const;
+
+ private:
+  struct Projected {
+    Tensor q, k, v;  // [B, T, H, d], [B, T, G, d], [B, T, G, d]
+  };
+  Projected project(const Tensor& x, ForwardContext& context) const;
+  Projected parted(const Tensor& joint) const;
+  Tensor clipped(const Tensor& x) const;
+  Tensor grown(const Tensor& q, const Tensor& position_ids) const;
+  bool norms_all_heads() const;
+
+  int64_t number_;
+  AttentionPlan plan_;
+  bool interleaved_ = false;
+  AttentionOptions options_;
+  std::optional<Linear> fused_, query_, key_, value_, output_;
+  std::optional<HeadNorm> query_norm_, key_norm_;
+  Dropout dropout_;
+};
+
+}  // namespace transom

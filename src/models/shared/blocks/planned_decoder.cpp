@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/shared/blocks/planned_decoder.h"
+
+#include "base/error.h"
+#include "models/shared/blocks/attention_layer.h"
+#include "models/shared/blocks/feed_forward_layer.h"
+#include "models/shared/blocks/position_bias.h"
+
+namespace transom {
+namespace {
+
+class PlannedBlock {
+ public:
+  PlannedBlock(const Scope& scope, const DecoderPlan& plan, int64_t number)
+      : path_(scope.path()),
+        plan_(plan.blocks[static_cast<size_t>(number)]),
+        attention_(scope, plan, number),
+        attention_dropout_(plan_.attention_dropout),
+        feed_forward_dropout_(plan_.feed_forward_dropout) {
+    const auto make = [&](std::optional<PlannedNorm>& norm, const std::string& module) {
+      if (!module.empty()) norm.emplace(scope / module, plan.width, plan.norm);
+    };
+    // In the order of what Transformers' modules are: of two norms both stand before the feed-forward layer.
+    const bool four = !plan_.after_attention.empty();
+    make(before_attention_, plan_.before_attention);
+    make(after_attention_, plan_.after_attention);
+    if (!four) make(before_feed_forward_, plan_.before_feed_forward);
+    if (plan_.has_experts) experts_.emplace(scope / plan.experts->names.block, *plan.experts);
+    else feed_forward_.emplace(scope, plan_.feed_forward, plan.width, plan.deviation);
+    if (four) make(before_feed_forward_, plan_.before_feed_forward);
+    make(after_feed_forward_, plan_.after_feed_forward);
+  }
+
+  Tensor operator()(const Tensor& x, const AttentionInputs& inputs, std::vector<Tensor>* router,
+                    ForwardContext& context) const {
+    const ModuleScope module(path_);
+    const Tensor read = normed(before_attention_, x, context);
+    const Tensor attended =
+        added(after_attention_, attention_dropout_(attention_(read, inputs, context), context), context);
+    const auto feed_forward = [&](const Tensor& y) {
+      const Tensor made = experts_ ? (*experts_)(y, context, router) : (*feed_forward_)(y, context);
+      return added(after_feed_forward_, feed_forward_dropout_(made, context), context);
+    };
+    if (plan_.parallel)
+      return x + attended + feed_forward(before_feed_forward_ ? (*before_feed_forward_)(x, context) : read);
+    const Tensor h = x + attended;
+    return h + feed_forward(normed(before_feed_forward_, h, context));
+  }
+
+ private:
+  static Tensor normed(const std::optional<PlannedNorm>& norm, const Tensor& x, ForwardContext& context) {
+    return norm ? (*norm)(x, context) : x;
+  }
+  // What is added to x.
+  Tensor added(const std::optional<PlannedNorm>& norm, const Tensor& y, ForwardContext& context) const {
+    const Tensor made = normed(norm, y, context);
+    return plan_.residual_multiplier == 1 ? made : made * plan_.residual_multiplier;
+  }
+
+  std::string path_;
+  BlockPlan plan_;
+  PlannedAttention attention_;
+  std::optional<PlannedNorm> before_attention_, after_attention_, before_feed_forward_, after_feed_forward_;
+  std::optional<PlannedFeedForward> feed_forward_;
+  std::optional<MixtureOfExperts> experts_;
+  Dropout attention_dropout_, feed_forward_dropout_;
+};
+
+class PlannedDecoder : public Decoder {
+ public:
+  PlannedDecoder(DecoderPlan plan, const Scope& scope)
+      : plan_(std::move(plan)),
+        tokens_(scope / plan_.embeddings, plan_.vocabulary, plan_.width, plan_.deviation, plan_.padding.value_or(-1)),
+        norm_(scope / plan_.final_norm, plan_.width, plan_.norm),
+        dropout_(plan_.embedding_dropout) {
+    if (plan_.positions) positions_.emplace(scope, plan_.width, plan_.deviation, *plan_.positions);
+    if (!plan_.embedding_norm.empty()) embedding_norm_.emplace(scope / plan_.embedding_norm, plan_.width, plan_.norm);
+    for (size_t i = 0; i < plan_.blocks.size(); ++i)
+      blocks_.emplace_back(scope / plan_.stack / static_cast<int64_t>(i), plan_, static_cast<int64_t>(i));
+    for (const RotaryPlan& rotary : plan_.rotary) rotary_.emplace_back(rotary.options);
+    if (plan_.alibi) alibi_.emplace(*plan_.alibi);
+  }
+
+  DecoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const override {
+    const Positions places = !plan_.takes_positions ? Positions::kNone
+                             : plan_.counts_padding ? Positions::kInOrder
+                                                    : Positions::kByMask;
+    const DecoderInputs in = decoder_inputs(inputs, context, places, plan_.traits.max_positions);
+    AttentionInputs pass{in, in.bias, {}};
+    if (alibi_) {
+      pass.bias = (*alibi_)(in);
+      if (in.bias.defined()) pass.bias = pass.bias + in.bias;
+    }
+    const Tensor x = read(inputs, in, context);
+    for (const RotaryEmbedding& rotary : rotary_) pass.angles.push_back(rotary(in.position_ids));
+    const bool balances = plan_.experts && plan_.experts->auxiliary_weight != 0;
+    if (plan_.experts && plan_.experts->jitter != 0 && context.training)
+      fail(ErrorKind::kUnsupported, "config.json: router_jitter_noise = {} is not carried out in training; only 0 is",
+           plan_.experts->jitter);
+    if (balances && context.gradient_checkpointing && context.training)
+      fail("gradient checkpointing is not offered together with output_router_logits");
+    std::vector<Tensor> router;
+    DecoderOutput output =
+        through_decoder(blocks_, dropout_(x, context), context, norm_, [&](const PlannedBlock& block, const Tensor& y) {
+          return block(y, pass, balances ? &router : nullptr, context);
+        });
+    output.router_logits = std::move(router);
+    return output;
+  }
+
+  Tensor embed(const Tensor& input_ids, ForwardContext& context) const override {
+    const Tensor x = tokens_(input_ids, context);
+    return plan_.token_scale == 1 ? x : x * plan_.token_scale;
+  }
+
+  DecoderTraits traits() const override { return plan_.traits; }
+  const Embedding& word_embeddings() const override { return tokens_; }
+  std::vector<std::string> input_names() const override {
+    std::vector<std::string> names{"input_ids", "attention_mask"};
+    if (plan_.takes_types) names.emplace_back("token_type_ids");
+    if (plan_.takes_positions) names.emplace_back("position_ids");
+    names.emplace_back("inputs_embeds");
+    return names;
+  }
+  Tensor auxiliary_loss(const DecoderOutput& output, const NamedTensors& inputs) const override {
+    if (output.router_logits.empty()) return {};
+    return load_balancing_loss(output.router_logits, plan_.experts->experts_per_token, inputs.find("attention_mask"));
+  }
+
+ private:
+  // What the first layer reads, but for dropout.
+  Tensor read(const NamedTensors& inputs, const DecoderInputs& in, ForwardContext& context) const {
+    Tensor x = in.inputs_embeds.defined() ? in.inputs_embeds : embed(in.input_ids, context);
+    if (plan_.input_scale != 1) x = x * plan_.input_scale;
+    if (positions_) x = x + cast((*positions_)(in.position_ids, context), x.dtype());
+    if (const Tensor types = inputs.find("token_type_ids"); plan_.takes_types && types.defined())
+      x = x + tokens_(types, context);
+    return embedding_norm_ ? (*embedding_norm_)(x, context) : x;
+  }
+
+  DecoderPlan plan_;
+  Embedding tokens_;
+  std::optional<PositionVectors> positions_;
+  std::optional<PlannedNorm> embedding_norm_;
+  std::vector<PlannedBlock> blocks_;
+  PlannedNorm norm_;
+  std::vector<RotaryEmbedding> rotary_;
+  std::optional<PositionBias> alibi_;
+  Dropout dropout_;
+};
+
+void check_plan(const DecoderPlan& plan) {
+  constexpr int64_t kMostHeads = 1 << 16;
+  for (const BlockPlan& block : plan.blocks) {
+    const AttentionPlan& a = block.attention;
+    if (a.heads < 1 || a.key_value_heads < 1 || a.heads > kMostHeads || a.heads % a.key_value_heads != 0)
+      fail("config.json: num_attention_heads {} is not divisible by num_key_value_heads {}", a.heads,
+           a.key_value_heads);
+    if (a.head_size < 1) fail("config.json: head_dim: expected a number above 0, found {}", a.head_size);
+    if (a.fused && a.fused->layout == FusedPlan::Layout::kBlocks &&
+        (a.fused->blocks < 1 || a.heads * a.head_size % a.fused->blocks != 0 || a.heads != a.key_value_heads))
+      fail("config.json: {} numbers of queries do not lie in {} blocks", a.heads * a.head_size, a.fused->blocks);
+    if (a.rotary && 2 * ((plan.rotary[*a.rotary].options.width + 1) / 2) > a.head_size)
+      fail("config.json: {} numbers turn, but a head has {}", plan.rotary[*a.rotary].options.width, a.head_size);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Decoder> make_planned_decoder(DecoderPlan plan, const Scope& scope) {
+  check_plan(plan);
+  return std::make_unique<PlannedDecoder>(std::move(plan), scope);
+}
+
+}  // namespace transom

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The body that a DecoderPlan describes.
+#pragma once
+
+#include <memory>
+
+#include "models/shared/blocks/decoder_plan.h"
+
+namespace transom {
+
+// Refuses a plan whose numbers do not go together, by the name of the number.
+std::unique_ptr<Decoder> make_planned_decoder(DecoderPlan plan, const Scope& scope);
+
+}  // namespace transom
