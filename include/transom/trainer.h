@@ -42,17 +42,12 @@ struct Predictions {
   std::vector<int64_t> labels;  // of whole rows or of tokens, padded with -100
   std::vector<float> label_values;
   int64_t rows = 0;
-  std::optional<double> loss;  // the mean over rows of their batch's loss; empty without labels
-  Metrics memory;              // with skip_memory_metrics false: "test_mem_cpu_alloc_delta" ...
+  std::optional<double> loss;                   // the mean over rows of their batch's loss; empty without labels
+  std::vector<std::optional<double>> measures;  // of the objective, in the order of its names: the means of the batches
+  Metrics memory;                               // with skip_memory_metrics false: "test_mem_cpu_alloc_delta" ...
 };
 
-// Numbers of the batches of a run that its log shows beside the loss (entropy, accuracy).
-struct BatchMeasures {
-  std::vector<std::string> names;  // in the log
-  // From the inputs and outputs of a batch, part of the graph of the update and without gradients: f32 [names + 1],
-  // what each name's mean is the sum of, and last the count that all of them are divided by.
-  std::function<Tensor(const NamedTensors& inputs, const NamedTensors& outputs)> sums;
-};
+class Objective;  // work/train/step/objective.h
 
 // Receives the events of a run; override what is needed. All calls come from the thread of Trainer::train.
 class TrainerCallback {
@@ -110,9 +105,8 @@ class Trainer {
   // teacher is never changed. `inputs_of` makes its inputs of a batch; empty: those of the batch that it takes.
   void set_teacher(std::shared_ptr<const Model> teacher,
                    std::function<NamedTensors(const NamedTensors& inputs)> inputs_of = {});
-  // Records of training show their means, and num_tokens, the tokens of the run so far without padding. Not of runs
-  // with pp_size, where no process has both inputs and outputs of a batch.
-  void set_measures(BatchMeasures measures);
+  // What is minimised in place of the model's own loss, as tasks of `transom train` give it. Before set_teacher.
+  void set_objective(std::shared_ptr<Objective> objective);
   void add_callback(std::shared_ptr<TrainerCallback> callback);
   void set_early_stopping(int64_t patience, double threshold = 0);
   // Called with the numbers of each update, for which the host waits each time.

@@ -46,12 +46,7 @@ void LossLog::read() {
     const double counted = std::isfinite(loss) ? loss : sum_ / static_cast<double>(each.step - recorded_);
     sum_ += counted;
     total_ += counted;
-    if (each.result.measures.defined()) {
-      const std::vector<float> measures = each.result.measures.to_vector<float>();
-      measures_.resize(measures.size());
-      for (size_t i = 0; i < measures.size(); ++i) measures_[i] += measures[i];
-      ++measured_;
-    }
+    if (each.result.measures.defined()) measures_.add(each.result.measures.to_vector<float>());
     if (report_) report_(report);
   }
 }
@@ -61,15 +56,8 @@ std::optional<double> LossLog::mean_loss(int64_t step) const {
   return sum_ / static_cast<double>(step - recorded_);
 }
 
-std::vector<double> LossLog::mean_measures() const {
-  std::vector<double> means = measures_;
-  for (double& mean : means) mean /= static_cast<double>(measured_);
-  return means;
-}
-
 void LossLog::next_record(int64_t step) {
   measures_.clear();
-  measured_ = 0;
   recorded_ = step;
   sum_ = 0;
   finite_ = 0;

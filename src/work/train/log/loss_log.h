@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "transom/trainer.h"
+#include "work/train/log/batch_measures.h"
 #include "work/train/step/train_step.h"
 
 namespace transom {
@@ -29,8 +30,8 @@ class LossLog {
   // Since the last record at `step` updates: none where no loss was finite. What is no number counts as the mean so
   // far, as with Trainer's logging_nan_inf_filter.
   std::optional<double> mean_loss(int64_t step) const;
-  // Of what TrainStep measures, over the updates since the last record; empty where it measures nothing.
-  std::vector<double> mean_measures() const;
+  // Of what TrainStep measures, over the micro-batches since the last record; empty where it measures nothing.
+  std::vector<std::optional<double>> mean_measures() const { return measures_.means(); }
   double last_norm() const { return last_norm_; }
   int64_t recorded() const { return recorded_; }  // updates up to the last record
   double total() const { return total_; }         // of all losses of the run
@@ -46,8 +47,7 @@ class LossLog {
   };
   std::vector<Waiting> waiting_;
   OnStep not_finite_, report_;
-  std::vector<double> measures_;  // sums
-  int64_t measured_ = 0;
+  MeasureMeans measures_;
   int64_t recorded_ = 0, finite_ = 0;
   double sum_ = 0, total_ = 0, last_norm_ = 0;
 };

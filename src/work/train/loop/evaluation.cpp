@@ -12,8 +12,10 @@
 #include "runtime/device/static_shapes.h"
 #include "runtime/distributed/process_group.h"
 #include "transom/ops.h"
+#include "work/train/log/batch_measures.h"
 #include "work/train/loop/model_inputs.h"
 #include "work/train/loop/samplers.h"
+#include "work/train/step/objective.h"
 
 namespace transom {
 namespace {
@@ -33,6 +35,7 @@ struct EvaluatedBatch {
   std::optional<Part> token_labels;
   std::vector<int64_t> labels;
   std::vector<float> label_values;
+  std::vector<float> sums;  // see BatchMeasures
 };
 
 // The first `rows` of the `all` rows that the tensor has parts of.
@@ -87,8 +90,10 @@ std::string text_of(const Part& part) { return joined_texts({part.name, bytes_of
 std::string text_of(const EvaluatedBatch& batch) {
   std::vector<std::string> fields{bytes_of(std::vector<int64_t>{batch.rows}),
                                   bytes_of(batch.loss ? std::vector<float>{*batch.loss} : std::vector<float>{}),
-                                  batch.token_labels ? text_of(*batch.token_labels) : "", bytes_of(batch.labels),
-                                  bytes_of(batch.label_values)};
+                                  batch.token_labels ? text_of(*batch.token_labels) : "",
+                                  bytes_of(batch.labels),
+                                  bytes_of(batch.label_values),
+                                  bytes_of(batch.sums)};
   for (const Part& part : batch.outputs) fields.push_back(text_of(part));
   return joined_texts(fields);
 }
@@ -109,7 +114,7 @@ Part read_part(const std::string& text) {
 }
 
 EvaluatedBatch read_batch(const std::string& text) {
-  const std::vector<std::string> fields = fields_of(text, 5);
+  const std::vector<std::string> fields = fields_of(text, 6);
   EvaluatedBatch batch;
   const auto rows = values_of<int64_t>(fields[0]);
   const auto loss = values_of<float>(fields[1]);
@@ -118,11 +123,13 @@ EvaluatedBatch read_batch(const std::string& text) {
   if (!fields[2].empty()) batch.token_labels = read_part(fields[2]);
   batch.labels = values_of<int64_t>(fields[3]);
   batch.label_values = values_of<float>(fields[4]);
-  for (size_t i = 5; i < fields.size(); ++i) batch.outputs.push_back(read_part(fields[i]));
+  batch.sums = values_of<float>(fields[5]);
+  for (size_t i = 6; i < fields.size(); ++i) batch.outputs.push_back(read_part(fields[i]));
   return batch;
 }
 
-// Each process's batches come in turn, as the rows were dealt; those that only repeat rows are left out.
+// Each process's batches come in turn, as the rows were dealt; those that only repeat rows are left out. What measures
+// add up of one round stands in its first batch.
 std::vector<EvaluatedBatch> gathered(ProcessGroup& group, const std::vector<EvaluatedBatch>& mine) {
   std::vector<std::string> texts;
   for (const EvaluatedBatch& batch : mine) texts.push_back(text_of(batch));
@@ -130,9 +137,19 @@ std::vector<EvaluatedBatch> gathered(ProcessGroup& group, const std::vector<Eval
   for (const std::string& text : group.all_gather(joined_texts(texts)))
     of_ranks.push_back(fields_of(text, mine.size()));
   std::vector<EvaluatedBatch> all;
-  for (size_t round = 0; round < mine.size(); ++round)
-    for (const auto& texts_of_rank : of_ranks)
-      if (EvaluatedBatch batch = read_batch(texts_of_rank[round]); batch.rows > 0) all.push_back(std::move(batch));
+  for (size_t round = 0; round < mine.size(); ++round) {
+    const size_t first = all.size();
+    for (const auto& texts_of_rank : of_ranks) {
+      EvaluatedBatch batch = read_batch(texts_of_rank[round]);
+      if (batch.rows == 0) continue;
+      if (all.size() > first) {
+        std::vector<float>& sums = all[first].sums;
+        for (size_t i = 0; i < sums.size(); ++i) sums[i] += batch.sums.at(i);
+        batch.sums.clear();
+      }
+      all.push_back(std::move(batch));
+    }
+  }
   return all;
 }
 
@@ -142,19 +159,24 @@ EvaluatedBatch evaluate_batch(TrainStep& step, const Batch& batch, int64_t rows,
   const NamedTensors inputs = to_inputs(batch, step.model());
   NamedTensors given;
   Tensor loss;
-  const auto has = [&](std::string_view name) { return inputs.find(name).defined(); };
-  // Pictures and their captions are compared with each other.
-  const bool pairs = has("pixel_values") && has("input_ids");
-  if (pairs || has("labels") || has("start_positions")) loss = step.evaluation_loss(inputs, &given);
-  else if (!predict) given = step.forward(inputs);
+  const BatchMeasures* measures = step.objective().measures();
+  Tensor sums;
+  if (step.objective().has_loss(inputs)) {
+    loss = step.evaluation_loss(inputs, &given);
+    if (measures) sums = measures->sums(inputs, given);
+  } else if (!predict) {
+    given = step.forward(inputs);
+  }
   if (predict) given = predict(inputs);
   else if (keep) given = keep(given);
   std::vector<Tensor> wanted;
   if (loss.defined()) wanted.push_back(loss);
+  if (sums.defined()) wanted.push_back(sums);
   for (const auto& [name, tensor] : given.items()) wanted.push_back(tensor);
   step.compute(wanted);
   EvaluatedBatch result{.rows = rows};
   if (loss.defined()) result.loss = loss.item<float>();
+  if (sums.defined()) result.sums = sums.to_vector<float>();
   for (const auto& [name, tensor] : given.items())
     if (name != "loss" && tensor.rank() > 0) result.outputs.push_back(part_of(name, tensor, rows, all));
   if (batch.sequences.contains("labels")) result.token_labels = part_of("labels", inputs.at("labels"), rows, all);
@@ -236,8 +258,8 @@ Predictions evaluate_model(TrainStep& step, const TrainingData& data, const Eval
   for (int64_t round = 0; rows.left() > 0; ++round) {
     int64_t all = static_cast<int64_t>(mine[static_cast<size_t>(round)].size());
     Batch batch = rows.next();
-    if (all < batch_size && data.rows > batch_size && wants_static_shapes() && fill_up(batch, batch_size))
-      all = batch_size;
+    const bool fills_up = all < batch_size && data.rows > batch_size && step.objective().rows_stand_alone();
+    if (fills_up && wants_static_shapes() && fill_up(batch, batch_size)) all = batch_size;
     const int64_t counted = std::clamp<int64_t>(data.rows - number_of(round) * batch_size, 0, all);
     batches.push_back(evaluate_batch(step, batch, counted, all, keep, predict));
   }
@@ -247,7 +269,13 @@ Predictions evaluate_model(TrainStep& step, const TrainingData& data, const Eval
   std::vector<std::pair<std::string, std::vector<const Part*>>> outputs;
   std::vector<const Part*> token_labels;
   MeanLoss loss(how.skips_unfinite);
+  MeasureMeans measures;
   for (const EvaluatedBatch& batch : batches) {
+    if (!batch.sums.empty())
+      measures.add(step.objective()
+                       .measures()
+                       ->values(Tensor::from(batch.sums, {static_cast<int64_t>(batch.sums.size())}))
+                       .to_vector<float>());
     if (batch.loss && batch.rows > 0) loss.add(*batch.loss, predict ? 1 : batch.rows);
     for (const Part& part : batch.outputs) {
       auto place =
@@ -266,6 +294,7 @@ Predictions evaluate_model(TrainStep& step, const TrainingData& data, const Eval
     result.labels.assign(joined.values.begin(), joined.values.end());
   }
   result.loss = loss.value();
+  result.measures = measures.means();
   if (grouped) put_in_order(result, order);
   return result;
 }

@@ -29,12 +29,9 @@ TrainStep::Result TrainStep::pipelined_step(const std::vector<NamedTensors>& mic
   std::vector<size_t> places, places_of_first;  // of the parameters that have gradients
   std::vector<Placement> placements;
   for (size_t i = 0; i < micro_batches.size(); ++i) {
-    ForwardContext context{.training = true, .gradient_checkpointing = arguments_.activation_checkpointing};
-    const int64_t draw = step * 4096 + static_cast<int64_t>(i);
-    context.dropout_key = Tensor::from(std::vector<int64_t>{arguments_.seed, draw << 20}, {2});
-    LossDivisors divisors;
-    whole.prepare(context, divisors);
-    Tensor part = loss_of(micro_batches[i], context);
+    MicroBatch batch(*this, whole, draw_of(step, i));
+    batch.context.buffer_updates = nullptr;
+    Tensor part = loss_of(micro_batches[i], batch.context);
     if (whole.scale != 1) part = part * whole.scale;
     ShardedRequest request{.phases = {.backward_from = make_input({}).node()->sequence}};
     const std::vector<Tensor> found = gradients(part, values);

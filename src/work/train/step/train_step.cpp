@@ -9,17 +9,11 @@
 #include "files/config/model_config.h"
 #include "graph/ops/computing.h"
 #include "graph/ops/movement/collectives.h"
-#include "models/nn/losses/losses.h"
-#include "models/nn/noisy_embedding.h"
-#include "models/nn/sparse_lookups.h"
 #include "models/optim/rollback.h"
-#include "models/records.h"
 #include "runtime/device/communicator.h"
 #include "runtime/distributed/process_group.h"
-#include "runtime/distributed/seed.h"
 #include "runtime/tensor/evaluate.h"
 #include "runtime/tensor/mode_scope.h"
-#include "transom/batch.h"
 #include "transom/compile.h"
 #include "transom/gradients.h"
 #include "transom/ops.h"
@@ -27,7 +21,7 @@
 #include "work/train/loop/parameter_check.h"
 #include "work/train/setup/sharding_layout.h"
 #include "work/train/step/gradient_buckets.h"
-#include "work/train/step/row_gradients.h"
+#include "work/train/step/model_loss.h"
 
 namespace transom {
 
@@ -62,7 +56,10 @@ Computing computing_of(const TrainingArguments& arguments, bool training) {
 }  // namespace
 
 TrainStep::TrainStep(Model& model, const TrainingArguments& arguments, bool counts_labels)
-    : model_(model), arguments_(arguments), counts_labels_(counts_labels) {
+    : model_(model),
+      arguments_(arguments),
+      counts_labels_(counts_labels),
+      objective_(std::make_shared<ModelLoss>(arguments, counts_labels)) {
   optimizer_ = make_optimizer({.name = arguments.optim,
                                .weight_decay = arguments.weight_decay,
                                .beta1 = arguments.adam_beta1,
@@ -111,39 +108,6 @@ std::vector<OptimizedParameter> TrainStep::parameters() const {
   return result;
 }
 
-namespace {
-
-// Trainer's LabelSmoother: a part of the loss is the mean over all classes.
-Tensor smoothed_loss(const Tensor& logits, const Tensor& labels, double smoothing, const ForwardContext& context) {
-  const int64_t classes = logits.dim(-1);
-  const Tensor rows = cast(reshape(logits, {-1, classes}), DType::kFloat32), flat = reshape(labels, {-1});
-  const Tensor counted = cast(not_equal(flat, full(flat.shape(), -100, DType::kInt64)), DType::kFloat32);
-  const Tensor uniform = -(mean(log_softmax(rows, kAsGiven), {-1}) * counted);
-  const Tensor total =
-      sum(cross_entropy(rows, flat, kIgnoredLabel, kAsGiven)) * (1 - smoothing) + sum(uniform) * smoothing;
-  const Tensor& items = context.num_items_in_batch;
-  return items.defined() ? total / items : mean_of(total, sum(counted), context);
-}
-
-bool predicts_next_token(const Model& model) {
-  const Architecture* known = find_architecture(model);
-  return known && *known->head.task == HeadTask::kCausalLM;
-}
-
-// What Trainer divides a loss by that it does not leave to the labels which the loss itself counts: f32 []. Empty for
-// all others, and without labels. The device counts, since who reads labels waits for all that is computed before.
-Tensor count_items(const Model& model, const NamedTensors& inputs) {
-  const Architecture* known = find_architecture(model);
-  if (!known || known->head.divisor != LossDivisor::kAllLabels) return {};
-  const Tensor labels = inputs.find("labels");
-  if (!labels.defined() || !is_integer(labels.dtype())) return {};
-  const NoGradient only_numbers;
-  const Tensor ids = cast(labels, DType::kInt64);
-  return sum(cast(not_equal(ids, full(ids.shape(), kIgnoredLabel, DType::kInt64)), DType::kFloat32));
-}
-
-}  // namespace
-
 WholeBatch TrainStep::whole_batch(const std::vector<NamedTensors>& micro_batches) {
   const bool over_processes = !sharding_ && arguments_.average_tokens_across_devices && counts_labels_;
   const auto trace = [&](const NamedTensors& inputs, LossDivisors& divisors) {
@@ -154,44 +118,45 @@ WholeBatch TrainStep::whole_batch(const std::vector<NamedTensors>& micro_batches
   return whole_batch_of(
       {.micro_batches = micro_batches,
        .group = over_processes ? process_group() : nullptr,
-       .count_items =
-           [&](const NamedTensors& inputs) { return counts_labels_ ? count_items(model_, inputs) : Tensor(); },
+       .count_items = [&](const NamedTensors& inputs) { return objective_->count_items(model_, inputs); },
        .trace = trace});
 }
 
 Tensor TrainStep::evaluation_loss(const NamedTensors& inputs, NamedTensors* outputs) {
-  // Runs that are measured are TRL's, whose evaluations divide by the labels that are predicted: the model's own mean.
-  // Trainer counts the first label of each row too for some classes.
-  if (measures_) return loss_of(inputs, {}, outputs);
-  const WholeBatch whole = whole_batch({inputs});
   ForwardContext context;
+  if (!objective_->evaluates_over_processes()) return loss_of(inputs, context, outputs);
+  const WholeBatch whole = whole_batch({inputs});
   LossDivisors divisors;
   whole.prepare(context, divisors);
   const Tensor loss = loss_of(inputs, context, outputs);
   return whole.scale == 1 ? loss : loss * whole.scale;
 }
 
-Tensor TrainStep::loss_of(const NamedTensors& inputs, ForwardContext context, NamedTensors* outputs) const {
+LossPass TrainStep::pass_of(const NamedTensors& inputs, ForwardContext& context) const {
   if (sharding_) sharding_->cut_rows(inputs);
-  context.return_loss = true;
   context.computing = joined(computing_of(arguments_, context.training), context.computing);
-  const NamedTensors result = model_.forward(inputs, context);
-  Tensor loss = result.find("loss");
-  if (!loss.defined())
-    fail("the model gave no loss: the batch has no labels; it has: {}", [&] {
-      std::string names;
-      for (const auto& [name, tensor] : inputs.items()) names += (names.empty() ? "" : ", ") + name;
-      return names;
-    }());
-  const Tensor labels = inputs.find("labels"), logits = result.find("logits");
-  const bool causal = predicts_next_token(model_);
-  if (arguments_.label_smoothing_factor > 0 && labels.defined() && logits.defined() && is_integer(labels.dtype()))
-    loss = causal ? smoothed_loss(slice(logits, 1, 0, logits.dim(1) - 1), slice(labels, 1, 1, labels.dim(1)),
-                                  arguments_.label_smoothing_factor, context)
-                  : smoothed_loss(logits, labels, arguments_.label_smoothing_factor, context);
-  if (distillation_ && context.training) loss = distillation_->loss(loss, inputs, result, causal, context);
-  if (outputs) *outputs = result;
-  return cast(loss, DType::kFloat32);
+  return {.model = model_, .context = context, .rank = batch_rank(), .ranks = batch_ranks()};
+}
+
+Tensor TrainStep::loss_of(const NamedTensors& inputs, ForwardContext& context, NamedTensors* outputs) const {
+  return cast(objective_->loss(pass_of(inputs, context), inputs, outputs), DType::kFloat32);
+}
+
+void TrainStep::set_objective(std::shared_ptr<Objective> objective) {
+  const std::vector<std::shared_ptr<Parameter>> own = objective->parameters();
+  objective->expect(sharding_ != nullptr, sharding_ && sharding_->stages());
+  if (!own.empty() && sharding_)
+    fail(ErrorKind::kUsage,
+         "{}: belongs to the loss, and sharded runs train the model's parameters alone: leave out {}", own[0]->name,
+         "--zero_stage, --fsdp, --tp_size and --pp_size");
+  for (const auto& parameter : own) {
+    parameter->value = Tensor::from_bytes(parameter->value.to_bytes(), parameter->value.type());
+    parameter->value.set_requires_grad();
+    trained_.push_back(parameter);
+  }
+  share(own);
+  for (const auto& parameter : own) parameter->value.set_requires_grad();
+  objective_ = std::move(objective);
 }
 
 NamedTensors TrainStep::forward(const NamedTensors& inputs) const {
@@ -256,31 +221,6 @@ TrainStep::Result TrainStep::operator()(const std::vector<NamedTensors>& micro_b
   before.discard();
   for (const auto& parameter : trained_) parameter->value.set_requires_grad();
   return result;
-}
-
-void TrainStep::compute_part(std::vector<Tensor>& gradients, Tensor& loss, const std::vector<Tensor>& others) {
-  if (!sharding_) {
-    std::vector<Tensor> now = others;
-    for (const Tensor& gradient : gradients)
-      if (gradient.defined()) now.push_back(gradient);
-    now.push_back(loss);
-    eval(now);
-    return;
-  }
-  ShardedRequest request{.phases = {.backward_from = phases_.backward_from}};
-  std::vector<size_t> places;
-  for (size_t k = 0; k < gradients.size(); ++k) {
-    if (!gradients[k].defined()) continue;
-    places.push_back(k);
-    request.outputs.push_back({gradients[k], sharding_->accumulated_home_of(*trained_[k])});
-    request.preferred.emplace_back(gradients[k], *request.outputs.back().placement);
-  }
-  request.outputs.push_back({loss, std::nullopt});
-  for (const Tensor& other : others) request.outputs.push_back({other, std::nullopt});
-  request.consumed = accumulated_;
-  const std::vector<Tensor> results = sharding_->evaluate(std::move(request), evaluation_);
-  accumulated_.clear();
-  for (size_t i = 0; i < places.size(); ++i) accumulated_.push_back(gradients[places[i]] = results[i]);
 }
 
 // As the step of one process, over the whole batch; the sharding finds what is whose.
@@ -348,52 +288,12 @@ TrainStep::Result TrainStep::sharded_step(const std::vector<NamedTensors>& micro
 
 TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step) {
   const std::vector<OptimizedParameter> before = parameters();
-  std::vector<Tensor> values;
-  for (const OptimizedParameter& parameter : before) values.push_back(parameter.value);
   std::vector<Tensor> statistics;
   for (const auto& buffer : model_.buffers()) statistics.push_back(buffer->value);
-
-  const WholeBatch whole = whole_batch(micro_batches);
-  const int64_t processes = batch_ranks(), rank = batch_rank();
-  Tensor loss;
-  std::vector<Tensor> total;
-  RowGradients by_rows;
-  std::vector<Tensor> measures;  // of each micro-batch
-  for (size_t i = 0; i < micro_batches.size(); ++i) {
-    std::vector<BufferUpdate> buffer_updates;
-    ForwardContext context{.training = true,
-                           .gradient_checkpointing = arguments_.activation_checkpointing,
-                           .buffer_updates = &buffer_updates};
-    const int64_t draw = step * 4096 + static_cast<int64_t>(i);
-    // Each process has rows of its own, and draws of its own for them.
-    context.dropout_key = Tensor::from(std::vector<int64_t>{seed_of_rank(arguments_.seed, rank), draw << 20}, {2});
-    NoisyEmbedding noise(noisy_, arguments_.neftune_noise_alpha.value_or(0), context.dropout_key);
-    if (noisy_) context.computing.noise = &noise;
-    std::vector<SparseLookup> lookups;
-    // The rows that processes use differ: they exchange whole tables.
-    if (optimizer_->takes_rows() && processes == 1 && !sharding_) context.computing.lookups = &lookups;
-    LossDivisors divisors;
-    whole.prepare(context, divisors);
-    NamedTensors outputs;
-    Tensor part = loss_of(micro_batches[i], context, measures_ ? &outputs : nullptr);
-    if (whole.scale != 1) part = part * whole.scale;
-    if (measures_) measures.push_back(measures_->sums(micro_batches[i], outputs));
-    for (const BufferUpdate& update : buffer_updates) update.buffer->value = update.value.detach();
-    phases_.backward_from = make_input({}).node()->sequence;
-    const std::vector<Tensor> gradients = by_rows.take(part, values, before, lookups);
-    loss = loss.defined() ? loss + part.detach() : part.detach();
-    if (total.empty()) total = gradients;
-    else
-      for (size_t k = 0; k < total.size(); ++k)
-        if (total[k].defined()) total[k] = total[k] + gradients[k];
-    if (i + 1 < micro_batches.size()) {
-      // Run each micro-batch by itself, so that only one holds its activations.
-      std::vector<Tensor> others = by_rows.tensors();
-      for (const auto& buffer : model_.buffers()) others.push_back(buffer->value);
-      if (measures_) others.push_back(measures.back());
-      compute_part(total, loss, others);
-    }
-  }
+  SummedGradients summed = gradients_of(micro_batches, step);
+  Tensor& loss = summed.loss;
+  std::vector<Tensor>&total = summed.gradients, &measures = summed.measures;
+  const int64_t processes = batch_ranks();
 
   const NoGradient update;
   if (processes > 1) {
@@ -405,10 +305,11 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
     total.pop_back();
     measures.assign(total.end() - static_cast<std::ptrdiff_t>(measures.size()), total.end());
     total.resize(total.size() - measures.size());
+    for (Tensor& sums : measures) sums = sums * static_cast<double>(processes);
   }
   gradients_ = sharding_ ? total : std::vector<Tensor>();
   phases_.update_from = make_input({}).node()->sequence;
-  std::map<size_t, RowGradient> of_rows = by_rows.joined();
+  std::map<size_t, RowGradient>& of_rows = summed.by_rows;
   const auto all_gradients = [&] {
     std::vector<Tensor> all;
     for (const Tensor& gradient : total)
@@ -417,7 +318,8 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
     return all;
   };
   const Tensor norm = global_norm(all_gradients());
-  const Tensor mean_of_measures = measures.empty() ? Tensor() : mean_measures(measures);
+  for (Tensor& sums : measures) sums = objective_->measures()->values(sums);
+  const Tensor measured = measures.empty() ? Tensor() : added_values(measures);
   const auto clip = [&] {
     if (arguments_.max_grad_norm <= 0) return;
     const std::vector<Tensor> all = clip_by_norm(all_gradients(), norm, arguments_.max_grad_norm);
@@ -439,13 +341,13 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
   if (offloads_state_) {
     std::vector<Tensor> numbers{loss, norm};
     if (applied.defined()) numbers.push_back(applied);
-    if (mean_of_measures.defined()) numbers.push_back(mean_of_measures);
+    if (measured.defined()) numbers.push_back(measured);
     compute_gradients(total, of_rows, numbers, flag_before);
     clip();
   }
   const std::vector<Tensor> next = optimizer_->step(before, total, learning_rate, of_rows, applied);
   for (size_t i = 0; i < next.size(); ++i) trained_[i]->value = next[i];
-  return {loss, norm, mean_of_measures};
+  return {loss, norm, measured};
 }
 
 }  // namespace transom

@@ -7,7 +7,10 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
+#include "models/nn/noisy_embedding.h"
+#include "models/nn/sparse_lookups.h"
 #include "models/optim/optimizer.h"
 #include "models/optim/rollback.h"
 #include "models/sharding/model_sharding.h"
@@ -15,8 +18,9 @@
 #include "transom/model.h"
 #include "transom/trainer.h"
 #include "transom/training_arguments.h"
-#include "work/train/step/distillation.h"
 #include "work/train/step/finite_updates.h"
+#include "work/train/step/objective.h"
+#include "work/train/step/row_gradients.h"
 #include "work/train/step/whole_batch.h"
 
 namespace transom {
@@ -30,7 +34,7 @@ class TrainStep {
   struct Result {
     Tensor loss;           // the sum of the micro-batches' losses, f32 []
     Tensor gradient_norm;  // before clipping, f32 []
-    Tensor measures;       // see set_measures, f32 [names]; empty where there are none
+    Tensor measures;       // see added_values, f32 [2, names]; empty where nothing is measured
   };
   const Model& model() const { return model_; }
   // Updates the model's parameters. `step` counts updates from 0 and sets the dropout draws.
@@ -48,11 +52,11 @@ class TrainStep {
   // before them, and the next update is applied if it is finite.
   void take_back(int64_t updates);
 
-  // Updates give these besides their loss. Pipelined ones do not: no process has both inputs and logits.
-  void set_measures(BatchMeasures measures) { measures_ = std::move(measures); }
-
-  // Updates learn from its teacher too; evaluations do not.
-  void set_distillation(Distillation distillation) { distillation_ = std::move(distillation); }
+  // Before the first update: what is minimised in place of the model's own loss (ModelLoss). Its parameters are trained
+  // too.
+  void set_objective(std::shared_ptr<Objective> objective);
+  Objective& objective() { return *objective_; }
+  const Objective& objective() const { return *objective_; }
 
   Optimizer& optimizer() { return *optimizer_; }
   std::vector<OptimizedParameter> parameters() const;
@@ -62,9 +66,8 @@ class TrainStep {
 
   // The loss of a batch that all processes evaluate together, each its rows; the mean over processes is that of all.
   Tensor evaluation_loss(const NamedTensors& inputs, NamedTensors* outputs);
-  // The loss of a batch in the arguments' precision; with label smoothing if they say so, and, in training, with what
-  // a teacher says.
-  Tensor loss_of(const NamedTensors& inputs, ForwardContext context, NamedTensors* outputs = nullptr) const;
+  // The objective of a batch in the arguments' precision, f32 [].
+  Tensor loss_of(const NamedTensors& inputs, ForwardContext& context, NamedTensors* outputs = nullptr) const;
   // The outputs alone, for batches without labels.
   NamedTensors forward(const NamedTensors& inputs) const;
   // Computes what loss_of, evaluation_loss and forward gave, before another batch is begun.
@@ -84,6 +87,34 @@ class TrainStep {
   Tensor loaded_state(std::span<const std::byte> bytes, const Type& type) const;
 
  private:
+  // What one micro-batch is computed under. It outlives what is traced of it.
+  class MicroBatch {
+   public:
+    MicroBatch(const TrainStep& step, const WholeBatch& whole, int64_t draw);
+    MicroBatch(const MicroBatch&) = delete;
+    MicroBatch& operator=(const MicroBatch&) = delete;
+    // Buffers take the values that a pass gave them.
+    void finish_pass();
+
+    ForwardContext context;
+    std::vector<BufferUpdate> buffer_updates;
+    std::vector<SparseLookup> lookups;
+
+   private:
+    Tensor key_;
+    NoisyEmbedding noise_;
+    LossDivisors divisors_;
+  };
+  static int64_t draw_of(int64_t step, size_t micro_batch) { return step * 4096 + static_cast<int64_t>(micro_batch); }
+  struct SummedGradients {
+    Tensor loss;
+    std::vector<Tensor> gradients;          // undefined where there is none, or by rows
+    std::map<size_t, RowGradient> by_rows;  // by the numbers of the parameters
+    std::vector<Tensor> measures;           // BatchMeasures::sums of each micro-batch
+  };
+  // All micro-batches but the last are computed; that is traced.
+  SummedGradients gradients_of(const std::vector<NamedTensors>& micro_batches, int64_t step);
+  LossPass pass_of(const NamedTensors& inputs, ForwardContext& context) const;
   // What makes the losses of these, and of those of other processes, the loss of one batch.
   WholeBatch whole_batch(const std::vector<NamedTensors>& micro_batches);
   void share(const std::vector<std::shared_ptr<Parameter>>& values);
@@ -115,8 +146,7 @@ class TrainStep {
   TrainingArguments arguments_;
   bool counts_labels_;
   bool offloads_state_ = false;
-  std::optional<Distillation> distillation_;
-  std::optional<BatchMeasures> measures_;
+  std::shared_ptr<Objective> objective_;
   std::unique_ptr<Optimizer> optimizer_;
   StepRunner evaluation_;
   std::unique_ptr<ModelSharding> sharding_;

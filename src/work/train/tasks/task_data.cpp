@@ -303,11 +303,11 @@ TaskSetup prepare_task(TrainArguments arguments, HubOptions hub) {
 }
 
 void configure_trainer(Trainer& trainer, TaskSetup& setup) {
+  if (setup.objective) trainer.set_objective(std::move(setup.objective));
   if (setup.teacher.model) trainer.set_teacher(setup.teacher.model, setup.teacher.inputs_of);
   if (setup.train) trainer.set_train_data(std::move(*setup.train));
   if (setup.validation) trainer.set_eval_data(std::move(*setup.validation));
   if (setup.preprocess_outputs) trainer.set_preprocess_outputs(setup.preprocess_outputs);
-  if (setup.measures) trainer.set_measures(std::move(*setup.measures));
   if (setup.predict) trainer.set_predictor(setup.predict);
   if (setup.compute_metrics) trainer.set_compute_metrics(setup.compute_metrics);
   if (setup.save_tokenizer) trainer.set_save_hook(setup.save_tokenizer);

@@ -34,7 +34,7 @@ struct TaskSetup {
   std::function<NamedTensors(const NamedTensors&)> preprocess_outputs;
   std::function<NamedTensors(const NamedTensors& inputs)> predict;  // as Trainer::set_predictor
   std::function<Metrics(const Predictions&)> compute_metrics;
-  std::optional<BatchMeasures> measures;
+  std::shared_ptr<Objective> objective;  // null: the model's own loss
   // The names of what that gives, where they are known before.
   std::optional<std::vector<std::string>> metric_names;
   // Adds to the metrics of the evaluation that ends a run.

@@ -188,7 +188,7 @@ std::vector<float> curve(Mode mode, bool in_parts) {
   arguments.output_dir = "unused";
   arguments.resolve();
   TrainStep step(*student, arguments);
-  step.set_distillation({teacher, *student, 2, 0.5, {}});
+  step.objective().learn_from({teacher, *student, 2, 0.5, {}});
   const auto row = [](std::vector<int64_t> tokens, int64_t label) {
     const auto length = static_cast<int64_t>(tokens.size());
     return NamedTensors{{"input_ids", Tensor::from(tokens, {1, length})},

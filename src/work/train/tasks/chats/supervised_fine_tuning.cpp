@@ -165,12 +165,9 @@ void prepare_supervised_fine_tuning(const TrainArguments& arguments, const TaskF
   if (files.validation) setup.validation = data_of(*files.validation);
   if (!script.json) log(LogLevel::kInfo, shown_sample(encoder, first));
 
-  setup.measures = token_measures();
-  setup.preprocess_outputs = kept_token_measures;
-  setup.compute_metrics = [rows = arguments.training.per_device_eval_batch_size](const Predictions& predictions) {
-    return mean_token_measures(predictions, rows);
-  };
-  setup.metric_names = {"entropy", "mean_token_accuracy"};
+  setup.objective = std::make_shared<MeasuredModelLoss>(arguments.training);
+  score_loss_only(setup);
+  setup.metric_names = setup.objective->measures()->names;
   align_special_tokens(*setup.model, tokenizer);
   setup.save_tokenizer = [tokenizer, chat_template = script.chat_template_path ? encoder.chat_template() : "",
                           eos = script.eos_token.value_or("")](const std::string& directory) {

@@ -2,18 +2,26 @@
 // What TRL logs of a language model besides its loss: the entropy of its predictions and how many of them are right.
 #pragma once
 
-#include <cstdint>
-
-#include "transom/trainer.h"
+#include "work/train/log/batch_measures.h"
+#include "work/train/step/model_loss.h"
 
 namespace transom {
 
-// entropy (in nats) and mean_token_accuracy, over the tokens that have labels.
+// Of each row of logits [..., V], in nats: f32 [...].
+Tensor entropies(const Tensor& logits);
+// entropy and mean_token_accuracy, over the tokens that have labels.
 BatchMeasures token_measures();
 
-// The same of an evaluation: what is kept of a batch's outputs, and the means of it, of each batch of `batch_rows` rows
-// and of these over all.
-NamedTensors kept_token_measures(const NamedTensors& outputs);
-Metrics mean_token_measures(const Predictions& predictions, int64_t batch_rows);
+// The loss of a language model as SFTTrainer has it: its evaluations divide by the labels that are predicted, and not
+// by all, of which Trainer counts the first of each row too.
+class MeasuredModelLoss final : public ModelLoss {
+ public:
+  explicit MeasuredModelLoss(const TrainingArguments& arguments) : ModelLoss(arguments) {}
+  const BatchMeasures* measures() const override { return &measures_; }
+  bool evaluates_over_processes() const override { return false; }
+
+ private:
+  BatchMeasures measures_ = token_measures();
+};
 
 }  // namespace transom
