@@ -44,7 +44,7 @@ class GenerativeModel : public Model {
   // Whether an encoder reads the inputs, so that generation begins at decoder_start_token_id.
   virtual bool has_encoder() const { return false; }
 
-  // Whether the model has a head that foretells tokens; bodies and other heads that stand on them have none.
+  // Whether the model has a head that predicts tokens; bodies and other heads that stand on them have none.
   virtual bool can_generate() const { return true; }
   // The fields of generation_config.json, which is written beside the weights of a model that can generate.
   const Config& generation_config() const { return *generation_config_; }

@@ -60,6 +60,7 @@ const KernelTable& kernel_table() {
     add_embedding_bag_kernels(made);
     add_reduction_kernels(made);
     add_ordering_kernels(made);
+    add_assignment_kernels(made);
     add_row_fusion_kernels(made);
     add_softmax_kernels(made);
     add_layer_norm_kernels(made);

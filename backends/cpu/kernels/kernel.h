@@ -102,6 +102,7 @@ void add_indexing_kernels(KernelTable& table);
 void add_embedding_bag_kernels(KernelTable& table);
 void add_reduction_kernels(KernelTable& table);
 void add_ordering_kernels(KernelTable& table);
+void add_assignment_kernels(KernelTable& table);
 void add_row_fusion_kernels(KernelTable& table);
 void add_softmax_kernels(KernelTable& table);
 void add_layer_norm_kernels(KernelTable& table);

@@ -27,10 +27,10 @@ int64_t partial_bytes(const Node& node) {
   return node.input(0).shape.at(2) * chunks_of(node) * (node.input(2).shape.back() + 2) * 4;
 }
 
-class PagedText {
+class SequenceBlocks {
  public:
   // Of `rows` of the B T queries from `first` on.
-  PagedText(const Work& work, int64_t first, int64_t rows, const Operand& partial)
+  SequenceBlocks(const Work& work, int64_t first, int64_t rows, const Operand& partial)
       : node_(work.node),
         q_(node_.input(0)),
         k_(node_.input(1)),
@@ -94,7 +94,7 @@ class PagedText {
 };
 
 // score[r] of this thread's key and the heads from "head" on.
-void PagedText::write_scores() {
+void SequenceBlocks::write_scores() {
   text.line("for (idx i = THREAD; i < {}; i += {}) {{\nconst idx r = i / {}, c = i % {};", together_ * d_, kGroup, d_,
             d_);
   text.line("queries[i] = first + r < heads ? {} : 0;\n}}",
@@ -122,7 +122,7 @@ void PagedText::write_scores() {
 }
 
 // Of scores: weights, their largest score and their sum, which the chunk gives.
-void PagedText::write_weights() {
+void SequenceBlocks::write_weights() {
   const double cap = node_.number("soft_cap");
   text.line("UNROLL for (int r = 0; r < {}; ++r) {{\nfloat value = score[r] * {};", together_,
             number(node_.number("scale")));
@@ -152,7 +152,7 @@ void PagedText::write_weights() {
 }
 
 // The sums of values by weight, in as many parts as there are threads for a column.
-void PagedText::write_values() {
+void SequenceBlocks::write_values() {
   const int64_t columns = std::min<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(e_))), kGroup);
   const int64_t parts = kGroup / columns, keys = kChunk / parts;
   text.line("{{\nconst int column = THREAD % {0}, part = THREAD / {0};", columns);
@@ -171,7 +171,7 @@ void PagedText::write_values() {
   text.line("{}[((own * {} + head + r) * {} + chunk) * {} + c] = all;\n}}\nBARRIER;", partial_, nH_, nchunks_, e_ + 2);
 }
 
-void PagedText::write_chunks(Emitter& emitter) {
+void SequenceBlocks::write_chunks(Emitter& emitter) {
   text.local("float", "queries", together_ * d_), text.local("float", "weights", together_ * kChunk);
   text.local("float", "sums", together_ * kGroup), text.local("float", "memory", kGroup);
   text.local("idx", "tokens", kChunk);
@@ -196,7 +196,7 @@ void PagedText::write_chunks(Emitter& emitter) {
   emitter.launch(text, std::min<int64_t>(rows_ * G_ * chunks_, 1 << 16), "paged attention");
 }
 
-void PagedText::write_joined(Emitter& emitter, const Operand& out) {
+void SequenceBlocks::write_joined(Emitter& emitter, const Operand& out) {
   const std::string to = text.address(out, storage_type(q_.dtype));
   text.line("{} {{", loop_over("i", fmt::format("({} * {} * {})", nrows_, nH_, e_)));
   text.line("const idx c = i % {0}, head = i / {0} % {1}, own = i / {0} / {1};", e_, nH_);
@@ -221,8 +221,8 @@ void lower_paged_attention(Emitter& emitter, const Work& work) {
   const Operand partial = emitter.scratch(rows * row_bytes);
   for (int64_t first = 0; first < all; first += rows) {
     const int64_t count = std::min(rows, all - first);
-    PagedText(work, first, count, partial).write_chunks(emitter);
-    PagedText(work, first, count, partial).write_joined(emitter, work.outputs.at(0));
+    SequenceBlocks(work, first, count, partial).write_chunks(emitter);
+    SequenceBlocks(work, first, count, partial).write_joined(emitter, work.outputs.at(0));
   }
 }
 

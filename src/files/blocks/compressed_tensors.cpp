@@ -11,7 +11,7 @@
 #include "files/blocks/compressed_tensors_scheme.h"
 #include "files/blocks/quantization_config.h"
 #include "files/blocks/quantized_parts.h"
-#include "files/blocks/spelt_matrix.h"
+#include "files/blocks/unpacked_matrix.h"
 
 namespace transom {
 namespace {
@@ -54,11 +54,11 @@ class Reader {
   std::string where(const std::string& name) const { return checkpoint_.where() + ": tensor " + quoted(name); }
 
   // Scales [rows, groups] (or [rows], or one for all, or one for each block), and the size of a group.
-  Spelt scales_of(const std::string& name, int64_t rows, int64_t depth, int64_t& group, DType& dtype) {
+  UnpackedScales scales_of(const std::string& name, int64_t rows, int64_t depth, int64_t& group, DType& dtype) {
     const TensorView view = take_part(checkpoint_, name);
     dtype = view.dtype;
-    Spelt spelt{.scales = scale_numbers(view, where(name)), .minima = {}};
-    const auto count = static_cast<int64_t>(spelt.scales.size());
+    UnpackedScales unpacked{.scales = scale_numbers(view, where(name)), .minima = {}};
+    const auto count = static_cast<int64_t>(unpacked.scales.size());
     const bool by_row = !view.shape.empty() && view.shape[0] == rows && count >= rows;
     const bool is_grid = by_row ? count % rows == 0 : count == 1 || view.shape.size() == 2;
     const ScalePart grid = by_row       ? ScalePart{rows, count / rows}
@@ -68,8 +68,8 @@ class Reader {
     const std::optional<ScalePart> part = is_grid ? scheme_.part_of_scale({rows, depth}, grid) : std::nullopt;
     if (!part) fail("{}: expected scales for {} rows, found {} numbers", where(name), rows, count);
     group = part->depth;
-    spelt.scale_rows = grid.rows, spelt.rows_of_scale = part->rows;
-    return spelt;
+    unpacked.scale_rows = grid.rows, unpacked.rows_of_scale = part->rows;
+    return unpacked;
   }
 
   std::optional<TensorView> zeros_of(const std::string& module) {
@@ -97,24 +97,24 @@ class Reader {
            fmt::join(known, " or "));
     BlockLayout layout{.rows = rows, .depth = depth, .bits = bits > 4 ? 8 : 4};
     DType dtype;
-    Spelt spelt = scales_of(module + ".weight_scale", rows, depth, layout.group, dtype);
+    UnpackedScales unpacked = scales_of(module + ".weight_scale", rows, depth, layout.group, dtype);
     const int64_t groups = layout.groups();
     if (const std::optional<TensorView> zeros = zeros_of(module)) {
       layout.has_minima = true;
       std::vector<int64_t> points;
-      if (zeros->dtype == DType::kInt8 && zeros->bytes.size() == spelt.scales.size()) {  // one for all is not packed
+      if (zeros->dtype == DType::kInt8 && zeros->bytes.size() == unpacked.scales.size()) {  // one for all is not packed
         for (const std::byte byte : zeros->bytes)
           points.push_back(static_cast<int8_t>(byte) + (int64_t{1} << (bits - 1)));
       } else {
         expect_part(checkpoint_, module + ".weight_zero_point", *zeros, DType::kInt32,
-                    {(spelt.scale_rows * bits + 31) / 32, groups});
+                    {(unpacked.scale_rows * bits + 31) / 32, groups});
         const std::vector<uint32_t> words = words_of(*zeros);
-        for (int64_t r = 0; r < spelt.scale_rows; ++r)
+        for (int64_t r = 0; r < unpacked.scale_rows; ++r)
           for (int64_t g = 0; g < groups; ++g)
             points.push_back(BitStream<std::vector<uint32_t>>{words, g, groups}(r, bits));
       }
       for (size_t i = 0; i < points.size(); ++i)
-        spelt.minima.push_back(-(spelt.scales[i] * static_cast<float>(points[i])));
+        unpacked.minima.push_back(-(unpacked.scales[i] * static_cast<float>(points[i])));
     }
     if (!layout.has_minima && dtype == DType::kFloat16) layout.scale_type = dtype;
     const std::string order_name = module + ".weight_g_idx";
@@ -128,11 +128,11 @@ class Reader {
     const uint8_t shift =
         layout.has_minima ? 0 : static_cast<uint8_t>((layout.bits == 8 ? 128 : 8) - (1 << (bits - 1)));
     checkpoint_.add_compressed(module + ".weight",
-                               spelt_weight(std::move(layout), std::move(spelt), packed,
-                                            [words = StoredWords(packed), row, bits, shift](int64_t r, int64_t k) {
-                                              const BitStream<StoredWords> stream{words, r * row, 1};
-                                              return static_cast<uint8_t>(stream(k, bits) + shift);
-                                            }));
+                               unpacked_weight(std::move(layout), std::move(unpacked), packed,
+                                               [words = StoredWords(packed), row, bits, shift](int64_t r, int64_t k) {
+                                                 const BitStream<StoredWords> stream{words, r * row, 1};
+                                                 return static_cast<uint8_t>(stream(k, bits) + shift);
+                                               }));
   }
 
   // nvfp4, mxfp4 and mxfp6: two codes a byte or four in three, the first in the low bits; scales f8_e4m3 for groups of
@@ -153,20 +153,20 @@ class Reader {
     layout.values = six ? fp6_values() : kFp4Values;
     std::optional<TensorView> whole = checkpoint_.take(module + ".weight_global_scale");
     if (!whole && layout.group == 16) whole = take_part(checkpoint_, module + ".weight_global_scale");
-    Spelt spelt{.scales = {}, .minima = {}, .scale_rows = rows};
+    UnpackedScales unpacked{.scales = {}, .minima = {}, .scale_rows = rows};
     if (whole) {
       const std::vector<float> divisor = floats_of(*whole, where(module + ".weight_global_scale"));
       if (divisor.size() != 1)
         fail("{}: expected one number, found {}", where(module + ".weight_global_scale"), divisor.size());
       for (const std::byte byte : scales.bytes)
-        spelt.scales.push_back(float8_values()[static_cast<size_t>(byte)] / divisor[0]);
+        unpacked.scales.push_back(float8_values()[static_cast<size_t>(byte)] / divisor[0]);
     } else {
-      spelt.scales = scale_numbers(scales, where(scale_name));
+      unpacked.scales = scale_numbers(scales, where(scale_name));
     }
     const int64_t bits = six ? 6 : 4;
     checkpoint_.add_compressed(
         module + ".weight",
-        spelt_weight(std::move(layout), std::move(spelt), packed, [packed, row, bits](int64_t r, int64_t k) {
+        unpacked_weight(std::move(layout), std::move(unpacked), packed, [packed, row, bits](int64_t r, int64_t k) {
           const int64_t bit = k * bits, byte = r * row + bit / 8, within = bit % 8;
           unsigned both = static_cast<unsigned>(packed.bytes[static_cast<size_t>(byte)]);
           if (within + bits > 8) both |= static_cast<unsigned>(packed.bytes[static_cast<size_t>(byte + 1)]) << 8;
@@ -204,31 +204,34 @@ class Reader {
     for (size_t axis = 1; axis < weight.shape.size(); ++axis) inputs *= weight.shape[axis];
     BlockLayout layout{.rows = weight.shape[0], .depth = inputs, .bits = 8, .inputs_by_token = scheme_.by_token};
     DType dtype;
-    Spelt spelt = scales_of(module + ".weight_scale", layout.rows, layout.depth, layout.group, dtype);
+    UnpackedScales unpacked = scales_of(module + ".weight_scale", layout.rows, layout.depth, layout.group, dtype);
     if (dtype == DType::kFloat16) layout.scale_type = dtype;
     if (const std::optional<TensorView> zeros = zeros_of(module)) {
-      if (zeros->dtype != DType::kInt8 || zeros->bytes.size() != spelt.scales.size())
-        fail("{}: expected i8 [{}]", where(module + ".weight_zero_point"), spelt.scales.size());
+      if (zeros->dtype != DType::kInt8 || zeros->bytes.size() != unpacked.scales.size())
+        fail("{}: expected i8 [{}]", where(module + ".weight_zero_point"), unpacked.scales.size());
       layout.has_minima = true, layout.scale_type = DType::kFloat32;
-      for (size_t i = 0; i < spelt.scales.size(); ++i)  // codes count from -128
-        spelt.minima.push_back(-(spelt.scales[i] * static_cast<float>(static_cast<int8_t>(zeros->bytes[i]) + 128)));
+      for (size_t i = 0; i < unpacked.scales.size(); ++i)  // codes count from -128
+        unpacked.minima.push_back(
+            -(unpacked.scales[i] * static_cast<float>(static_cast<int8_t>(zeros->bytes[i]) + 128)));
     }
     const int64_t depth = layout.depth;
     const std::optional<Inputs> known = inputs_of(module);
     std::shared_ptr<IntegerCodes> integers;
     constexpr int64_t kMostProducts = 1 << 16;  // of a sum in 32 bits
-    const bool by_row = spelt.scale_rows == 1 || spelt.rows_of_scale == 1;
+    const bool by_row = unpacked.scale_rows == 1 || unpacked.rows_of_scale == 1;
     if (known && by_row && !layout.has_minima && layout.groups() == 1 && layout.depth <= kMostProducts)
-      integers = std::make_shared<IntegerCodes>(IntegerCodes{
-          .codes = weight, .scales = spelt.scales, .input_scale = known->scale, .input_zero_point = known->zero_point});
+      integers = std::make_shared<IntegerCodes>(IntegerCodes{.codes = weight,
+                                                             .scales = unpacked.scales,
+                                                             .input_scale = known->scale,
+                                                             .input_zero_point = known->zero_point});
     if (integers)  // the inputs of the next layer would hide it
       for (const float scale : integers->scales)
         if (!std::isfinite(scale))
           fail("{}: expected finite numbers, found {}", where(module + ".weight_scale"), scale);
-    if (integers && spelt.scale_rows == 1)
-      integers->scales.assign(static_cast<size_t>(layout.rows), spelt.scales.at(0));
+    if (integers && unpacked.scale_rows == 1)
+      integers->scales.assign(static_cast<size_t>(layout.rows), unpacked.scales.at(0));
     CompressedWeight made =
-        spelt_weight(std::move(layout), std::move(spelt), weight, [weight, depth](int64_t r, int64_t k) {
+        unpacked_weight(std::move(layout), std::move(unpacked), weight, [weight, depth](int64_t r, int64_t k) {
           return static_cast<uint8_t>(static_cast<uint8_t>(weight.bytes[static_cast<size_t>(r * depth + k)]) ^ 0x80);
         });
     made.integers = std::move(integers);
@@ -244,8 +247,8 @@ class Reader {
                        .bits = 8,
                        .values = {float8_values().begin(), float8_values().end()}};
     DType dtype;
-    Spelt spelt = scales_of(module + ".weight_scale", layout.rows, layout.depth, layout.group, dtype);
-    checkpoint_.add_compressed(module + ".weight", spelt_weight(std::move(layout), std::move(spelt), weight));
+    UnpackedScales unpacked = scales_of(module + ".weight_scale", layout.rows, layout.depth, layout.group, dtype);
+    checkpoint_.add_compressed(module + ".weight", unpacked_weight(std::move(layout), std::move(unpacked), weight));
   }
 
   const CompressedTensorsScheme scheme_;

@@ -6,7 +6,7 @@
 #include "base/numbers/float8.h"
 #include "files/blocks/quantization_config.h"
 #include "files/blocks/quantized_parts.h"
-#include "files/blocks/spelt_matrix.h"
+#include "files/blocks/unpacked_matrix.h"
 
 namespace transom {
 
@@ -25,15 +25,16 @@ void read_fine_grained_fp8(const Config& config, Checkpoint& checkpoint) {
                        .bits = 8,
                        .group = block[1],
                        .values = {float8_values().begin(), float8_values().end()}};
-    Spelt spelt{.scales = scale_numbers(scales, checkpoint.where() + ": tensor " + quoted(name)), .minima = {}};
-    if (spelt.scales.size() == 1) {
+    UnpackedScales unpacked{.scales = scale_numbers(scales, checkpoint.where() + ": tensor " + quoted(name)),
+                            .minima = {}};
+    if (unpacked.scales.size() == 1) {
       layout.group = std::max<int64_t>(layout.depth, 1);
-      spelt.rows_of_scale = std::max<int64_t>(layout.rows, 1);
+      unpacked.rows_of_scale = std::max<int64_t>(layout.rows, 1);
     } else {
-      spelt.scale_rows = (layout.rows + block[0] - 1) / block[0], spelt.rows_of_scale = block[0];
-      expect_part(checkpoint, name, scales, scales.dtype, {spelt.scale_rows, layout.groups()});
+      unpacked.scale_rows = (layout.rows + block[0] - 1) / block[0], unpacked.rows_of_scale = block[0];
+      expect_part(checkpoint, name, scales, scales.dtype, {unpacked.scale_rows, layout.groups()});
     }
-    checkpoint.add_compressed(module + ".weight", spelt_weight(std::move(layout), std::move(spelt), weight));
+    checkpoint.add_compressed(module + ".weight", unpacked_weight(std::move(layout), std::move(unpacked), weight));
   }
 }
 

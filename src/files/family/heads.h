@@ -32,7 +32,9 @@ enum class HeadTask {
   kMaskedAudio,
   kContrastive,  // which of several texts belongs to which of several pictures
   kClickPrediction,
-  kDepth  // how far away each pixel is
+  kDepth,            // how far away each pixel is
+  kObjectDetection,  // boxes around objects, and their classes
+  kSegmentation      // which class or which object each pixel is of
 };
 
 // What a head learns from, by its arguments. B rows, T tokens, C classes.
@@ -50,7 +52,9 @@ enum class HeadLabels {
   kMaskedPatches,  // bool_masked_pos [B, patches]: which of the picture are to be made up
   kMaskedFrames,   // mask_time_indices [B, frames] and sampled_negative_indices [B, frames, negatives]
   kPairs,          // none: row i of the one input belongs to row i of the other
-  kClicks          // labels [B]: 0 or 1
+  kClicks,         // labels [B]: 0 or 1
+  kBoxes,  // class_labels [B, N] (-100: none) and boxes [B, N, 4]: centre, width and height in parts of the picture
+  kPixelClasses  // labels [B, height, width]
 };
 
 // What Transformers' Trainer divides a loss by that is a sum over labels.

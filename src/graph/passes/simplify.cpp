@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "graph/ir/tensor_map.h"
-#include "graph/passes/composites/spelled_out.h"
+#include "graph/passes/composites/pattern_values.h"
 #include "graph/passes/graph_builder.h"
 #include "graph/passes/passes.h"
 #include "transom/ops.h"

@@ -60,6 +60,7 @@ struct Defaults {
   Resampling resampling;
   bool clip_colors;  // which the processors have that convert colours
   bool square;       // whether one number as `size` means both extents
+  bool imagenet_colors = false;
 };
 constexpr Defaults kDefaults[] = {
     {"ViT", 224, 224, 0, 0, Resampling::kBilinear, false, true},
@@ -70,6 +71,8 @@ constexpr Defaults kDefaults[] = {
     {"ConvNext", 0, 0, 384, 0, Resampling::kBicubic, false, false},
     {"EfficientNet", 346, 346, 0, 0, Resampling::kBicubic, false, true},
     {"DPT", 384, 384, 0, 0, Resampling::kBicubic, false, true},
+    {"Detr", 0, 0, 800, 0, Resampling::kBilinear, false, false, true},
+    {"Segformer", 512, 512, 0, 0, Resampling::kBilinear, false, true, true},
 };
 
 // The processor that AutoImageProcessor takes for a model that names none.
@@ -134,7 +137,7 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
   do_rescale_ = config.get_bool("do_rescale", true);
   do_normalize_ = config.get_bool("do_normalize", true);
   do_convert_rgb_ = config.get_bool("do_convert_rgb", defaults->clip_colors);
-  squares_ = config.get_bool("do_pad", false);
+  if (family != "Detr") squares_ = config.get_bool("do_pad", false);
   if (squares_ && family != "Llava")
     fail(ErrorKind::kUnsupported, "{}: do_pad is not carried out for {}", config.where(), type);
   size_ = read_size(config, "size", {defaults->height, defaults->width, defaults->shortest_edge, 0}, defaults->square);
@@ -155,6 +158,11 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
     ensure_multiple_of_ = config.get_int("ensure_multiple_of", 1);
     check_size(ensure_multiple_of_, config.where(), "ensure_multiple_of");
     if (size_.height == 0) fail("{}: size: expected height and width for {}", config.where(), type);
+  }
+  if (family == "Detr") read_detr(config);
+  if (defaults->imagenet_colors) {
+    mean_ = {0.485f, 0.456f, 0.406f};
+    deviation_ = {0.229f, 0.224f, 0.225f};
   }
   if (defaults->clip_colors) {
     mean_ = {0.48145466f, 0.4578275f, 0.40821073f};
@@ -206,6 +214,20 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
                                 {"pad_size", "null"}};
   check_known_keys(json_of(config), config.where(), kKeys,
                    [&](const std::string& key) { return was_read(config, key); });
+}
+
+// The shortest edge with a limit of the longest, which older files write as size and max_size; or both extents. Padding
+// is for batches, and for pictures that are all brought to pad_size.
+void ImageProcessor::read_detr(const Config& config) {
+  constexpr int64_t kLongest = 1333;
+  if (!config.has("size") || !json_of(config)["size"].is_object())
+    size_.longest_edge = config.has("size") ? config.get_int("max_size", kLongest) : kLongest;
+  if (size_.height == 0 && size_.longest_edge == 0)
+    fail("{}: size: expected shortest_edge and longest_edge, or height and width", config.where());
+  check_size(size_.height == 0 ? size_.longest_edge : size_.height, config.where(), "size");
+  masks_ = config.get_bool("do_pad", config.get_bool("pad_and_return_pixel_mask", true));
+  if (config.has("pad_size")) pad_size_ = read_size(config, "pad_size", {}, true);
+  for (const char* of_labels : {"format", "do_convert_annotations"}) config.get_json(of_labels);
 }
 
 // timm's transforms for evaluation: the shortest edge resized, or with crop_mode squash both edges, so that the crop
@@ -348,7 +370,29 @@ ImageProcessor::Pixels ImageProcessor::operator()(const Image& image) const {
   const Image whole = do_convert_rgb_ ? on_white(image) : image;
   const Image colors = squares_ ? squared(whole) : whole;
   const Image sized = do_resize_ ? resized(colors) : colors;
-  return normalized(do_center_crop_ ? center_cropped(sized, crop_size_.height, crop_size_.width) : sized);
+  Pixels pixels = normalized(do_center_crop_ ? center_cropped(sized, crop_size_.height, crop_size_.width) : sized);
+  if (masks_) pad(pixels);
+  return pixels;
+}
+
+// Zeros at the right and below, to pad_size where there is one.
+void ImageProcessor::pad(Pixels& pixels) const {
+  const int64_t height = pad_size_.height > 0 ? pad_size_.height : pixels.height,
+                width = pad_size_.height > 0 ? pad_size_.width : pixels.width;
+  if (height < pixels.height || width < pixels.width)
+    fail("pad_size: {} x {} does not hold a picture that becomes {} x {} pixels", width, height, pixels.width,
+         pixels.height);
+  const Image limit(width, height);  // refuses what is too large
+  pixels.mask.assign(static_cast<size_t>(height * width), 0);
+  std::vector<float> padded(static_cast<size_t>(3 * height * width), 0.0f);
+  for (int64_t y = 0; y < pixels.height; ++y) {
+    std::fill_n(pixels.mask.begin() + y * width, pixels.width, 1);
+    for (int64_t c = 0; c < 3; ++c)
+      std::copy_n(pixels.values.begin() + (c * pixels.height + y) * pixels.width, pixels.width,
+                  padded.begin() + (c * height + y) * width);
+  }
+  pixels.values = std::move(padded);
+  pixels.height = height, pixels.width = width;
 }
 
 ImageProcessor::Pixels ImageProcessor::normalized(const Image& image) const {

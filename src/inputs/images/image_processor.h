@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From pictures to what models of images take: the image processors of Transformers (ViT, DeiT, CLIP, LLaVA, BiT,
-// ConvNeXt, EfficientNet, DPT, and timm's), by their preprocessor_config.json, with the arithmetic of their PIL
-// versions.
+// ConvNeXt, EfficientNet, DPT, DETR, SegFormer, and timm's), by their preprocessor_config.json, with the arithmetic of
+// their PIL versions.
 #pragma once
 
 #include <array>
@@ -25,6 +25,8 @@ class ImageProcessor {
   struct Pixels {
     int64_t height = 0, width = 0;
     std::vector<float> values;  // [3, height, width]
+    // pixel_mask [height, width] of processors that pad: 0 where there is no picture. Empty of others.
+    std::vector<int64_t> mask = {};
   };
   Pixels operator()(const Image& image) const;
 
@@ -42,6 +44,8 @@ class ImageProcessor {
   };
   static Size read_size(const Config& config, std::string_view field, const Size& otherwise, bool square);
   void read_timm(const Config& config);
+  void read_detr(const Config& config);
+  void pad(Pixels& pixels) const;
   std::array<int64_t, 2> size_near(const Image& image) const;
   Image resized(const Image& image) const;
   Image squared(const Image& image) const;
@@ -49,7 +53,8 @@ class ImageProcessor {
 
   bool do_resize_ = true, do_center_crop_ = false, do_rescale_ = true, do_normalize_ = true, do_convert_rgb_ = false;
   bool squares_ = false, convnext_ = false, include_top_ = false, rescale_offset_ = false, timm_ = false;
-  Size size_, crop_size_;
+  bool masks_ = false;  // of DETR: whether a pixel_mask stands beside the pixels
+  Size size_, crop_size_, pad_size_;
   bool keep_aspect_ratio_ = false;
   int64_t ensure_multiple_of_ = 0;  // of DPT; 0: pictures get the extents that size_ says
   double rescale_factor_ = 1 / 255.0, crop_pct_ = 0.875;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BERT and its kin as writers (is_decoder): the body and the head of masked language modelling, which foretells the
+// BERT and its kin as writers (is_decoder): the body and the head of masked language modelling, which predicts the
 // token behind instead of the one that is hidden.
 #pragma once
 

@@ -104,6 +104,15 @@ FamilyHead masked_image_head(Names modules) {
           .outputs = {"reconstruction"}};
 }
 
+FamilyHead semantic_segmentation_head(Names modules) {
+  return {.task = HeadTask::kSegmentation,
+          .pipelines = {"image-segmentation"},
+          .labels = HeadLabels::kPixelClasses,
+          .modules = std::move(modules),
+          .vocabulary = none,
+          .outputs = {"logits"}};
+}
+
 FamilyInputs text_inputs() {
   return {{.name = "input_ids",
            .kind = Kind::kTokens,

@@ -24,6 +24,7 @@ FamilyHead sequence_to_sequence_head(std::vector<std::string> pipelines, std::ve
                                      std::string vocabulary);
 FamilyHead image_classification_head(std::vector<std::string> modules);
 FamilyHead masked_image_head(std::vector<std::string> modules);
+FamilyHead semantic_segmentation_head(std::vector<std::string> modules);
 
 // ---- inputs
 

@@ -50,7 +50,7 @@ class StoreServer {
   StoreServer& operator=(const StoreServer&) = delete;
 
  private:
-  struct Guest;
+  struct Peer;
   struct GroupRound {
     std::string text;  // of the ranks
     std::vector<size_t> ranks;
@@ -65,17 +65,17 @@ class StoreServer {
   void serve();
   bool is_over() const;
   void accept_all();
-  void read(Guest& guest);
-  void welcome_stranger(Guest& guest, const Frame& frame);
-  void forget(const Guest& guest);
-  void take(Guest& guest, const Frame& frame);
+  void read(Peer& peer);
+  void identify(Peer& peer, const Frame& frame);
+  void forget(const Peer& peer);
+  void take(Peer& peer, const Frame& frame);
   void take_part(size_t rank, const Frame& frame);
   void take_group_part(size_t rank, const Frame& frame);
   GroupRound* group_round(const std::string& name, const std::string& ranks, const char*& refusal);
   void answer_group(const std::string& name, const GroupRound& round);
   void answer_round();
-  void send(Guest& guest, Bytes bytes);
-  void flush(Guest& guest);
+  void send(Peer& peer, Bytes bytes);
+  void flush(Peer& peer);
   void send_to_all(FrameKind kind, const std::string& contents);
   void lose(int64_t rank, const std::string& text, bool speaks_itself);
   void tell_main();
@@ -86,8 +86,8 @@ class StoreServer {
   StoreOptions options_;
   Socket listener_;
   int wake_[2] = {-1, -1};
-  std::vector<std::unique_ptr<Guest>> guests_;
-  std::vector<Guest*> ranks_;                         // by rank; null: not here (yet)
+  std::vector<std::unique_ptr<Peer>> peers_;
+  std::vector<Peer*> ranks_;                          // by rank; null: not here (yet)
   std::vector<std::optional<std::string>> gathered_;  // of this round
   size_t not_here_, not_gathered_;
   std::optional<Clock::time_point> round_began_, ending_, broke_;

@@ -14,21 +14,21 @@
 
 namespace transom {
 
-struct StoreServer::Guest {
+struct StoreServer::Peer {
   Socket socket;
-  FrameReader reader{kStrangerBytes};
+  FrameReader reader{kUnknownPeerBytes};
   std::deque<Bytes> unsent;
   size_t sent = 0;    // of the first of them
   int64_t rank = -1;  // below 0: has not said hello
   Clock::time_point came = Clock::now(), heard = came;
   bool said_bye = false, gone = false;
-  static constexpr uint64_t kStrangerBytes = 4096, kRankBytes = uint64_t{4} << 30;
+  static constexpr uint64_t kUnknownPeerBytes = 4096, kRankBytes = uint64_t{4} << 30;
 };
 
 namespace {
 
-constexpr size_t kMostStrangers = 4096, kMostGroupRounds = 65536;
-constexpr auto kStrangerPatience = std::chrono::seconds(10);
+constexpr size_t kMostUnknownPeers = 4096, kMostGroupRounds = 65536;
+constexpr auto kIdentificationTimeout = std::chrono::seconds(10);
 constexpr auto kLastWords = std::chrono::seconds(2);  // for the news of a loss to reach the others
 constexpr auto kAcceptPause = std::chrono::milliseconds(200);
 constexpr int kGlance = 200;  // milliseconds between two looks at the clock, at most
@@ -68,12 +68,11 @@ StoreServer::~StoreServer() {
 void StoreServer::serve() {
   std::vector<pollfd> entries;
   while (!is_over()) {
-    const bool accepts = guests_.size() < ranks_.size() + kMostStrangers && Clock::now() >= accept_again_ && !ending_;
+    const bool accepts = peers_.size() < ranks_.size() + kMostUnknownPeers && Clock::now() >= accept_again_ && !ending_;
     // A negative file is passed over.
     entries.assign({{ending_ ? -1 : wake_[0], POLLIN, 0}, {accepts ? listener_.file() : -1, POLLIN, 0}});
-    for (const auto& guest : guests_)
-      entries.push_back(
-          {guest->socket.file(), static_cast<short>(guest->unsent.empty() ? POLLIN : POLLIN | POLLOUT), 0});
+    for (const auto& peer : peers_)
+      entries.push_back({peer->socket.file(), static_cast<short>(peer->unsent.empty() ? POLLIN : POLLIN | POLLOUT), 0});
     const int glance =
         static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(options_.heartbeat()).count());
     if (::poll(entries.data(), entries.size(), std::clamp(glance, 1, kGlance)) < 0) {
@@ -82,14 +81,14 @@ void StoreServer::serve() {
     }
     if (entries[0].revents) ending_ = Clock::now();
     for (size_t i = 2; i < entries.size(); ++i) {
-      Guest& guest = *guests_[i - 2];
-      if (entries[i].revents & POLLOUT) flush(guest);
-      if (entries[i].revents & ~POLLOUT) read(guest);
+      Peer& peer = *peers_[i - 2];
+      if (entries[i].revents & POLLOUT) flush(peer);
+      if (entries[i].revents & ~POLLOUT) read(peer);
     }
     if (entries[1].revents) accept_all();
     check_time();
     tell_main();
-    std::erase_if(guests_, [](const auto& guest) { return guest->gone; });
+    std::erase_if(peers_, [](const auto& peer) { return peer->gone; });
   }
 }
 
@@ -99,14 +98,13 @@ bool StoreServer::is_over() const {
   if (!welcomed_ && !broke_) return true;  // rank 0 gave up waiting
   const auto since = Clock::now() - (broke_ ? *broke_ : *ending_);
   if (since > (broke_ ? Clock::duration(kLastWords) : options_.longest_silence())) return true;
-  return std::all_of(ranks_.begin(), ranks_.end(), [&](const Guest* guest) {
-    return !guest || (guest->unsent.empty() && (guest->said_bye || broke_));
-  });
+  return std::all_of(ranks_.begin(), ranks_.end(),
+                     [&](const Peer* peer) { return !peer || (peer->unsent.empty() && (peer->said_bye || broke_)); });
 }
 
 // Many come at once.
 void StoreServer::accept_all() {
-  while (guests_.size() < ranks_.size() + kMostStrangers) {
+  while (peers_.size() < ranks_.size() + kMostUnknownPeers) {
     Socket socket(::accept4(listener_.file(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) {
       // Without files or memory the connection stays in the queue, and would be announced again at once.
@@ -117,33 +115,33 @@ void StoreServer::accept_all() {
       }
       return;
     }
-    auto guest = std::make_unique<Guest>();
-    guest->socket = std::move(socket);
-    expect_answers(guest->socket, options_.longest_silence());
-    guests_.push_back(std::move(guest));
+    auto peer = std::make_unique<Peer>();
+    peer->socket = std::move(socket);
+    expect_answers(peer->socket, options_.longest_silence());
+    peers_.push_back(std::move(peer));
   }
 }
 
-void StoreServer::read(Guest& guest) {
-  if (guest.gone) return;
-  const bool open = guest.reader.read(guest.socket);
+void StoreServer::read(Peer& peer) {
+  if (peer.gone) return;
+  const bool open = peer.reader.read(peer.socket);
   const int reason = errno;
-  guest.heard = Clock::now();
-  while (const auto frame = guest.reader.next()) {
-    if (guest.gone) break;
-    if (guest.rank < 0) welcome_stranger(guest, *frame);
-    else take(guest, *frame);
+  peer.heard = Clock::now();
+  while (const auto frame = peer.reader.next()) {
+    if (peer.gone) break;
+    if (peer.rank < 0) identify(peer, *frame);
+    else take(peer, *frame);
   }
-  if (open || guest.gone) return;
-  guest.gone = true;
-  if (guest.rank < 0) return;
-  forget(guest);
-  if (guest.said_bye) return;
+  if (open || peer.gone) return;
+  peer.gone = true;
+  if (peer.rank < 0) return;
+  forget(peer);
+  if (peer.said_bye) return;
   const bool cut = reason == ETIMEDOUT || reason == EHOSTUNREACH || reason == ENETUNREACH || reason == ENETDOWN;
-  lose(guest.rank, cut ? fmt::format("its connection was cut: {}", std::strerror(reason)) : "", false);
+  lose(peer.rank, cut ? fmt::format("its connection was cut: {}", std::strerror(reason)) : "", false);
 }
 
-void StoreServer::welcome_stranger(Guest& guest, const Frame& frame) {
+void StoreServer::identify(Peer& peer, const Frame& frame) {
   const auto fields = split_texts(frame.contents);
   const auto rank = fields && fields->size() == 3 ? number_of((*fields)[0]) : std::nullopt;
   const auto ranks = rank ? number_of((*fields)[1]) : std::nullopt;
@@ -152,24 +150,24 @@ void StoreServer::welcome_stranger(Guest& guest, const Frame& frame) {
   if (!fits) {
     log(LogLevel::kWarning, fmt::format("{}:{}: a connection was refused that is not of a rank of this job",
                                         launch_.master_address, launch_.master_port));
-    guest.gone = true;
+    peer.gone = true;
     return;
   }
-  guest.rank = *rank;
-  guest.reader.set_limit(Guest::kRankBytes);
-  ranks_[static_cast<size_t>(*rank)] = &guest;
+  peer.rank = *rank;
+  peer.reader.set_limit(Peer::kRankBytes);
+  ranks_[static_cast<size_t>(*rank)] = &peer;
   if (--not_here_ > 0) return;
   welcomed_ = true;
   send_to_all(FrameKind::kWelcome, "");
 }
 
-void StoreServer::forget(const Guest& guest) {
-  ranks_[static_cast<size_t>(guest.rank)] = nullptr;
+void StoreServer::forget(const Peer& peer) {
+  ranks_[static_cast<size_t>(peer.rank)] = nullptr;
   ++not_here_;
 }
 
-void StoreServer::take(Guest& guest, const Frame& frame) {
-  const auto rank = static_cast<size_t>(guest.rank);
+void StoreServer::take(Peer& peer, const Frame& frame) {
+  const auto rank = static_cast<size_t>(peer.rank);
   switch (frame.kind) {
     case FrameKind::kHeartbeat:
       return;
@@ -178,17 +176,17 @@ void StoreServer::take(Guest& guest, const Frame& frame) {
     case FrameKind::kGroupExchange:
       return take_group_part(rank, frame);
     case FrameKind::kFailure:
-      return lose(guest.rank, frame.contents.empty() ? "no reason given" : frame.contents, true);
+      return lose(peer.rank, frame.contents.empty() ? "no reason given" : frame.contents, true);
     case FrameKind::kBye:
-      guest.said_bye = true;
+      peer.said_bye = true;
       return;
     case FrameKind::kProgress:
-      if (auto progress = progress_of_bytes(frame.contents)) return watchdog_.take(guest.rank, std::move(*progress));
+      if (auto progress = progress_of_bytes(frame.contents)) return watchdog_.take(peer.rank, std::move(*progress));
       [[fallthrough]];
     default:
-      guest.gone = true;
-      forget(guest);
-      lose(guest.rank, "its connection carried something else than expected", false);
+      peer.gone = true;
+      forget(peer);
+      lose(peer.rank, "its connection carried something else than expected", false);
   }
 }
 
@@ -268,43 +266,42 @@ void StoreServer::answer_group(const std::string& name, const GroupRound& round)
   };
   const Bytes to_most = bytes_of(for_all);
   for (size_t i = round.ranks.size(); i-- > 0;) {
-    Guest* guest = ranks_[round.ranks[i]];
-    if (!guest) continue;
+    Peer* peer = ranks_[round.ranks[i]];
+    if (!peer) continue;
     if (round.brought[i].empty()) {
-      send(*guest, to_most);
+      send(*peer, to_most);
       continue;
     }
     std::vector<std::string> column = for_all;
     column.insert(column.end(), round.brought[i].begin(), round.brought[i].end());
-    send(*guest, bytes_of(column));
+    send(*peer, bytes_of(column));
   }
 }
 
-void StoreServer::send(Guest& guest, Bytes bytes) {
-  guest.unsent.push_back(std::move(bytes));
-  flush(guest);
+void StoreServer::send(Peer& peer, Bytes bytes) {
+  peer.unsent.push_back(std::move(bytes));
+  flush(peer);
 }
 
 // Who is gone is noticed when it is read from.
-void StoreServer::flush(Guest& guest) {
-  while (!guest.unsent.empty()) {
-    const std::string& bytes = *guest.unsent.front();
-    const ssize_t sent =
-        ::send(guest.socket.file(), bytes.data() + guest.sent, bytes.size() - guest.sent, MSG_NOSIGNAL);
+void StoreServer::flush(Peer& peer) {
+  while (!peer.unsent.empty()) {
+    const std::string& bytes = *peer.unsent.front();
+    const ssize_t sent = ::send(peer.socket.file(), bytes.data() + peer.sent, bytes.size() - peer.sent, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    if (sent < 0) return guest.unsent.clear();
-    guest.sent += static_cast<size_t>(sent);
-    if (guest.sent < bytes.size()) continue;
-    guest.unsent.pop_front();
-    guest.sent = 0;
+    if (sent < 0) return peer.unsent.clear();
+    peer.sent += static_cast<size_t>(sent);
+    if (peer.sent < bytes.size()) continue;
+    peer.unsent.pop_front();
+    peer.sent = 0;
   }
 }
 
 void StoreServer::send_to_all(FrameKind kind, const std::string& contents) {
   const auto bytes = std::make_shared<const std::string>(bytes_of_frame(kind, contents));
-  for (auto guest = ranks_.rbegin(); guest != ranks_.rend(); ++guest)
-    if (*guest) send(**guest, bytes);
+  for (auto peer = ranks_.rbegin(); peer != ranks_.rend(); ++peer)
+    if (*peer) send(**peer, bytes);
 }
 
 // The first loss only: others follow from it. Who cannot speak for itself is reported by the lowest rank that is left.
@@ -325,7 +322,7 @@ void StoreServer::lose(int64_t rank, const std::string& text, bool speaks_itself
 void StoreServer::tell_main() {
   if (!for_main_) return;
   const bool all_know =
-      std::all_of(ranks_.begin() + 1, ranks_.end(), [](const Guest* guest) { return !guest || guest->unsent.empty(); });
+      std::all_of(ranks_.begin() + 1, ranks_.end(), [](const Peer* peer) { return !peer || peer->unsent.empty(); });
   if (!all_know && Clock::now() - *broke_ < kLastWords) return;
   if (ranks_[0]) send(*ranks_[0], std::exchange(for_main_, nullptr));
   for_main_.reset();
@@ -336,8 +333,8 @@ void StoreServer::check_collectives(Clock::time_point now) {
   const std::optional<LateRank> late = watchdog_.find();
   if (!late) return;
   if (late->rank >= 0) {
-    const Guest* guest = ranks_[static_cast<size_t>(late->rank)];
-    if (!guest || now - guest->heard > options_.longest_silence() / 2) return;
+    const Peer* peer = ranks_[static_cast<size_t>(late->rank)];
+    if (!peer || now - peer->heard > options_.longest_silence() / 2) return;
   }
   lose(late->rank, late->text, false);
 }
@@ -347,21 +344,21 @@ void StoreServer::check_time() {
   // After a pause of this process itself it has heard nobody, whoever spoke.
   const bool slept = now - looked_ > options_.longest_silence() / 2;
   looked_ = now;
-  for (const auto& guest : guests_) {
-    if (slept) guest->heard = now;
-    if (guest->rank < 0) guest->gone |= now - guest->came > kStrangerPatience;
+  for (const auto& peer : peers_) {
+    if (slept) peer->heard = now;
+    if (peer->rank < 0) peer->gone |= now - peer->came > kIdentificationTimeout;
   }
   if (now - beat_ >= options_.heartbeat()) {
     beat_ = now;
-    for (Guest* guest : ranks_)
-      if (guest && guest->unsent.empty())
-        send(*guest, std::make_shared<const std::string>(bytes_of_frame(FrameKind::kHeartbeat, "")));
+    for (Peer* peer : ranks_)
+      if (peer && peer->unsent.empty())
+        send(*peer, std::make_shared<const std::string>(bytes_of_frame(FrameKind::kHeartbeat, "")));
   }
   if (broke_) return;
   check_collectives(now);
   if (broke_) return;
   for (size_t rank = 0; rank < ranks_.size(); ++rank)
-    if (const Guest* guest = ranks_[rank]; guest && !guest->said_bye && now - guest->heard > options_.longest_silence())
+    if (const Peer* peer = ranks_[rank]; peer && !peer->said_bye && now - peer->heard > options_.longest_silence())
       return lose(
           static_cast<int64_t>(rank),
           fmt::format("it has given no sign of life for {:.3g} seconds: its process stands still, or its server "

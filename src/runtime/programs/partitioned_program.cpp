@@ -143,10 +143,10 @@ PartitionedProgram::PartitionedProgram(std::shared_ptr<Device> device, const Low
   for (const auto& [tensor, slot] : slot_of_)
     if (const auto last = uses.last.find(tensor); last != uses.last.end())
       last_use_[slot] = std::max(last_use_[slot], last->second);
-  made_behind_.resize(slots_);
-  read_behind_.resize(slots_);
-  written_over_.resize(partitions.size(), kNowhere);
-  is_written_over_.resize(slots_);
+  writing_steps_.resize(slots_);
+  reading_steps_.resize(slots_);
+  overwritten_slots_.resize(partitions.size(), kNowhere);
+  is_overwritten_.resize(slots_);
   for (size_t p = 0; p < partitions.size(); ++p)
     if (partitions[p].collective) find_memory(partitions[p].collective, p, lowered);
   try {
@@ -162,10 +162,10 @@ PartitionedProgram::PartitionedProgram(std::shared_ptr<Device> device, const Low
   views_.clear();
   place_.clear();
   last_use_.clear();
-  made_behind_.clear();
-  read_behind_.clear();
-  written_over_.clear();
-  is_written_over_.clear();
+  writing_steps_.clear();
+  reading_steps_.clear();
+  overwritten_slots_.clear();
+  is_overwritten_.clear();
   travelling_.clear();
   parts_.clear();
 }
@@ -184,11 +184,11 @@ void PartitionedProgram::find_memory(const std::shared_ptr<Node>& collective, si
   const auto maker = place_.find(given->node().get());
   if (maker == place_.end() || maker->second < lowered.first_update) return;
   for (size_t slot = 0; slot < lowered.graph.inputs.size(); ++slot) {
-    if (!lowered.donated[slot] || is_written_over_[slot] || last_use_[slot] > number ||
+    if (!lowered.donated[slot] || is_overwritten_[slot] || last_use_[slot] > number ||
         lowered.graph.inputs[slot].type() != given->type())
       continue;
-    written_over_[number] = slot;
-    is_written_over_[slot] = true;
+    overwritten_slots_[number] = slot;
+    is_overwritten_[slot] = true;
     last_use_[slot] = number;
     return;
   }
@@ -229,7 +229,7 @@ void PartitionedProgram::add_step(const Partition& partition, size_t number, boo
   // What is wanted back after a failure stays until nothing but updates can fail.
   const auto is_update = [&](size_t place) { return place >= lowered.first_update; };
   const auto first_update = std::find_if(step.places.begin(), step.places.end(), is_update);
-  const bool ends = partition.collective ? written_over_[number] != kNowhere : last;
+  const bool ends = partition.collective ? overwritten_slots_[number] != kNowhere : last;
   const bool may_update = ends && std::all_of(first_update, step.places.end(), is_update);
   TensorSet made, taken;
   std::vector<bool> donated, frozen, restorable;
@@ -242,15 +242,15 @@ void PartitionedProgram::add_step(const Partition& partition, size_t number, boo
       const bool given = slot < inputs;
       part.inputs.push_back(input);
       step.inputs.push_back(slot);
-      wait_for(made_behind_[slot]);
+      wait_for(writing_steps_[slot]);
       frozen.push_back(given && lowered.frozen[slot]);
       restorable.push_back(given && lowered.restorable[slot]);
       donated.push_back(
-          last_use_[slot] == number && (!given || lowered.donated[slot]) && !is_written_over_[slot] &&
+          last_use_[slot] == number && (!given || lowered.donated[slot]) && !is_overwritten_[slot] &&
           (!restorable.back() || may_update) &&
           !(partition.collective && whole_value_of(partition.collective->inputs[0]).same_as(whole_value_of(input))));
       // What a collective still reads is not to be written.
-      if (donated.back()) wait_for(read_behind_[slot]);
+      if (donated.back()) wait_for(reading_steps_[slot]);
     }
     for (const Tensor& output : outputs_of(node)) made.insert(output);
   }
@@ -276,15 +276,15 @@ void PartitionedProgram::add_step(const Partition& partition, size_t number, boo
   if (partition.collective) {
     step.exchange = exchange_of(*partition.collective);
     Exchange& exchange = *step.exchange;
-    wait_for(made_behind_[exchange.from]);
-    if (written_over_[number] != kNowhere) {
-      exchange.over = written_over_[number];
-      wait_for(read_behind_[*exchange.over]);
+    wait_for(writing_steps_[exchange.from]);
+    if (overwritten_slots_[number] != kNowhere) {
+      exchange.over = overwritten_slots_[number];
+      wait_for(reading_steps_[*exchange.over]);
       step.overwritten.push_back(*exchange.over);
     }
     pace(*partition.collective, exchange, number, wait_for);
-    made_behind_[exchange.to] = {number};
-    if (exchange.from != exchange.to) read_behind_[exchange.from].push_back(number);
+    writing_steps_[exchange.to] = {number};
+    if (exchange.from != exchange.to) reading_steps_[exchange.from].push_back(number);
   }
   for (size_t slot = 0; slot < slots_; ++slot)
     if (last_use_[slot] == number && (slot < inputs || !step.exchange || slot != step.exchange->to))

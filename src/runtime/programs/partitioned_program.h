@@ -76,9 +76,9 @@ class PartitionedProgram : public Executable {
   TensorMap<size_t> slot_of_;
   TensorMap<Tensor> views_;       // what has no slot of its own: the same bytes in another shape
   std::vector<size_t> last_use_;  // by slot: the last step that uses it
-  std::vector<std::vector<size_t>> made_behind_, read_behind_;  // by slot: steps whose collective writes, reads it
-  std::vector<size_t> written_over_;   // by step: the slot of an input that its collective writes over
-  std::vector<bool> is_written_over_;  // by slot
+  std::vector<std::vector<size_t>> writing_steps_, reading_steps_;  // by slot: steps whose collective writes, reads it
+  std::vector<size_t> overwritten_slots_;  // by step: the slot of an input that its collective writes over
+  std::vector<bool> is_overwritten_;       // by slot
   struct Travelling {
     int64_t unit;
     std::vector<size_t> steps;  // whose collectives they are

@@ -70,6 +70,14 @@ class Maker {
       case HeadLabels::kMaskedPatches:
         inputs.set("bool_masked_pos", integers({batch_, patches(inputs.at("pixel_values"))}, 0, 2));
         break;
+      case HeadLabels::kBoxes:
+        add_boxes(inputs);
+        break;
+      case HeadLabels::kPixelClasses: {
+        const Shape& image = inputs.at("pixel_values").shape();
+        inputs.set("labels", integers({batch_, image[2], image[3]}, 0, pixel_classes()));
+        break;
+      }
       case HeadLabels::kPairs:
         break;
       case HeadLabels::kNone:
@@ -169,6 +177,24 @@ class Maker {
     for (int64_t table = 0; table < tables; ++table)
       for (int64_t row = 0; row < batch_; ++row) begins.push_back(row);
     return Tensor::from(begins, {tables, batch_});
+  }
+
+  // Three boxes a picture, each of a quarter of it.
+  void add_boxes(NamedTensors& inputs) {
+    constexpr int64_t kBoxes = 3;
+    std::vector<float> boxes;
+    for (int64_t i = 0; i < batch_ * kBoxes; ++i) {
+      for (int axis = 0; axis < 2; ++axis) boxes.push_back(0.25F + 0.05F * static_cast<float>(random_.randint(11)));
+      boxes.insert(boxes.end(), {0.5F, 0.5F});
+    }
+    inputs.set("class_labels", integers({batch_, kBoxes}, 0, pixel_classes()));
+    inputs.set("boxes", Tensor::from(boxes, {batch_, kBoxes, 4}));
+  }
+
+  // Of boxes and pixels, which id2label names.
+  int64_t pixel_classes() const {
+    const auto classes = static_cast<int64_t>(config_.get_map("id2label").size());
+    return classes > 0 ? classes : config_.get_int("num_labels", 2);
   }
 
   int64_t number_of_classes() const {

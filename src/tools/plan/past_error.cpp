@@ -13,7 +13,7 @@ constexpr double kTwoThirds = 0.667;
 constexpr double kKept = 0.7;  // of past errors: a little more, since the correction was chosen with them in view
 constexpr double kLeastPercent = 12;  // one configuration moves by so much between releases of its software
 // What a past error says of this plan: all where task, family and device are the same, else these parts of it; and less
-// where it was foretold with another deviation, by the width of a normal curve over the logarithm of their ratio.
+// where it was predicted with another deviation, by the width of a normal curve over the logarithm of their ratio.
 constexpr double kOtherTaskWeight = 0.5, kOtherFamily = 0.35, kOtherDevice = 0.6, kDeviationWidth = 0.35;
 
 double distance(double a, double b) { return a > 0 && b > 0 ? std::abs(std::log(a / b)) : 1; }
@@ -26,7 +26,7 @@ double quantile(std::vector<double> values, double share) {
 // What two thirds of weighted errors stay within. This plan's own error, of which nothing is known, counts as one that
 // is larger than all others (Tibshirani et al., 2019, conformal prediction under covariate shift): few and distant
 // figures promise little.
-// Where they do not reach so far, the foretold deviation is the least.
+// Where they do not reach so far, the predicted deviation is the least.
 double two_thirds_within(std::vector<std::pair<double, double>> errors, double deviation) {  // with weights
   std::sort(errors.begin(), errors.end());
   double total = 1, sum = 0;

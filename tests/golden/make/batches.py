@@ -3,6 +3,7 @@
 
 import torch
 
+import detection
 import vision_language
 from common import generator
 from random_models import WORDS
@@ -43,6 +44,9 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
     integers = lambda high, shape, low=0: torch.randint(low, high, shape, generator=random)
     floats = lambda *shape: torch.empty(shape).normal_(generator=random)
     classes = len(config.id2label) if getattr(config, "id2label", None) else 2
+    seen = detection.inputs_of(name, family_name, class_name, config, random)
+    if seen is not None:
+        return seen
     if family_name in ("wav2vec2", "hubert"):
         seconds = 1200 if "XVector" in class_name else 800
         sounds = floats(2, seconds)

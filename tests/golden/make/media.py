@@ -13,8 +13,10 @@ from safetensors.torch import save_file
 from common import write_json
 
 PICTURES = ("alpha.png", "gradient.png", "gray.png", "shapes.jpg")
+NARROW = ("pixel.png", "panorama.png")  # of one pixel, and much wider than high
 RGB = dict(do_normalize=True, do_rescale=True, do_resize=True, rescale_factor=1 / 255)
 HALF = dict(image_mean=[0.5] * 3, image_std=[0.5] * 3)
+IMAGENET = dict(image_mean=[0.485, 0.456, 0.406], image_std=[0.229, 0.224, 0.225])
 CLIP = dict(image_mean=[0.48145466, 0.4578275, 0.40821073], image_std=[0.26862954, 0.26130258, 0.27577711])
 PROCESSORS = {  # class without its ending, and the fields of preprocessor_config.json
     "vit": ("ViTImageProcessor", RGB | HALF | dict(resample=2, size=dict(height=32, width=32))),
@@ -56,6 +58,17 @@ PROCESSORS = {  # class without its ending, and the fields of preprocessor_confi
         "DPTImageProcessor",
         RGB | HALF | dict(resample=2, size=dict(height=45, width=33), ensure_multiple_of=14, keep_aspect_ratio=False),
     ),
+    "detr": (
+        "DetrImageProcessor",
+        RGB | IMAGENET | dict(resample=2, do_pad=True, size=dict(shortest_edge=33, longest_edge=50)),
+    ),
+    "detr_padded": (
+        "DetrImageProcessor",
+        RGB
+        | IMAGENET
+        | dict(resample=2, do_pad=True, size=dict(shortest_edge=21, longest_edge=37), pad_size=dict(height=37, width=40)),
+    ),
+    "segformer": ("SegformerImageProcessor", RGB | IMAGENET | dict(resample=2, size=dict(height=35, width=29))),
     "efficientnet": (
         "EfficientNetImageProcessor",
         RGB | HALF | dict(resample=3, size=dict(height=38, width=38), rescale_offset=False, include_top=True),
@@ -77,6 +90,8 @@ def draw(folder):
     pen.rectangle((10, 36, 36, 58), fill=(20, 60, 200))
     pen.line((0, 63, 39, 0), fill=(0, 120, 0), width=2)
     shapes.save(folder / "shapes.jpg", quality=90)
+    Image.fromarray(ramp[:1, 30:31]).save(folder / "pixel.png")
+    Image.fromarray(noise[:5, :, :3].copy()).resize((121, 5)).save(folder / "panorama.png")
 
 
 def make_images(folder):
@@ -86,18 +101,18 @@ def make_images(folder):
         here.mkdir(exist_ok=True)
         write_json(here / "preprocessor_config.json", {"image_processor_type": kind} | fields)
         processor = getattr(transformers, kind + "Pil").from_pretrained(here)
+        pictures = PICTURES + (NARROW if name.startswith(("detr", "segformer")) else ())
         made = {
-            f"{file}/pixel_values": processor(Image.open(folder / file).convert("RGB"), return_tensors="pt")[
-                "pixel_values"
-            ]
-            for file in PICTURES
+            f"{file}/{key}": value
+            for file in pictures
+            for key, value in processor(Image.open(folder / file).convert("RGB"), return_tensors="pt").items()
         }
         save_file(made, here / "expected.safetensors")
         write_json(
             here / "case.json",
             {
                 "processor": kind + "Pil",
-                "inputs": list(PICTURES),
+                "inputs": list(pictures),
                 "convert": "to RGB first (PIL: transparency is dropped, gray is repeated)",
             },
         )

@@ -12,6 +12,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
+import detection
 import dlrm
 import generation
 import vision_language
@@ -64,7 +65,7 @@ def cases():
 
 
 def outputs_of(model, inputs, kwargs):
-    made = model(**inputs, **kwargs)
+    made = model(**detection.arguments(inputs), **kwargs)
     if isinstance(made, dict) and not hasattr(made, "to_tuple"):
         return made
     return {key: value for key, value in made.items() if isinstance(value, torch.Tensor)}

@@ -20,6 +20,12 @@ TEST_P(GoldenImage, EqualsTransformers) {
   for (const auto& [name, expected] : SafetensorsFile::open(folder / "expected.safetensors").tensors()) {
     const std::string file = name.substr(0, name.find('/'));
     const ImageProcessor::Pixels pixels = processor(read_image(folder.parent_path() / file));
+    if (name.ends_with("/pixel_mask")) {
+      ASSERT_EQ(expected.shape, (std::vector<int64_t>{1, pixels.height, pixels.width})) << name;
+      const auto* mask = reinterpret_cast<const int64_t*>(expected.bytes.data());
+      EXPECT_EQ(pixels.mask, std::vector<int64_t>(mask, mask + pixels.height * pixels.width)) << name;
+      continue;
+    }
     ASSERT_EQ(expected.shape, (std::vector<int64_t>{1, 3, pixels.height, pixels.width})) << name;
     const auto* values = reinterpret_cast<const float*>(expected.bytes.data());
     // Decoders of JPEG may differ by a step or two.

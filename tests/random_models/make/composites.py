@@ -7,7 +7,7 @@ from maker import step
 
 
 @step(8)
-def spelled_out(m):
+def pattern_values(m):
     x = m.any(dtypes=["float32"], fits=is_calm)
     number = lambda value: m.new(np.array(value, "float32"), True)  # noqa: E731
     kind = m.random.randrange(5)

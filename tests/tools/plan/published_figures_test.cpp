@@ -85,7 +85,7 @@ TEST(PublishedFigures, ACorrectedPlanHasTheSpeedOfTheFigure) {
   EXPECT_NE(corrected.assumptions.back().find("nearest: A"), std::string::npos) << corrected.assumptions.back();
 }
 
-// Figures that foretold their errors with so much, and were as far off as `error` says.
+// Figures that predicted their errors with so much, and were as far off as `error` says.
 PublishedFigures with_errors(double promised, double error, int count) {
   std::vector<PublishedFigure> figures;
   for (int i = 0; i < count; ++i) {
@@ -113,7 +113,7 @@ TEST(PublishedFigures, PromisesAreWiderWhereThereIsLessEvidence) {
   const double usual = promise_of(many, 0.2);
   EXPECT_NEAR(usual, 100 * (std::exp(0.3) - 1), 0.1);
   EXPECT_GT(promise_of(with_errors(0.2, 0.4, 5), 0.2), usual);  // few figures
-  EXPECT_GE(promise_of(many, 1.5), 100 * (std::exp(1.5) - 1));  // none was foretold with so much
+  EXPECT_GE(promise_of(many, 1.5), 100 * (std::exp(1.5) - 1));  // none was predicted with so much
   DeviceModel stranger = round_device();
   stranger.family = "stranger", stranger.name = "strange";
   EXPECT_GE(promise_of(with_errors(0.2, 0.4, 12), 0.2, stranger), promise_of(with_errors(0.2, 0.4, 12), 0.2));

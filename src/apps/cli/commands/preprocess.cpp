@@ -26,6 +26,8 @@ void add(NamedViews& views, std::string name, DType dtype, std::vector<int64_t> 
 
 void add_image(const ImageProcessor& processor, const std::string& file, const std::string& name, NamedViews& views) {
   ImageProcessor::Pixels pixels = processor(read_image(file));
+  if (!pixels.mask.empty())
+    add(views, name + "/pixel_mask", DType::kInt64, {1, pixels.height, pixels.width}, std::move(pixels.mask));
   add(views, name + "/pixel_values", DType::kFloat32, {1, 3, pixels.height, pixels.width}, std::move(pixels.values));
 }
 

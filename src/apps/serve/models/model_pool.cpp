@@ -154,7 +154,7 @@ int64_t ModelPool::reloads() const {
   return reloads_;
 }
 
-RoomPlan ModelPool::plan() const {
+EvictionPlan ModelPool::plan() const {
   const auto now = std::chrono::steady_clock::now();
   std::vector<ModelState> states;
   std::optional<std::chrono::steady_clock::time_point> trial;
@@ -166,7 +166,7 @@ RoomPlan ModelPool::plan() const {
     state.wanted = 0;
     trial = trial ? std::min(*trial, next) : next;
   }
-  RoomPlan plan = plan_room(states, options_.memory_budget, now);
+  EvictionPlan plan = plan_evictions(states, options_.memory_budget, now);
   if (trial) plan.look_again = plan.look_again ? std::min(*plan.look_again, *trial) : trial;
   return plan;
 }
@@ -175,7 +175,7 @@ RoomPlan ModelPool::plan() const {
 void ModelPool::load_wanted() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    const RoomPlan next = plan();
+    const EvictionPlan next = plan();
     for (size_t i = 0; i < entries_.size(); ++i) {
       ModelState& state = entries_[i]->state;
       state.leaving = next.leaving[i];

@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "apps/serve/models/eviction_plan.h"
 #include "apps/serve/models/model_facts.h"
-#include "apps/serve/models/room_plan.h"
 
 namespace transom::serve {
 
@@ -48,7 +48,7 @@ class ModelPool {
   struct Entry;
   Entry& entry_of(const ModelFacts& facts) const;
   void load_wanted();
-  RoomPlan plan() const;
+  EvictionPlan plan() const;
   void load_again(Entry& entry, std::unique_lock<std::mutex>& lock);
   void load_first(Entry& entry, std::unique_lock<std::mutex>& lock);
   void make_room(const Entry& kept, std::unique_lock<std::mutex>& lock);

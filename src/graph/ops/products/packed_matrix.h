@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrices of 4- and 8-bit codes with scales for groups of them: the one form that the weights of all compressed
-// checkpoints take, and products with them. docs/design.md says why it is this one.
+// checkpoints take, and products with them. docs/decisions/compressed-weights.md says why it is this one.
 #pragma once
 
 #include <memory>

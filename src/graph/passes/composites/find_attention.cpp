@@ -7,7 +7,7 @@
 
 #include "graph/ops/computing.h"
 #include "graph/ops/function_records.h"
-#include "graph/passes/composites/spelled_out.h"
+#include "graph/passes/composites/pattern_values.h"
 #include "transom/ops.h"
 
 namespace transom {

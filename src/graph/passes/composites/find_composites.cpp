@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "graph/passes/composites/spelled_out.h"
+#include "graph/passes/composites/pattern_values.h"
 #include "graph/passes/passes.h"
 
 namespace transom {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "graph/ops/function_records.h"
-#include "graph/passes/composites/spelled_out.h"
+#include "graph/passes/composites/pattern_values.h"
 
 namespace transom {
 namespace {

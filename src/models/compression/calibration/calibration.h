@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What calibration of quantised weights needs: rows of tokens from a text, the inputs of the linear layers on them, and
-// how well a language model foretells others.
+// how well a language model predicts others.
 #pragma once
 
 #include <functional>

@@ -26,7 +26,7 @@ struct CalibrationTexts {
 CalibrationTexts read_calibration_texts(const Model& model, const std::string& source,
                                         const CalibrationTextOptions& options);
 
-// The perplexity on the rows to judge by; nothing where there are none, or where the model foretells no next token.
+// The perplexity on the rows to judge by; nothing where there are none, or where the model predicts no next token.
 std::optional<double> judged_perplexity(const Model& model, const CalibrationTexts& texts);
 
 }  // namespace transom

@@ -120,7 +120,7 @@ class ElectraForPreTraining : public ElectraWithHead {
   Linear dense_, dense_prediction_;
 };
 
-// What the generator foretells at each place.
+// What the generator predicts at each place.
 class ElectraGenerator {
  public:
   ElectraGenerator(const Scope& scope, const ElectraConfig& c, const Embedding& words)

@@ -1,131 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// ResNet (He et al., 2015), version 1.5: the stride is in the 3x3 convolution unless downsample_in_bottleneck.
-#include <optional>
+// ResNet (He et al., 2015): the models with and without a head.
+#include <cmath>
 
-#include "base/error.h"
+#include "models/families/resnet/resnet_body.h"
 #include "models/family.h"
-#include "models/nn/layers.h"
-#include "models/shared/image_classifier.h"
 
 namespace transom {
 namespace {
-
-struct ResNetConfig {
-  explicit ResNetConfig(const Config& config)
-      : num_channels(config.get_int("num_channels", 3)),
-        embedding_size(config.get_int("embedding_size", 64)),
-        hidden_sizes(config.get_ints("hidden_sizes", {256, 512, 1024, 2048})),
-        depths(config.get_ints("depths", {3, 4, 6, 3})),
-        layer_type(config.get_string("layer_type", "bottleneck")),
-        hidden_act(config.get_string("hidden_act", "relu")),
-        downsample_in_first_stage(config.get_bool("downsample_in_first_stage", false)),
-        downsample_in_bottleneck(config.get_bool("downsample_in_bottleneck", false)) {
-    if (layer_type != "basic" && layer_type != "bottleneck")
-      fail("{}: layer_type: expected basic or bottleneck, found {}", config.where(), quoted(layer_type));
-    if (hidden_sizes.empty() || hidden_sizes.size() != depths.size())
-      fail("{}: hidden_sizes and depths: expected one number each for every stage, found {} and {}", config.where(),
-           hidden_sizes.size(), depths.size());
-  }
-  int64_t num_channels, embedding_size;
-  std::vector<int64_t> hidden_sizes, depths;
-  std::string layer_type, hidden_act;
-  bool downsample_in_first_stage, downsample_in_bottleneck;
-};
-
-class ResNetConvLayer {
- public:
-  ResNetConvLayer(const Scope& scope, int64_t in, int64_t out, int64_t window, int64_t stride,
-                  std::string activation = "relu")
-      : convolution_(scope / "convolution", in, out, {window, window}, geometry(window, stride)),
-        normalization_(scope / "normalization", out),
-        activation_(std::move(activation)) {}
-  Tensor operator()(const Tensor& x, ForwardContext& context) const {
-    return activation(activation_, normalization_(convolution_(x, context), context));
-  }
-  const Convolution& convolution() const { return convolution_; }
-
- private:
-  // Half the window is padded at both ends.
-  static Convolution::Options geometry(int64_t window, int64_t stride) {
-    const Axes padding(2, window / 2);
-    return {.strides = {stride, stride}, .low = padding, .high = padding, .bias = false};
-  }
-  Convolution convolution_;
-  BatchNorm normalization_;
-  std::string activation_;
-};
-
-// Two 3x3 convolutions, or a narrow 3x3 one between two 1x1, beside a shortcut.
-class ResNetLayer {
- public:
-  ResNetLayer(const Scope& scope, const ResNetConfig& c, int64_t in, int64_t out, int64_t stride)
-      : activation_(c.hidden_act) {
-    if (in != out || stride != 1) shortcut_.emplace(scope / "shortcut", in, out, 1, stride, "linear");
-    const auto add = [&](int64_t from, int64_t to, int64_t window, int64_t step, const char* act) {
-      layer_.emplace_back(scope / "layer" / static_cast<int64_t>(layer_.size()), from, to, window, step, act);
-    };
-    if (c.layer_type == "basic") {
-      add(in, out, 3, stride, "relu");
-      add(out, out, 3, 1, "linear");
-    } else {
-      const int64_t narrow = out / 4;
-      add(in, narrow, 1, c.downsample_in_bottleneck ? stride : 1, "relu");
-      add(narrow, narrow, 3, c.downsample_in_bottleneck ? 1 : stride, "relu");
-      add(narrow, out, 1, 1, "linear");
-    }
-  }
-  Tensor operator()(const Tensor& x, ForwardContext& context) const {
-    // Where the layers read integers, these are what goes from block to block: a byte for each number.
-    const Convolution& reader = layer_[0].convolution();
-    const Tensor codes = reader.codes_of(x);
-    Tensor h = codes.defined() ? codes : x;
-    for (const ResNetConvLayer& layer : layer_) h = layer(h, context);
-    if (!codes.defined()) return activation(activation_, h + (shortcut_ ? (*shortcut_)(x, context) : x));
-    const bool shared = shortcut_ && shortcut_->convolution().reads_as(reader);
-    const Tensor kept = shared ? codes : reader.numbers_of(codes);
-    return activation(activation_, h + (shortcut_ ? (*shortcut_)(kept, context) : kept));
-  }
-
- private:
-  std::string activation_;
-  std::optional<ResNetConvLayer> shortcut_;
-  std::vector<ResNetConvLayer> layer_;
-};
-
-class ResNetBody {
- public:
-  ResNetBody(const Config& config, const Scope& scope)
-      : c_(config),
-        embedder_(scope / "embedder" / "embedder", c_.num_channels, c_.embedding_size, 7, 2, c_.hidden_act) {
-    int64_t in = c_.embedding_size;
-    for (size_t i = 0; i < c_.depths.size(); ++i) {
-      const Scope layers = scope / "encoder" / "stages" / static_cast<int64_t>(i) / "layers";
-      std::vector<ResNetLayer>& stage = stages_.emplace_back();
-      for (int64_t k = 0; k < c_.depths[i]; ++k) {
-        const bool down = k == 0 && (i > 0 || c_.downsample_in_first_stage);
-        stage.emplace_back(layers / k, c_, in, c_.hidden_sizes[i], down ? 2 : 1);
-        in = c_.hidden_sizes[i];
-      }
-    }
-  }
-  FeatureMaps operator()(const Tensor& image, ForwardContext& context) const {
-    Tensor x =
-        max_pool(embedder_(image, context), {.window = {3, 3}, .strides = {2, 2}, .low = {1, 1}, .high = {1, 1}});
-    std::vector<Tensor> states{x};
-    for (const auto& stage : stages_) {
-      for (const ResNetLayer& layer : stage) x = layer(x, context);
-      states.push_back(x);
-    }
-    return {x, global_mean(x), states};
-  }
-  int64_t num_channels() const { return c_.num_channels; }
-  int64_t width() const { return c_.hidden_sizes.back(); }
-
- private:
-  ResNetConfig c_;
-  ResNetConvLayer embedder_;
-  std::vector<std::vector<ResNetLayer>> stages_;
-};
 
 class ResNetForImageClassification : public Model {
  public:
@@ -146,7 +27,7 @@ class ResNetForImageClassification : public Model {
 
  private:
   std::string problem_type_;
-  ResNetBody resnet_;
+  ResNetBody<BatchNorm> resnet_;
   Linear classifier_;
 };
 
@@ -157,7 +38,7 @@ static Family resnet_family() {
       .model_type = "resnet",
       .base_prefix = "resnet",
       .architectures = {{"ResNetModel", body_head({"image-feature-extraction"}, {"last_hidden_state", "pooler_output"}),
-                         make_model<ImageFeatureModel<ResNetBody, true>>},
+                         make_model<ImageFeatureModel<ResNetBody<BatchNorm>, true>>},
                         {"ResNetForImageClassification", image_classification_head({"classifier"}),
                          make_model<ResNetForImageClassification>}},
       .inputs = {pixels_of_any_size()},

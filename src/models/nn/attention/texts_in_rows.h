@@ -16,7 +16,7 @@ struct TextsInRows {
 // for other numbers in host memory.
 TextsInRows texts_in_rows(const Tensor& seq_idx);
 
-// The label that each token is to foretell, [B, T]: the next one's of its row and text, -100 where there is none.
+// The label that each token is to predict, [B, T]: the next one's of its row and text, -100 where there is none.
 Tensor next_labels(const Tensor& labels, const TextsInRows& texts);
 
 }  // namespace transom

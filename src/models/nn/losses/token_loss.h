@@ -14,8 +14,8 @@ struct TokenLoss {
   // Logits are among the outputs. Else the loss is computed for some rows at a time, forward and gradient together,
   // where all logits were large.
   bool keeps_logits = true;
-  // Outputs have token_measures, f32 [3]: over the labels that are foretold the sum of the entropies of the predictions
-  // (nats), how many are right, and how many there are.
+  // Outputs have token_measures, f32 [3]: over the labels that are predicted the sum of the entropies of the
+  // predictions (nats), how many are right, and how many there are.
   bool measures = false;
 };
 

@@ -20,7 +20,7 @@ struct PublishedFigure {
   int maturity = 0;                               // of class Maturity
   double ratio = 1;                               // predicted / published by the shipped rates alone
   double left_out_ratio = 1;                      // the same by rates and figures that had not seen its group
-  double promised = 0;                            // deviation of log(left_out_ratio) that was foretold; 0: unknown
+  double promised = 0;                            // deviation of log(left_out_ratio) that was predicted; 0: unknown
   bool counted = true;                            // false: stands in the list for its error alone
 };
 

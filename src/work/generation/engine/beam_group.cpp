@@ -7,7 +7,7 @@
 
 namespace transom {
 
-BeamGroup::BeamGroup(std::shared_ptr<const TakenRequest> request, const Tokenizer* tokenizer)
+BeamGroup::BeamGroup(std::shared_ptr<const AdmittedRequest> request, const Tokenizer* tokenizer)
     : request_(std::move(request)),
       tokenizer_(tokenizer),
       stopping_(request_->request.config, request_->length, tokenizer,

@@ -14,12 +14,12 @@
 namespace transom {
 
 class Sequence;
-struct TakenRequest;
+struct AdmittedRequest;
 
 class BeamGroup {
  public:
   // At first the sequence 0 alone reads the prompt; the others wait for it.
-  BeamGroup(std::shared_ptr<const TakenRequest> request, const Tokenizer* tokenizer);
+  BeamGroup(std::shared_ptr<const AdmittedRequest> request, const Tokenizer* tokenizer);
 
   // Sequences join in the order of their numbers, and leave together.
   void join(Sequence* sequence) { sequences_.push_back(sequence); }
@@ -42,7 +42,7 @@ class BeamGroup {
 
  private:
   EngineEvent text_of(const Beam& beam) const;
-  std::shared_ptr<const TakenRequest> request_;
+  std::shared_ptr<const AdmittedRequest> request_;
   const Tokenizer* tokenizer_;
   Stopping stopping_;
   Beams beams_;

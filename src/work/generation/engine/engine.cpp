@@ -95,7 +95,7 @@ class Engine::Implementation {
   uint64_t add(EngineRequest request) {
     reserve_place();
     try {
-      auto taken = std::make_shared<TakenRequest>();
+      auto taken = std::make_shared<AdmittedRequest>();
       taken->length = check(request);
       taken->adapter = adapter_of(request);
       taken->arrival = std::chrono::steady_clock::now();
@@ -261,14 +261,14 @@ class Engine::Implementation {
 
   // What has arrived joins the queue, in order of priority and arrival; gives back what is cancelled.
   std::vector<uint64_t> take_arrived() {
-    std::vector<std::shared_ptr<const TakenRequest>> arrived;
+    std::vector<std::shared_ptr<const AdmittedRequest>> arrived;
     std::vector<uint64_t> cancelled;
     {
       const std::lock_guard lock(mutex_);
       arrived = std::exchange(arrived_, {});
       cancelled = std::exchange(cancelled_, {});
     }
-    for (std::shared_ptr<const TakenRequest>& taken : arrived) {
+    for (std::shared_ptr<const AdmittedRequest>& taken : arrived) {
       const auto behind = std::find_if(waiting_.begin(), waiting_.end(), [&](const auto& other) {
         return other->request.priority > taken->request.priority;
       });
@@ -282,7 +282,7 @@ class Engine::Implementation {
       return std::find(cancelled.begin(), cancelled.end(), id) != cancelled.end();
     };
     const auto now = std::chrono::steady_clock::now();
-    std::erase_if(waiting_, [&](const std::shared_ptr<const TakenRequest>& taken) {
+    std::erase_if(waiting_, [&](const std::shared_ptr<const AdmittedRequest>& taken) {
       const bool late = taken->deadline && now >= *taken->deadline;
       if (!late && !is_cancelled(taken->id)) return false;
       for (int64_t i = 0; i < taken->request.config.num_return_sequences; ++i) {
@@ -303,10 +303,10 @@ class Engine::Implementation {
     });
   }
 
-  static const std::string& tenant_of(const TakenRequest& taken) { return taken.request.tenant; }
+  static const std::string& tenant_of(const AdmittedRequest& taken) { return taken.request.tenant; }
 
   // Of the requests of the least priority number the oldest of the tenant that has the fewest sequences running.
-  std::deque<std::shared_ptr<const TakenRequest>>::iterator next_waiting() {
+  std::deque<std::shared_ptr<const AdmittedRequest>>::iterator next_waiting() {
     std::map<std::string_view, int64_t> running;
     for (const std::unique_ptr<Sequence>& sequence : running_) ++running[tenant_of(sequence->request())];
     const auto of = [&](const auto& place) { return running[tenant_of(**place)]; };
@@ -339,7 +339,7 @@ class Engine::Implementation {
   void start_waiting() {
     while (!waiting_.empty()) {
       const auto place = next_waiting();
-      const std::shared_ptr<const TakenRequest> next = *place;
+      const std::shared_ptr<const AdmittedRequest> next = *place;
       const int64_t count = next->sequences();
       if (static_cast<int64_t>(running_.size()) + count > options_.max_sequences) break;
       const auto group =
@@ -374,7 +374,7 @@ class Engine::Implementation {
 
   // ---- of the thread that steps
   std::unique_ptr<Runner> runner_;
-  std::deque<std::shared_ptr<const TakenRequest>> waiting_;
+  std::deque<std::shared_ptr<const AdmittedRequest>> waiting_;
   std::vector<std::unique_ptr<Sequence>> running_;
   MaskTurns masks_;
 
@@ -382,7 +382,7 @@ class Engine::Implementation {
   mutable std::mutex mutex_;
   uint64_t last_id_ = 0;
   int64_t queued_ = 0;  // requests that are being checked, have arrived or wait
-  std::vector<std::shared_ptr<const TakenRequest>> arrived_;
+  std::vector<std::shared_ptr<const AdmittedRequest>> arrived_;
   std::vector<uint64_t> cancelled_;
   std::vector<EngineEvent> events_;
   EngineStatistics statistics_;

@@ -36,7 +36,7 @@ class RowByRow : public Runner {
 
  private:
   void advance(Sequence& sequence, EngineStatistics& statistics) {
-    const TakenRequest& taken = sequence.request();
+    const AdmittedRequest& taken = sequence.request();
     sequence.note_begun();
     Decoding& decoding = decoding_of(sequence);
     if (taken.request.prompt_logprobs) read_prompt(sequence, decoding);
@@ -86,7 +86,7 @@ class RowByRow : public Runner {
 
   Decoding& decoding_of(const Sequence& sequence) {
     std::unique_ptr<Decoding>& decoding = decodings_[&sequence];
-    const TakenRequest& taken = sequence.request();
+    const AdmittedRequest& taken = sequence.request();
     if (decoding) return *decoding;
     const ModelInputs& prompt = taken.request.prompt;
     DecodingPrompts prompts{.mask = {TokenIds(prompt.tokens.size(), 1)}};

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "models/generative.h"
-#include "models/nn/weight_adapter.h"
+#include "models/nn/lora.h"
 #include "work/generation/engine/sequence.h"
 
 namespace transom {
@@ -17,7 +17,7 @@ namespace transom {
 struct EngineAdapters {
   std::vector<std::string> names;
   std::vector<AdapterSet> sets;
-  // Of TakenRequest::adapter; null: none.
+  // Of AdmittedRequest::adapter; null: none.
   const AdapterSet* find(size_t adapter) const { return adapter == 0 ? nullptr : &sets.at(adapter - 1); }
 };
 

@@ -11,7 +11,7 @@ constexpr int64_t kRestAfterRejection = 4;
 
 }  // namespace
 
-Sequence::Sequence(std::shared_ptr<const TakenRequest> request, int64_t index, const Tokenizer* tokenizer,
+Sequence::Sequence(std::shared_ptr<const AdmittedRequest> request, int64_t index, const Tokenizer* tokenizer,
                    std::shared_ptr<BeamGroup> group)
     : request_(std::move(request)),
       group_(std::move(group)),

@@ -14,7 +14,7 @@
 namespace transom {
 
 // Immutable; the sequences of a request share it.
-struct TakenRequest {
+struct AdmittedRequest {
   uint64_t id = 0;
   EngineRequest request;
   int64_t length = 0;  // the most tokens of a sequence, with its prompt
@@ -41,10 +41,10 @@ struct TakenRequest {
 class Sequence {
  public:
   // With a group it is a beam, which joins the group.
-  Sequence(std::shared_ptr<const TakenRequest> request, int64_t index, const Tokenizer* tokenizer,
+  Sequence(std::shared_ptr<const AdmittedRequest> request, int64_t index, const Tokenizer* tokenizer,
            std::shared_ptr<BeamGroup> group = nullptr);
 
-  const TakenRequest& request() const { return *request_; }
+  const AdmittedRequest& request() const { return *request_; }
   int64_t index() const { return index_; }
   // With the prompt; of a request that only reads without its last token, behind which nothing is asked for.
   const TokenIds& tokens() const { return tokens_; }
@@ -83,7 +83,7 @@ class Sequence {
 
  private:
   bool is_late() const;
-  std::shared_ptr<const TakenRequest> request_;
+  std::shared_ptr<const AdmittedRequest> request_;
   std::shared_ptr<BeamGroup> group_;
   int64_t index_;
   TokenIds tokens_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model that reads texts token by token, and what it foretells: drives a GenerativeModel and its KV cache.
+// A model that reads texts token by token, and what it predicts: drives a GenerativeModel and its KV cache.
 #pragma once
 
 #include <memory>

@@ -34,6 +34,7 @@ struct Trainer::Run {
   std::unique_ptr<Schedule> schedule;
   std::optional<TrainingData> train_data, eval_data;
   std::function<Metrics(const Predictions&)> compute_metrics;
+  std::vector<std::string> measures;  // the names of what the step measures
   OutputFilter preprocess_outputs, predictor;
   std::vector<std::shared_ptr<TrainerCallback>> callbacks;
   std::optional<EarlyStopping> early_stopping;
@@ -67,10 +68,8 @@ struct Trainer::Run {
   void log(LogRecord record);
   // The mean loss, the last norm and the rate since the record before.
   void log_training();
-  // Appends means of what the objective measures, and the tokens so far; nothing where nothing was measured.
-  void add_measures(LogRecord& record, const std::vector<std::optional<double>>& means,
-                    const std::string& prefix = "") const;
-  bool logs_tokens() const;  // as a measure
+  // What the step measured since the record before, and the tokens so far; nothing where it measured nothing.
+  void add_measures(LogRecord& record) const;
 
   // Batches of a device that all processes have at once.
   int64_t parts_of_batch() const { return step.batch_ranks() * step.devices_of_batch(); }
@@ -113,11 +112,11 @@ struct Trainer::Run {
 
   // Logs, evaluates, saves and stops as decided; carry_out() counts the time of it as `aside`.
   void carry_out(TrainerControl decisions);
-  void carry_out_now(TrainerControl decisions);
+  void apply_decisions(TrainerControl decisions);
 
   void update(const std::vector<NamedTensors>& batches);
   // Ends the run, or warns where logging_nan_inf_filter asks to go on and the weights are finite.
-  void meet_not_finite(const StepReport& update);
+  void report_non_finite_update(const StepReport& update);
 };
 
 double seconds_since(std::chrono::steady_clock::time_point begin);

@@ -25,7 +25,7 @@ bool has_questions(const Dataset& data);
 void prepare_question_answering(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // run_mlm: text, whose tokens are masked anew for every batch.
 void prepare_masked_language_modelling(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
-// run_clm: text joined into blocks, each token foretold from those before it.
+// run_clm: text joined into blocks, each token predicted from those before it.
 void prepare_causal_language_modelling(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // The same for rows that are tokenised: labels are the tokens themselves, where rows bring none.
 TrainingData with_causal_labels(TrainingData data, std::optional<int64_t> pad_token_id);

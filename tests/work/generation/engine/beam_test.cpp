@@ -10,7 +10,7 @@
 #include "transom/config.h"
 #include "transom/engine.h"
 #include "transom/error.h"
-#include "work/generation/engine/paged/paged_text.h"
+#include "work/generation/engine/paged/sequence_blocks.h"
 
 namespace transom {
 namespace {
@@ -211,7 +211,7 @@ TEST(BeamRequests, LeavePrefixesAloneWhereTheCacheCanGrow) {
 
 TEST(ForkedTexts, ShareWholeBlocksAndCopyTheLast) {
   BlockPool pool(6);
-  std::vector<PagedText> texts(3);
+  std::vector<SequenceBlocks> texts(3);
   for (int i = 0; i < 2; ++i) texts[0].blocks.push_back(static_cast<int32_t>(pool.take()));
   texts[0].seen = 6;  // of two blocks of four
   texts[1].blocks.push_back(static_cast<int32_t>(pool.take()));
@@ -219,7 +219,7 @@ TEST(ForkedTexts, ShareWholeBlocksAndCopyTheLast) {
   const std::vector<int32_t> first = texts[0].blocks;
   EXPECT_EQ(copies_of_fork(4, texts, {0, 0, 0}), 2);
   EXPECT_EQ(copies_of_fork(4, texts, {0, 1, 2}), 0);
-  const BlockCopies copies = fork_texts(pool, 4, texts, {0, 0, 0});
+  const BlockCopies copies = fork_sequences(pool, 4, texts, {0, 0, 0});
   EXPECT_EQ(texts[0].blocks, first);
   ASSERT_EQ(copies.size(), 2u);
   for (size_t i = 1; i < 3; ++i) {
@@ -230,8 +230,8 @@ TEST(ForkedTexts, ShareWholeBlocksAndCopyTheLast) {
   EXPECT_EQ(pool.available(), 2);
   // Without room for copies texts begin anew, and nothing is lost.
   while (pool.available() > 0) pool.take();
-  std::vector<PagedText> crowded{texts[0], {}};
-  EXPECT_TRUE(fork_texts(pool, 4, crowded, {0, 0}).empty());
+  std::vector<SequenceBlocks> crowded{texts[0], {}};
+  EXPECT_TRUE(fork_sequences(pool, 4, crowded, {0, 0}).empty());
   EXPECT_EQ(crowded[0].seen, 6);
   EXPECT_TRUE(crowded[1].blocks.empty());
   EXPECT_EQ(crowded[1].seen, 0);

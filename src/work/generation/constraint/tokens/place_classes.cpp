@@ -125,7 +125,7 @@ class Partition {
 
 }  // namespace
 
-std::vector<uint32_t> alike_places(const Grammar& grammar, size_t bytes) {
+std::vector<uint32_t> equivalent_places(const Grammar& grammar, size_t bytes) {
   constexpr size_t kFewNodes = 256;  // where there is nothing to gain
   if (grammar.nodes.size() <= kFewNodes) {
     std::vector<uint32_t> each(grammar.nodes.size());

@@ -11,6 +11,6 @@ namespace transom::constraint {
 
 // For each node one that stands for it: from both the same texts of at most `bytes` bytes can be read, and end. In a
 // list of at most 2,000 items that are most places alike.
-std::vector<uint32_t> alike_places(const Grammar& grammar, size_t bytes);
+std::vector<uint32_t> equivalent_places(const Grammar& grammar, size_t bytes);
 
 }  // namespace transom::constraint

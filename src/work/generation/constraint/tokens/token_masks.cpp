@@ -27,7 +27,7 @@ void fail_as_ambiguous() {
 CompiledGrammar::CompiledGrammar(Grammar grammar, std::shared_ptr<const TokenTrie> trie, size_t most_bytes)
     : grammar_(std::move(grammar)),
       trie_(std::move(trie)),
-      alike_(alike_places(grammar_, trie_->most_depth())),
+      alike_(equivalent_places(grammar_, trie_->most_depth())),
       most_bytes_(most_bytes) {
   forget();
 }

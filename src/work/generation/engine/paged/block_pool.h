@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which blocks of the KV cache are free, who shares them, and which hold the beginning of a text that may come again.
 // Only whole blocks are shared, and they never change: who goes on from inside of one computes its part of it anew, or
-// copies it (paged_text.h).
+// copies it (sequence_blocks.h).
 #pragma once
 
 #include <list>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Iteration-level scheduling (Yu et al., "Orca", 2022) over a paged cache: each step computes one token of every
 // running sequence and, with what is left of its tokens, chunks of prompts. When blocks run out, the youngest sequence
-// gives its up and is computed again later. What the cache holds of each is kept by cached_texts.h.
+// gives its up and is computed again later. What the cache holds of each is kept by sequence_cache.h.
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -14,8 +14,8 @@
 #include "work/generation/embedded_inputs.h"
 #include "work/generation/engine/assistant.h"
 #include "work/generation/engine/mask_turns.h"
-#include "work/generation/engine/paged/cached_texts.h"
 #include "work/generation/engine/paged/paged_pass.h"
+#include "work/generation/engine/paged/sequence_cache.h"
 #include "work/generation/engine/paged/step_budget.h"
 #include "work/generation/engine/paged/step_part.h"
 #include "work/generation/engine/runner.h"
@@ -77,12 +77,12 @@ class PagedRunner : public Runner {
   }
 
  private:
-  using Sequences = CachedTexts::Sequences;
+  using Sequences = SequenceCache::Sequences;
 
   // ---- beams
 
-  // The blocks of a sequence that sits this step out, which it needs no more but to go on cheaply: so beams that are
-  // not there together do not wait for each other's blocks.
+  // Takes the blocks of a waiting sequence; it can compute them again. Without this, beams that do not fit in memory at
+  // once would wait for each other.
   bool give_up_waiting(EngineStatistics& statistics, bool only_beams) {
     const auto last = std::find_if(waiting_.rbegin(), waiting_.rend(), [&](const Sequence* sequence) {
       return texts_.holds(*sequence) && (!only_beams || sequence->group());
@@ -144,7 +144,7 @@ class PagedRunner : public Runner {
     int64_t prompt_scores = kMostPromptScores;
     for (size_t i = 0; i < youngest && left > 0; ++i) {
       Sequence& sequence = *order[i];
-      PagedText& text = texts_.of(sequence);
+      SequenceBlocks& text = texts_.of(sequence);
       if (text.blocks.empty() && !admit(sequence, text, sequences, i, statistics)) {
         if (waits_for_first(sequence, sequences)) continue;
         break;  // nobody overtakes
@@ -171,7 +171,7 @@ class PagedRunner : public Runner {
   // the youngest itself.
   bool add(std::vector<StepPart>& parts, Sequence& sequence, const std::vector<Sequence*>& order, size_t& youngest,
            EngineStatistics& statistics) {
-    PagedText& text = texts_.of(sequence);
+    SequenceBlocks& text = texts_.of(sequence);
     while (!texts_.reserve(text, sequence.seen + 1)) {
       if (give_up_waiting(statistics, false)) continue;
       Sequence* last = nullptr;
@@ -237,7 +237,8 @@ class PagedRunner : public Runner {
   }
 
   // Blocks for all tokens of a sequence that has none, if they leave one for each that runs.
-  bool admit(Sequence& sequence, PagedText& text, Sequences sequences, size_t before, EngineStatistics& statistics) {
+  bool admit(Sequence& sequence, SequenceBlocks& text, Sequences sequences, size_t before,
+             EngineStatistics& statistics) {
     if (waits_for_first(sequence, sequences)) return false;
     const bool alone = texts_.is_empty();
     texts_.share_prefix(sequence, sequences);
@@ -270,7 +271,7 @@ class PagedRunner : public Runner {
   // sequence.
   bool embed(const StepPart& part) {
     Sequence& sequence = *part.sequence;
-    const TakenRequest& taken = sequence.request();
+    const AdmittedRequest& taken = sequence.request();
     if (part.begin >= end_of_places(taken.request.prompt.attached)) return true;
     std::shared_ptr<const EmbeddedInputs>& embedded = embedded_[&sequence];
     const auto is_lacking = [&] { return !embedded || embedded->from() > part.begin; };
@@ -378,7 +379,7 @@ class PagedRunner : public Runner {
 
   const EngineAdapters& adapters_;
   PagedProgram program_;
-  CachedTexts texts_;
+  SequenceCache texts_;
   std::map<const Sequence*, std::shared_ptr<const EmbeddedInputs>> embedded_;  // those of a request have one
   const TokenWidths widths_;
   const int64_t most_tokens_;

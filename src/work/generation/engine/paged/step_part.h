@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "work/generation/engine/paged/paged_text.h"
+#include "work/generation/engine/paged/sequence_blocks.h"
 #include "work/generation/engine/sequence.h"
 
 namespace transom {
@@ -12,7 +12,7 @@ namespace transom {
 // Tokens [begin, begin + count) of a sequence that has `length` of them; behind its last one those of a draft.
 struct StepPart {
   Sequence* sequence;
-  PagedText* text;
+  SequenceBlocks* text;
   int64_t count;
   bool scores_prompt = false;
   int64_t begin = sequence->seen, length = sequence->length();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// run_clm: text joined into blocks, each of whose tokens is foretold from those before it.
+// run_clm: text joined into blocks, each of whose tokens is predicted from those before it.
 #include "base/error.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ void add_labels(Batch& batch, std::optional<int64_t> pad_token_id) {
     batch.sequences["labels"] = causal_labels(batch.sequences.at("input_ids"), pad_token_id);
 }
 
-// Accuracy of each token's foretelling of the next.
+// Accuracy of each token's prediction of the next.
 Metrics next_token_accuracy(const Predictions& predictions) {
   const Predictions::Array* found = find_output(predictions, "predictions");
   if (!found || found->shape.size() != 2 || found->values.size() != predictions.labels.size()) return {};

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Detectors and segmenters: their families, and labels as tensors, which Transformers takes as lists."""
+
+import timm
+import torch
+
+from family import Family, names
+
+DETR = dict(
+    d_model=8,
+    encoder_layers=2,
+    decoder_layers=2,
+    encoder_attention_heads=2,
+    decoder_attention_heads=2,
+    encoder_ffn_dim=12,
+    decoder_ffn_dim=12,
+    num_queries=6,
+)
+RESNET = dict(
+    use_timm_backbone=False,
+    backbone_config=dict(
+        model_type="resnet",
+        layer_type="basic",
+        depths=[1, 1],
+        hidden_sizes=[6, 8],
+        embedding_size=6,
+        out_features=["stage2"],
+    ),
+)
+# The ResNet of timm, made small by arguments that Transformers does not hand on: see small_backbones().
+TIMM = dict(
+    backbone_config=dict(
+        model_type="timm_backbone",
+        backbone="resnet18",
+        num_channels=3,
+        features_only=True,
+        use_pretrained_backbone=False,
+        out_indices=[1, 2, 3],
+        model_args=dict(layers=[1, 1, 1, 1], channels=[4, 6, 8, 8]),
+    )
+)
+FIVE = {i: name for i, name in enumerate(["cat", "dog", "boat", "tree", "car"])}
+
+DETECTION = {
+    "detr": Family(
+        DETR | RESNET | dict(id2label=FIVE),
+        names("Detr", "Model", "ForObjectDetection"),
+        {"detr": ("DetrForObjectDetection", "a ResNet; sinusoids over padded pictures; boxes matched to queries")},
+        sizes="none",
+        more={
+            "detr-timm": (
+                "DetrForObjectDetection",
+                TIMM | dict(use_timm_backbone=True, auxiliary_loss=True, position_embedding_type="learned"),
+                "timm's ResNet; learned positions; losses of all layers",
+            )
+        },
+    ),
+    "table-transformer": Family(
+        DETR | TIMM | dict(use_timm_backbone=True, auxiliary_loss=True, id2label=FIVE, activation_function="gelu"),
+        names("TableTransformer", "Model", "ForObjectDetection"),
+        {"table-transformer": ("TableTransformerForObjectDetection", "norms before the layers; timm's ResNet")},
+        sizes="none",
+        more={
+            "table-transformer-resnet": (
+                "TableTransformerForObjectDetection",
+                RESNET
+                | dict(
+                    use_timm_backbone=False,
+                    auxiliary_loss=False,
+                    eos_coefficient=0.4,
+                    class_cost=2,
+                    bbox_cost=3,
+                    giou_cost=1,
+                    bbox_loss_coefficient=2,
+                    giou_loss_coefficient=1,
+                ),
+                "other weights of costs and losses; a ResNet",
+            )
+        },
+    ),
+    "segformer": Family(
+        dict(
+            depths=[1, 2, 1],
+            num_encoder_blocks=3,
+            hidden_sizes=[8, 12, 16],
+            sr_ratios=[4, 2, 1],
+            patch_sizes=[7, 3, 3],
+            strides=[4, 2, 2],
+            num_attention_heads=[1, 2, 4],
+            mlp_ratios=[2, 2, 2],
+            decoder_hidden_size=12,
+            drop_path_rate=0.0,
+            id2label=FIVE,
+        ),
+        names("Segformer", "Model", "ForImageClassification", "ForSemanticSegmentation"),
+        {"segformer": ("SegformerForSemanticSegmentation", "keys of fewer places; a head over all stages; labels 255")},
+        sizes="none",
+        more={
+            "segformer-binary": (
+                "SegformerForSemanticSegmentation",
+                dict(
+                    num_encoder_blocks=2,
+                    depths=[1, 1],
+                    hidden_sizes=[6, 12],
+                    sr_ratios=[3, 1],
+                    patch_sizes=[3, 3],
+                    strides=[2, 2],
+                    num_attention_heads=[1, 3],
+                    mlp_ratios=[2, 4],
+                    hidden_act="relu",
+                    id2label={0: "road"},
+                    semantic_loss_ignore_index=7,
+                ),
+                "one class, by itself or not; pictures of odd sizes",
+            )
+        },
+    ),
+}
+
+
+def small_backbones():
+    """timm.create_model with `model_args` of the configuration, which TimmBackbone does not pass."""
+    import transformers.models.timm_backbone.modeling_timm_backbone as module
+
+    plain = module.TimmBackbone.__init__
+
+    def with_arguments(self, config, **kwargs):
+        plain(self, config, **kwargs, **(getattr(config, "model_args", None) or {}))
+
+    module.TimmBackbone.__init__ = with_arguments
+
+
+def losses_of_doubles():
+    """The weights of the classes are float32 whatever the logits are."""
+    from transformers.loss.loss_for_object_detection import ImageLoss
+
+    plain = ImageLoss.loss_labels
+
+    def with_types(self, outputs, *others):
+        self.empty_weight = self.empty_weight.to(outputs["logits"].dtype)
+        return plain(self, outputs, *others)
+
+    ImageLoss.loss_labels = with_types
+
+
+small_backbones()
+losses_of_doubles()
+
+
+def inputs_of(name, family_name, class_name, config, random):
+    """None: another kind of family."""
+    if family_name not in DETECTION:
+        return None
+    floats = lambda *shape: torch.empty(shape).normal_(generator=random)
+    height, width = (33, 21) if name == "segformer-binary" else (32, 24) if family_name == "segformer" else (32, 32)
+    inputs = {"pixel_values": floats(2, 3, height, width)}
+    if family_name == "segformer":
+        classes = max(len(config.id2label), 2)
+        if class_name.endswith("ImageClassification"):
+            inputs["labels"] = torch.randint(0, classes, (2,), generator=random)
+        elif class_name.endswith("SemanticSegmentation"):
+            inputs["labels"] = torch.randint(0, classes, (2, height, width), generator=random)
+            inputs["labels"][1, :7] = config.semantic_loss_ignore_index
+        return inputs
+    mask = torch.ones(2, height, width, dtype=torch.long)
+    mask[1, 25:], mask[1, :, 21:] = 0, 0
+    inputs["pixel_values"] *= mask[:, None]
+    inputs["pixel_mask"] = mask
+    if class_name.endswith("ObjectDetection"):
+        extents = 0.1 + 0.4 * torch.rand(2, 3, 2, generator=random)
+        centres = extents / 2 + torch.rand(2, 3, 2, generator=random) * (1 - extents)
+        labels = torch.randint(0, 5, (2, 3), generator=random)
+        labels[1, 2:] = -100
+        inputs |= {"class_labels": labels, "boxes": torch.cat([centres, extents], -1)}
+    return inputs
+
+
+def arguments(inputs):
+    """The labels of detectors as a list, one dictionary a picture, without what is padding."""
+    if "boxes" not in inputs:
+        return inputs
+    others = {key: value for key, value in inputs.items() if key not in ("boxes", "class_labels")}
+    labels = []
+    for classes, boxes in zip(inputs["class_labels"], inputs["boxes"]):
+        labels.append({"class_labels": classes[classes >= 0], "boxes": boxes[classes >= 0]})
+    return others | {"labels": labels}
