@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "apps/serve/api/request_json.h"
+#include "apps/serve/chat/chat_prompt.h"
 #include "apps/serve/http/message.h"
 #include "apps/serve/http/multipart.h"
 #include "apps/serve/http/own_host.h"
 #include "apps/serve/inference/media.h"
-#include "apps/serve/openai/chat_prompt.h"
 #include "apps/serve/tools/long_numbers.h"
 #include "apps/serve/tools/tool_calls.h"
 #include "apps/serve/tools/tool_choice.h"

@@ -7,8 +7,8 @@
 #include "files/hub/adapters.h"
 #include "files/hub/resolve.h"
 #include "models/loading/adapters/lora.h"
-#include "work/pipelines/text/module_file.h"
-#include "work/pipelines/text/sentence_modules.h"
+#include "models/sentences/module_file.h"
+#include "models/sentences/sentence_modules.h"
 #include "work/pipelines/text/sparse_embedding.h"
 
 namespace transom {

@@ -32,7 +32,7 @@ namespace {
 struct ServeArguments {
   std::vector<std::string> models, names, api_keys, adapters;
   std::optional<std::string> api_key_file, chat_template, speculative;
-  std::string host = "127.0.0.1", log = "auto", scheduling_policy = "fcfs";
+  std::string host = "127.0.0.1", log = "auto", scheduling_policy = "fcfs", reasoning = "auto";
   int64_t port = 8000;
   double shutdown_timeout = 30, request_timeout = 600;
   serve::ServeOptions serve;
@@ -109,6 +109,16 @@ void read_speculative_config(const std::string& text, serve::ServeOptions& serve
 void expect_one_of(const char* flag, const std::string& value, std::initializer_list<std::string_view> words) {
   if (std::find(words.begin(), words.end(), value) == words.end())
     fail(ErrorKind::kUsage, "{}: expected {}, found {}", flag, fmt::join(words, ", "), quoted(value));
+}
+
+// Flags that take one of a few words.
+void read_words(ServeArguments& o) {
+  expect_one_of("--reasoning_parser", o.reasoning, {"auto", "none"});
+  o.serve.tells_thoughts = o.reasoning == "auto";
+  expect_one_of("--log", o.log, {"auto", "json", "none"});
+  expect_one_of("--kv_cache_dtype", o.serve.kv_cache_dtype, {"auto", "float32", "float16", "bfloat16"});
+  expect_one_of("--scheduling_policy", o.scheduling_policy, {"fcfs", "priority"});
+  o.serve.by_priority = o.scheduling_policy == "priority";
 }
 
 void check_limits(const serve::ServeOptions& serve) {
@@ -217,10 +227,7 @@ int run_serve(ServeArguments& o) {
   o.serve.hub = o.source.hub();
   if (o.speculative) read_speculative_config(*o.speculative, o.serve);
   check_limits(o.serve);
-  expect_one_of("--log", o.log, {"auto", "json", "none"});
-  expect_one_of("--kv_cache_dtype", o.serve.kv_cache_dtype, {"auto", "float32", "float16", "bfloat16"});
-  expect_one_of("--scheduling_policy", o.scheduling_policy, {"fcfs", "priority"});
-  o.serve.by_priority = o.scheduling_policy == "priority";
+  read_words(o);
   if (!(o.request_timeout > 0)) fail(ErrorKind::kUsage, "--request_timeout: expected seconds above 0");
   o.serve.request_timeout = std::chrono::milliseconds(static_cast<int64_t>(o.request_timeout * 1000));
   if (o.chat_template) o.serve.chat_template = read_file(*o.chat_template);
@@ -326,6 +333,10 @@ Command serve_command() {
       {.name = "--chat_template",
        .value = &o.chat_template,
        .help = "file with a Jinja template in place of the model's",
+       .group = kServer},
+      {.name = "--reasoning_parser",
+       .value = &o.reasoning,
+       .help = "auto: what a model thinks is told from its answer (reasoning_content); none: it stays in the text",
        .group = kServer},
       {.name = "--trust_request_chat_template",
        .value = &o.serve.trust_request_chat_template,

@@ -33,9 +33,32 @@ const char* tei_type(int status) {
   }
 }
 
+const char* anthropic_type(int status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 404:
+      return "not_found_error";
+    case 408:
+      return "timeout_error";
+    case 413:
+      return "request_too_large";
+    case 429:
+      return "rate_limit_error";
+    case 503:
+      return "overloaded_error";
+    default:
+      return status >= 500 ? "api_error" : "invalid_request_error";
+  }
+}
+
 Json error_json(const ApiError& error, ErrorForm form) {
   if (form == ErrorForm::kTei) return {{"error", error.what()}, {"error_type", tei_type(error.status())}};
-  if (form == ErrorForm::kInference) return {{"error", error.what()}};
+  if (form == ErrorForm::kAnthropic)
+    return {{"type", "error"}, {"error", {{"type", anthropic_type(error.status())}, {"message", error.what()}}}};
+  if (form == ErrorForm::kInference || form == ErrorForm::kOllama) return {{"error", error.what()}};
   const auto text = [](const std::string& value) { return value.empty() ? Json() : Json(value); };
   return {{"error",
            {{"message", error.what()},

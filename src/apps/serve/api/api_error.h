@@ -30,11 +30,13 @@ template <typename... Args>
   throw ApiError(400, fmt::format(text, std::forward<Args>(args)...), param);
 }
 
-// How an interface writes its errors.
+// How an interface writes its errors, and its streams (stream_form.h).
 enum class ErrorForm {
   kOpenAi,     // {"error": {"message", "type", "param", "code"}}
+  kAnthropic,  // {"type": "error", "error": {"type", "message"}}
   kTei,        // {"error": str, "error_type": str}, of text-embeddings-inference and text-generation-inference
-  kInference,  // {"error": str}: Hugging Face's inference form, Ollama
+  kInference,  // {"error": str}: Hugging Face's inference form
+  kOllama,     // the same; its streams are lines
 };
 
 // What an exception is to a client: its own status, 400 for what the library refuses of an input, 503 for memory that

@@ -58,7 +58,7 @@ void Call::fail(const std::exception_ptr& error) {
   if (!streams_) return respond(error_response(shown, form_));
   if (answered_) return;
   finish_reason = "error";
-  write(streams_lines(handler_) ? error_body(shown, form_) + "\n" : "data: " + error_body(shown, form_) + "\n\n");
+  write(stream_failure(shown, form_));
   finish_stream();
 }
 

@@ -27,6 +27,7 @@ class Call : public std::enable_shared_from_this<Call> {
   const HttpRequest& request() const { return *request_; }
   // Where the body tells which of two interfaces a path is asked by.
   void answer_errors_as(ErrorForm form) { form_ = form; }
+  ErrorForm form() const { return form_; }
   Json body() const;  // as JSON, or 400
   // True once the client has left.
   const std::shared_ptr<std::atomic<bool>>& cancelled() const { return cancelled_; }

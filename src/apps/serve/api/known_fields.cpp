@@ -77,6 +77,14 @@ constexpr KnownField kFields[] = {
     {"known_speaker_names[]", kRefused, kNotHere},
     {"known_speaker_references[]", kRefused, kNotHere},
 
+    // Anthropic.
+    {"container", kRefused, kNotHere},
+    {"mcp_servers", kRefused, kNotHere},
+    {"diagnostics", kReported, kNotHere},
+    {"inference_geo", kNoEffect, ""},
+    {"speed", kReported, "there is one speed", R"("standard")"},
+    {"user_profile_id", kNoEffect, ""},
+
     // vLLM.
     {"allowed_token_ids", kRefused, kNotHere},
     {"bad_words", kRefused, kNotHere},
@@ -84,8 +92,8 @@ constexpr KnownField kFields[] = {
     {"truncation_side", kReported, "prompts of texts to be written are not cut"},
     {"logits_processors", kRefused, kNotHere},
     {"echo", kRefused, "not supported on this path"},
-    {"thinking_token_budget", kRefused, kNotHere},
-    {"include_reasoning", kReported, "thoughts are not told from the text"},
+    {"thinking_token_budget", kRefused, "not supported on this path"},
+    {"include_reasoning", kReported, "thoughts are not told from the text on this path"},
     {"return_tokens_as_token_ids", kRefused, "not supported by this server; see return_token_ids"},
     {"kv_transfer_params", kRefused, kNotHere},
     {"vllm_xargs", kRefused, kNotHere},

@@ -33,6 +33,7 @@ struct ServeOptions {
   std::string cors_allow_origin;             // empty: no CORS headers
   std::string chat_template;                 // Jinja text in place of the checkpoints'
   std::string generation_config = "auto";    // "none": the checkpoint's generation_config.json gives no defaults
+  bool tells_thoughts = true;                // what a model thinks is told from its answer
   bool trust_request_chat_template = false;  // a request may bring a template of its own
   bool log_prompts = false;
   std::function<void(std::string_view)> log_request;  // one JSON object a request; none: no log

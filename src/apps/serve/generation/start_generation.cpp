@@ -202,7 +202,7 @@ class RunningCall : public std::enable_shared_from_this<RunningCall> {
                            std::chrono::duration_cast<std::chrono::seconds>(options.request_timeout).count()))));
     if (now - call_->request().arrival > std::chrono::seconds(1)) call_->guard([&] { sink_->on_wait(); });
     if (call_->streams() && now - last_write_ >= options.ping_interval) {
-      if (!streams_lines(call_->request().path)) call_->write(": ping\n\n");
+      if (const std::string ping = stream_ping(call_->form()); !ping.empty()) call_->write(ping);
       last_write_ = now;
     }
   }

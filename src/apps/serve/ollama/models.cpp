@@ -87,14 +87,14 @@ void version(const std::shared_ptr<Call>& call) { call->reply({{"version", call-
 }  // namespace
 
 std::vector<Route> ollama_routes() {
-  return {{"GET", "/api/tags", tags, ErrorForm::kInference},
-          {"GET", "/api/ps", running, ErrorForm::kInference},
-          {"GET", "/api/version", version, ErrorForm::kInference, Route::kAtOnce},
-          {"POST", "/api/show", show, ErrorForm::kInference},
-          {"POST", "/api/chat", ollama_chat, ErrorForm::kInference, Route::kMedia},
-          {"POST", "/api/generate", ollama_generate, ErrorForm::kInference, Route::kMedia},
-          {"POST", "/api/embed", ollama_embed, ErrorForm::kInference},
-          {"POST", "/api/embeddings", ollama_embeddings, ErrorForm::kInference}};
+  return {{"GET", "/api/tags", tags, ErrorForm::kOllama},
+          {"GET", "/api/ps", running, ErrorForm::kOllama},
+          {"GET", "/api/version", version, ErrorForm::kOllama, Route::kAtOnce},
+          {"POST", "/api/show", show, ErrorForm::kOllama},
+          {"POST", "/api/chat", ollama_chat, ErrorForm::kOllama, Route::kMedia},
+          {"POST", "/api/generate", ollama_generate, ErrorForm::kOllama, Route::kMedia},
+          {"POST", "/api/embed", ollama_embed, ErrorForm::kOllama},
+          {"POST", "/api/embeddings", ollama_embeddings, ErrorForm::kOllama}};
 }
 
 }  // namespace transom::serve

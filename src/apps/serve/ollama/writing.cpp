@@ -2,12 +2,11 @@
 // POST /api/chat and /api/generate.
 #include "apps/serve/api/known_fields.h"
 #include "apps/serve/api/stream_form.h"
+#include "apps/serve/chat/chat_turn.h"
 #include "apps/serve/generation/encode_prompt.h"
 #include "apps/serve/models/served_model.h"
 #include "apps/serve/ollama/routes.h"
-#include "apps/serve/openai/chat_prompt.h"
-#include "apps/serve/openai/identifiers.h"
-#include "apps/serve/tools/written_answer.h"
+#include "apps/serve/tools/argument_places.h"
 
 namespace transom::serve {
 namespace {
@@ -18,18 +17,14 @@ struct OllamaSettings {
   int64_t prompt_tokens = 0;
   TokenIds context;         // of /api/generate: the prompt, to which what is written is added
   bool has_context = true;  // not with pictures, which tokens do not hold
-  ToolChoice tools;
-  CallIds call_ids;
+  ChatTurn turn;            // of prompts without a template: nothing
   bool logprobs = false;
 };
 
 class OllamaSink : public GenerationSink {
  public:
   OllamaSink(std::shared_ptr<Call> call, const ServedModel& model, OllamaSettings settings)
-      : call_(std::move(call)),
-        model_(model),
-        settings_(std::move(settings)),
-        answer_(settings_.tools, settings_.call_ids, true) {}
+      : call_(std::move(call)), model_(model), settings_(std::move(settings)), answer_(settings_.turn.answer(true)) {}
 
   void on_event(int64_t /*choice*/, EngineEvent& event) override {
     tokens_ += static_cast<int64_t>(event.tokens.size());
@@ -41,13 +36,14 @@ class OllamaSink : public GenerationSink {
       reason_ = *event.finish == FinishReason::kLength ? "length" : "stop";
       answer_.finish();
     }
-    const std::string text = answer_.take_content();
+    const std::string text = answer_.take_content(), thoughts = answer_.take_thoughts();
     text_ += text;
+    thoughts_ += thoughts;
     const std::vector<ToolCall>& calls = answer_.calls();
-    if (!settings_.stream || (text.empty() && calls.size() == given_)) return;
+    if (!settings_.stream || (text.empty() && thoughts.empty() && calls.size() == given_)) return;
     begin();
     const auto more = std::span(calls).subspan(given_);
-    write(part(text, more), more);
+    write(part(text, thoughts, more), more);
     given_ = calls.size();
   }
 
@@ -58,12 +54,12 @@ class OllamaSink : public GenerationSink {
   void on_done() override {
     if (settings_.stream) {
       begin();
-      Json last = part("", {});
+      Json last = part("", "", {});
       add_figures(last);
       write(last);
       return call_->finish_stream();
     }
-    Json answer = part(text_, answer_.calls());
+    Json answer = part(text_, thoughts_, answer_.calls());
     add_figures(answer);
     call_->respond({.status = 200, .body = text_of(answer, answer_.calls())});
   }
@@ -73,34 +69,25 @@ class OllamaSink : public GenerationSink {
     if (!call_->streams()) call_->begin_stream(kLinesOfJson);
   }
 
-  // Arguments are objects here, whose numbers Json would round: their text takes the place of their name.
   std::string text_of(const Json& line, std::span<const ToolCall> calls = {}) const {
-    std::string text = compact(line);
-    size_t at = 0;
-    for (size_t i = 0; i < calls.size(); ++i) {
-      const std::string place = quoted_name(i);
-      at = text.find(place, at);
-      text.replace(at, place.size(), calls[i].arguments);
-      at += calls[i].arguments.size();
-    }
-    return text;
+    std::vector<std::string> arguments;
+    for (const ToolCall& call : calls) arguments.push_back(call.arguments);
+    return places_.filled(line, arguments);
   }
-
-  std::string arguments_name(size_t i) const { return fmt::format("{} {}", secret_, i); }
-  std::string quoted_name(size_t i) const { return '"' + arguments_name(i) + '"'; }
 
   void write(const Json& line, std::span<const ToolCall> calls = {}) { call_->write(text_of(line, calls) + "\n"); }
 
-  Json part(const std::string& text, std::span<const ToolCall> calls) {
+  Json part(const std::string& text, const std::string& thoughts, std::span<const ToolCall> calls) {
     Json line{{"model", settings_.model}, {"created_at", ollama_time()}};
     if (settings_.chat) {
       line["message"] = {{"role", "assistant"}, {"content", text}};
       for (size_t i = 0; i < calls.size(); ++i)
         line["message"]["tool_calls"].push_back(
-            {{"id", calls[i].id}, {"function", {{"name", calls[i].name}, {"arguments", arguments_name(i)}}}});
+            {{"id", calls[i].id}, {"function", {{"name", calls[i].name}, {"arguments", places_[i]}}}});
     } else {
       line["response"] = text;
     }
+    if (!thoughts.empty()) (settings_.chat ? line["message"] : line)["thinking"] = thoughts;
     if (settings_.logprobs && !logprobs_.empty()) line["logprobs"] = std::exchange(logprobs_, Json::array());
     line["done"] = false;
     return line;
@@ -126,9 +113,9 @@ class OllamaSink : public GenerationSink {
   const ServedModel& model_;
   OllamaSettings settings_;
   WrittenAnswer answer_;
-  const std::string secret_ = new_identifier("arguments ");  // which no text holds
-  Json logprobs_ = Json::array();                            // that are not sent
-  std::string text_, reason_ = "stop";
+  const ArgumentPlaces places_;
+  Json logprobs_ = Json::array();  // that are not sent
+  std::string text_, thoughts_, reason_ = "stop";
   size_t given_ = 0;  // calls that are sent
   int64_t tokens_ = 0;
 };
@@ -190,10 +177,9 @@ void ollama_chat(const std::shared_ptr<Call>& call) {
   if (tools && !tools->empty()) chat["tools"] = *tools;
   if (const Json* think = fields.any("think")) chat["think"] = *think;
   RequestFields openai(chat);
-  settings.tools = read_tool_choice(openai);
-  const ChatPrompt prompt = read_chat_prompt(openai, model, call->services().options);
-  settings.call_ids = prompt.call_ids;
-  start(call, model, sampling, prompt.inputs, std::move(settings));
+  settings.turn = read_chat_turn(openai, model, call->services().options, sampling);
+  ModelInputs inputs = settings.turn.prompt.inputs;
+  start(call, model, sampling, std::move(inputs), std::move(settings));
 }
 
 void ollama_generate(const std::shared_ptr<Call>& call) {
@@ -232,7 +218,8 @@ void ollama_generate(const std::shared_ptr<Call>& call) {
     chat["messages"].push_back({{"role", "user"}, {"content", ollama_content(prompt, images)}});
     if (const Json* think = fields.any("think")) chat["think"] = *think;
     RequestFields openai(chat);
-    rest = read_chat_prompt(openai, model, call->services().options).inputs;
+    settings.turn = read_chat_turn(openai, model, call->services().options, sampling);
+    rest = settings.turn.prompt.inputs;
   } else {
     if (fields.any("think"))
       report_once("/api/generate", "think", "/api/generate: think has no effect on prompts without a template");

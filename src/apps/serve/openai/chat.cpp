@@ -4,13 +4,12 @@
 
 #include "apps/serve/api/known_fields.h"
 #include "apps/serve/api/written_numbers.h"
+#include "apps/serve/chat/chat_turn.h"
 #include "apps/serve/generation/generation_request.h"
-#include "apps/serve/openai/chat_prompt.h"
 #include "apps/serve/openai/functions.h"
 #include "apps/serve/openai/identifiers.h"
 #include "apps/serve/openai/routes.h"
 #include "apps/serve/structured/structured_output.h"
-#include "apps/serve/tools/written_answer.h"
 
 namespace transom::serve {
 namespace {
@@ -23,9 +22,8 @@ struct ChatSettings {
   bool continuous_usage = false;
   bool functions = false;  // calls in OpenAI's older form
   TokenDetails details;
-  TokenIds prompt;
-  ToolChoice tools;
-  CallIds call_ids;
+  bool shows_thoughts = true;
+  ChatTurn turn;
 };
 
 class ChatSink : public GenerationSink {
@@ -44,14 +42,17 @@ class ChatSink : public GenerationSink {
     choice.tokens += static_cast<int64_t>(event.tokens.size());
     choice.answer.add(event, shown_end(event, settings_.include_stop, settings_.include_stop_token));
     if (event.finish) finish(choice, *event.finish);
-    const std::string content = choice.answer.take_content();
+    const std::string content = choice.answer.take_content(), thoughts = choice.answer.take_thoughts();
+    choice.thoughts += thoughts;
     if (!settings_.stream) {
       for (const Json& item : logprobs) choice.logprobs.push_back(item);
       choice.text += content;
       return;
     }
     begin();
-    if (!content.empty() || !logprobs.empty() || has_ids(choice))
+    const bool thinks = settings_.shows_thoughts && !thoughts.empty();
+    if (thinks) write(number, {{"reasoning_content", thoughts}}, content.empty() ? logprobs : Json::array(), nullptr);
+    if (!content.empty() || (!thinks && (!logprobs.empty() || has_ids(choice))))
       write(number, {{"content", content}}, logprobs, nullptr);
     write_calls(number, choice);
     if (event.finish) write(number, Json::object(), Json::array(), choice.finish);
@@ -79,6 +80,7 @@ class ChatSink : public GenerationSink {
       const Choice& choice = choices_[i];
       const std::vector<ToolCall>& calls = choice.answer.calls();
       Json message{{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+      if (settings_.shows_thoughts && !choice.thoughts.empty()) message["reasoning_content"] = choice.thoughts;
       if (!calls.empty()) {
         if (choice.text.empty()) message["content"] = nullptr;
         message["tool_calls"] = Json::array();
@@ -95,7 +97,7 @@ class ChatSink : public GenerationSink {
            {"finish_reason", choice.finish}});
       if (settings_.details.ids) answer["choices"].back()["token_ids"] = choice.ids;
     }
-    add_prompt_details(answer, settings_.details, *model_.tokenizer, settings_.prompt, prompt_logprobs_);
+    add_prompt_details(answer, settings_.details, *model_.tokenizer, prompt_tokens(), prompt_logprobs_);
     answer["usage"] = usage();
     answer["system_fingerprint"] = nullptr;
     call_->reply(answer);
@@ -103,10 +105,9 @@ class ChatSink : public GenerationSink {
 
  private:
   struct Choice {
-    explicit Choice(const ChatSettings& settings)
-        : answer(settings.tools, settings.call_ids, settings.skip_special_tokens) {}
+    explicit Choice(const ChatSettings& settings) : answer(settings.turn.answer(settings.skip_special_tokens)) {}
     WrittenAnswer answer;
-    std::string text, finish = "stop";
+    std::string text, thoughts, finish = "stop";
     Json logprobs = Json::array();
     std::vector<size_t> given_of_calls;  // bytes of the arguments of each call that are sent
     int64_t tokens = 0;
@@ -117,7 +118,7 @@ class ChatSink : public GenerationSink {
   void finish(Choice& choice, FinishReason reason) const {
     choice.answer.finish();
     choice.finish = reason_of(reason);
-    if (!choice.answer.calls().empty() && settings_.tools.what != ToolChoice::kNamed && choice.finish == "stop")
+    if (!choice.answer.calls().empty() && settings_.turn.tools.what != ToolChoice::kNamed && choice.finish == "stop")
       choice.finish = settings_.functions ? "function_call" : "tool_calls";
   }
 
@@ -156,14 +157,19 @@ class ChatSink : public GenerationSink {
   }
 
   Json usage() const {
-    int64_t written = 0;
-    for (const Choice& choice : choices_) written += choice.tokens;
+    int64_t written = 0, thought = 0;
+    for (const Choice& choice : choices_) {
+      written += choice.tokens;
+      thought += std::min(choice.tokens, tokens_of_thoughts(choice.thoughts, *model_.tokenizer));
+    }
     return {{"prompt_tokens", settings_.prompt_tokens},
             {"completion_tokens", written},
             {"total_tokens", settings_.prompt_tokens + written},
             {"prompt_tokens_details", {{"cached_tokens", call_->cached_tokens}}},
-            {"completion_tokens_details", {{"reasoning_tokens", 0}}}};
+            {"completion_tokens_details", {{"reasoning_tokens", thought}}}};
   }
+
+  const TokenIds& prompt_tokens() const { return settings_.turn.prompt.inputs.tokens; }
 
   // The first chunk of each choice says who speaks.
   void begin() {
@@ -183,7 +189,7 @@ class ChatSink : public GenerationSink {
     if (settings_.include_usage) chunk["usage"] = settings_.continuous_usage ? usage() : Json();
     if (settings_.details.ids) {
       chunk["choices"][0]["token_ids"] = std::exchange(choices_[static_cast<size_t>(number)].ids, Json::array());
-      if (!std::exchange(prompt_sent_, true)) chunk["prompt_token_ids"] = settings_.prompt;
+      if (!std::exchange(prompt_sent_, true)) chunk["prompt_token_ids"] = prompt_tokens();
     }
     call_->event(chunk);
   }
@@ -226,18 +232,12 @@ void chat_completions(const std::shared_ptr<Call>& call) {
   settings.include_stop = sampling.include_stop;
   settings.include_stop_token = sampling.include_stop_token;
   settings.skip_special_tokens = sampling.request.skip_special_tokens;
-  settings.tools = read_tool_choice(fields);
+  settings.shows_thoughts = fields.boolean("include_reasoning").value_or(true);
   sampling.request.constraint = read_structured_output(fields, model);
-  if (!settings.tools.schema.is_null()) {
-    if (sampling.request.constraint) refuse_field("tool_choice", "tool_choice: excludes another form of the answer");
-    sampling.request.constraint = schema_constraint(model, settings.tools.schema, "tools");
-  }
-  const ChatPrompt prompt = read_chat_prompt(fields, model, options);
+  settings.turn = read_chat_turn(fields, model, options, sampling);
   expect_known_fields(fields, "/v1/chat/completions");
-  settings.prompt_tokens = static_cast<int64_t>(prompt.inputs.tokens.size());
-  settings.call_ids = prompt.call_ids;
-  if (settings.details.any()) settings.prompt = prompt.inputs.tokens;
-  std::vector<EngineRequest> requests{request_for(sampling, prompt.inputs, model, 0)};
+  settings.prompt_tokens = static_cast<int64_t>(settings.turn.prompt.inputs.tokens.size());
+  std::vector<EngineRequest> requests{request_for(sampling, settings.turn.prompt.inputs, model, 0)};
   start_generation(call, model, std::move(requests),
                    std::make_shared<ChatSink>(call, model, std::move(settings), sampling.n), sampling.names);
 }

@@ -2,6 +2,7 @@
 #include "apps/serve/openai/chat_of_response.h"
 
 #include <map>
+#include <utility>
 
 #include "apps/serve/api/known_fields.h"
 
@@ -30,13 +31,30 @@ class Conversation {
     const Json type = item.value("type", Json("message"));
     if (type == "function_call") return add_call(item, number, where);
     if (type == "function_call_output") return add_output(item, number, where);
+    if (type == "reasoning") return add_thoughts(item, where);
     if (type != "message")
       refuse_field(where, "{}: items of the type {} are not supported by this server", where,
                    quoted(type.is_string() ? type.get<std::string>() : compact(type)));
     add({{"role", item.value("role", Json())}, {"content", item.value("content", Json())}}, number);
+    if (item.value("role", Json()) == "assistant") attach_thoughts();
   }
 
  private:
+  // What was thought before the next item of the model.
+  void add_thoughts(const Json& item, const std::string& where) {
+    const Json content = item.value("content", Json());
+    if (content.is_null()) return;  // a summary is none
+    if (!content.is_array()) refuse_field(where + ".content", "{}.content: expected a list", where);
+    for (const Json& part : content) {
+      if (!part.is_object()) refuse_field(where + ".content", "{}.content: expected parts", where);
+      thoughts_ += text_of(part, "text", where + ".content");
+    }
+  }
+
+  void attach_thoughts() {
+    if (!thoughts_.empty()) chat_.body["messages"].back()["reasoning_content"] = std::exchange(thoughts_, {});
+  }
+
   // Calls that follow each other, and the text before them, are one turn of the model.
   void add_call(const Json& item, int number, const std::string& where) {
     const std::string id = text_of(item, "call_id", where), name = text_of(item, "name", where),
@@ -45,6 +63,7 @@ class Conversation {
     Json& messages = chat_.body["messages"];
     if (messages.empty() || messages.back()["role"] != "assistant")
       add({{"role", "assistant"}, {"content", nullptr}}, number);
+    attach_thoughts();
     messages.back()["tool_calls"].push_back(
         {{"id", id}, {"type", "function"}, {"function", {{"name", name}, {"arguments", arguments}}}});
   }
@@ -60,6 +79,7 @@ class Conversation {
   }
 
   ChatOfResponse& chat_;
+  std::string thoughts_;
   std::map<std::string, std::string> names_;  // of functions, by the ids of their calls
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // GET /v1/models and /v1/models/{id}.
+#include "apps/serve/anthropic/routes.h"
 #include "apps/serve/models/model_pool.h"
 #include "apps/serve/openai/routes.h"
 #include "apps/serve/page/task_form.h"
@@ -36,11 +37,13 @@ std::vector<Json> model_list(const Services& services) {
 }  // namespace
 
 void list_models(const std::shared_ptr<Call>& call) {
+  if (is_asked_as_anthropic(call->request())) return list_anthropic_models(call);
   call->reply({{"object", "list"}, {"data", model_list(call->services())}});
 }
 
 void show_model(const std::shared_ptr<Call>& call) {
   const std::string name = call->request().path.substr(std::string("/v1/models/").size());
+  if (is_asked_as_anthropic(call->request())) return show_anthropic_model(call, name);
   for (const Json& model : model_list(call->services()))
     if (model["id"] == name) return call->reply(model);
   throw ApiError(404,

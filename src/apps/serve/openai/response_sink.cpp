@@ -2,7 +2,6 @@
 #include "apps/serve/openai/response_sink.h"
 
 #include "apps/serve/openai/identifiers.h"
-#include "apps/serve/tools/written_answer.h"
 
 namespace transom::serve {
 namespace {
@@ -18,7 +17,7 @@ class ResponseSink : public GenerationSink {
       : call_(std::move(call)),
         model_(model),
         settings_(std::move(settings)),
-        answer_(settings_.choice, settings_.call_ids, settings_.skip_special_tokens) {}
+        answer_(settings_.turn.answer(settings_.skip_special_tokens)) {}
 
   void on_event(int64_t /*choice*/, EngineEvent& event) override {
     tokens_ += static_cast<int64_t>(event.tokens.size());
@@ -27,13 +26,14 @@ class ResponseSink : public GenerationSink {
     if (event.finish) complete_ = *event.finish != FinishReason::kLength;
     answer_.add(event, shown_end(event, settings_.include_stop, settings_.include_stop_token));
     if (event.finish) answer_.finish();
-    const std::string text = answer_.take_content();
+    const std::string text = answer_.take_content(), thoughts = answer_.take_thoughts();
     text_ += text;
+    if (settings_.stream) begin();
+    think(thoughts);
     if (!settings_.stream) return;
-    begin();
     send_text(text);
-    // The message is the first item: calls beside text come behind all of it.
-    if (settings_.choice.what != ToolChoice::kAuto) take_calls(answer_.calls());
+    // The message comes before the calls: those beside text come behind all of it.
+    if (settings_.turn.tools.what != ToolChoice::kAuto) take_calls(answer_.calls());
   }
 
   void on_wait() override {
@@ -43,6 +43,7 @@ class ResponseSink : public GenerationSink {
   void on_done() override {
     const std::vector<ToolCall>& calls = answer_.calls();
     if (settings_.stream) begin();
+    end_thoughts();
     // Where nothing is called there is a message, though it is empty.
     if (!text_.empty() || calls.empty()) end_message();
     take_calls(calls);
@@ -63,9 +64,39 @@ class ResponseSink : public GenerationSink {
             {"content", done ? Json::array({part_of(text_, logprobs_)}) : Json::array()}};
   }
 
-  // Of the message, which is always the first item.
+  // Thoughts are the first item where there are any.
+  void think(const std::string& thoughts) {
+    if (thoughts.empty()) return;
+    if (thoughts_.empty())
+      send("response.output_item.added", {{"output_index", 0}, {"item", thought_item(Json::array(), false)}});
+    thoughts_ += thoughts;
+    send_of_thoughts("response.reasoning_text.delta", {{"delta", thoughts}});
+  }
+
+  void end_thoughts() {
+    if (thoughts_.empty() || !output_.empty()) return;
+    const Json item = thought_item(Json::array({{{"type", "reasoning_text"}, {"text", thoughts_}}}), true);
+    send_of_thoughts("response.reasoning_text.done", {{"text", thoughts_}});
+    send("response.output_item.done", {{"output_index", 0}, {"item", item}});
+    output_.push_back(item);
+  }
+
+  Json thought_item(Json content, bool done) const {
+    return {{"type", "reasoning"},
+            {"id", thoughts_id_},
+            {"status", done ? "completed" : "in_progress"},
+            {"summary", Json::array()},
+            {"content", std::move(content)}};
+  }
+
+  void send_of_thoughts(const char* type, const Json& more) {
+    Json event{{"item_id", thoughts_id_}, {"output_index", 0}, {"content_index", 0}};
+    event.update(more);
+    send(type, event);
+  }
+
   void send_of_message(const char* type, Json more) {
-    Json event{{"item_id", message_id_}, {"output_index", 0}, {"content_index", 0}};
+    Json event{{"item_id", message_id_}, {"output_index", message_index_}, {"content_index", 0}};
     event.update(more);
     send(type, event);
   }
@@ -73,7 +104,9 @@ class ResponseSink : public GenerationSink {
   void begin_message() {
     if (begun_) return;
     begun_ = true;
-    send("response.output_item.added", {{"output_index", 0}, {"item", message(false)}});
+    end_thoughts();
+    message_index_ = output_.size();
+    send("response.output_item.added", {{"output_index", message_index_}, {"item", message(false)}});
     send_of_message("response.content_part.added", {{"part", part_of("")}});
   }
 
@@ -92,12 +125,11 @@ class ResponseSink : public GenerationSink {
 
   void end_message() {
     take_logprobs();
-    output_.push_back(message(true));
-    if (!settings_.stream) return;
     begin_message();
+    output_.push_back(message(true));
     send_of_message("response.output_text.done", {{"text", text_}, {"logprobs", logprobs_}});
     send_of_message("response.content_part.done", {{"part", part_of(text_, logprobs_)}});
-    send("response.output_item.done", {{"output_index", 0}, {"item", message(true)}});
+    send("response.output_item.done", {{"output_index", message_index_}, {"item", message(true)}});
   }
 
   // What is new of the calls. One item is open at a time: the next call ends it.
@@ -114,6 +146,7 @@ class ResponseSink : public GenerationSink {
   }
 
   void begin_call(const ToolCall& call) {
+    end_thoughts();
     item_ = {{"type", "function_call"}, {"id", new_identifier("fc_")}, {"call_id", call.id}, {"name", call.name},
              {"arguments", ""},         {"status", status(false)}};
     ++calls_;
@@ -158,18 +191,19 @@ class ResponseSink : public GenerationSink {
       json["usage"] = {{"input_tokens", settings_.prompt_tokens},
                        {"input_tokens_details", {{"cached_tokens", call_->cached_tokens}}},
                        {"output_tokens", tokens_},
-                       {"output_tokens_details", {{"reasoning_tokens", 0}}},
+                       {"output_tokens_details",
+                        {{"reasoning_tokens", std::min(tokens_, tokens_of_thoughts(thoughts_, *model_.tokenizer))}}},
                        {"total_tokens", settings_.prompt_tokens + tokens_}};
     return json;
   }
 
-  // Where there are tools, the answer may have no message.
+  // Where there are tools, the answer may have no message; thoughts come before it.
   void begin() {
     if (call_->streams()) return;
     call_->begin_stream();
     send("response.created", {{"response", response(false)}});
     send("response.in_progress", {{"response", response(false)}});
-    if (settings_.choice.what == ToolChoice::kNone) begin_message();
+    if (settings_.turn.tools.what == ToolChoice::kNone && !settings_.turn.prompt.thoughts.form) begin_message();
   }
 
   void send(const char* type, const Json& content) {
@@ -183,12 +217,13 @@ class ResponseSink : public GenerationSink {
   const ServedModel& model_;
   ResponseSettings settings_;
   Json logprobs_ = Json::array(), new_logprobs_ = Json::array();  // of the text; of tokens whose text is not sent
-  std::string text_;
+  std::string text_, thoughts_;
   WrittenAnswer answer_;
   Json item_;  // the call that is being written
   bool open_ = false;
   size_t calls_ = 0, given_of_call_ = 0;  // begun; bytes of the last one's arguments that are sent
-  const std::string message_id_ = new_identifier("msg_");
+  const std::string message_id_ = new_identifier("msg_"), thoughts_id_ = new_identifier("rs_");
+  size_t message_index_ = 0;
   Json output_ = Json::array();  // items that are complete
   bool complete_ = true, begun_ = false;
   int64_t tokens_ = 0, number_ = 0;

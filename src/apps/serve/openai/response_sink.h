@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is written for /v1/responses: a message and calls of functions as items of the output, whole or as events.
+// What is written for /v1/responses: thoughts, a message and calls of functions as items of the output, whole or as
+// events.
 #pragma once
 
 #include <memory>
 #include <string>
 
-#include "apps/serve/generation/generation_request.h"
-#include "apps/serve/tools/call_ids.h"
-#include "apps/serve/tools/tool_choice.h"
+#include "apps/serve/chat/chat_turn.h"
 
 namespace transom::serve {
 
@@ -19,8 +18,7 @@ struct ResponseSettings {
   std::optional<int64_t> logprobs;  // so many likeliest tokens beside each
   Json metadata = Json::object();
   Json tools, tool_choice;  // as the request has them
-  ToolChoice choice;
-  CallIds call_ids;
+  ChatTurn turn;
 };
 
 std::shared_ptr<GenerationSink> response_sink(std::shared_ptr<Call> call, const ServedModel& model,

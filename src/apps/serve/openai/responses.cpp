@@ -5,7 +5,6 @@
 #include "apps/serve/api/known_fields.h"
 #include "apps/serve/generation/generation_request.h"
 #include "apps/serve/openai/chat_of_response.h"
-#include "apps/serve/openai/chat_prompt.h"
 #include "apps/serve/openai/identifiers.h"
 #include "apps/serve/openai/response_sink.h"
 #include "apps/serve/openai/routes.h"
@@ -58,15 +57,6 @@ void responses(const std::shared_ptr<Call>& call) {
   settings.tools = fields.any("tools") ? *fields.any("tools") : Json::array();
   settings.tool_choice = fields.any("tool_choice") ? *fields.any("tool_choice") : Json("auto");
   settings.parallel_tool_calls = fields.boolean("parallel_tool_calls").value_or(true);
-  RequestFields chat_fields(chat.body);
-  const ChatPrompt prompt = [&] {
-    try {
-      settings.choice = read_tool_choice(chat_fields);
-      return read_chat_prompt(chat_fields, model, options);
-    } catch (const ApiError& error) {
-      throw ApiError(error.status(), chat.named(error.what()), chat.named(error.param()), error.code());
-    }
-  }();
   SamplingFields sampling = default_sampling(model, options);
   settings.model = read_adapter(name, model, sampling);
   read_sampling(fields, model, sampling);
@@ -85,24 +75,25 @@ void responses(const std::shared_ptr<Call>& call) {
     inner.object("format");
     expect_known_fields(inner, "/v1/responses");
   }
-  if (!settings.choice.schema.is_null()) {
-    if (sampling.request.constraint) refuse_field("tool_choice", "tool_choice: excludes another form of the answer");
-    sampling.request.constraint = schema_constraint(model, settings.choice.schema, "tools");
+  RequestFields chat_fields(chat.body);
+  try {
+    settings.turn = read_chat_turn(chat_fields, model, options, sampling);
+  } catch (const ApiError& error) {
+    throw ApiError(error.status(), chat.named(error.what()), chat.named(error.param()), error.code());
   }
   settings.stream = fields.boolean("stream").value_or(false);
   settings.skip_special_tokens = sampling.request.skip_special_tokens;
   settings.include_stop = sampling.include_stop;
   settings.include_stop_token = sampling.include_stop_token;
-  settings.call_ids = prompt.call_ids;
   if (const Json* stream = fields.object("stream_options"))
     expect_known_fields(RequestFields(*stream, "stream_options"), "/v1/responses");
   if (const auto top = fields.integer("top_logprobs", 0, 20); top && *top > 0) settings.logprobs = *top;
   if (wants_logprobs(fields.list("include"))) settings.logprobs = settings.logprobs.value_or(0);
   sampling.request.logprobs = settings.logprobs;
   if (const Json* metadata = fields.object("metadata")) settings.metadata = *metadata;
-  settings.prompt_tokens = static_cast<int64_t>(prompt.inputs.tokens.size());
+  settings.prompt_tokens = static_cast<int64_t>(settings.turn.prompt.inputs.tokens.size());
   expect_known_fields(fields, "/v1/responses");
-  std::vector<EngineRequest> requests{request_for(sampling, prompt.inputs, model, 0)};
+  std::vector<EngineRequest> requests{request_for(sampling, settings.turn.prompt.inputs, model, 0)};
   start_generation(call, model, std::move(requests), response_sink(call, model, std::move(settings)), sampling.names);
 }
 

@@ -39,4 +39,11 @@ std::optional<size_t> KeyCheck::find_in_header(const std::string* authorization)
   return bearer ? known : std::nullopt;
 }
 
+std::optional<size_t> KeyCheck::find_in(const HttpRequest& head) const {
+  const std::optional<size_t> known = find_in_header(head.header("authorization"));
+  const std::string* own = head.header("x-api-key");
+  const std::optional<size_t> other = find(own ? std::string_view(*own) : std::string_view());
+  return known || !own ? known : other;
+}
+
 }  // namespace transom::serve

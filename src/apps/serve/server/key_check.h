@@ -9,6 +9,8 @@
 
 namespace transom::serve {
 
+struct HttpRequest;
+
 // The keys that a server takes, kept as digests. A comparison looks at every byte of every one, whatever is given, so
 // that its time says nothing about them.
 class KeyCheck {
@@ -18,6 +20,8 @@ class KeyCheck {
   bool has_several() const { return digests_.size() > 1; }
   // Which of the keys it is, from 0; nothing for another.
   std::optional<size_t> find(std::string_view key) const;
+  // Of "Bearer KEY" in Authorization, or of x-api-key.
+  std::optional<size_t> find_in(const HttpRequest& head) const;
   // Of "Bearer KEY".
   std::optional<size_t> find_in_header(const std::string* authorization) const;
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "apps/serve/anthropic/routes.h"
 #include "apps/serve/http/own_host.h"
 #include "apps/serve/inference/routes.h"
 #include "apps/serve/metrics/request_metrics.h"
@@ -18,8 +19,8 @@ namespace transom::serve {
 
 Router::Router(Services& services)
     : services_(services), keys_(services.options.api_keys), loopback_(is_loopback(services.options.http.host)) {
-  for (const auto& list : {page_routes(), operations_routes(), openai_routes(), scoring_routes(), tei_routes(),
-                           tgi_routes(), inference_routes(), ollama_routes()})
+  for (const auto& list : {page_routes(), operations_routes(), openai_routes(), anthropic_routes(), scoring_routes(),
+                           tei_routes(), tgi_routes(), inference_routes(), ollama_routes()})
     routes_.insert(routes_.end(), list.begin(), list.end());
 }
 
@@ -84,9 +85,10 @@ std::optional<HttpResponse> Router::admit(const HttpRequest& head, uint64_t& bod
   };
   // Without a key nothing is told, not even which paths there are.
   const bool open = route && (route->flags & Route::kOpen) != 0;
-  if (keys_.required() && !open && !keys_.find_in_header(head.header("authorization")))
+  if (keys_.required() && !open && !keys_.find_in(head))
     return refuse(
-        ApiError(401, "a valid API key is missing: send the header Authorization: Bearer KEY", "", "invalid_api_key"),
+        ApiError(401, "a valid API key is missing: send the header Authorization: Bearer KEY, or x-api-key: KEY", "",
+                 "invalid_api_key"),
         route ? route->form : ErrorForm::kOpenAi);
   if (!route) {
     if (allowed.empty())
@@ -132,7 +134,7 @@ void Router::handle(std::shared_ptr<HttpRequest> request, std::shared_ptr<Respon
   // Of several keys each is a tenant of the engines.
   std::string tenant;
   if (keys_.has_several())
-    if (const auto key = keys_.find_in_header(request->header("authorization"))) tenant = std::to_string(*key);
+    if (const auto key = keys_.find_in(*request)) tenant = std::to_string(*key);
   const auto call =
       std::make_shared<Call>(services_, std::move(request), std::move(responder), route->form, route->path);
   call->answer_headers = cors_headers();

@@ -2,8 +2,8 @@
 // /tokenize tells the two interfaces apart by its fields: `inputs` is of text-embeddings-inference, `prompt` or
 // `messages` of vLLM.
 #include "apps/serve/api/known_fields.h"
+#include "apps/serve/chat/chat_prompt.h"
 #include "apps/serve/encoders/encode_inputs.h"
-#include "apps/serve/openai/chat_prompt.h"
 #include "apps/serve/tei/routes.h"
 #include "work/generation/constraint/tokens/token_bytes.h"
 

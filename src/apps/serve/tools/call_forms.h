@@ -15,8 +15,9 @@ namespace transom::serve {
 
 struct ToolCall {
   std::string name;
-  std::string arguments;  // a JSON object as text; the numbers have the digits that the model wrote
-  std::string id;         // as the model wrote it, where its form has one; else empty
+  std::string arguments;      // a JSON object as text; the numbers have the digits that the model wrote
+  std::string id;             // as the model wrote it, where its form has one; else empty
+  size_t content_before = 0;  // bytes of the answer's content that stand before it
 };
 
 // The tools of a request, by name; the parameters that their schemas know.

@@ -206,6 +206,7 @@ void ToolCallParser::add_call(ToolCall call) {
   if (!behind_call_) dropped_ = gap_.substr(0, gap_.find_first_not_of(kBlanks));
   gap_.clear();
   behind_call_ = true;
+  call.content_before = taken_ + content_.size();
   calls_.push_back(std::move(call));
 }
 

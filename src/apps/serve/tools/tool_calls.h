@@ -27,7 +27,10 @@ class ToolCallParser {
   // Nothing follows.
   void finish();
   // The content that is certain since the last call.
-  std::string take_content() { return std::exchange(content_, {}); }
+  std::string take_content() {
+    taken_ += content_.size();
+    return std::exchange(content_, {});
+  }
   const std::vector<ToolCall>& calls() const { return calls_; }
 
  private:
@@ -61,6 +64,7 @@ class ToolCallParser {
   std::string dropped_;  // blanks that vanished behind the content
   bool any_content_ = false, behind_call_ = false;
   std::string content_;
+  size_t taken_ = 0;  // bytes of content that were taken
   std::vector<ToolCall> calls_;
 };
 

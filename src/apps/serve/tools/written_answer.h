@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/serve/reasoning/thought_splitter.h"
 #include "apps/serve/tools/call_ids.h"
 #include "apps/serve/tools/tool_calls.h"
 #include "apps/serve/tools/tool_choice.h"
@@ -17,7 +18,8 @@ namespace transom::serve {
 
 class WrittenAnswer {
  public:
-  WrittenAnswer(const ToolChoice& tools, CallIds ids, bool skip_special_tokens);
+  // `thoughts`: how the model marks what it thinks; without a form all of it is content.
+  WrittenAnswer(const ToolChoice& tools, CallIds ids, bool skip_special_tokens, ThoughtStart thoughts = {});
 
   // What the event adds; `end`: what is shown of the end of the text.
   void add(const EngineEvent& event, const std::string& end = "");
@@ -25,18 +27,25 @@ class WrittenAnswer {
   void finish();
   // The content since the last call; it never changes later.
   std::string take_content();
+  // What the model has thought since the last call; it never changes later.
+  std::string take_thoughts();
   // Arguments only ever grow. Where the tools shape the answer, a limit may have cut the last one.
   const std::vector<ToolCall>& calls() const { return calls_; }
 
  private:
+  void read_pieces(const std::vector<TextPiece>& pieces);
   void take_calls(const std::vector<ToolCall>& calls);
   ToolChoice::What what_;
-  bool parallel_;
+  bool parallel_, skip_special_tokens_;
   CallIds ids_;
   WrittenCalls shaped_;                   // of kRequired and kNamed
   std::optional<ToolCallParser> parser_;  // of kAuto
-  std::string content_;
+  std::optional<ThoughtSplitter> splitter_;
+  std::string content_, thoughts_, all_thoughts_;
   std::vector<ToolCall> calls_;
 };
+
+// How many tokens they take, for the usage of an answer.
+int64_t tokens_of_thoughts(const std::string& thoughts, const Tokenizer& tokenizer);
 
 }  // namespace transom::serve

@@ -2,7 +2,7 @@
 #include "work/pipelines/text/pair_activation.h"
 
 #include "base/json/json.h"
-#include "work/pipelines/text/module_file.h"
+#include "models/sentences/module_file.h"
 
 namespace transom {
 

@@ -5,9 +5,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/json/json.h"
 #include "base/threads/prefetcher.h"
-#include "files/checkpoint/checkpoint.h"
 #include "files/config/config.h"
 #include "files/hub/resolve.h"
 #include "transom/ops.h"
@@ -17,47 +15,6 @@ namespace transom {
 namespace {
 
 constexpr int64_t kTogether = 2048;  // texts that are tokenised and sorted together
-
-Tensor weight_of(const Checkpoint& weights, const char* name, const Shape& shape) {
-  const TensorView* view = weights.find(name);
-  if (!view) fail("{}: expected the tensor {}, found none", weights.where(), name);
-  if (view->shape != shape)
-    fail("{}: {}: expected the shape [{}], found [{}]", weights.where(), name, fmt::join(shape, ", "),
-         fmt::join(view->shape, ", "));
-  return cast(Tensor::from_bytes(view->bytes, {view->dtype, view->shape}), DType::kFloat32);
-}
-
-// The classes of torch.nn by the last part of their names, with their default arguments.
-using Activation = Tensor (*)(const Tensor& x);
-constexpr std::pair<std::string_view, Activation> kActivations[] = {
-    {"ELU", [](const Tensor& x) { return select(greater(x, constant(0)), x, expm1(minimum(x, constant(0)))); }},
-    {"GELU", gelu},
-    {"Hardtanh", [](const Tensor& x) { return minimum(maximum(x, constant(-1)), constant(1)); }},
-    {"Identity", [](const Tensor& x) { return x; }},
-    {"LeakyReLU", [](const Tensor& x) { return maximum(x, x * 0.01); }},
-    {"LogSigmoid", [](const Tensor& x) { return neg(softplus(neg(x))); }},
-    {"Mish", [](const Tensor& x) { return x * tanh(softplus(x)); }},
-    {"ReLU", relu},
-    {"ReLU6", [](const Tensor& x) { return minimum(relu(x), constant(6)); }},
-    {"SiLU", silu},
-    {"Sigmoid", sigmoid},
-    {"Softplus", softplus},
-    {"Softsign", [](const Tensor& x) { return x / (1 + abs(x)); }},
-    {"Tanh", tanh},
-    {"Tanhshrink", [](const Tensor& x) { return x - tanh(x); }},
-};
-
-Activation activation_named(const std::string& name, const std::filesystem::path& folder) {
-  std::vector<std::string_view> names;
-  for (const auto& [known, function] : kActivations) {
-    if (known == name) return function;
-    names.push_back(known);
-  }
-  fail(ErrorKind::kUnsupported, "{}: activation_function: expected {} of torch.nn, found {}",
-       (folder / "config.json").string(), fmt::join(names, ", "), quoted(name));
-}
-
-Tensor at_length_one(const Tensor& x) { return x / maximum(sqrt(reduce_sum(x * x, {-1}, true)), constant(1e-12)); }
 
 // max_seq_length stands above the tokenizer's own limit. Without it max_position_embeddings limits also models whose
 // positions have no last one, as in sentence-transformers.
@@ -81,31 +38,10 @@ SentenceModel SentenceModel::load(const std::string& directory, const LoadOption
     model.refusal_ = error.what();
   }
   const SentenceModules& modules = model.modules_;
-  for (const SentenceLayer& layer : modules.layers)
-    if (layer.kind == SentenceLayer::Kind::kDense) activation_named(layer.activation, layer.folder);
   model.text_ = std::make_shared<TextModel>(
       TextModel::load(model.folder(directory), options, {.do_lower_case = modules.do_lower_case}));
   model.max_length_ = limit_of(modules, *model.text_);
-  int64_t width = model.text_->model->config().get_int("hidden_size", 0) * static_cast<int64_t>(modules.pooling.size());
-  for (const SentenceLayer& layer : modules.layers) {
-    LayerWeights& weights = model.weights_.emplace_back();
-    if (layer.kind == SentenceLayer::Kind::kNormalize) continue;
-    const Checkpoint checkpoint = Checkpoint::open(layer.folder);
-    if (width > 0 && layer.inputs != width)
-      fail("{}: takes vectors of {} numbers, but gets {}", (layer.folder / "config.json").string(), layer.inputs,
-           width);
-    width = layer.outputs;
-    if (layer.kind == SentenceLayer::Kind::kLayerNorm) {
-      weights = {weight_of(checkpoint, "norm.weight", {layer.outputs}),
-                 weight_of(checkpoint, "norm.bias", {layer.outputs}),
-                 {}};
-      continue;
-    }
-    weights.weight = weight_of(checkpoint, "linear.weight", {layer.outputs, layer.inputs});
-    if (layer.bias) weights.bias = weight_of(checkpoint, "linear.bias", {layer.outputs});
-    if (layer.residual && layer.inputs != layer.outputs)
-      weights.residual = weight_of(checkpoint, "residual.weight", {layer.outputs, layer.inputs});
-  }
+  model.head_ = SentenceHead(modules, model.text_->model->config().get_int("hidden_size", 0));
   return model;
 }
 
@@ -141,67 +77,18 @@ int64_t SentenceModel::left_out(const std::string& prompt) const {
 Tensor SentenceModel::vectors_of(const Tensor& states, const std::vector<const Encoding*>& batch,
                                  const EmbeddingOptions& options, int64_t left_out) const {
   const int64_t rows = states.dim(0), T = states.dim(1);
-  const auto tokens = [&](int64_t row) {
-    return static_cast<int64_t>(batch[std::min<size_t>(static_cast<size_t>(row), batch.size() - 1)]->size());
-  };
-  // [B, T, 1]: weight(t, begin, end) of the tokens that take part, begin to end - 1 of each row, and 0 elsewhere.
-  const auto weights = [&](auto&& weight) {
-    std::vector<float> values(static_cast<size_t>(rows * T));
-    for (int64_t row = 0; row < rows; ++row)
-      for (int64_t t = left_out; t < tokens(row); ++t)
-        values[static_cast<size_t>(row * T + t)] = weight(t, left_out, tokens(row));
-    return Tensor::from(values, {rows, T, 1});
-  };
-  const Tensor hidden = cast(states, DType::kFloat32);
-  const Tensor counted = weights([](int64_t, int64_t, int64_t) { return 1.0f; });
-  const auto sum = [&](const Tensor& weight) { return reduce_sum(hidden * weight, {1}); };
-  const auto pooled = [&](PoolingMode mode) -> Tensor {
-    switch (mode) {
-      case PoolingMode::kCls:
-        return sum(weights([](int64_t t, int64_t begin, int64_t) { return t == begin ? 1.0f : 0.0f; }));
-      case PoolingMode::kLastToken:
-        return sum(weights([](int64_t t, int64_t, int64_t end) { return t == end - 1 ? 1.0f : 0.0f; }));
-      case PoolingMode::kMax: {
-        const Tensor any = reduce_max(counted, {1});  // [B, 1]
-        const Tensor most = reduce_max(select(greater(counted, constant(0)), hidden, constant(kMaskedScore)), {1});
-        return select(greater(any, constant(0)), most, constant(0));
-      }
-      case PoolingMode::kWeightedMean: {
-        const Tensor weight = weights([](int64_t t, int64_t, int64_t) { return static_cast<float>(t + 1); });
-        return sum(weight) / maximum(reduce_sum(weight, {1}), constant(1e-9));
-      }
-      case PoolingMode::kMeanSqrtLength:
-        return sum(counted) / sqrt(maximum(reduce_sum(counted, {1}), constant(1e-9)));
-      default:
-        return sum(counted) / maximum(reduce_sum(counted, {1}), constant(1e-9));
-    }
-  };
+  // The tokens that take part: of rows that fill the batch up those of the last one.
+  std::vector<float> values(static_cast<size_t>(rows * T));
+  for (int64_t row = 0; row < rows; ++row) {
+    const Encoding& tokens = *batch[std::min<size_t>(static_cast<size_t>(row), batch.size() - 1)];
+    for (int64_t t = left_out; t < static_cast<int64_t>(tokens.size()); ++t)
+      values[static_cast<size_t>(row * T + t)] = 1;
+  }
+  const Tensor counted = Tensor::from(values, {rows, T});
   // In f32, whatever the model computes in.
   const Computing computing{.batch_invariant = text_->model->computing().batch_invariant};
-  Tensor vector;
-  if (options.pooling) {
-    vector = pooled(*options.pooling);
-  } else {
-    std::vector<Tensor> parts;
-    for (const PoolingMode mode : modules_.pooling) parts.push_back(pooled(mode));
-    vector = parts.size() == 1 ? parts[0] : concatenate(parts, -1);
-    const size_t count = modules_.layers.size() - (modules_.normalizes() && options.normalize == false ? 1 : 0);
-    for (size_t i = 0; i < count; ++i) {
-      const SentenceLayer& layer = modules_.layers[i];
-      const LayerWeights& weight = weights_[i];
-      if (layer.kind == SentenceLayer::Kind::kNormalize) {
-        vector = at_length_one(vector);
-      } else if (layer.kind == SentenceLayer::Kind::kLayerNorm) {
-        vector = layer_norm(vector, weight.weight, weight.bias, 1e-5, computing);
-      } else {
-        Tensor out =
-            activation_named(layer.activation, layer.folder)(linear(vector, weight.weight, weight.bias, computing));
-        if (layer.residual)
-          out = out + (layer.inputs == layer.outputs ? vector : linear(vector, weight.residual, {}, computing));
-        vector = out;
-      }
-    }
-  }
+  Tensor vector = options.pooling ? pooled(cast(states, DType::kFloat32), counted, *options.pooling)
+                                  : head_(states, counted, computing, options.normalize.value_or(true));
   const std::optional<int64_t> kept =
       options.truncate_dim || options.pooling ? options.truncate_dim : modules_.truncate_dim;
   if (kept && *kept < vector.dim(1)) vector = slice(vector, 1, 0, *kept);

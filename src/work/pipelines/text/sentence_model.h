@@ -9,9 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "models/sentences/sentence_head.h"
+#include "models/sentences/sentence_modules.h"
 #include "transom/tensor.h"
 #include "work/pipelines/parameters.h"
-#include "work/pipelines/text/sentence_modules.h"
 #include "work/pipelines/text/text_model.h"
 
 namespace transom {
@@ -53,17 +54,14 @@ class SentenceModel {
                                         int64_t left_out) const;
 
  private:
-  struct LayerWeights {
-    Tensor weight, bias, residual;
-  };
   // [B, D] of the states [B, T, D] of a batch.
   Tensor vectors_of(const Tensor& states, const std::vector<const Encoding*>& batch, const EmbeddingOptions& options,
                     int64_t left_out) const;
 
   std::shared_ptr<const TextModel> text_;
   SentenceModules modules_;
-  std::string refusal_;                // why the modules are not carried out; empty: they are
-  std::vector<LayerWeights> weights_;  // of each of the modules' layers
+  std::string refusal_;  // why the modules are not carried out; empty: they are
+  SentenceHead head_;
   std::optional<int64_t> max_length_;
 };
 

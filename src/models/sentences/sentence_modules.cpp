@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "work/pipelines/text/sentence_modules.h"
+#include "models/sentences/sentence_modules.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include "files/config/config.h"
 #include "files/config/model_config.h"
 #include "files/family/family.h"
-#include "work/pipelines/text/module_file.h"
+#include "models/sentences/module_file.h"
 
 namespace transom {
 namespace {
@@ -196,7 +196,10 @@ std::vector<ModuleEntry> entries_of(const fs::path& file) {
     const fs::path folder(path);
     if (folder.is_absolute() || std::find(folder.begin(), folder.end(), "..") != folder.end())
       fail("{}: the path {} leads out of the directory", file.string(), quoted(path));
-    entries.push_back({type.substr(type.rfind('.') + 1), folder});
+    fs::path normal = folder.lexically_normal();
+    if (!normal.has_filename()) normal = normal.parent_path();  // "1_Pooling/"
+    if (normal == ".") normal.clear();
+    entries.push_back({type.substr(type.rfind('.') + 1), normal});
   }
   return entries;
 }
@@ -219,6 +222,12 @@ std::vector<std::string> pooling_mode_names() {
   std::vector<std::string> names;
   for (const ModeName& each : kModes) names.emplace_back(each.name);
   return names;
+}
+
+std::vector<std::pair<PoolingMode, std::string>> pooling_flags() {
+  std::vector<std::pair<PoolingMode, std::string>> flags;
+  for (const ModeName& each : kModes) flags.emplace_back(each.mode, each.flag);
+  return flags;
 }
 
 std::string name_of(Similarity similarity) {
@@ -293,6 +302,7 @@ SentenceModules read_sentence_modules(const fs::path& directory) {
       modules.layers.push_back(kind == "Dense"       ? read_dense(folder)
                                : kind == "LayerNorm" ? read_layer_norm(folder)
                                                      : SentenceLayer{});
+      modules.layers.back().path = path.generic_string();
     } else {
       fail(ErrorKind::kUnsupported,
            "{}: the module {} is not supported; Transformer, Pooling, Dense, LayerNorm, Normalize and Dropout are",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "apps/serve/openai/chat_prompt.h"
+#include "apps/serve/chat/chat_prompt.h"
 
 #include <algorithm>
 #include <utility>
@@ -108,6 +108,11 @@ std::string add_thinking(RequestFields& fields, Json& variables) {
   return effort ? "reasoning_effort" : think ? "think" : "";
 }
 
+bool asks_for_thoughts(const Json& variables) {
+  if (const auto enabled = variables.find("enable_thinking"); enabled != variables.end()) return *enabled == true;
+  return variables.contains("reasoning_effort");
+}
+
 }  // namespace
 
 Json normalised_messages(const Json& messages, LongNumbers& numbers, ChatImages* images) {
@@ -128,8 +133,10 @@ Json normalised_messages(const Json& messages, LongNumbers& numbers, ChatImages*
     if (role != "assistant" && !message.contains("content"))
       refuse_field(where + ".content", "{}.content: missing", where);
     Json kept{{"role", role}, {"content", content_of(message.value("content", Json()), where + ".content", images)}};
-    for (const char* name : {"name", "tool_call_id", "reasoning_content"})
+    for (const char* name : {"name", "tool_call_id"})
       if (message.contains(name) && message[name].is_string()) kept[name] = message[name];
+    for (const char* name : {"thinking", "reasoning", "reasoning_content"})
+      if (message.contains(name) && message[name].is_string()) kept["reasoning_content"] = message[name];
     if (message.contains("tool_calls") && !message["tool_calls"].is_null())
       kept["tool_calls"] = calls_of_history(message["tool_calls"], where + ".tool_calls", numbers);
     result.push_back(std::move(kept));
@@ -177,6 +184,9 @@ ChatPrompt read_chat_prompt(RequestFields& fields, const ServedModel& model, con
     chat.chat_template = kChatMl;
   }
   if (model.images) messages = fitting_parts(messages, *model.tokenizer, chat, model.images->image_token());
+  prompt.asks_for_thoughts = asks_for_thoughts(variables_of_template);
+  if (options.tells_thoughts)
+    prompt.thoughts.form = reasoning_form_of(*model.tokenizer, model.tokenizer->chat_template(chat));
   const bool has_calls = std::any_of(messages.begin(), messages.end(), [](const Json& message) {
     return message.contains("tool_calls") || message["role"] == "tool";
   });
@@ -194,6 +204,7 @@ ChatPrompt read_chat_prompt(RequestFields& fields, const ServedModel& model, con
       report_once(model.name, thinking,
                   fmt::format("{}: {} has no effect: the chat template does not read it", model.name, thinking));
   }
+  prompt.thoughts.begun = prompt.thoughts.form && begins_in_thoughts(prompt.text, *prompt.thoughts.form);
   prompt.text = numbers.restored(std::move(prompt.text));
   const bool special =
       fields.boolean("add_special_tokens").value_or(model.images && adds_special_tokens(prompt.text, *model.tokenizer));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "work/pipelines/text/module_file.h"
+#include "models/sentences/module_file.h"
 
 #include "base/error.h"
 #include "base/files/directories.h"

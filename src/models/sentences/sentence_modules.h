@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace transom {
@@ -19,11 +20,14 @@ enum class PoolingMode { kCls, kMax, kMean, kMeanSqrtLength, kWeightedMean, kLas
 std::string name_of(PoolingMode mode);
 std::optional<PoolingMode> pooling_mode_of(const std::string& name);
 std::vector<std::string> pooling_mode_names();
+// Of each mode the flag that older files have: "pooling_mode_mean_tokens".
+std::vector<std::pair<PoolingMode, std::string>> pooling_flags();
 
 // A module behind the pooling.
 struct SentenceLayer {
   enum class Kind { kDense, kLayerNorm, kNormalize } kind = Kind::kNormalize;
   std::filesystem::path folder;  // where its weights are
+  std::string path;              // that folder within the directory: "2_Dense"
   int64_t inputs = 0, outputs = 0;
   bool bias = true, residual = false;  // of kDense, as what follows
   std::string activation;              // the last part of the class's name: "Tanh"
@@ -54,6 +58,12 @@ struct SentenceModules {
 // Without modules.json what SentenceTransformer makes of a model: the mean, or of a causal language model the last
 // token.
 SentenceModules read_sentence_modules(const std::filesystem::path& directory);
+
+// Writes what read_sentence_modules() reads into a directory beside the model, which is in the directory itself, as
+// sentence-transformers writes it. `modules` are those of `base`, whose files are taken over where it has them.
+// `width`: of the states of tokens. The weights of the modules are SentenceHead's.
+void write_sentence_modules(const SentenceModules& modules, const std::filesystem::path& base, int64_t width,
+                            const std::filesystem::path& directory);
 
 // The class of sentence-transformers that wrote the directory, as config_sentence_transformers.json says:
 // "SentenceTransformer" if it does not.
