@@ -7,7 +7,7 @@
 function(transom_export_symbols target)
   set(list ${CMAKE_CURRENT_SOURCE_DIR}/cmake/transom.symbols)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${list})
-  file(STRINGS ${list} symbols REGEX "^_Z")
+  file(STRINGS ${list} symbols REGEX "^(_Z|transom_)")
   list(JOIN symbols ";\n    " symbols)
   set(script ${CMAKE_BINARY_DIR}/transom.version)
   file(CONFIGURE OUTPUT ${script} @ONLY CONTENT "TRANSOM_0.1 {

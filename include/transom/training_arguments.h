@@ -223,8 +223,29 @@ struct ScriptArguments {
   std::string truncation_mode = "keep_start";
   bool packing = false;
   std::string packing_strategy = "bfd";
-  std::optional<bool> eval_packing;  // as packing
-  std::optional<std::string> loss_type;
+  std::optional<bool> eval_packing;    // as packing
+  std::vector<std::string> loss_type;  // of sft, dpo, kto, cpo; empty: the task's
+
+  // Preferences and rewards
+  std::vector<double> loss_weights;  // one for each of them; empty: 1
+  double beta = 0.1;
+  double label_smoothing = 0;
+  std::optional<double> ld_alpha;
+  std::string f_divergence_type = "reverse_kl";
+  double f_alpha_divergence_coef = 0.5;
+  bool use_weighting = false;
+  double discopop_tau = 0.05;
+  double desirable_weight = 1, undesirable_weight = 1;
+  double cpo_alpha = 1;
+  double simpo_gamma = 0.5;
+  std::optional<double> alpha;  // of AlphaPO
+  std::optional<double> center_rewards_coefficient;
+  bool disable_dropout = true;
+  bool precompute_ref_log_probs = false;
+  std::optional<int64_t> precompute_ref_batch_size;
+  bool sync_ref_model = false;
+  double ref_model_mixup_alpha = 0.6;
+  int64_t ref_model_sync_steps = 512;
 
   // Token classification
   bool label_all_tokens = false;

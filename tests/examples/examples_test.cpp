@@ -42,6 +42,15 @@ TEST(Examples, TrainOnOwnDataAndAskPipelines) {
   EXPECT_EQ(asked.status, 0) << asked.output;
   EXPECT_EQ(std::count(asked.output.begin(), asked.output.end(), '\n'), 4) << asked.output;
   EXPECT_NE(asked.output.find("LABEL_1  0."), std::string::npos) << asked.output;
+  const test::CommandOutcome from_c =
+      run("example_ask_from_c text-classification " + output + " 'ann went' 'the tower'");
+  EXPECT_EQ(from_c.status, 0) << from_c.output;
+  EXPECT_EQ(from_c.output.find("[{\"label\":\"LABEL_"), 0u) << from_c.output;
+  const test::CommandOutcome with_ctypes =
+      test::run_command("python3 " + test::source_folder() + "/examples/ask_with_ctypes.py " + test::build_folder() +
+                        "/lib/libtransom.so text-classification " + output + " 'ann went' 'the tower'");
+  EXPECT_EQ(with_ctypes.status, 0) << with_ctypes.output;
+  EXPECT_EQ(std::count(with_ctypes.output.begin(), with_ctypes.output.end(), '\n'), 2) << with_ctypes.output;
 }
 
 TEST(Examples, FineTunes) {
@@ -65,8 +74,9 @@ TEST(Examples, FailInOneLine) {
 }
 
 TEST(Examples, SayHowTheyAreCalled) {
-  for (const char* call : {"example_fine_tune", "example_fine_tune MODEL", "example_fine_tune a b c d e",
-                           "example_own_data MODEL", "example_ask_pipelines MODEL"}) {
+  for (const char* call :
+       {"example_fine_tune", "example_fine_tune MODEL", "example_fine_tune a b c d e", "example_own_data MODEL",
+        "example_ask_pipelines MODEL", "example_ask_from_c fill-mask MODEL"}) {
     const test::CommandOutcome outcome = run(call);
     EXPECT_EQ(outcome.status, 2) << outcome.output;
     EXPECT_TRUE(outcome.output.starts_with("usage: example_")) << outcome.output;

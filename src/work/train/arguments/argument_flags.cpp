@@ -17,6 +17,7 @@ struct TypeName {
   std::string_view operator()(std::optional<int64_t>*) const { return "N"; }
   std::string_view operator()(double*) const { return "X"; }
   std::string_view operator()(std::optional<double>*) const { return "X"; }
+  std::string_view operator()(std::vector<double>*) const { return "X ..."; }
   std::string_view operator()(JsonText*) const { return "JSON"; }
   std::string_view operator()(std::vector<std::string>*) const { return "TEXT ..."; }
   std::string_view operator()(std::optional<std::vector<std::string>>*) const { return "TEXT ..."; }
@@ -37,7 +38,7 @@ Option option_of(const Argument& row, std::span<const BoundTable> tables, std::v
   bool list = true;  // of a name without a field all words are taken
   if (found.argument->kind == Argument::Kind::kField) {
     const Field field = found.argument->field(found.record);
-    list = holds<std::vector<std::string>>(field);
+    list = holds<std::vector<std::string>>(field) || std::holds_alternative<std::vector<double>*>(field);
     option.value_optional = holds<bool>(field);
   }
   const bool has_field = found.argument->kind == Argument::Kind::kField;

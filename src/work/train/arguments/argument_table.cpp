@@ -73,7 +73,8 @@ void read(std::string& field, const Json& value, const std::string& label) {
   field = value.get<std::string>();
 }
 
-void read(std::vector<std::string>& field, const Json& value, const std::string& label) {
+template <typename Type>
+void read(std::vector<Type>& field, const Json& value, const std::string& label) {
   if (value.is_null()) return field.clear();
   const Json values = value.is_array() ? value : Json::array({value});
   field.resize(values.size());

@@ -19,8 +19,8 @@
 namespace transom {
 
 using Field = std::variant<bool*, std::optional<bool>*, int64_t*, std::optional<int64_t>*, double*,
-                           std::optional<double>*, std::string*, std::optional<std::string>*, std::vector<std::string>*,
-                           std::optional<std::vector<std::string>>*, JsonText*>;
+                           std::optional<double>*, std::vector<double>*, std::string*, std::optional<std::string>*,
+                           std::vector<std::string>*, std::optional<std::vector<std::string>>*, JsonText*>;
 
 // One row: a field of the record; a heading; another name of a field; or a name that is known and has no field, because
 // it means nothing here.

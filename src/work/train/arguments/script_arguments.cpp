@@ -151,9 +151,49 @@ const Argument kScriptArguments[] = {
     only_default("eval_packing", {"false", "0", "no"}, "rows are not packed yet"),
     only_default("padding_free", {"false", "0", "no"}, "rows of a batch are padded yet"),
     ignored("packing_strategy", "rows are not packed yet"),
-    only_default("loss_type", {"nll", "chunked_nll"}, "the loss of chats is the negative log-likelihood"),
     only_default("activation_offloading", {"false", "0", "no"}, "activations stay on the device"),
     ignored("dataset_num_proc", "rows are tokenised by all threads"),
+
+    section("Preferences and rewards"),
+    field<&S::loss_type>("loss_type",
+                         "Loss of dpo (one or several), kto or cpo, by TRL's names (default: sigmoid; kto)."),
+    field<&S::loss_weights>("loss_weights", "Weight of each loss_type (default: 1)."),
+    field<&S::beta>("beta", "How much a policy is held to the reference; of ipo the regularisation; of orpo lambda."),
+    field<&S::label_smoothing>("label_smoothing",
+                               "How often a preference is taken to be wrong (robust, exo_pair, cpo).")
+        .at_least(0)
+        .at_most(1),
+    field<&S::ld_alpha>("ld_alpha", "Weight of tokens beyond the shorter answer's length (LD-DPO).")
+        .at_least(0)
+        .at_most(1),
+    field<&S::f_divergence_type>("f_divergence_type", "Divergence between policy and reference (f-DPO).")
+        .one_of({"reverse_kl", "forward_kl", "js_divergence", "alpha_divergence"}),
+    field<&S::f_alpha_divergence_coef>("f_alpha_divergence_coef", "Alpha of alpha_divergence."),
+    field<&S::use_weighting>("use_weighting", "Weigh pairs by how likely the policy finds them (WPO)."),
+    field<&S::discopop_tau>("discopop_tau", "Temperature of discopop.").above(0),
+    field<&S::desirable_weight>("desirable_weight", "Weight of desirable answers (kto).").at_least(0),
+    field<&S::undesirable_weight>("undesirable_weight", "Weight of undesirable answers (kto).").at_least(0),
+    field<&S::cpo_alpha>("cpo_alpha", "Weight of the negative log-likelihood of chosen answers (cpo)."),
+    field<&S::simpo_gamma>("simpo_gamma", "Margin between the rewards of simpo."),
+    field<&S::alpha>("alpha", "Shape of AlphaPO's reward (cpo); of other tasks another name of distillation_weight."),
+    field<&S::center_rewards_coefficient>("center_rewards_coefficient",
+                                          "Weight of a term that keeps rewards around zero (reward)."),
+    field<&S::disable_dropout>("disable_dropout", "Train preferences and rewards without dropout."),
+    field<&S::precompute_ref_log_probs>("precompute_ref_log_probs",
+                                        "Compute what the reference says of all rows before the first update."),
+    field<&S::precompute_ref_batch_size>("precompute_ref_batch_size",
+                                         "Rows that are computed at once then (default: those of a batch).")
+        .at_least(1),
+    field<&S::sync_ref_model>("sync_ref_model", "Move the reference towards the policy during training (TR-DPO)."),
+    field<&S::ref_model_mixup_alpha>("ref_model_mixup_alpha", "Part of the policy in the reference then.")
+        .at_least(0)
+        .at_most(1),
+    field<&S::ref_model_sync_steps>("ref_model_sync_steps", "Updates between two such moves.").at_least(1),
+    only_default("router_aux_loss_coef", {"0", "0.0"}, "balance between experts is no term of losses of preferences"),
+    only_default("generate_during_eval", {"false", "0", "no"}, "evaluations of preferences generate nothing"),
+    only_default("is_encoder_decoder", {"false", "0", "no"}, "preferences are trained on decoders"),
+    ignored("max_completion_length", "it is of encoder-decoders"),
+    ignored("padding_value", "padding counts for nothing"),
 
     section("Token classification"),
     field<&S::label_all_tokens>("label_all_tokens", "Label every token of a word, not only the first."),
@@ -300,6 +340,13 @@ void resolve(TrainArguments& arguments, const ForeignConfigs& foreign) {
   apply_foreign_configs(foreign, arguments.training, arguments.notes);
   resolve_gaudi(arguments);
   resolve_ipu(arguments, is_given(arguments, "gradient_accumulation_steps"));
+  if (std::optional<double>& alpha = arguments.script.alpha; alpha && arguments.script.task != "cpo") {
+    if (*alpha < 0 || *alpha > 1)
+      fail(ErrorKind::kUsage, "alpha: expected a number of at least 0 and of at most 1 (distillation_weight), found {}",
+           *alpha);
+    arguments.training.distillation_weight = *alpha;
+    alpha.reset();
+  }
   arguments.training.resolve();
   const TrainingArguments& training = arguments.training;
   if (!training.optim_args.value_or("").empty() && training.optim != "sgd" && training.optim != "adagrad" &&

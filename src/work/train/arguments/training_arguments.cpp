@@ -69,7 +69,6 @@ const Argument kTrainingArguments[] = {
                                    "Weight of the teacher's loss; the label loss gets 1 minus this.")
         .at_least(0)
         .at_most(1),
-    alias("alpha", "distillation_weight"),
 
     section("Precision"),
     field<&T::bf16>("bf16", "Compute in bfloat16 with float32 weights and sums."),

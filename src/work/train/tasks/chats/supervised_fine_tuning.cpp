@@ -137,6 +137,10 @@ void supervised_fine_tuning_defaults(TrainArguments& arguments) {
 
 void prepare_supervised_fine_tuning(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
   const ScriptArguments& script = arguments.script;
+  for (const std::string& type : script.loss_type)
+    if (type != "nll" && type != "chunked_nll")
+      fail(ErrorKind::kUsage, "--loss_type: expected nll or chunked_nll, the negative log-likelihood, found {}",
+           quoted(type));
   const auto tokenizer_directory = script.tokenizer_name.value_or(script.model_name_or_path);
   const Tokenizer tokenizer = Tokenizer::from_pretrained(tokenizer_directory);
   const bool writes_chats = tokenizer.has_chat_template() || script.chat_template_path.has_value();
