@@ -56,7 +56,10 @@ std::string program_help(const std::vector<Command>& commands) {
     text += describe_option({.name = command.name, .value = Option::Setter(), .help = command.help});
   return text + "\nOptions:\n" +
          describe_option({.name = "--help,-h", .value = Option::Setter(), .help = "this; of a command what it takes"}) +
-         describe_option({.name = "--version,-V", .value = Option::Setter(), .help = "the version"});
+         describe_option({.name = "--version,-V", .value = Option::Setter(), .help = "the version"}) +
+         describe_option({.name = "--families",
+                          .value = Option::Setter(),
+                          .help = "of any command: a folder with family files (also TRANSOM_FAMILIES)"});
 }
 
 std::string help_of(const Command& command, const std::string& words) {
@@ -82,8 +85,26 @@ int run(const Command& command, const std::vector<std::string>& words) {
   return 0;
 }
 
+// --families DIR of any command: a folder before those of TRANSOM_FAMILIES, where this process and those that it begins
+// look for families. It leaves the words; what `spawn` begins has words of its own.
+void take_families(std::vector<std::string>& words) {
+  constexpr std::string_view kFlag = "--families", kWithValue = "--families=";
+  if (words.empty() || words[0] == "spawn") return;
+  for (size_t i = 1; i < words.size(); ++i) {
+    const bool joined = words[i].starts_with(kWithValue);
+    if (!joined && words[i] != kFlag) continue;
+    if (!joined && i + 1 == words.size()) fail(ErrorKind::kUsage, "--families: expected a folder");
+    std::string folders = joined ? words[i].substr(kWithValue.size()) : words[i + 1];
+    if (const char* others = std::getenv("TRANSOM_FAMILIES"); others && *others) folders += std::string(":") + others;
+    setenv("TRANSOM_FAMILIES", folders.c_str(), 1);
+    words.erase(words.begin() + static_cast<int64_t>(i), words.begin() + static_cast<int64_t>(i + (joined ? 1 : 2)));
+    --i;
+  }
+}
+
 int run(int count, char** given) {
-  const std::vector<std::string> words(given + std::min(count, 1), given + count);
+  std::vector<std::string> words(given + std::min(count, 1), given + count);
+  take_families(words);
   const std::vector<Command> commands = {
       train_command(),    evaluate_command(),   run_command(words), generate_command(),    forward_command(),
       tokenize_command(), preprocess_command(), bench_command(),    bench_serve_command(), explain_command(),

@@ -13,6 +13,18 @@
 namespace transom {
 namespace {
 
+// A file is read by several of a program's parts, and reported once.
+bool is_news(const std::string& message) {
+  static std::mutex mutex;
+  static std::set<std::string> said;
+  const std::lock_guard lock(mutex);
+  constexpr size_t kMost = 1000;
+  if (said.size() >= kMost) said.clear();
+  return said.insert(message).second;
+}
+
+}  // namespace
+
 bool is_neutral(const KnownKey& key, const Json& value) {
   constexpr std::string_view kOr = " or ";
   for (std::string_view rest = key.neutral; !rest.empty();) {
@@ -27,18 +39,6 @@ bool is_neutral(const KnownKey& key, const Json& value) {
   }
   return false;
 }
-
-// A file is read by several of a program's parts, and reported once.
-bool is_news(const std::string& message) {
-  static std::mutex mutex;
-  static std::set<std::string> said;
-  const std::lock_guard lock(mutex);
-  constexpr size_t kMost = 1000;
-  if (said.size() >= kMost) said.clear();
-  return said.insert(message).second;
-}
-
-}  // namespace
 
 void check_known_keys(const Json& object, const std::string& where, std::span<const KnownKey> known,
                       const std::function<bool(const std::string& key)>& is_read) {

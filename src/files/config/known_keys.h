@@ -24,6 +24,9 @@ struct KnownKey {
   bool is_reported = false;  // any other value is reported as a key that is not known, and not refused
 };
 
+// Whether a value is one of those at which the key has no effect.
+bool is_neutral(const KnownKey& key, const Json& value);
+
 // Looks at each key of `object` that is not null and that `is_read` does not know. A key of `known` is passed over or
 // refused, by name and value; one warning names those that are not in it. `where` is the file.
 void check_known_keys(const Json& object, const std::string& where, std::span<const KnownKey> known,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/json/json.h"
 #include "files/config/config.h"
 #include "files/config/known_keys.h"
 
@@ -468,6 +469,14 @@ bool is_overruled(const Config& config, const std::string& key) {
 }
 
 }  // namespace
+
+bool is_known_everywhere(const std::string& key, const Json& value) {
+  for (const std::span<const KnownKey> keys :
+       {std::span<const KnownKey>(kCommon), std::span<const KnownKey>(kMathematics)})
+    for (const KnownKey& known : keys)
+      if (known.name == key && (known.neutral.empty() || is_neutral(known, value))) return true;
+  return false;
+}
 
 void check_config_keys(const Config& config) {
   static const std::vector<KnownKey> kKnown = [] {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// All architecture families, which register themselves.
+// All architecture families: those that register themselves, and those that are read from files.
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/json/json.h"
+#include "models/described/family_folders.h"
 #include "models/family.h"
 
 namespace transom {
@@ -25,6 +26,7 @@ const std::vector<Family>& families() {
   static const std::vector<Family> all = [] {
     std::vector<Family> made;
     for (Family (*make)() : makers()) made.push_back(make());
+    for (Family& described : described_families(made)) made.push_back(std::move(described));
     std::sort(made.begin(), made.end(), [](const Family& a, const Family& b) { return a.model_type < b.model_type; });
     return made;
   }();

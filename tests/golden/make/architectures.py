@@ -6,6 +6,7 @@ names the cases of a full vocabulary, with two layers, a tokenizer and the files
 case of one layer, 60 words and no tokenizer, called after family and head.
 """
 
+from decoders import DECODERS
 from detection import DETECTION
 from experts import EXPERTS
 from family import ANSWERS, CAUSAL, CHOICE, MASKED, ROPE, SEQUENCE, TOKENS, Family, names
@@ -347,6 +348,7 @@ FAMILIES = {
         "grouped",
     ),
     **EXPERTS,
+    **DECODERS,
     **DETECTION,
     "resnet": Family(
         dict(depths=[1, 2, 1, 1], hidden_sizes=[8, 12, 16, 20], embedding_size=8, layer_type="bottleneck"),

@@ -14,6 +14,7 @@ class Family:
     heads: dict = dataclasses.field(default_factory=dict)  # fields that only some classes have
     model_type: str | None = None  # where it is not the name here: of a class with a second case
     more: dict = dataclasses.field(default_factory=dict)  # further main cases -> (class, other fields, what is special)
+    small: dict = dataclasses.field(default_factory=dict)  # cases of 60 words that write, of the same form
 
 
 def names(prefix, *heads):

@@ -10,6 +10,7 @@ import vision_language
 from common import generator, rounded, write_json
 
 PROMPTS = ["The licence", "You may copy and modify"]
+WORDLESS = [[17, 42, 8, 23], [31, 9, 55, 12, 40, 6, 28]]  # the same for a model without a tokenizer
 NEW = 16
 
 
@@ -18,6 +19,14 @@ def inputs_of(model, tokenizer, rows):
         return {"input_features": f"inputs.safetensors:input_features[{rows.start}:{rows.stop}]"}
     if hasattr(model.config, "vision_config"):
         return vision_language.prompts_of(model, tokenizer, rows)
+    if tokenizer is None:
+        longest = max(len(ids) for ids in WORDLESS[rows])
+        pad = getattr(model.config, "pad_token_id", None) or 0
+        missing = [longest - len(ids) for ids in WORDLESS[rows]]
+        return {
+            "input_ids": [[pad] * more + ids for more, ids in zip(missing, WORDLESS[rows])],
+            "attention_mask": [[0] * more + [1] * len(ids) for more, ids in zip(missing, WORDLESS[rows])],
+        }
     tokenizer.padding_side = "right" if model.config.is_encoder_decoder else "left"
     made = tokenizer(PROMPTS[rows], padding=True, return_tensors="pt")
     return {"input_ids": made["input_ids"].tolist(), "attention_mask": made["attention_mask"].tolist()}

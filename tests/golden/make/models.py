@@ -50,7 +50,10 @@ def cases():
     """(name, family, class, whether it is a main one, what is special)"""
     for family_name, family in FAMILIES.items():
         mains = {class_name: (name, special) for name, (class_name, special) in family.main.items()}
+        smalls = {class_name for class_name, _, _ in family.small.values()}
         for class_name in family.classes:
+            if class_name in smalls:
+                continue
             if class_name in mains:
                 name, special = mains[class_name]
                 yield name, family_name, class_name, True, special
@@ -58,6 +61,8 @@ def cases():
                 yield kebab(class_name, family_name.removesuffix("_model")), family_name, class_name, False, ""
         for name, (class_name, _, special) in family.more.items():
             yield name, family_name, class_name, True, special
+        for name, (class_name, _, special) in family.small.items():
+            yield name, family_name, class_name, False, special
     yield "dlrm", "dlrm", "DLRM_Net", True, dlrm.SPECIAL
 
 
@@ -207,7 +212,9 @@ def build(name, family_name, class_name, is_main):
         if eager
         else getattr(transformers, class_name)(config)
     )
-    writes = class_name.endswith(("CausalLM", "LMHeadModel", "ConditionalGeneration", "MTModel")) and is_main
+    writes = class_name.endswith(("CausalLM", "LMHeadModel", "ConditionalGeneration", "MTModel")) and (
+        is_main or name in FAMILIES[family_name].small
+    )
     draw_weights(model, name, writes)
     return model.eval(), tokenizer, config
 
@@ -306,7 +313,7 @@ def make(out, only=None):
             continue
         model, tokenizer = make_case(name, family_name, class_name, is_main, special, out)
         if (
-            is_main
+            (is_main or family_name in FAMILIES and name in FAMILIES[family_name].small)
             and hasattr(model, "generate")
             and model.can_generate()
             and class_name.endswith(("CausalLM", "LMHeadModel", "ConditionalGeneration", "MTModel"))

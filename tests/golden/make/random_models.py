@@ -28,7 +28,7 @@ def without_dropout(config):
 
 def config_of(name, family_name, class_name, is_main, tokenizer):
     family = FAMILIES[family_name]
-    special = family.more[name][1] if name in family.more else {}
+    special = (family.more | family.small)[name][1] if name in family.more | family.small else {}
     fields = copy.deepcopy(SIZES[family.sizes] | family.config | family.heads.get(class_name, {}) | special)
     words = len(tokenizer) if tokenizer is not None else WORDS
     texts = dict(vocab_size=words) if family.sizes not in ("vision", "none", "speech") else {}
@@ -75,7 +75,7 @@ def config_of(name, family_name, class_name, is_main, tokenizer):
         fields |= dict(decoder_vocab_size=fields["vocab_size"])
     if family_name == "phi3":
         fields |= dict(original_max_position_embeddings=fields["max_position_embeddings"])
-    if not is_main:
+    if not is_main and name not in family.small:
         fields |= {
             key: 1
             for key in (
@@ -91,6 +91,8 @@ def config_of(name, family_name, class_name, is_main, tokenizer):
         }
         if family_name == "gemma3_text":
             fields["layer_types"] = ["sliding_attention"]
+        if family_name == "gpt_neo":
+            fields["attention_types"] = [[["local"], 1]]
     if family_name == "timm_wrapper":
         config = transformers.TimmWrapperConfig(do_pooling=True, **fields)
     else:

@@ -20,6 +20,17 @@ SIZES = {
         num_key_value_heads=2,
         max_position_embeddings=128,
     ),
+    "falcon": dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=64),
+    "gpt_neo": dict(
+        hidden_size=16,
+        num_layers=2,
+        num_heads=4,
+        attention_types=[[["global", "local"], 1]],
+        window_size=5,
+        max_position_embeddings=64,
+    ),
+    "mpt": dict(d_model=16, n_layers=2, n_heads=4, max_seq_len=64),
+    "xglm": dict(d_model=16, ffn_dim=24, num_layers=2, attention_heads=4, max_position_embeddings=64),
     "opt": dict(
         hidden_size=16,
         ffn_dim=32,

@@ -6,6 +6,7 @@
 #include "apps/cli/command.h"
 #include "base/error.h"
 #include "base/json/json.h"
+#include "models/described/family_report.h"
 #include "models/loading/catalogue.h"
 
 namespace transom {
@@ -88,19 +89,47 @@ std::vector<CatalogueRow> filtered(const std::vector<std::string>& filters) {
   return result;
 }
 
+// A line for each thing that is wrong with a family file, else what it describes.
+int check_family(const std::string& file, bool json) {
+  const FamilyReport report = report_on_family(file);
+  if (json) {
+    std::puts(dump_json({{"findings", report.findings},
+                         {"model_type", report.model_type},
+                         {"classes", report.classes},
+                         {"parameters", report.parameters}},
+                        2)
+                  .c_str());
+  } else if (report.findings.empty()) {
+    std::puts(fmt::format("{}: {}\n\nParameters of its defaults, of the first layer alone:", report.model_type,
+                          fmt::join(report.classes, ", "))
+                  .c_str());
+    for (const std::string& parameter : report.parameters) std::puts(("  " + parameter).c_str());
+  } else {
+    for (const std::string& finding : report.findings) std::puts(fmt::format("{}: {}", file, finding).c_str());
+  }
+  if (report.findings.empty()) return 0;
+  fail("{}: {} {} wrong with this family", file, report.findings.size(),
+       report.findings.size() == 1 ? "thing is" : "things are");
+}
+
 }  // namespace
 
 Command models_command() {
   static bool json = false, markdown = false;
+  static std::string checked;
   static std::vector<std::string> filters;
   Command command{.name = "models",
                   .help = "List the architectures, their tasks, and which of their cases pass",
-                  .examples = "  transom models\n  transom models gemma3 qwen3\n  transom models fill-mask --json"};
+                  .examples =
+                      "  transom models\n  transom models gemma3 qwen3\n  transom models fill-mask --json\n"
+                      "  transom models --check my-families/plum.json"};
   command.options = {{"filter", &filters,
                       "parts of model types, architectures or tasks, or ids of the Hub; only what has one is listed"},
                      {"--json", &json, "machine-readable output (JSON)"},
-                     {"--markdown", &markdown, "the page docs/models/README.md"}};
+                     {"--markdown", &markdown, "the page docs/models/README.md"},
+                     {"--check", &checked, "a family file: what is missing or contradictory in it"}};
   command.run = [] {
+    if (!checked.empty()) return check_family(checked, json);
     if (markdown) {
       std::fputs(catalogue_page().c_str(), stdout);
       return 0;

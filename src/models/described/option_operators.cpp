@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/described/option_operators.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/json/json.h"
+
+namespace transom {
+namespace {
+
+using Arguments = std::span<const Json>;
+
+double number(const Json& value, const std::string& where) {
+  if (!value.is_number()) fail("{}: expected a number, found {}", where, quoted(dump_json(value), 100));
+  return value.get<double>();
+}
+
+// Whole numbers stay whole as long as a double holds them exactly.
+Json counted(double value, Arguments arguments, const std::string& where) {
+  if (!std::isfinite(value)) fail("{}: the result is no finite number", where);
+  bool whole = value == std::floor(value) && std::abs(value) < 9007199254740992.0;
+  for (const Json& argument : arguments) whole = whole && argument.is_number_integer();
+  return whole ? Json(static_cast<int64_t>(value)) : Json(value);
+}
+
+double divisor(Arguments arguments, const std::string& where) {
+  const double by = number(arguments[1], where);
+  if (by == 0) fail("{}: a division by 0", where);
+  return by;
+}
+
+Json sum(Arguments arguments, const std::string& where) {
+  double total = 0;
+  for (const Json& argument : arguments) total += number(argument, where);
+  return counted(total, arguments, where);
+}
+
+Json product(Arguments arguments, const std::string& where) {
+  double total = 1;
+  for (const Json& argument : arguments) total *= number(argument, where);
+  return counted(total, arguments, where);
+}
+
+Json whole_quotient(Arguments arguments, const std::string& where) {
+  return counted(std::floor(number(arguments[0], where) / divisor(arguments, where)), arguments, where);
+}
+
+// As Python's: of the divisor's sign.
+Json remainder(Arguments arguments, const std::string& where) {
+  const double x = number(arguments[0], where), by = divisor(arguments, where);
+  return counted(x - std::floor(x / by) * by, arguments, where);
+}
+
+Json power(Arguments arguments, const std::string& where) {
+  const double value = std::pow(number(arguments[0], where), number(arguments[1], where));
+  if (!std::isfinite(value)) fail("{}: the result is no finite number", where);
+  return value;
+}
+
+bool same(const Json& a, const Json& b) {
+  return a.is_number() && b.is_number() ? a.get<double>() == b.get<double>() : a == b;
+}
+
+// Element i of a list; null where there is no list.
+Json at(Arguments arguments, const std::string& where) {
+  if (arguments[0].is_null()) return nullptr;
+  if (!arguments[0].is_array()) fail("{}: expected a list, found {}", where, quoted(dump_json(arguments[0]), 100));
+  const double place = number(arguments[1], where);
+  if (!(place >= 0) || place >= static_cast<double>(arguments[0].size()))
+    fail("{}: expected a list of more than {} elements, found {}", where, place, arguments[0].size());
+  return arguments[0][static_cast<size_t>(place)];
+}
+
+// [[["global", "local"], 2]] -> ["global", "local", "global", "local"]; null stays.
+Json unrolled(Arguments arguments, const std::string& where) {
+  constexpr size_t kMost = 1 << 16;
+  const Json& runs = arguments[0];
+  if (runs.is_null()) return nullptr;
+  Json list = Json::array();
+  const auto refuse = [&]() {
+    fail("{}: expected lists [elements, how often], found {}", where, quoted(dump_json(runs), 100));
+  };
+  if (!runs.is_array()) refuse();
+  for (const Json& run : runs) {
+    if (!run.is_array() || run.size() != 2 || !run[0].is_array() || !run[1].is_number_unsigned()) refuse();
+    const auto times = run[1].get<uint64_t>();
+    if (times > kMost || (run[0].size() > 0 && times > (kMost - list.size()) / run[0].size()))
+      fail("{}: expected at most {} elements", where, kMost);
+    for (uint64_t i = 0; i < times; ++i)
+      for (const Json& element : run[0]) list.push_back(element);
+  }
+  return list;
+}
+
+constexpr size_t kMany = 16;
+constexpr OptionOperator kOperators[] = {
+    {"sum", 2, kMany, sum},
+    {"difference", 2, 2,
+     [](Arguments a, const std::string& where) {
+       return counted(number(a[0], where) - number(a[1], where), a, where);
+     }},
+    {"product", 2, kMany, product},
+    {"quotient", 2, 2,
+     [](Arguments a, const std::string& where) { return Json(number(a[0], where) / divisor(a, where)); }},
+    {"whole_quotient", 2, 2, whole_quotient},
+    {"remainder", 2, 2, remainder},
+    {"power", 2, 2, power},
+    {"equal", 2, 2, [](Arguments a, const std::string&) { return Json(same(a[0], a[1])); }},
+    {"less", 2, 2,
+     [](Arguments a, const std::string& where) { return Json(number(a[0], where) < number(a[1], where)); }},
+    {"given", 1, 1, [](Arguments a, const std::string&) { return Json(!a[0].is_null()); }},
+    {"at", 2, 2, at},
+    {"unrolled", 1, 1, unrolled},
+};
+
+}  // namespace
+
+std::span<const OptionOperator> option_operators() { return kOperators; }
+
+const OptionOperator* find_option_operator(std::string_view name) {
+  for (const OptionOperator& each : kOperators)
+    if (each.name == name) return &each;
+  return nullptr;
+}
+
+}  // namespace transom

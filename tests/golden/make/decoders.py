@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decoders that share/transom/families describes: two small configurations of each, that differ in what the family has
+options for, and a case of one layer for every other class."""
+
+from family import ANSWERS, CAUSAL, ROPE, SEQUENCE, TOKENS, Family, names
+
+ODD = dict(hidden_size=18, num_attention_heads=3)  # three heads of six numbers
+YARN = dict(
+    rope_parameters={
+        "rope_type": "yarn",
+        "rope_theta": 10000.0,
+        "factor": 4.0,
+        "original_max_position_embeddings": 8,
+        "beta_fast": 4.0,
+        "beta_slow": 1.0,
+    }
+)
+
+
+def turning(part, theta=10000.0):
+    return dict(rope_parameters={"rope_theta": theta, "rope_type": "default", "partial_rotary_factor": part})
+
+
+def family(prefix, heads, sizes, first, second, special, other, config=None, class_prefix=None, name=None):
+    """`first` and `second`: fields of the two configurations, which `special` and `other` describe."""
+    causal = (class_prefix or prefix) + CAUSAL
+    short = name or prefix.lower()
+    return Family(
+        config or {},
+        names(prefix, "Model", CAUSAL, *heads),
+        sizes=sizes,
+        small={
+            f"{short}-lm": (causal, first, special),
+            f"{short}-other-lm": (causal, second, other),
+        },
+    )
+
+
+DECODERS = {
+    "arcee": family(
+        "Arcee", [SEQUENCE, TOKENS, ANSWERS], "grouped", {}, ODD | dict(num_key_value_heads=1, head_dim=4, attention_bias=True,
+        mlp_bias=True, tie_word_embeddings=True), "the square of ReLU, without a gate", "biases; heads of their own width; tied", ROPE
+    ),
+    "codegen": family(
+        "CodeGen", [], "gpt2", dict(rotary_dim=4), dict(n_embd=24, n_head=3, rotary_dim=6, n_inner=20, tie_word_embeddings=True),
+        "queries, values and keys in four blocks; a head with a bias", "heads that lie across blocks; tied with a bias"
+    ),
+    "cohere": family(
+        "Cohere", [], "grouped", {}, ODD | dict(num_key_value_heads=3, use_qk_norm=True, attention_bias=True, logit_scale=0.3,
+        tie_word_embeddings=False), "side by side behind one norm; pairs side by side; scaled logits",
+        "norms of each head; biases; untied"
+    ),
+    "cohere2": family(
+        "Cohere2", [], "grouped", dict(sliding_window=5, num_hidden_layers=4), ODD | dict(num_key_value_heads=1, sliding_window=3,
+        layer_types=["full_attention", "sliding_attention"], attention_bias=True), "windows of 5; the fourth layer knows no positions",
+        "given kinds of layers; biases"
+    ),
+    "exaone4": family(
+        "Exaone4", [SEQUENCE, TOKENS, ANSWERS], "grouped", dict(sliding_window=5, num_hidden_layers=4),
+        ODD | dict(num_key_value_heads=1, sliding_window=None, sliding_window_pattern=None,
+        layer_types=["full_attention", "full_attention"], tie_word_embeddings=True),
+        "norms behind each part; windows of 5; the fourth layer knows no positions", "no windows: all layers turn; tied",
+    ),
+    "falcon": family(
+        "Falcon", [SEQUENCE, TOKENS, ANSWERS], "falcon", {}, dict(hidden_size=18, num_attention_heads=3, alibi=True, multi_query=False,
+        parallel_attn=False, bias=True, tie_word_embeddings=False), "one head of keys; side by side",
+        "ALiBi in bfloat16; one behind the other; biases; untied", ROPE
+    ),
+    "glm": family(
+        "Glm", [SEQUENCE, TOKENS], "grouped", dict(head_dim=8), ODD | dict(num_key_value_heads=1, head_dim=4, attention_bias=False,
+        tie_word_embeddings=True), "half of each head turns, in pairs side by side", "no biases; tied", turning(0.5)
+    ),
+    "glm4": family(
+        "Glm4", [SEQUENCE, TOKENS], "grouped", dict(head_dim=8), ODD | dict(num_key_value_heads=3, head_dim=4, attention_bias=False),
+        "norms before and behind each part", "no biases", turning(0.5)
+    ),
+    "gpt_neo": family(
+        "GPTNeo", [SEQUENCE, TOKENS, ANSWERS], "gpt_neo", {}, dict(hidden_size=18, num_heads=3, num_layers=3,
+        attention_types=[[["local"], 2], [["global"], 1]], window_size=3, intermediate_size=20, tie_word_embeddings=False),
+        "learned positions; windows of 5; scores without a scale", "windows of 3 in two layers; untied", name="gpt-neo"
+    ),
+    "gptj": family(
+        "GPTJ", [SEQUENCE, ANSWERS], "gpt2", dict(rotary_dim=4), dict(n_embd=18, n_head=3, rotary_dim=2, n_inner=20,
+        tie_word_embeddings=True), "side by side; pairs side by side; a head with a bias", "two numbers of each head turn; tied"
+    ),
+    "granite": family(
+        "Granite", [], "grouped", dict(embedding_multiplier=3.0, attention_multiplier=0.3, residual_multiplier=0.5, logits_scaling=2.0),
+        ODD | dict(num_key_value_heads=1, attention_bias=True, mlp_bias=True, tie_word_embeddings=True, embedding_multiplier=0.7,
+        **YARN), "multipliers of embeddings, scores, residuals, logits", "biases; tied; positions by YaRN"
+    ),
+    "helium": family(
+        "Helium", [SEQUENCE, TOKENS], "grouped", dict(head_dim=4), ODD | dict(num_key_value_heads=3, head_dim=8, attention_bias=True,
+        mlp_bias=True, tie_word_embeddings=True), "pairs side by side", "biases; heads wider than hidden / heads; tied", ROPE
+    ),
+    "hunyuan_v1_dense": family(
+        "HunYuanDenseV1", [SEQUENCE], "grouped", dict(head_dim=4), ODD | dict(num_key_value_heads=1, head_dim=6, attention_bias=True,
+        tie_word_embeddings=True, rope_parameters={"rope_theta": 10000.0, "rope_type": "dynamic", "alpha": 50.0, "factor": 1.0}),
+        "norms of queries and keys behind their positions", "a base that alpha enlarges; biases; tied", ROPE, name="hunyuan-v1-dense"
+    ),
+    "ministral3": family(
+        "Ministral3", [SEQUENCE, TOKENS, ANSWERS], "grouped", dict(head_dim=4, rope_parameters=YARN["rope_parameters"]
+        | {"llama_4_scaling_beta": 0.4, "mscale": 1.0, "mscale_all_dim": 1.0}), ODD | dict(num_key_value_heads=1, head_dim=4, sliding_window=5,
+        tie_word_embeddings=True, rope_parameters={"rope_theta": 10000.0, "rope_type": "default", "llama_4_scaling_beta": 0.2,
+        "original_max_position_embeddings": 4}), "YaRN; queries grow with their positions", "a window of 5; tied; plain positions",
+        dict(rope_parameters=YARN["rope_parameters"] | {"llama_4_scaling_beta": 0.4}),
+    ),
+    "mpt": family(
+        "Mpt", [SEQUENCE, TOKENS, ANSWERS], "mpt", {}, dict(d_model=18, n_heads=3, attn_config=dict(clip_qkv=0.7, softmax_scale=0.5),
+        tie_word_embeddings=False), "ALiBi; no biases", "three heads; clipped; a scale of scores; untied"
+    ),
+    "nemotron": family(
+        "Nemotron", [SEQUENCE, TOKENS, ANSWERS], "grouped", {}, ODD | dict(num_key_value_heads=1, head_dim=4, attention_bias=True,
+        mlp_bias=True, tie_word_embeddings=True), "layer norms that count from one; squares of ReLU", "biases; tied", turning(0.5)
+    ),
+    "olmo": family(
+        "Olmo", [SEQUENCE], "grouped", {}, ODD | dict(num_key_value_heads=1, clip_qkv=0.6, attention_bias=True,
+        tie_word_embeddings=True), "norms without weights", "clipped; biases; tied", ROPE
+    ),
+    "olmo2": family(
+        "Olmo2", [SEQUENCE], "grouped", {}, ODD | dict(num_key_value_heads=1, attention_bias=True, tie_word_embeddings=True),
+        "norms behind each part, and over all heads", "biases; tied", ROPE
+    ),
+    "olmo3": family(
+        "Olmo3", [SEQUENCE], "grouped", dict(sliding_window=5, num_hidden_layers=4), ODD | dict(num_key_value_heads=1, sliding_window=3,
+        layer_types=["full_attention", "sliding_attention"], attention_bias=True, tie_word_embeddings=True,
+        rope_parameters={"full_attention": YARN["rope_parameters"], "sliding_attention": {"rope_type": "default", "rope_theta": 500.0}}),
+        "windows of 5 in three of four layers", "given kinds of layers, of which one has YaRN; biases; tied"
+    ),
+    "persimmon": family(
+        "Persimmon", [SEQUENCE, TOKENS], "decoder", {}, ODD | dict(qk_layernorm=False, tie_word_embeddings=True),
+        "norms of queries and keys; half of each head turns", "no norms of heads; tied", turning(0.5)
+    ),
+    "phi": family(
+        "Phi", [SEQUENCE, TOKENS], "grouped", {}, ODD | dict(num_key_value_heads=1, qk_layernorm=True, tie_word_embeddings=True),
+        "side by side behind one norm; a head with a bias", "norms of heads; tied", turning(0.5)
+    ),
+    "seed_oss": family(
+        "SeedOss", [SEQUENCE, TOKENS, ANSWERS], "grouped", dict(head_dim=4), ODD | dict(num_key_value_heads=3, head_dim=8,
+        attention_bias=False, attention_out_bias=True, mlp_bias=True, tie_word_embeddings=True), "biases of queries, keys, values",
+        "other biases; wide heads; tied", ROPE, name="seed-oss"
+    ),
+    "smollm3": family(
+        "SmolLM3", [SEQUENCE, TOKENS, ANSWERS], "grouped", dict(num_hidden_layers=4), ODD | dict(num_key_value_heads=1,
+        no_rope_layers=[0, 1], use_sliding_window=True, sliding_window=5, attention_bias=True, mlp_bias=True,
+        tie_word_embeddings=False), "the fourth layer knows no positions; tied", "a window of 5 where no positions are; biases; untied", ROPE
+    ),
+    "stablelm": family(
+        "StableLm", [SEQUENCE, TOKENS], "grouped", {}, ODD | dict(num_key_value_heads=3, use_parallel_residual=True, qk_layernorm=True,
+        use_qkv_bias=True, tie_word_embeddings=True), "layer norms; half of each head turns",
+        "side by side; a norm for each head; biases; tied", turning(0.5)
+    ),
+    "xglm": family(
+        "XGLM", [], "xglm", {}, dict(d_model=18, attention_heads=3, scale_embedding=False, activation_function="relu",
+        tie_word_embeddings=False), "positions of sines and cosines; scaled embeddings", "no scale; ReLU; untied"
+    ),
+}
+# Falcon has a third form.
+DECODERS["falcon"].small["falcon-grouped-lm"] = (
+    "FalconForCausalLM",
+    dict(hidden_size=24, num_attention_heads=6, num_kv_heads=2, new_decoder_architecture=True, bias=True),
+    "groups of heads; two norms side by side",
+)
