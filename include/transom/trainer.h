@@ -25,6 +25,9 @@ struct TrainingData {
   int64_t rows = 0;
   std::function<Batch(const std::vector<int64_t>& rows)> batch;
   std::vector<int64_t> lengths;  // in tokens; for group_by_length
+  // The batches of an epoch with so many rows each, by the numbers of their rows: as many in each epoch. Processes take
+  // them in turn. Empty: those of train_sampling_strategy.
+  std::function<std::vector<std::vector<int64_t>>(int64_t epoch, int64_t batch_size)> epoch_batches;
   // Changes a batch at random (masks tokens) if it is set. `draw` is the number of the batch in the run, so that a
   // resumed run draws the same; batches of an evaluation are numbered from kEvaluationDraw each time.
   std::function<void(Batch& batch, uint64_t draw)> augment;

@@ -247,6 +247,16 @@ struct ScriptArguments {
   double ref_model_mixup_alpha = 0.6;
   int64_t ref_model_sync_steps = 512;
 
+  // Sentences
+  std::optional<std::string> loss;  // its name; or an object with one for each set of train_file
+  JsonText loss_kwargs;
+  std::vector<std::string> matryoshka_dims, matryoshka_weights;
+  std::optional<std::string> pooling_mode;
+  std::optional<std::string> prompts;  // a text; or an object of texts by columns, or by sets and columns
+  std::string batch_sampler = "batch_sampler";
+  std::string multi_dataset_batch_sampler = "proportional";
+  std::string evaluator = "auto";
+
   // Token classification
   bool label_all_tokens = false;
   bool return_entity_level_metrics = false;

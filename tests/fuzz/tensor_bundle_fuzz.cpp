@@ -6,8 +6,8 @@
 #include <cstring>
 #include <vector>
 
+#include "base/numbers/crc32c.h"
 #include "files/foreign/parameter_names.h"
-#include "files/foreign/tensorflow/crc32c.h"
 #include "files/foreign/tensorflow/tensor_bundle.h"
 #include "transom/error.h"
 

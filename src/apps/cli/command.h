@@ -32,6 +32,7 @@ struct Command {
 Command bench_command();
 Command bench_serve_command();
 Command certify_command();
+Command chat_command();
 Command convert_command();
 Command devices_command();
 Command evaluate_command();

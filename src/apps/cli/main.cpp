@@ -106,11 +106,11 @@ int run(int count, char** given) {
   std::vector<std::string> words(given + std::min(count, 1), given + count);
   take_families(words);
   const std::vector<Command> commands = {
-      train_command(),    evaluate_command(),   run_command(words), generate_command(),    forward_command(),
-      tokenize_command(), preprocess_command(), bench_command(),    bench_serve_command(), explain_command(),
-      certify_command(),  convert_command(),    export_command(),   merge_command(),       models_command(),
-      devices_command(),  plan_command(),       prune_command(),    quantize_command(),    serve_command(),
-      spawn_command(),    trace_command(),      health_command(),
+      train_command(),   evaluate_command(), run_command(words),   generate_command(), chat_command(),
+      forward_command(), tokenize_command(), preprocess_command(), bench_command(),    bench_serve_command(),
+      explain_command(), certify_command(),  convert_command(),    export_command(),   merge_command(),
+      models_command(),  devices_command(),  plan_command(),       prune_command(),    quantize_command(),
+      serve_command(),   spawn_command(),    trace_command(),      health_command(),
   };
   if (words.empty()) fail(ErrorKind::kUsage, "a command is missing; see transom --help");
   if (words[0] == "--version" || words[0] == "-V") {

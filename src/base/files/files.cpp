@@ -22,6 +22,7 @@
 
 #include "base/error.h"
 #include "base/files/container_files.h"
+#include "base/numbers/fnv.h"
 
 namespace transom {
 namespace {
@@ -48,9 +49,7 @@ std::string own_place() {
   const ssize_t length = ::readlink("/proc/self/ns/pid", target, sizeof target);
   if (text.empty() || length <= 0) text = lone;
   else text.append(target, static_cast<size_t>(length));
-  uint64_t hash = 14695981039346656037u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return fmt::format("{:016x}", hash);
+  return fmt::format("{:016x}", fnv1a(text));
 }
 
 // Whether nobody writes a file of another place any more, as far as can be told: it is old, and not locked.

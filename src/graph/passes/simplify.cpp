@@ -6,6 +6,7 @@
 #include <span>
 #include <unordered_map>
 
+#include "base/numbers/fnv.h"
 #include "graph/ir/tensor_map.h"
 #include "graph/passes/composites/pattern_values.h"
 #include "graph/passes/graph_builder.h"
@@ -149,7 +150,7 @@ Graph simplify(const Graph& graph) {
     if (const Tensor simpler = apply_rules(node, inputs); simpler.defined()) return {simpler};
     if (node.region || is_op(node, op::optimization_barrier)) return {};
     size_t key = std::hash<const void*>()(node.operation);
-    for (const Tensor& input : inputs) key = key * 1099511628211u + TensorHash()(input);
+    for (const Tensor& input : inputs) key = key * kFnvPrime + TensorHash()(input);
     const auto [begin, end] = seen.equal_range(key);
     for (auto candidate = begin; candidate != end; ++candidate) {
       const Node& other = *candidate->second;

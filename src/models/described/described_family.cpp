@@ -157,8 +157,9 @@ void check_together(const Json& file, std::vector<std::string>& findings) {
     findings.emplace_back("decoder.norm: rms norms have no bias");
   if (is_section(file, "decoder.attention.fused") && constant("decoder.attention.head_norms.over", "all_heads"))
     findings.emplace_back("decoder.attention: norms over all heads and a fused layer are not carried out together");
-  for (const auto& [name, own] : file.value("aliases", Json::object()).items())
-    if (!own.is_string() || !json_at(file.value("defaults", Json::object()), own.get<std::string>()))
+  const Json aliases = file.value("aliases", Json::object());
+  for (const auto& [name, own] : aliases.items())
+    if (!own.is_string() || !json_at(file["defaults"], own.get_ref<const std::string&>()))
       findings.push_back(fmt::format("aliases.{}: expected a field of the defaults", name));
 }
 

@@ -156,7 +156,8 @@ void check_described_gguf(const Json& section, std::vector<std::string>& finding
     if (section.contains(name) && !section[name].is_object())
       findings.push_back(fmt::format("gguf.{}: expected an object", name));
   if (!findings.empty()) return;
-  for (const auto& [field, tensor] : section.value("biases", Json::object()).items())
+  const Json biases = section.value("biases", Json::object());
+  for (const auto& [field, tensor] : biases.items())
     if (!tensor.is_string()) findings.push_back(fmt::format("gguf.biases.{}: expected a tensor", field));
   if (!section.contains("rotary") || section["rotary"].is_null()) return;
   if (!section["rotary"].is_object()) return findings.emplace_back("gguf.rotary: expected an object or null"), void();
@@ -192,9 +193,9 @@ GgufFamily described_gguf(const Json& section) {
                              .theta_field = own.value("theta_field", std::string()),
                              .part_field = own.value("part_field", std::string())};
   }
-  for (const auto& [field, value] : section.value("fixed", Json::object()).items())
-    gguf.fixed.push_back({field, value.dump()});
-  for (const auto& [field, tensor] : section.value("biases", Json::object()).items())
+  const Json fixed = section.value("fixed", Json::object()), biases = section.value("biases", Json::object());
+  for (const auto& [field, value] : fixed.items()) gguf.fixed.push_back({field, value.dump()});
+  for (const auto& [field, tensor] : biases.items())
     gguf.biases.emplace_back(field, tensor.get<std::string>());
   return gguf;
 }

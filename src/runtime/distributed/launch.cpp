@@ -3,6 +3,7 @@
 // srun), and what each sets is more exact than what stands behind it.
 #include "runtime/distributed/launch.h"
 #include "base/error.h"
+#include "base/numbers/fnv.h"
 #include "runtime/distributed/environment.h"
 #include "runtime/distributed/node_list.h"
 #include "transom/distributed.h"
@@ -13,11 +14,7 @@ namespace {
 constexpr uint16_t kTorchPort = 29500;
 
 // Jobs that run side by side must not meet at one port; they know it from their job's name.
-uint16_t port_of_job(const std::string& job) {
-  uint64_t hash = 14695981039346656037u;
-  for (const char c : job) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return static_cast<uint16_t>(20000 + hash % 10000);
-}
+uint16_t port_of_job(const std::string& job) { return static_cast<uint16_t>(20000 + fnv1a(job) % 10000); }
 
 // Names of the variables of a launcher that gives all four numbers.
 struct FourNumbers {

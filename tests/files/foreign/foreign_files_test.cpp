@@ -8,7 +8,6 @@
 #include "base/files/files.h"
 #include "files/foreign/flax/msgpack.h"
 #include "files/foreign/foreign_checkpoint.h"
-#include "files/foreign/tensorflow/crc32c.h"
 #include "files/foreign/tensorflow/hdf5_file.h"
 #include "files/foreign/tensorflow/tensor_bundle.h"
 #include "support/folders.h"
@@ -41,11 +40,6 @@ const TensorView& at(const NamedViews& views, const std::string& name) {
 
 using Values = std::vector<float>;
 using Extents = std::vector<int64_t>;
-
-TEST(Crc32c, IsCastagnolis) {
-  EXPECT_EQ(crc32c(bytes_of("123456789")), 0xe3069283u);
-  EXPECT_EQ(crc32c(bytes_of("6789"), crc32c(bytes_of("12345"))), 0xe3069283u);
-}
 
 TEST(Hdf5, DatasetsAreFoundInAllGroups) {
   const std::string text = seed("hdf5/keras_weights.h5");

@@ -5,6 +5,7 @@ options for, and a case of one layer for every other class."""
 from family import ANSWERS, CAUSAL, ROPE, SEQUENCE, TOKENS, Family, names
 
 ODD = dict(hidden_size=18, num_attention_heads=3)  # three heads of six numbers
+WIDE = dict(hidden_size=24, num_attention_heads=3)  # three heads of eight, of which half can turn
 YARN = dict(
     rope_parameters={
         "rope_type": "yarn",
@@ -109,7 +110,7 @@ DECODERS = {
         tie_word_embeddings=False), "ALiBi; no biases", "three heads; clipped; a scale of scores; untied"
     ),
     "nemotron": family(
-        "Nemotron", [SEQUENCE, TOKENS, ANSWERS], "grouped", {}, ODD | dict(num_key_value_heads=1, head_dim=4, attention_bias=True,
+        "Nemotron", [SEQUENCE, TOKENS, ANSWERS], "grouped", {}, WIDE | dict(num_key_value_heads=1, attention_bias=True,
         mlp_bias=True, tie_word_embeddings=True), "layer norms that count from one; squares of ReLU", "biases; tied", turning(0.5)
     ),
     "olmo": family(
@@ -127,11 +128,11 @@ DECODERS = {
         "windows of 5 in three of four layers", "given kinds of layers, of which one has YaRN; biases; tied"
     ),
     "persimmon": family(
-        "Persimmon", [SEQUENCE, TOKENS], "decoder", {}, ODD | dict(qk_layernorm=False, tie_word_embeddings=True),
+        "Persimmon", [SEQUENCE, TOKENS], "decoder", {}, WIDE | dict(qk_layernorm=False, tie_word_embeddings=True),
         "norms of queries and keys; half of each head turns", "no norms of heads; tied", turning(0.5)
     ),
     "phi": family(
-        "Phi", [SEQUENCE, TOKENS], "grouped", {}, ODD | dict(num_key_value_heads=1, qk_layernorm=True, tie_word_embeddings=True),
+        "Phi", [SEQUENCE, TOKENS], "grouped", {}, WIDE | dict(num_key_value_heads=1, qk_layernorm=True, tie_word_embeddings=True),
         "side by side behind one norm; a head with a bias", "norms of heads; tied", turning(0.5)
     ),
     "seed_oss": family(
@@ -145,7 +146,7 @@ DECODERS = {
         tie_word_embeddings=False), "the fourth layer knows no positions; tied", "a window of 5 where no positions are; biases; untied", ROPE
     ),
     "stablelm": family(
-        "StableLm", [SEQUENCE, TOKENS], "grouped", {}, ODD | dict(num_key_value_heads=3, use_parallel_residual=True, qk_layernorm=True,
+        "StableLm", [SEQUENCE, TOKENS], "grouped", {}, WIDE | dict(num_key_value_heads=3, use_parallel_residual=True, qk_layernorm=True,
         use_qkv_bias=True, tie_word_embeddings=True), "layer norms; half of each head turns",
         "side by side; a norm for each head; biases; tied", turning(0.5)
     ),

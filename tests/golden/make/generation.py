@@ -11,6 +11,7 @@ from common import generator, rounded, write_json
 
 PROMPTS = ["The licence", "You may copy and modify"]
 WORDLESS = [[17, 42, 8, 23], [31, 9, 55, 12, 40, 6, 28]]  # the same for a model without a tokenizer
+WORDLESS_PLANS = ("greedy_b", "greedy_batch", "beam4", "beam4_short_eos", "repetition_penalty", "embeddings")
 NEW = 16
 
 
@@ -114,6 +115,8 @@ def make_runs(model, tokenizer, name, folder, only=None):
             ("embeddings_min_length", embeddings, dict(max_new_tokens=None, max_length=24, min_length=20)),
             ("embeddings_with_ids", with_ids, dict(repetition_penalty=1.3)),
         ]
+    if tokenizer is None:
+        plans = [plan for plan in plans if plan[0] in WORDLESS_PLANS]
     others, runs = [noisy(model, name), noisy(model, name + " again")], []
     exact = copy.deepcopy(model).double()  # with rows that begin with padding it gives NaN
     if only:

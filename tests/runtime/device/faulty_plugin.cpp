@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #define transom_plugin_open null_plugin_open
-#include "../../backends/null/null.cpp"
+#include "../../../backends/null/null.cpp"
 #undef transom_plugin_open
 
 #define WRONG_VERSION 1

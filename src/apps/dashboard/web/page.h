@@ -7,6 +7,7 @@
 
 namespace transom::dashboard {
 
+// dashboard.css and dashboard.js, which cmake/TransomEmbed.cmake puts into the library with dashboard.html.
 extern const std::string_view kPageStyle, kPageScript;
 
 // The page with a state (view_message) in it, which it shows before anything else is asked for.

@@ -22,7 +22,7 @@ std::string source_of(const std::string& text) {
 }
 
 Page make_page() {
-  const std::string style = kPageStyle, script = std::string(kPageScript) + kPageChatScript;
+  const std::string style(kPageStyle), script = std::string(kPageScript).append(kPageChatScript);
   Page page;
   page.document =
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -30,7 +30,8 @@ Page make_page() {
       "<meta name=\"color-scheme\" content=\"light dark\">\n<title>Transom</title>\n<link rel=\"icon\" "
       "href=\"data:,\">\n"
       "<style>" +
-      style + "</style>\n</head>\n<body>\n" + kPageMarkup + "<script>" + script + "</script>\n</body>\n</html>\n";
+      style + "</style>\n</head>\n<body>\n" + std::string(kPageMarkup) + "<script>" + script +
+      "</script>\n</body>\n</html>\n";
   page.policy =
       "default-src 'none'; script-src " + source_of(script) + "; style-src " + source_of(style) +
       "; connect-src 'self'; img-src data: blob:; media-src data: blob:; base-uri 'none'; form-action 'none'; "

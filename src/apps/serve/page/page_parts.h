@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of the page; each is text of its language.
+// The parts of the page: files beside this one, which cmake/TransomEmbed.cmake puts into the library.
 #pragma once
+
+#include <string_view>
 
 namespace transom::serve {
 
-extern const char* const kPageMarkup;  // the body
-extern const char* const kPageStyle;
-extern const char* const kPageScript;      // the models, the forms of tasks
-extern const char* const kPageChatScript;  // the chat; behind the other
+extern const std::string_view kPageMarkup;      // page.html: the body
+extern const std::string_view kPageStyle;       // page.css
+extern const std::string_view kPageScript;      // tasks.js: the models, the forms of tasks
+extern const std::string_view kPageChatScript;  // chat.js: the chat, behind the other
 
 }  // namespace transom::serve

@@ -131,6 +131,10 @@ void Server::load(const std::function<void(size_t, const std::string&)>& loading
   services.readiness = Readiness::kReady;
 }
 
+void Server::handle(std::shared_ptr<HttpRequest> request, std::shared_ptr<Responder> responder) {
+  implementation_->router.handle(std::move(request), std::move(responder));
+}
+
 uint16_t Server::port() const { return implementation_->http.port(); }
 
 void Server::drain() {

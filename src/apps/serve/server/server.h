@@ -28,6 +28,8 @@ class Server {
   // Loads the models, one after the other; `loaded` is called before each with its number and name.
   void load(const std::function<void(size_t number, const std::string& name)>& loading = {});
   uint16_t port() const;
+  // Answers a request that comes over no connection; start() is not needed for it. After load().
+  void handle(std::shared_ptr<HttpRequest> request, std::shared_ptr<Responder> responder);
   // New requests get 503 from now on; those that are in work go on.
   void drain();
   // True when no request is in work, false when `time` is over.

@@ -9,6 +9,7 @@
 
 #include "apps/serve/api/request_json.h"
 #include "apps/serve/openai/identifiers.h"
+#include "base/numbers/fnv.h"
 #include "transom/error.h"
 
 namespace transom::serve {
@@ -39,8 +40,7 @@ std::optional<std::string> rendered_with(const std::string& id, const Tokenizer&
 // The same nine characters for the same id.
 std::string nine_of(const std::string& id, uint64_t salt) {
   constexpr std::string_view kLetters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-  uint64_t hash = 0xcbf29ce484222325 + salt;  // FNV-1a
-  for (const unsigned char c : id) hash = (hash ^ c) * 0x100000001b3;
+  uint64_t hash = fnv1a(id, kFnvOffset + salt);
   std::string text;
   for (size_t i = 0; i < kMistralLength; ++i, hash /= kLetters.size()) text += kLetters[hash % kLetters.size()];
   return text;

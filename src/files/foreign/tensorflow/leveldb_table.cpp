@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "files/foreign/tensorflow/leveldb_table.h"
 
+#include "base/numbers/crc32c.h"
 #include "files/foreign/byte_range.h"
-#include "files/foreign/tensorflow/crc32c.h"
 #include "files/foreign/tensorflow/varint_reader.h"
 
 namespace transom {

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "files/foreign/tensorflow/tensor_bundle.h"
 
-#include <cstring>
 #include <memory>
 #include <optional>
 
 #include "base/files/directories.h"
+#include "base/numbers/crc32c.h"
+#include "base/protobuf/wire_reader.h"
 #include "files/foreign/byte_range.h"
-#include "files/foreign/tensorflow/crc32c.h"
 #include "files/foreign/tensorflow/leveldb_table.h"
-#include "files/foreign/tensorflow/varint_reader.h"
 
 namespace transom {
 namespace {
@@ -17,45 +16,24 @@ namespace {
 constexpr uint64_t kMaximumShards = 10'000;
 constexpr size_t kMaximumAxes = 254;
 
-// A field of a protobuf message: its number and what it holds.
-struct Field {
-  uint64_t number, value = 0;
-  std::span<const std::byte> bytes;
-};
-
-std::optional<Field> next_field(VarintReader& reader, const std::string& where) {
-  if (reader.at_end()) return {};
-  const uint64_t key = reader.next();
-  Field field{key >> 3, 0, {}};
-  switch (key & 7) {
-    case 0:
-      field.value = reader.next();
-      break;
-    case 1:
-      field.bytes = reader.take(8);
-      break;
-    case 2:
-      field.bytes = reader.take(reader.next());
-      break;
-    case 5:
-      field.bytes = reader.take(4);
-      break;
-    default:
-      fail("{}: is damaged: field {} has the wire type {}", where, field.number, key & 7);
-  }
-  return field;
+// A message of the index.
+WireReader wire_message(std::string_view bytes, const std::string& where) {
+  return {bytes, where, "TensorFlow checkpoint"};
+}
+WireReader wire_message(std::span<const std::byte> bytes, const std::string& where) {
+  return wire_message(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()), where);
 }
 
 // TensorShapeProto: field 2 is an axis, whose field 1 is the extent.
-std::vector<int64_t> read_shape(std::span<const std::byte> bytes, const std::string& where) {
+std::vector<int64_t> read_shape(std::string_view bytes, const std::string& where) {
   std::vector<int64_t> shape;
-  VarintReader reader(bytes, where);
-  while (const auto field = next_field(reader, where)) {
+  WireReader reader = wire_message(bytes, where);
+  while (const auto field = reader.next()) {
     if (field->number != 2) continue;
     if (shape.size() == kMaximumAxes) fail("{}: a shape has more than {} axes", where, kMaximumAxes);
     shape.push_back(0);
-    VarintReader axis(field->bytes, where);
-    while (const auto size = next_field(axis, where))
+    WireReader axis = wire_message(field->bytes, where);
+    while (const auto size = axis.next())
       if (size->number == 1) shape.back() = static_cast<int64_t>(size->value);
   }
   return shape;
@@ -63,8 +41,8 @@ std::vector<int64_t> read_shape(std::span<const std::byte> bytes, const std::str
 
 BundleEntry read_entry(std::span<const std::byte> bytes, const std::string& where) {
   BundleEntry entry;
-  VarintReader reader(bytes, where);
-  while (const auto field = next_field(reader, where)) switch (field->number) {
+  WireReader reader = wire_message(bytes, where);
+  while (const auto field = reader.next()) switch (field->number) {
       case 1:
         entry.dtype = static_cast<int64_t>(field->value);
         break;
@@ -81,8 +59,8 @@ BundleEntry read_entry(std::span<const std::byte> bytes, const std::string& wher
         entry.size = field->value;
         break;
       case 6:
-        if (field->bytes.size() != 4) fail("{}: is damaged: a CRC has {} bytes", where, field->bytes.size());
-        std::memcpy(&entry.crc, field->bytes.data(), 4);
+        if (field->type != WireField::Type::kFixed32) fail("{}: is damaged: a CRC that has not four bytes", where);
+        entry.crc = static_cast<uint32_t>(field->value);
         break;
       case 7:
         entry.sliced = true;
@@ -127,8 +105,8 @@ BundleIndex parse_bundle_index(std::span<const std::byte> bytes, const std::stri
       result.entries.emplace_back(key, read_entry(value, where));
       continue;
     }
-    VarintReader reader(value, where);
-    while (const auto field = next_field(reader, where)) {
+    WireReader reader = wire_message(value, where);
+    while (const auto field = reader.next()) {
       if (field->number == 1) result.shards = field->value;
       if (field->number == 2 && field->value != 0) fail("{}: was saved on a machine of another byte order", where);
     }

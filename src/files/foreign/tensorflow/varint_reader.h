@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of seven bits a byte, and bytes behind them, as LevelDB and protobuf write.
+// Numbers of seven bits a byte, and bytes behind them, as LevelDB writes.
 #pragma once
 
 #include <cstdint>

@@ -5,79 +5,16 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/protobuf/wire_reader.h"
 
 namespace transom::text {
 namespace {
 
-// A field of a protobuf message. Numbers are in `value`, texts and messages in `bytes`.
-struct WireField {
-  uint64_t number = 0;
-  uint64_t value = 0;
-  std::string_view bytes;
-};
-
-// Goes through the fields of one message; nested messages are readers of their own.
-class WireReader {
- public:
-  WireReader(std::string_view bytes, const std::string& where) : bytes_(bytes), where_(where) {}
-
-  std::optional<WireField> next() {
-    if (bytes_.empty()) return std::nullopt;
-    const uint64_t key = varint();
-    WireField field{key >> 3, 0, {}};
-    switch (key & 7) {
-      case 0:
-        field.value = varint();
-        break;
-      case 1:
-        field.value = fixed(8);
-        break;
-      case 2:
-        field.bytes = take(varint());
-        break;
-      case 5:
-        field.value = fixed(4);
-        break;
-      default:
-        fail("{}: is no SentencePiece model: field {} has the wire type {}", where_, field.number, key & 7);
-    }
-    require(field.number > 0, "{}: is no SentencePiece model: a field has the number 0", where_);
-    return field;
-  }
-
- private:
-  std::string_view take(uint64_t length) {
-    require(length <= bytes_.size(), "{}: is no SentencePiece model, or cut short: a field of {} bytes, {} are left",
-            where_, length, bytes_.size());
-    const std::string_view result = bytes_.substr(0, static_cast<size_t>(length));
-    bytes_.remove_prefix(static_cast<size_t>(length));
-    return result;
-  }
-
-  uint64_t varint() {
-    uint64_t value = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-      const auto byte = static_cast<unsigned char>(take(1)[0]);
-      value |= uint64_t{byte & 0x7Fu} << shift;
-      if (byte < 0x80) return value;
-    }
-    fail("{}: is no SentencePiece model: a number has more than ten bytes", where_);
-  }
-
-  uint64_t fixed(size_t length) {
-    uint64_t value = 0;
-    const std::string_view bytes = take(length);
-    for (size_t i = 0; i < length; ++i) value |= uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
-    return value;
-  }
-
-  std::string_view bytes_;
-  const std::string& where_;
-};
+constexpr const char* kFormat = "SentencePiece model";
 
 SentencePieceModel::Piece read_piece(std::string_view bytes, const std::string& where) {
   SentencePieceModel::Piece piece;
-  WireReader reader(bytes, where);
+  WireReader reader(bytes, where, kFormat);
   while (const auto field = reader.next()) {
     if (field->number == 1) piece.text = field->bytes;
     if (field->number == 2) piece.score = std::bit_cast<float>(static_cast<uint32_t>(field->value));
@@ -95,7 +32,7 @@ SentencePieceModel::Piece read_piece(std::string_view bytes, const std::string& 
 int64_t id_of(uint64_t value) { return static_cast<int32_t>(static_cast<uint32_t>(value)); }
 
 void read_trainer(SentencePieceModel& model, std::string_view bytes, const std::string& where) {
-  WireReader reader(bytes, where);
+  WireReader reader(bytes, where, kFormat);
   while (const auto field = reader.next()) {
     switch (field->number) {
       case 3:
@@ -143,7 +80,7 @@ void read_trainer(SentencePieceModel& model, std::string_view bytes, const std::
 }
 
 void read_normalizer(SentencePieceModel& model, std::string_view bytes, const std::string& where) {
-  WireReader reader(bytes, where);
+  WireReader reader(bytes, where, kFormat);
   while (const auto field = reader.next()) {
     if (field->number == 2) model.character_map = field->bytes;
     if (field->number == 3) model.add_dummy_prefix = field->value != 0;
@@ -156,7 +93,7 @@ void read_normalizer(SentencePieceModel& model, std::string_view bytes, const st
 
 SentencePieceModel read_sentencepiece_model(std::string_view bytes, const std::string& where) {
   SentencePieceModel model;
-  WireReader reader(bytes, where);
+  WireReader reader(bytes, where, kFormat);
   while (const auto field = reader.next()) {
     if (field->number == 1) model.pieces.push_back(read_piece(field->bytes, where));
     if (field->number == 2) read_trainer(model, field->bytes, where);

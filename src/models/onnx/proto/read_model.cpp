@@ -2,8 +2,8 @@
 #include "models/onnx/proto/read_model.h"
 
 #include "base/error.h"
+#include "base/protobuf/wire_reader.h"
 #include "models/onnx/proto/read_tensor.h"
-#include "models/onnx/proto/wire.h"
 
 namespace transom::onnx {
 namespace {
@@ -18,7 +18,7 @@ void read_type(std::string_view bytes, ValueInfo& value, const std::string& wher
 
 ValueInfo::Extent read_extent(std::string_view bytes, const std::string& where) {
   ValueInfo::Extent extent;
-  WireReader reader(bytes, where);
+  WireReader reader(bytes, where, kOnnxFile);
   while (const auto field = reader.next()) {
     if (field->number == 1) extent.value = reader.integer(*field);
     if (field->number == 2) extent.symbol = reader.text(*field);
@@ -28,7 +28,7 @@ ValueInfo::Extent read_extent(std::string_view bytes, const std::string& where) 
 }
 
 void read_tensor_type(std::string_view bytes, ValueInfo& value, const std::string& where) {
-  WireReader reader(bytes, where);
+  WireReader reader(bytes, where, kOnnxFile);
   while (const auto field = reader.next()) {
     if (field->number == 1) {
       const ElementTypeInfo* type = find_element_type(reader.integer(*field));
@@ -36,7 +36,7 @@ void read_tensor_type(std::string_view bytes, ValueInfo& value, const std::strin
     }
     if (field->number == 2) {
       value.shape.emplace();
-      WireReader shape(reader.text(*field), where);
+      WireReader shape(reader.text(*field), where, kOnnxFile);
       while (const auto extent = shape.next())
         if (extent->number == 1) value.shape->push_back(read_extent(shape.text(*extent), where));
     }
@@ -45,7 +45,7 @@ void read_tensor_type(std::string_view bytes, ValueInfo& value, const std::strin
 
 void read_type(std::string_view bytes, ValueInfo& value, const std::string& where, int depth) {
   if (depth > kMaximumDepth) fail("{}: value {}: a type more than {} deep", where, quoted(value.name), kMaximumDepth);
-  WireReader reader(bytes, where);
+  WireReader reader(bytes, where, kOnnxFile);
   while (const auto field = reader.next()) {
     using Kind = ValueInfo::Kind;
     const Kind kind = field->number == 1   ? Kind::kTensor
@@ -56,7 +56,7 @@ void read_type(std::string_view bytes, ValueInfo& value, const std::string& wher
     if (value.kind == Kind::kUnknown) value.kind = kind;
     if (kind == Kind::kTensor) read_tensor_type(reader.text(*field), value, where);
     if (kind != Kind::kSequence && kind != Kind::kOptional) continue;
-    WireReader inner(reader.text(*field), where);
+    WireReader inner(reader.text(*field), where, kOnnxFile);
     while (const auto element = inner.next())
       if (element->number == 1) read_type(inner.text(*element), value, where, depth + 1);
   }
@@ -65,7 +65,7 @@ void read_type(std::string_view bytes, ValueInfo& value, const std::string& wher
 ValueInfo read_value(std::string_view bytes, const std::string& where) {
   ValueInfo value;
   std::string_view type;
-  WireReader reader(bytes, where);
+  WireReader reader(bytes, where, kOnnxFile);
   while (const auto field = reader.next()) {
     if (field->number == 1) value.name = reader.text(*field);
     if (field->number == 2) type = reader.text(*field);
@@ -101,7 +101,7 @@ AttributeType type_of(uint64_t field) {
 Attribute read_attribute(std::string_view bytes, FileContext& context, int depth) {
   Attribute attribute;
   AttributeType seen = AttributeType::kUndefined;
-  WireReader reader(bytes, context.where);
+  WireReader reader(bytes, context.where, kOnnxFile);
   while (const auto field = reader.next()) {
     if (const AttributeType type = type_of(field->number); type != AttributeType::kUndefined) seen = type;
     switch (field->number) {
@@ -154,7 +154,7 @@ std::string domain_of(std::string_view text) { return text == "ai.onnx" ? std::s
 Node read_node(std::string_view bytes, FileContext& context, int depth) {
   if (++context.nodes > kMaximumNodes) fail("{}: has more than {} nodes", context.where, kMaximumNodes);
   Node node;
-  WireReader reader(bytes, context.where);
+  WireReader reader(bytes, context.where, kOnnxFile);
   while (const auto field = reader.next()) {
     switch (field->number) {
       case 1:
@@ -188,7 +188,7 @@ Node read_node(std::string_view bytes, FileContext& context, int depth) {
 Graph read_graph(std::string_view bytes, FileContext& context, int depth) {
   if (depth > kMaximumDepth) fail("{}: graphs nest more than {} deep", context.where, kMaximumDepth);
   Graph graph;
-  WireReader reader(bytes, context.where);
+  WireReader reader(bytes, context.where, kOnnxFile);
   while (const auto field = reader.next()) {
     switch (field->number) {
       case 1:
@@ -218,7 +218,7 @@ Graph read_graph(std::string_view bytes, FileContext& context, int depth) {
 void read_opset(std::string_view bytes, std::map<std::string, int64_t>& opsets, const std::string& where) {
   std::string domain;
   int64_t version = 0;
-  WireReader reader(bytes, where);
+  WireReader reader(bytes, where, kOnnxFile);
   while (const auto field = reader.next()) {
     if (field->number == 1) domain = domain_of(reader.text(*field));
     if (field->number == 2) version = reader.integer(*field);
@@ -228,7 +228,7 @@ void read_opset(std::string_view bytes, std::map<std::string, int64_t>& opsets, 
 
 Function read_function(std::string_view bytes, FileContext& context) {
   Function function;
-  WireReader reader(bytes, context.where);
+  WireReader reader(bytes, context.where, kOnnxFile);
   while (const auto field = reader.next()) {
     switch (field->number) {
       case 1:
@@ -270,7 +270,7 @@ Model parse_model(std::string_view bytes, const std::string& where, std::shared_
   Model model;
   model.where = where;
   bool has_graph = false;
-  WireReader reader(bytes, context.where);
+  WireReader reader(bytes, context.where, kOnnxFile);
   while (const auto field = reader.next()) {
     switch (field->number) {
       case 1:

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/files/directories.h"
-#include "models/onnx/proto/wire.h"
+#include "base/protobuf/wire_reader.h"
 
 namespace transom::onnx {
 namespace {
@@ -29,7 +29,7 @@ struct Values {
 
 std::pair<std::string, std::string> read_entry(std::string_view bytes, const std::string& where) {
   std::pair<std::string, std::string> entry;
-  WireReader reader(bytes, where);
+  WireReader reader(bytes, where, kOnnxFile);
   while (const auto field = reader.next()) {
     if (field->number == 1) entry.first = reader.text(*field);
     if (field->number == 2) entry.second = reader.text(*field);
@@ -146,7 +146,7 @@ std::shared_ptr<const TensorData> read_tensor(std::string_view bytes, FileContex
   tensor->owner = context.owner;
   Values values;
   int64_t number = 0;
-  WireReader reader(bytes, context.where);
+  WireReader reader(bytes, context.where, kOnnxFile);
   while (const auto field = reader.next()) {
     switch (field->number) {
       case 1:

@@ -10,6 +10,8 @@
 
 namespace transom::onnx {
 
+inline constexpr const char* kOnnxFile = "ONNX file";  // of errors
+
 // What the messages of one file share while they are read.
 struct FileContext {
   std::string where;                                                  // begins errors

@@ -2,8 +2,8 @@
 #include "models/onnx/proto/write_model.h"
 
 #include "base/error.h"
+#include "base/protobuf/wire_writer.h"
 #include "models/onnx/proto/element_type.h"
-#include "models/onnx/proto/proto_writer.h"
 
 namespace transom::onnx {
 namespace {
@@ -11,8 +11,8 @@ namespace {
 constexpr int64_t kIrVersion = 10;  // the standard's for opset 23; a floor for features alone
 constexpr uint64_t kAlignment = 4096, kLeastExternal = 1024;
 
-void add_entry(ProtoWriter& writer, int field, std::string_view key, std::string_view value) {
-  ProtoWriter entry;
+void add_entry(WireWriter& writer, int field, std::string_view key, std::string_view value) {
+  WireWriter entry;
   entry.bytes(1, key);
   entry.bytes(2, value);
   writer.message(field, entry);
@@ -41,8 +41,8 @@ class ExternalData {
   uint64_t size_ = 0;
 };
 
-ProtoWriter tensor(const std::string& name, const TensorView& view, ExternalData* external) {
-  ProtoWriter writer;
+WireWriter tensor(const std::string& name, const TensorView& view, ExternalData* external) {
+  WireWriter writer;
   for (const int64_t extent : view.shape) writer.number(1, extent);
   writer.number(2, static_cast<int64_t>(element_type_of(view.dtype)));
   writer.bytes(8, name);
@@ -58,8 +58,8 @@ ProtoWriter tensor(const std::string& name, const TensorView& view, ExternalData
 }
 
 // AttributeProto; its field `type` says which of the others holds the value.
-ProtoWriter attribute(const std::string& name, const WrittenAttribute& value) {
-  ProtoWriter writer;
+WireWriter attribute(const std::string& name, const WrittenAttribute& value) {
+  WireWriter writer;
   writer.bytes(1, name);
   if (const auto* number = std::get_if<int64_t>(&value)) {
     writer.number(3, *number);
@@ -86,12 +86,12 @@ ProtoWriter attribute(const std::string& name, const WrittenAttribute& value) {
   return writer;
 }
 
-ProtoWriter value_info(const WrittenValue& value);
-ProtoWriter node(const WrittenNode& written);
+WireWriter value_info(const WrittenValue& value);
+WireWriter node(const WrittenNode& written);
 
 // AttributeProto of a graph that has no inputs and no weights of its own.
-ProtoWriter graph_attribute(const std::string& name, const WrittenModel& model) {
-  ProtoWriter graph, writer;
+WireWriter graph_attribute(const std::string& name, const WrittenModel& model) {
+  WireWriter graph, writer;
   for (const WrittenNode& each : model.nodes) graph.message(1, node(each));
   graph.bytes(2, model.name);
   for (const WrittenValue& output : model.outputs) graph.message(12, value_info(output));
@@ -101,8 +101,8 @@ ProtoWriter graph_attribute(const std::string& name, const WrittenModel& model) 
   return writer;
 }
 
-ProtoWriter node(const WrittenNode& written) {
-  ProtoWriter writer;
+WireWriter node(const WrittenNode& written) {
+  WireWriter writer;
   for (const std::string& input : written.inputs) writer.bytes(1, input);
   for (const std::string& output : written.outputs) writer.bytes(2, output);
   writer.bytes(3, written.name);
@@ -112,15 +112,15 @@ ProtoWriter node(const WrittenNode& written) {
   return writer;
 }
 
-ProtoWriter value_info(const WrittenValue& value) {
-  ProtoWriter shape;
+WireWriter value_info(const WrittenValue& value) {
+  WireWriter shape;
   for (const auto& extent : value.shape) {
-    ProtoWriter axis;
+    WireWriter axis;
     if (const auto* number = std::get_if<int64_t>(&extent)) axis.number(1, *number);
     else axis.bytes(2, std::get<std::string>(extent));
     shape.message(1, axis);
   }
-  ProtoWriter tensor, type, writer;
+  WireWriter tensor, type, writer;
   tensor.number(1, static_cast<int64_t>(element_type_of(value.dtype)));
   tensor.message(2, shape);
   type.message(1, tensor);
@@ -137,7 +137,7 @@ void write_model(const fs::path& path, const WrittenModel& model, uint64_t inlin
   std::optional<ExternalData> external;
   if (size > inline_bytes) external.emplace(path.string() + "_data");
 
-  ProtoWriter graph;
+  WireWriter graph;
   for (const WrittenNode& written : model.nodes) graph.message(1, node(written));
   graph.bytes(2, model.name);
   for (const auto& [name, view] : model.initializers)
@@ -145,7 +145,7 @@ void write_model(const fs::path& path, const WrittenModel& model, uint64_t inlin
   for (const WrittenValue& input : model.inputs) graph.message(11, value_info(input));
   for (const WrittenValue& output : model.outputs) graph.message(12, value_info(output));
 
-  ProtoWriter opset, writer;
+  WireWriter opset, writer;
   opset.bytes(1, "");
   opset.number(2, model.opset);
   writer.number(1, kIrVersion);

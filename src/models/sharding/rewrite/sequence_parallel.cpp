@@ -33,8 +33,9 @@ int cut_factor(const FactorCuts& factors) {
 
 ShardedValue GraphSharder::into_stretches(ShardedValue value, Phase phase) {
   // Gradients are summed over all that they come from before they are scattered: where they meet a value that is cut.
-  if (phase != Phase::kForward || !value.placement.partial.has(kSequenceAxis) || value.shape.size() < kFewestDimensions ||
-      !is_floating(value.local.dtype()) || value.placement.sharded().has(kSequenceAxis))
+  if (phase != Phase::kForward || !value.placement.partial.has(kSequenceAxis) ||
+      value.shape.size() < kFewestDimensions || !is_floating(value.local.dtype()) ||
+      value.placement.sharded().has(kSequenceAxis))
     return value;
   Placement target = cut_further(mesh_, value.placement, value.shape, kPlaceDimension, kSequenceAxis);
   if (target == value.placement) return value;  // too few places

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "base/numbers/fnv.h"
 #include "runtime/tensor/evaluator.h"
 #include "transom/ops.h"
 #include "work/generation/processes/follow.h"
@@ -38,8 +39,8 @@ class Fingerprint {
   int64_t value() const { return static_cast<int64_t>(hash_); }
 
  private:
-  void add_byte(unsigned char byte) { hash_ = (hash_ ^ byte) * 1099511628211u; }
-  uint64_t hash_ = 14695981039346656037u;
+  void add_byte(unsigned char byte) { hash_ = (hash_ ^ byte) * kFnvPrime; }
+  uint64_t hash_ = kFnvOffset;
 };
 
 template <typename T>

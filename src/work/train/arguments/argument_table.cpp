@@ -127,7 +127,9 @@ void check_choice(const Argument& argument, const std::string& value, const std:
 void set_field(const Argument& argument, void* record, const Json& given, const std::string& label) {
   // A choice may be a word that JSON or a flag writes as a boolean ("true").
   const bool as_word = !argument.choices.empty() || !argument.alone.empty();
-  Json value = given.is_boolean() && as_word ? Json(given.dump()) : given;
+  Json value = given.is_boolean() && as_word                 ? Json(given.dump())
+               : given.is_object() && argument.takes_objects ? Json(dump_json(given))
+                                                             : given;
   // Words with a meaning when alone (fsdp): Transformers writes none as null or [], several as a list.
   if (!argument.alone.empty() && std::holds_alternative<std::string*>(argument.field(record))) {
     std::string words;
@@ -186,6 +188,11 @@ Argument Argument::above(double value) && {
 }
 Argument Argument::at_most(double value) && {
   maximum = value;
+  return std::move(*this);
+}
+
+Argument Argument::or_object() && {
+  takes_objects = true;
   return std::move(*this);
 }
 

@@ -35,12 +35,14 @@ struct Argument {
   double maximum = std::numeric_limits<double>::max();
   bool above_minimum = false;  // the minimum itself is refused
   std::string_view alone;      // kField of text: the value where the flag stands without one; empty: refused
+  bool takes_objects = false;  // kField of text: an object of JSON is taken as its text
 
   Argument alone_means(std::string_view value) &&;
   Argument one_of(std::vector<std::string_view> values) &&;
   Argument at_least(double value) &&;
   Argument above(double value) &&;
   Argument at_most(double value) &&;
+  Argument or_object() &&;
 };
 
 template <typename Record, typename Type>

@@ -78,8 +78,11 @@ const Argument kScriptArguments[] = {
                               "beside output_dir)."),
 
     section("Files"),
-    field<&S::train_file>("train_file", "File to train on: .csv, .tsv, .json, .jsonl, .conll or .txt."),
-    field<&S::validation_file>("validation_file", "File to evaluate on."),
+    field<&S::train_file>("train_file",
+                          "File to train on: .csv, .tsv, .json, .jsonl, .conll or .txt. Of sentences also several, as "
+                          "an object of JSON with the name of each.")
+        .or_object(),
+    field<&S::validation_file>("validation_file", "File to evaluate on.").or_object(),
     alias("eval_file", "validation_file"),
     field<&S::test_file>("test_file", "File to predict."),
     field<&S::train_dir>("train_dir", "Images or sounds to train on: one folder per class."),
@@ -153,6 +156,34 @@ const Argument kScriptArguments[] = {
     ignored("packing_strategy", "rows are not packed yet"),
     only_default("activation_offloading", {"false", "0", "no"}, "activations stay on the device"),
     ignored("dataset_num_proc", "rows are tokenised by all threads"),
+
+    section("Sentences"),
+    field<&S::loss>("loss",
+                    "Loss of sentence-embedding or text-ranking, by its name in sentence-transformers; of several sets "
+                    "of rows also an object with the loss of each.")
+        .or_object(),
+    field<&S::loss_kwargs>("loss_kwargs", "Its options, as an object: {\"scale\": 20}."),
+    field<&S::matryoshka_dims>("matryoshka_dims", "Learn vectors whose first so many numbers are good vectors too."),
+    field<&S::matryoshka_weights>("matryoshka_weights", "What each of these counts for (default: 1)."),
+    field<&S::pooling_mode>("pooling_mode",
+                            "How the states of tokens become a vector (default: as the model's modules.json says, else "
+                            "the mean, or of a causal language model the last token).")
+        .one_of({"cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"}),
+    field<&S::prompts>(
+        "prompts",
+        "What texts begin with: one text, or an object with one for each column, or for each set of rows "
+        "and column.")
+        .or_object(),
+    field<&S::batch_sampler>("batch_sampler",
+                             "How rows of sentences become batches: at random, without equal texts in a batch, or with "
+                             "several rows of each label.")
+        .one_of({"batch_sampler", "no_duplicates", "no_duplicates_hashed", "group_by_label"}),
+    field<&S::multi_dataset_batch_sampler>("multi_dataset_batch_sampler",
+                                           "Whose turn it is among several sets of rows: by their sizes, or one after "
+                                           "the other until one of them ends.")
+        .one_of({"proportional", "round_robin"}),
+    field<&S::evaluator>("evaluator", "What evaluations of sentences measure (default: what the columns allow).")
+        .one_of({"auto", "none", "EmbeddingSimilarityEvaluator", "TripletEvaluator", "InformationRetrievalEvaluator"}),
 
     section("Preferences and rewards"),
     field<&S::loss_type>("loss_type",

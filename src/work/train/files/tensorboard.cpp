@@ -4,26 +4,17 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <array>
-#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <span>
 
 #include "base/error.h"
+#include "base/numbers/crc32c.h"
+#include "base/protobuf/wire_writer.h"
 
 namespace transom {
 namespace {
-
-constexpr std::array<uint32_t, 256> kCrcTable = [] {
-  std::array<uint32_t, 256> table{};
-  for (uint32_t i = 0; i < 256; ++i) {
-    uint32_t c = i;
-    for (int bit = 0; bit < 8; ++bit) c = (c >> 1) ^ ((c & 1) ? 0x82F63B78U : 0);
-    table[i] = c;
-  }
-  return table;
-}();
 
 template <typename Number>
 std::string little_endian(Number value) {
@@ -32,29 +23,9 @@ std::string little_endian(Number value) {
   return bytes;
 }
 
-// TensorFlow stores sums turned and shifted, since a sum over data that holds sums is weak.
-std::string masked_crc(std::string_view data) { return little_endian(std::rotr(crc32c(data), 15) + 0xA282EAD8U); }
+std::string masked_crc(std::string_view data) { return little_endian(masked_crc32c(std::as_bytes(std::span(data)))); }
 
-// ---- protocol buffers: fields of the messages Event, Summary, Summary.Value
-
-std::string varint(uint64_t value) {
-  std::string bytes;
-  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
-  return bytes + static_cast<char>(value);
-}
-std::string key(int field, int wire_type) {
-  return varint(static_cast<uint64_t>(field) << 3 | static_cast<uint64_t>(wire_type));
-}
-std::string number_field(int field, uint64_t value) { return key(field, 0) + varint(value); }
-std::string bytes_field(int field, std::string_view bytes) {
-  return key(field, 2) + varint(bytes.size()) + std::string(bytes);
-}
-std::string double_field(int field, double value) {
-  return key(field, 1) + little_endian(std::bit_cast<uint64_t>(value));
-}
-std::string float_field(int field, float value) {
-  return key(field, 5) + little_endian(std::bit_cast<uint32_t>(value));
-}
+// ---- fields of the messages Event, Summary, Summary.Value
 
 constexpr int kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5;  // of Event
 constexpr int kValue = 1;                                                // of Summary
@@ -64,35 +35,45 @@ double now() { return std::chrono::duration<double>(std::chrono::system_clock::n
 
 }  // namespace
 
-uint32_t crc32c(std::string_view data) {
-  uint32_t c = 0xFFFFFFFFU;
-  for (const char byte : data) c = kCrcTable[(c ^ static_cast<unsigned char>(byte)) & 0xFF] ^ (c >> 8);
-  return ~c;
-}
-
 std::string tf_record(std::string_view data) {
   const std::string length = little_endian(static_cast<uint64_t>(data.size()));
   return length + masked_crc(length) + std::string(data) + masked_crc(data);
 }
 
 std::string version_event(double time) {
-  return double_field(kWallTime, time) + bytes_field(kFileVersion, "brain.Event:2");
+  WireWriter event;
+  event.number64(kWallTime, time);
+  event.bytes(kFileVersion, "brain.Event:2");
+  return event.text();
 }
 
 std::string scalar_event(double time, int64_t step, std::string_view tag, float value) {
-  const std::string summary = bytes_field(kValue, bytes_field(kTag, tag) + float_field(kSimpleValue, value));
-  return double_field(kWallTime, time) + number_field(kStep, static_cast<uint64_t>(step)) +
-         bytes_field(kSummary, summary);
+  WireWriter scalar, summary, event;
+  scalar.bytes(kTag, tag);
+  scalar.number32(kSimpleValue, value);
+  summary.message(kValue, scalar);
+  event.number64(kWallTime, time);
+  event.number(kStep, step);
+  event.message(kSummary, summary);
+  return event.text();
 }
 
 std::string text_event(double time, std::string_view tag, std::string_view text) {
-  // A tensor of strings (type 7) of shape [1], for the plugin "text".
-  const std::string shape = bytes_field(2, bytes_field(2, number_field(1, 1)));
-  const std::string tensor = number_field(1, 7) + shape + bytes_field(8, text);
-  const std::string metadata = bytes_field(1, bytes_field(1, "text"));
-  const std::string value = bytes_field(kTag, std::string(tag) + "/text_summary") + bytes_field(kTensor, tensor) +
-                            bytes_field(kMetadata, metadata);
-  return double_field(kWallTime, time) + bytes_field(kSummary, bytes_field(kValue, value));
+  WireWriter extent, shape, tensor, plugin, metadata, value, summary, event;
+  extent.number(1, 1);
+  shape.message(2, extent);
+  tensor.number(1, 7);  // strings, of shape [1]
+  tensor.message(2, shape);
+  tensor.bytes(8, text);
+  plugin.bytes(1, "text");
+  metadata.message(1, plugin);
+  value.bytes(kTag, std::string(tag) + "/text_summary");
+  value.message(kTensor, tensor);
+  value.message(kMetadata, metadata);
+  summary.message(kValue, value);
+  event.number64(kWallTime, time);
+  event.message(kSummary, summary);
+  return event.text();
 }
 
 std::string tensorboard_tag(std::string_view name) {

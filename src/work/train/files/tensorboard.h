@@ -12,8 +12,6 @@
 
 namespace transom {
 
-// CRC-32C (Castagnoli) as RFC 3720 defines it.
-uint32_t crc32c(std::string_view data);
 // A record with its length and both check sums.
 std::string tf_record(std::string_view data);
 // Events; `time` in seconds since 1970.

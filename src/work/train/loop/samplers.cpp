@@ -96,11 +96,15 @@ Order TrainSampler::order(int64_t epoch, std::span<const int64_t> evaluations) c
 }
 
 Batches TrainSampler::epoch(int64_t number, std::span<const int64_t> evaluations) const {
+  if (options_.batches)
+    return shard(options_.batches(number, options_.batch_size), options_.batch_size, options_.ranks, options_.rank,
+                 options_.drop_last);
   return shard(batches_of(order(number, evaluations), options_.batch_size, options_.drop_last), options_.batch_size,
                options_.ranks, options_.rank, options_.drop_last);
 }
 
 int64_t TrainSampler::batches_per_epoch() const {
+  if (options_.batches) return static_cast<int64_t>(epoch(0).size());
   const int64_t all =
       options_.drop_last ? rows_ / options_.batch_size : (rows_ + options_.batch_size - 1) / options_.batch_size;
   return options_.drop_last ? all / options_.ranks : (all + options_.ranks - 1) / options_.ranks;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,6 +39,8 @@ struct SamplerOptions {
   int64_t accumulation = 1;  // group_by_length sorts for whole updates
   bool drop_last = false;
   int64_t ranks = 1, rank = 0;
+  // In place of all that: see TrainingData.
+  std::function<Batches(int64_t epoch, int64_t batch_size)> batches;
 };
 
 // The batches of each epoch for one rank, epochs asked for in any order. With group_by_length, Trainer draws from the

@@ -22,6 +22,7 @@
 #include "work/train/loop/samplers.h"
 #include "work/train/loop/trainer_control.h"
 #include "work/train/loop/trainer_run.h"
+#include "work/train/step/distillation.h"
 
 namespace transom {
 Trainer::Trainer(std::shared_ptr<Model> model, TrainingArguments arguments)
@@ -41,13 +42,10 @@ void Trainer::set_predictor(std::function<NamedTensors(const NamedTensors&)> pre
 }
 void Trainer::set_teacher(std::shared_ptr<const Model> teacher,
                           std::function<NamedTensors(const NamedTensors&)> inputs_of) {
-  run_->step.set_distillation({std::move(teacher), *run_->model, run_->arguments.distillation_temperature,
-                               run_->arguments.distillation_weight, std::move(inputs_of)});
+  run_->step.objective().learn_from({std::move(teacher), *run_->model, run_->arguments.distillation_temperature,
+                                     run_->arguments.distillation_weight, std::move(inputs_of)});
 }
-void Trainer::set_measures(BatchMeasures measures) {
-  run_->measures = measures.names;
-  run_->step.set_measures(std::move(measures));
-}
+void Trainer::set_objective(std::shared_ptr<Objective> objective) { run_->step.set_objective(std::move(objective)); }
 void Trainer::add_callback(std::shared_ptr<TrainerCallback> callback) {
   run_->callbacks.push_back(std::move(callback));
 }
@@ -91,7 +89,8 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
                               .accumulation = accumulation,
                               .drop_last = arguments.dataloader_drop_last,
                               .ranks = run.step.batch_ranks(),
-                              .rank = run.step.batch_rank()},
+                              .rank = run.step.batch_rank(),
+                              .batches = run.train_data->epoch_batches},
                              run.train_data->lengths);
   const int64_t batches = sampler.batches_per_epoch();
   if (batches == 0)
@@ -120,6 +119,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
       directory = fs::path(arguments.output_dir) / *last;
     }
     load_run(directory, *run.model, run.step, *run.schedule, run.state);
+    run.step.objective().load(directory);
     for (const auto& parameter : run.model->parameters()) parameter->value.set_requires_grad();
     run.step.take_loaded_values();
     if (run.early_stopping) run.early_stopping->load(run.state.stateful_callbacks);
@@ -164,7 +164,8 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
           arguments.logging_dir.value_or((fs::path(arguments.output_dir) / "runs").string()));
 
   // Norms over a batch would see rows that only fill it up.
-  const bool fills_up = batches > 1 && run.model->buffers().empty() && wants_static_shapes();
+  const bool fills_up =
+      batches > 1 && run.model->buffers().empty() && run.step.objective().rows_stand_alone() && wants_static_shapes();
 
   run.begin = std::chrono::steady_clock::now();
   run.tokens_before = run.state.num_input_tokens_seen;
@@ -219,6 +220,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   if (!run.interrupted && arguments.load_best_model_at_end && run.state.best_model_checkpoint) {
     wait_for_main();
     load_parameters(*run.state.best_model_checkpoint, *run.model, run.step.sharding());
+    run.step.objective().load(*run.state.best_model_checkpoint);
     for (const auto& parameter : run.model->parameters()) parameter->value.set_requires_grad();
     run.step.take_loaded_values();
   }
@@ -241,7 +243,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   summary.emplace_back("total_flos", run.state.total_flos);
   summary.emplace_back("train_loss",
                        run.losses.total() / static_cast<double>(std::max<int64_t>(run.state.global_step, 1)));
-  run.add_measures(summary);  // of the updates behind the last record, as TRL logs them
+  run.add_measures(summary, run.losses.mean_measures());  // of the updates behind the last record, as TRL logs them
   run.memory.end("train", &summary);
   run.log(summary);
   const std::optional<std::string> best =

@@ -103,7 +103,7 @@ void Trainer::Run::log_training() {
   if (const auto mean = losses.mean_loss(state.global_step)) record.emplace_back("loss", *mean);
   if (std::isfinite(losses.last_norm())) record.emplace_back("grad_norm", losses.last_norm());
   record.emplace_back("learning_rate", last_rate);
-  add_measures(record);
+  add_measures(record, losses.mean_measures());
   if (const double seconds = seconds_since(begin); arguments.include_num_input_tokens_seen != "no" && seconds > 0) {
     record.emplace_back("train_runtime", seconds);
     record.emplace_back("train_tokens_per_second",
@@ -113,11 +113,18 @@ void Trainer::Run::log_training() {
   losses.next_record(state.global_step);
 }
 
-void Trainer::Run::add_measures(LogRecord& record) const {
-  const std::vector<double> means = losses.mean_measures();
-  if (means.empty()) return;
-  for (size_t i = 0; i < means.size(); ++i) record.emplace_back(measures[i], means[i]);
-  record.emplace_back("num_tokens", static_cast<double>(state.num_input_tokens_seen));
+bool Trainer::Run::logs_tokens() const {
+  const BatchMeasures* measures = step.objective().measures();
+  return measures && measures->tokens;
+}
+
+void Trainer::Run::add_measures(LogRecord& record, const std::vector<std::optional<double>>& means,
+                                const std::string& prefix) const {
+  const BatchMeasures* measures = step.objective().measures();
+  if (!measures || means.empty()) return;
+  for (size_t i = 0; i < means.size(); ++i)
+    if (means[i]) record.emplace_back(prefix + measures->names.at(i), *means[i]);
+  if (measures->tokens) record.emplace_back(prefix + "num_tokens", static_cast<double>(state.num_input_tokens_seen));
 }
 
 std::vector<int64_t> Trainer::Run::evaluations_before(int64_t epoch, int64_t updates_per_epoch) const {
@@ -170,13 +177,13 @@ Predictions Trainer::Run::predict(const TrainingData& data, bool loss_only, bool
 }
 
 void Trainer::Run::count_tokens(const NamedTensors& inputs) {
-  if (arguments.include_num_input_tokens_seen == "no" && measures.empty()) return;
+  if (arguments.include_num_input_tokens_seen == "no" && !logs_tokens()) return;
   const Tensor mask = inputs.find("attention_mask");
   if (arguments.include_num_input_tokens_seen != "all" && mask.defined()) {
     int64_t tokens = 0;
     for (const int64_t one : mask.to_vector<int64_t>()) tokens += one;
     // TRL's num_tokens are those of all processes.
-    ProcessGroup* group = measures.empty() || step.batch_ranks() == 1 ? nullptr : process_group();
+    ProcessGroup* group = !logs_tokens() || step.batch_ranks() == 1 ? nullptr : process_group();
     state.num_input_tokens_seen += group ? static_cast<int64_t>(group->sum(static_cast<double>(tokens))) : tokens;
     return;
   }
@@ -198,7 +205,7 @@ LogRecord Trainer::Run::evaluate(const std::string& prefix) {
   if (compute_metrics && !loss_only && predictions.rows > 0)
     for (const auto& [name, value] : compute_metrics(predictions))
       record.emplace_back(name.starts_with(prefix + "_") ? name : prefix + "_" + name, value);
-  if (!measures.empty()) record.emplace_back(prefix + "_num_tokens", static_cast<double>(state.num_input_tokens_seen));
+  add_measures(record, predictions.measures, prefix + "_");
   for (const auto& item : speed_metrics(prefix, seconds_since(begin), eval_data->rows,
                                         (eval_data->rows + all_eval_rows() - 1) / all_eval_rows()))
     record.push_back(item);
@@ -242,6 +249,7 @@ void Trainer::Run::write_checkpoint(bool only_model) {
     make_directories(temporary);
     save_whole_model(temporary);
     save_run(temporary, step, *schedule, state, only_model);
+    step.objective().save(temporary);
     replace_directory(temporary, destination);
   } catch (...) {  // a full disk, a device that is lost while its weights are copied
     std::error_code none;
@@ -316,6 +324,7 @@ void Trainer::Run::update(const std::vector<NamedTensors>& batches) {
   const TrainStep::Result result = step(batches, last_rate, state.global_step);
   schedule->step();
   ++state.global_step;
+  step.objective().updated(*model, state.global_step);
   ++steps_of_this_call;
   losses.add(result, state.global_step, last_rate);
   if (ProcessGroup* group = process_group(); group && steps_of_this_call == 1) group->expect_equal_collectives();

@@ -34,7 +34,6 @@ struct Trainer::Run {
   std::unique_ptr<Schedule> schedule;
   std::optional<TrainingData> train_data, eval_data;
   std::function<Metrics(const Predictions&)> compute_metrics;
-  std::vector<std::string> measures;  // the names of what the step measures
   OutputFilter preprocess_outputs, predictor;
   std::vector<std::shared_ptr<TrainerCallback>> callbacks;
   std::optional<EarlyStopping> early_stopping;
@@ -68,8 +67,10 @@ struct Trainer::Run {
   void log(LogRecord record);
   // The mean loss, the last norm and the rate since the record before.
   void log_training();
-  // What the step measured since the record before, and the tokens so far; nothing where it measured nothing.
-  void add_measures(LogRecord& record) const;
+  // Appends means of what the objective measures, and the tokens so far; nothing where nothing was measured.
+  void add_measures(LogRecord& record, const std::vector<std::optional<double>>& means,
+                    const std::string& prefix = "") const;
+  bool logs_tokens() const;  // as a measure
 
   // Batches of a device that all processes have at once.
   int64_t parts_of_batch() const { return step.batch_ranks() * step.devices_of_batch(); }

@@ -4,14 +4,14 @@
 
 #include <gtest/gtest.h>
 
-#include "models/onnx/proto/proto_writer.h"
+#include "base/protobuf/wire_writer.h"
 #include "support/temporary_folder.h"
 
 namespace transom::onnx {
 namespace {
 
-TEST(ProtoWriter, WritesTagsVarintsAndLengths) {
-  ProtoWriter inner, writer;
+TEST(WireWriter, WritesTagsVarintsAndLengths) {
+  WireWriter inner, writer;
   inner.number(1, 300);
   writer.number(1, -1);
   writer.number32(2, 1.0f);

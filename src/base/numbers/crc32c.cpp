@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "files/foreign/tensorflow/crc32c.h"
+#include "base/numbers/crc32c.h"
 
 #include <array>
 #include <cstring>

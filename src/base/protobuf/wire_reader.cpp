@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/onnx/proto/wire.h"
+#include "base/protobuf/wire_reader.h"
 
 #include <bit>
 #include <cstring>
 
 #include "base/error.h"
 
-namespace transom::onnx {
+namespace transom {
 namespace {
 
 template <typename Number>
-void add_packed(std::string_view bytes, std::vector<Number>& out, const std::string& where) {
-  require(bytes.size() % sizeof(Number) == 0, "{}: is no ONNX file: {} bytes of packed numbers of {} bytes each", where,
-          bytes.size(), sizeof(Number));
+void add_packed(std::string_view bytes, std::vector<Number>& out, const std::string& where, const char* format) {
+  require(bytes.size() % sizeof(Number) == 0, "{}: is no {}: {} bytes of packed numbers of {} bytes each", where,
+          format, bytes.size(), sizeof(Number));
   const size_t before = out.size(), count = bytes.size() / sizeof(Number);
   out.resize(before + count);
   if (count > 0) std::memcpy(out.data() + before, bytes.data(), bytes.size());
@@ -38,24 +38,25 @@ std::optional<WireField> WireReader::next() {
       field.value = fixed(4);
       break;
     default:
-      fail("{}: is no ONNX file: field {} has the wire type {}", where_, field.number, key & 7);
+      fail("{}: is no {}: field {} has the wire type {}", where_, format_, field.number, key & 7);
   }
-  require(field.number > 0, "{}: is no ONNX file: a field has the number 0", where_);
+  require(field.number > 0, "{}: is no {}: a field has the number 0", where_, format_);
   return field;
 }
 
 int64_t WireReader::integer(const WireField& field) const {
-  require(field.type == WireField::Type::kVarint, "{}: is no ONNX file: field {} is no integer", where_, field.number);
+  require(field.type == WireField::Type::kVarint, "{}: is no {}: field {} is no integer", where_, format_,
+          field.number);
   return static_cast<int64_t>(field.value);
 }
 
 float WireReader::number(const WireField& field) const {
-  require(field.type == WireField::Type::kFixed32, "{}: is no ONNX file: field {} is no float", where_, field.number);
+  require(field.type == WireField::Type::kFixed32, "{}: is no {}: field {} is no float", where_, format_, field.number);
   return std::bit_cast<float>(static_cast<uint32_t>(field.value));
 }
 
 std::string_view WireReader::text(const WireField& field) const {
-  require(field.type == WireField::Type::kBytes, "{}: is no ONNX file: field {} is no string or message", where_,
+  require(field.type == WireField::Type::kBytes, "{}: is no {}: field {} is no string or message", where_, format_,
           field.number);
   return field.bytes;
 }
@@ -65,23 +66,24 @@ void WireReader::add_integers(const WireField& field, std::vector<int64_t>& out)
     out.push_back(integer(field));
     return;
   }
-  WireReader packed(field.bytes, where_);
+  WireReader packed(field.bytes, where_, format_);
   while (!packed.bytes_.empty()) out.push_back(static_cast<int64_t>(packed.varint()));
 }
 
 void WireReader::add_floats(const WireField& field, std::vector<float>& out) const {
-  if (field.type == WireField::Type::kBytes) add_packed(field.bytes, out, where_);
+  if (field.type == WireField::Type::kBytes) add_packed(field.bytes, out, where_, format_);
   else out.push_back(number(field));
 }
 
 void WireReader::add_doubles(const WireField& field, std::vector<double>& out) const {
-  if (field.type == WireField::Type::kBytes) return add_packed(field.bytes, out, where_);
-  require(field.type == WireField::Type::kFixed64, "{}: is no ONNX file: field {} is no double", where_, field.number);
+  if (field.type == WireField::Type::kBytes) return add_packed(field.bytes, out, where_, format_);
+  require(field.type == WireField::Type::kFixed64, "{}: is no {}: field {} is no double", where_, format_,
+          field.number);
   out.push_back(std::bit_cast<double>(field.value));
 }
 
 std::string_view WireReader::take(uint64_t length) {
-  require(length <= bytes_.size(), "{}: is no ONNX file, or cut short: a field of {} bytes, {} are left", where_,
+  require(length <= bytes_.size(), "{}: is no {}, or cut short: a field of {} bytes, {} are left", where_, format_,
           length, bytes_.size());
   const std::string_view result = bytes_.substr(0, static_cast<size_t>(length));
   bytes_.remove_prefix(static_cast<size_t>(length));
@@ -95,7 +97,7 @@ uint64_t WireReader::varint() {
     value |= uint64_t{byte & 0x7Fu} << shift;
     if (byte < 0x80) return value;
   }
-  fail("{}: is no ONNX file: a number has more than ten bytes", where_);
+  fail("{}: is no {}: a number has more than ten bytes", where_, format_);
 }
 
 uint64_t WireReader::fixed(size_t length) {
@@ -105,4 +107,4 @@ uint64_t WireReader::fixed(size_t length) {
   return value;
 }
 
-}  // namespace transom::onnx
+}  // namespace transom

@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The script of the page: a conversation with a model that writes, streamed, with the figures of each answer.
-#include "apps/serve/page/page_parts.h"
-
-namespace transom::serve {
-
-const char* const kPageChatScript = R"JS(
 let messages = [];    // what was said so far, as the interface takes it
 let running = null;   // AbortController of the answer that is being written
 
@@ -144,6 +139,3 @@ at('clear').addEventListener('click', () => {
 });
 
 load_models();
-)JS";
-
-}  // namespace transom::serve

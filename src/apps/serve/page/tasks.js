@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The script of the page: which models there are, and a form for each task other than writing.
-#include "apps/serve/page/page_parts.h"
-
-namespace transom::serve {
-
-const char* const kPageScript = R"JS(
 'use strict';
 const at = (id) => document.getElementById(id);
 let key = '';
@@ -268,6 +263,3 @@ function picture_of(result) {
   const text = JSON.stringify(result, null, 1);
   return element('pre', text.length > 20000 ? text.slice(0, 20000) + ' ...' : text);
 }
-)JS";
-
-}  // namespace transom::serve

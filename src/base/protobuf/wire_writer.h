@@ -6,15 +6,16 @@
 #include <string>
 #include <string_view>
 
-namespace transom::onnx {
+namespace transom {
 
 // The fields of one message, in the order in which they are written.
-class ProtoWriter {
+class WireWriter {
  public:
   void number(int field, int64_t value);
-  void number32(int field, float value);  // a float, as fixed 32 bits
+  void number32(int field, float value);   // a float, as fixed 32 bits
+  void number64(int field, double value);  // a double, as fixed 64 bits
   void bytes(int field, std::string_view value);
-  void message(int field, const ProtoWriter& value) { bytes(field, value.text_); }
+  void message(int field, const WireWriter& value) { bytes(field, value.text_); }
   const std::string& text() const { return text_; }
 
  private:
@@ -22,4 +23,4 @@ class ProtoWriter {
   std::string text_;
 };
 
-}  // namespace transom::onnx
+}  // namespace transom

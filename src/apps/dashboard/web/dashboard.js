@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The script of the page: takes events, draws each curve as SVG, posts what the buttons ask.
-#include "apps/dashboard/web/page.h"
-
-namespace transom::dashboard {
-
-const std::string_view kPageScript = R"js("use strict";
+"use strict";
 const COLORS = ["#2a6fdb", "#c4572e", "#2f9e5b", "#8a4fc7", "#b8860b", "#c2417f", "#2b98a6", "#777777"];
 const MOST_POINTS = 20000, WIDTH = 480, HEIGHT = 230, LEFT = 58, RIGHT = 8, TOP = 8, BOTTOM = 24;
 const query = new URLSearchParams(location.search), key = query.get("key");
@@ -253,6 +249,3 @@ function begin() {
   setInterval(() => { if (!ended) findRuns().catch(() => {}); }, 15000);
 }
 begin();
-)js";
-
-}  // namespace transom::dashboard

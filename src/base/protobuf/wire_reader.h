@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace transom::onnx {
+namespace transom {
 
 // A field of a message. Numbers are in `value`, strings, messages and packed numbers in `bytes`.
 struct WireField {
@@ -19,11 +19,12 @@ struct WireField {
   std::string_view bytes;
 };
 
-// Goes through the fields of one message; nested messages are readers of their own. `where` begins every error and
-// must outlive the reader, as the bytes must.
+// Goes through the fields of one message; nested messages are readers of their own. Errors begin with `where` and say
+// that it is no `format` ("ONNX file"); both must outlive the reader, as the bytes must.
 class WireReader {
  public:
-  WireReader(std::string_view bytes, const std::string& where) : bytes_(bytes), where_(where) {}
+  WireReader(std::string_view bytes, const std::string& where, const char* format)
+      : bytes_(bytes), where_(where), format_(format) {}
 
   std::optional<WireField> next();
 
@@ -43,6 +44,7 @@ class WireReader {
 
   std::string_view bytes_;
   const std::string& where_;
+  const char* format_;
 };
 
-}  // namespace transom::onnx
+}  // namespace transom
