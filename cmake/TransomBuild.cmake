@@ -30,13 +30,10 @@ if(TRANSOM_FUZZ)
   add_link_options(-fsanitize=address,undefined)
 endif()
 
-# transom_backend(NAME cpu SOURCES ... LIBRARIES ...): the plugin libtransom_<name>.so.
+# transom_backend(NAME cpu SOURCES ... LIBRARIES ... [DESCRIPTION file]): a plugin of this tree.
 function(transom_backend)
-  cmake_parse_arguments(BACKEND "" "NAME" "SOURCES;LIBRARIES" ${ARGN})
-  add_library(transom_${BACKEND_NAME} MODULE ${BACKEND_SOURCES})
-  target_include_directories(transom_${BACKEND_NAME} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/backends)
-  target_link_libraries(transom_${BACKEND_NAME} PRIVATE transom_warnings ${BACKEND_LIBRARIES})
-  set_target_properties(transom_${BACKEND_NAME} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
-                        LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/transom)
-  install(TARGETS transom_${BACKEND_NAME} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/transom)
+  cmake_parse_arguments(BACKEND "" "NAME" "" ${ARGN})
+  transom_plugin(${ARGN})
+  target_include_directories(transom_${BACKEND_NAME} PRIVATE ${PROJECT_SOURCE_DIR}/backends)
+  target_link_libraries(transom_${BACKEND_NAME} PRIVATE transom_warnings)
 endfunction()

@@ -3,7 +3,7 @@
 include(CMakePackageConfigHelpers)
 
 # oneDNN is not in Debian: its library goes along, and plugins look for it beside themselves.
-install(TARGETS transom EXPORT transomTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS transom transom_plugin_headers EXPORT transomTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS probe_plugin RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR}/transom)
 if(TARGET transom_program)
   set_target_properties(transom_program PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
@@ -19,9 +19,9 @@ install(FILES ${onednn_directory}/lib/libdnnl.so.3.2 DESTINATION ${CMAKE_INSTALL
 install(DIRECTORY include/transom DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY share/transom DESTINATION share)
 install(EXPORT transomTargets NAMESPACE transom:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/transom)
-file(WRITE ${CMAKE_BINARY_DIR}/transom-config.cmake.in "@PACKAGE_INIT@\ninclude(\"\${CMAKE_CURRENT_LIST_DIR}/transomTargets.cmake\")\n")
-configure_package_config_file(${CMAKE_BINARY_DIR}/transom-config.cmake.in ${CMAKE_BINARY_DIR}/transom-config.cmake
+configure_package_config_file(cmake/transom-config.cmake.in ${CMAKE_BINARY_DIR}/transom-config.cmake
                               INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/transom)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/transom-config-version.cmake COMPATIBILITY SameMajorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/transom-config.cmake ${CMAKE_BINARY_DIR}/transom-config-version.cmake
+              cmake/TransomPlugin.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/transom)

@@ -14,7 +14,7 @@ from symbols import Symbols
 # Of the host: what every Linux has (the list of PEP 600 for manylinux), and LLVM's loader.
 HOST = re.compile(r"^(ld-linux.*|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s|util|resolv|nss_.*))\.so(\.\d+)*$")
 # Plugins that are no part of packages: templates and what needs a vendor's or a system's launcher.
-LEFT_OUT = {"libtransom_null.so", "transom_mpi.so"}
+LEFT_OUT = {"libtransom_null.so", "libtransom_null.json", "transom_mpi.so"}
 
 
 def run(*words):

@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <mutex>
 
-#include "common/handle.h"
 #include "transom/device_plugin.h"
+#include "transom/plugin/handle.h"
 
 using transom::backend::Handle;
 

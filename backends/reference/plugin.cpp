@@ -11,9 +11,9 @@
 #include <new>
 
 #include "base/error.h"
-#include "common/error.h"
 #include "reference/executable.h"
 #include "reference/handles.h"
+#include "transom/plugin/error.h"
 
 namespace {
 

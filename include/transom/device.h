@@ -11,7 +11,7 @@ namespace transom {
 
 // A device that was found, or a plugin without a device and the reason.
 struct DeviceInfo {
-  std::string name;          // what --device takes: "cpu", "hpu:1"
+  std::string name;          // what --device takes: "cpu", "cuda:1"
   std::string description;   // "AMD EPYC 9354"; empty if there is none
   std::string architecture;  // "avx512_bf16, vnni"
   std::string driver;
@@ -37,6 +37,10 @@ void set_device(const std::string& name);
 std::string device_name();
 // The best device found whose name is not this one (or this one with a number).
 std::string best_device_but(const std::string& name);
+
+// What the device in use counted since it was opened, as one JSON object whose names are the device's own
+// ("recompilations", "device_seconds" ...); "{}" of a device that tells nothing.
+std::string device_report();
 
 // Memory of the device in use, in bytes.
 struct MemoryUse {

@@ -32,7 +32,8 @@
  * event_query, event_synchronize, communicator_abort, memory_reset_peak, device_report. 1.2: the id of a communicator
  * may say over which transport. 1.3 adds release to transom_host. 1.4 adds to the table: all_to_all, send, receive,
  * message_group_begin, message_group_end; a process may be in several communicators. 1.5 adds exchange to transom_host,
- * and supports to the table. 1.6 adds evaluates and evaluate to transom_host, 1.7 executable_memory to the table.
+ * and supports to the table. 1.6 adds evaluates and evaluate to transom_host, 1.7 executable_memory to the table,
+ * 1.8 settings.
  * docs/device-plugins.md leads through this header.
  */
 #ifndef TRANSOM_DEVICE_PLUGIN_H
@@ -46,7 +47,7 @@ extern "C" {
 #endif
 
 #define TRANSOM_PLUGIN_MAJOR 1 /* changes break plugins; the host refuses another major version */
-#define TRANSOM_PLUGIN_MINOR 7 /* additions only */
+#define TRANSOM_PLUGIN_MINOR 8 /* additions only */
 
 #if defined(__GNUC__)
 #define TRANSOM_PLUGIN_EXPORT __attribute__((visibility("default")))
@@ -172,8 +173,8 @@ typedef enum transom_device_flag {
 
 typedef struct transom_device_properties {
   size_t struct_size;
-  char name[128];         /* "AMD EPYC 9354", "Intel Gaudi 2" */
-  char architecture[128]; /* instruction set or generation: "avx512_bf16, vnni", "gaudi2" */
+  char name[128];         /* "AMD EPYC 9354", "Radeon RX 7900 XTX" */
+  char architecture[128]; /* instruction set or generation: "avx512_bf16, vnni", "gfx1100" */
   char driver[128];       /* version of the driver and of the libraries that compute */
   uint64_t flags;         /* transom_device_flag, or-ed */
   uint64_t memory_bytes;  /* 0: not known */
@@ -262,7 +263,7 @@ typedef struct transom_host {
 typedef struct transom_plugin {
   size_t struct_size;    /* the host sets it to what it can read; the plugin sets it to what it has filled in */
   uint32_t major, minor; /* the version that the plugin was built with */
-  const char* name;      /* "cpu", "hpu": the word after --device; lives as long as the library */
+  const char* name;      /* "cpu", "cuda": the word after --device; lives as long as the library */
   const char* version;   /* of the plugin, for reports */
   uint32_t
       priority; /* the host prefers the higher one when the user names no device: 100 accelerators, 10 cpu, 0 never */
@@ -405,6 +406,15 @@ typedef struct transom_plugin {
    * the host's arena, where the device does not plan its memory), in the sizes that it gives out: workspace, what lies
    * between its parts, copies. May compile what is left to compile; allocates and runs nothing. */
   transom_status (*executable_memory)(transom_executable*, uint64_t* bytes, transom_error* error);
+
+  /* ---- since 1.8 */
+
+  /* (optional) What the arguments that the plugin contributes, and the variables of the environment that its users
+   * know, ask of a command. `request` is a JSON object with a "question", and so is what `answer` is called with, once,
+   * before this returns: docs/device-plugins.md, section 8. Needs no device and looks for no driver. What it refuses
+   * with TRANSOM_INVALID_ARGUMENT is shown to the user as it stands. */
+  transom_status (*settings)(const char* request, void (*answer)(void* context, const char* text), void* context,
+                             transom_error* error);
 } transom_plugin;
 
 /* The one exported symbol. Fills in `plugin`; returns TRANSOM_UNSUPPORTED if it cannot speak the host's major version.

@@ -123,7 +123,7 @@ transom_status open(const transom_host* host, transom_plugin* plugin, transom_er
   X(communicator_destroy) X(all_reduce) X(all_gather) X(reduce_scatter) X(broadcast) X(profile) X(host_allocate) \
   X(host_free) X(event_query) X(event_synchronize) X(communicator_abort) X(memory_reset_peak) X(device_report) \
   X(all_to_all) X(send) X(receive) X(message_group_begin) X(message_group_end) \
-  X(supports) X(executable_memory)
+  X(supports) X(executable_memory) X(settings)
 // clang-format on
 
 // A function of the table from one of a device that throws, as `entry`. A device that has `guard(error, work,

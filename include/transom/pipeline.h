@@ -17,7 +17,7 @@ class Pipeline;  // pipelines/pipeline.h
 
 // How a pipeline is loaded and run.
 struct PipelineOptions {
-  // "cpu", "hpu:1" ...: makes this the device in use, as set_device does. Empty: the device in use, else the best one.
+  // "cpu", "cuda:1" ...: makes this the device in use, as set_device does. Empty: the device in use, else the best one.
   // A process computes on one device: another one than that of its tensors is refused.
   std::string device;
   std::string dtype = "float32";        // of weights and products: "auto", "bfloat16" ...; LoadOptions::dtype

@@ -114,6 +114,27 @@ struct ImageClassificationTask {
   using Result = std::vector<ClassScore>;
 };
 
+struct ObjectDetectionTask {
+  static constexpr const char* kName = "object-detection";
+  using Input = std::string;
+  struct Options {
+    double threshold = 0.5;  // the score that an object needs
+  };
+  using Result = std::vector<DetectedObject>;
+};
+
+struct ImageSegmentationTask {
+  static constexpr const char* kName = "image-segmentation";
+  using Input = std::string;
+  struct Options {
+    std::string subtask;  // "semantic", "instance" or "panoptic"; empty: what the model does
+    // Of objects: the score that one needs, the chance that one of its pixels needs, and the part of it that those
+    // above leave. Nothing: 0.9, 0.5 and 0.5.
+    std::optional<double> threshold, mask_threshold, overlap_mask_area_threshold;
+  };
+  using Result = std::vector<Segment>;
+};
+
 struct ZeroShotImageClassificationTask {
   static constexpr const char* kName = "zero-shot-image-classification";
   using Input = std::string;
@@ -221,6 +242,8 @@ using FeatureExtractionPipeline = TaskPipeline<FeatureExtractionTask>;
 using SentenceSimilarityPipeline = TaskPipeline<SentenceSimilarityTask>;
 using ZeroShotClassificationPipeline = TaskPipeline<ZeroShotClassificationTask>;
 using ImageClassificationPipeline = TaskPipeline<ImageClassificationTask>;
+using ObjectDetectionPipeline = TaskPipeline<ObjectDetectionTask>;
+using ImageSegmentationPipeline = TaskPipeline<ImageSegmentationTask>;
 using ZeroShotImageClassificationPipeline = TaskPipeline<ZeroShotImageClassificationTask>;
 using AudioClassificationPipeline = TaskPipeline<AudioClassificationTask>;
 using SpeechRecognitionPipeline = TaskPipeline<SpeechRecognitionTask>;

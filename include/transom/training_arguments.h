@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,13 @@ namespace transom {
 struct JsonText {
   std::string text;
   bool operator==(const JsonText&) const = default;
+};
+
+// The arguments that plugins of devices contribute (docs/device-plugins.md, section 8), by name. What is not there, or
+// empty, was not given.
+struct DeviceArguments {
+  std::map<std::string, std::optional<bool>> flags;
+  std::map<std::string, std::optional<std::string>> texts;
 };
 
 struct TrainingArguments {
@@ -130,14 +138,11 @@ struct TrainingArguments {
   bool sequence_parallel = false;
   int64_t parameter_check_steps = 0;
 
-  // Intel Gaudi, by the names of Optimum Habana
-  std::optional<bool> use_habana;
-  std::optional<bool> use_lazy_mode;
-  bool use_hpu_graphs_for_training = false;
-  bool use_hpu_graphs_for_inference = false;
-  std::optional<std::string> gaudi_config_name;
+  // How it is carried out and measured
+  std::optional<std::string> inference_mode;
   int64_t throughput_warmup_steps = 0;
   bool adjust_throughput = false;
+  DeviceArguments device_arguments;
 
   // `data_seed`, or `seed` where it is not given.
   int64_t sampling_seed() const { return data_seed.value_or(seed); }
@@ -355,6 +360,7 @@ struct TrainArguments {
   std::optional<std::vector<std::string>> given;
   std::vector<std::string> notes;  // sentences for the user: what was accepted and means nothing here
   bool help = false;
+  std::string device_but;  // the device that is not to be used, where none is named
 };
 
 // Parses flags as HfArgumentParser does: `--name value`, `--name=value`, `--flag`, `--flag false`, `--no_flag`, dashes

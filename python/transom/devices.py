@@ -18,5 +18,5 @@ def infer_device():
 
 
 def set_device(name):
-    """Before the first model is loaded: "cpu", "hpu:1" ..."""
+    """Before the first model is loaded: "cpu", "cuda:1" ..."""
     library.set_device(str(name))

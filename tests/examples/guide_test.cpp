@@ -13,7 +13,7 @@
 #include "support/golden.h"
 #include "support/test_names.h"
 #include "work/train/arguments/argument_tables.h"
-#include "work/train/arguments/gaudi_arguments.h"
+#include "work/train/arguments/device_arguments.h"
 #include "work/train/tiny_model.h"
 
 namespace transom {
@@ -64,9 +64,10 @@ void write_script(const fs::path& path, const std::string& text) {
 std::set<std::string> known_flags() {
   std::set<std::string> flags;
   TrainArguments arguments;
+  const std::vector<Argument> devices = device_table();
   const BoundTable tables[] = {{training_table(), &arguments.training},
                                {script_table(), &arguments.script},
-                               {gaudi_table(), &arguments.training}};
+                               {devices, &arguments.training.device_arguments}};
   for (const std::string& name : argument_names(tables, "--")) flags.insert(name);
   for (const char* command : {"",
                               "run",

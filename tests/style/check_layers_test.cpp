@@ -85,11 +85,22 @@ TEST_F(CheckLayers, KeepsDevicesToThePluginHeader) {
   EXPECT_NE(finding("backends/cpu/a.cpp", licence + "#include \"graph/ir/node.h\"\n"), "");
   EXPECT_NE(finding("backends/cpu/a.cpp", licence + "#include \"transom/tensor.h\"\n"), "");
   EXPECT_NE(finding("backends/cpu/a.cpp", licence + "#include \"null/plugin.h\"\n"), "");
-  write("emulators/synapse/graph.h", licence);
-  EXPECT_NE(finding("backends/cpu/a.cpp", licence + "#include \"synapse/graph.h\"\n"), "");
-  EXPECT_NE(finding("emulators/synapse/a.cpp", licence + "#include \"null/plugin.h\"\n"), "");
-  EXPECT_NE(finding("emulators/synapse/a.cpp", licence + "#include \"base/error.h\"\n"), "");
-  EXPECT_NE(finding("emulators/synapse/a.cpp", licence + "#include \"transom/device_plugin.h\"\n"), "");
+  write("emulators/opencl/graph.h", licence);
+  EXPECT_NE(finding("backends/cpu/a.cpp", licence + "#include \"opencl/graph.h\"\n"), "");
+  EXPECT_NE(finding("emulators/opencl/a.cpp", licence + "#include \"null/plugin.h\"\n"), "");
+  EXPECT_NE(finding("emulators/opencl/a.cpp", licence + "#include \"base/error.h\"\n"), "");
+  EXPECT_NE(finding("emulators/opencl/a.cpp", licence + "#include \"transom/device_plugin.h\"\n"), "");
+}
+
+TEST_F(CheckLayers, KeepsPartnersApart) {
+  const std::string licence = kLicence;
+  write("partners/maker/libtransom_thing.json", R"({"device": "thing", "names": ["thingco"]})");
+  EXPECT_NE(finding("src/base/a.cpp", licence + "constexpr const char* kName = \"thing\";\n").find("partners/maker"),
+            std::string::npos);
+  EXPECT_NE(finding("CMakeLists.txt", "# SPDX-License-Identifier: Apache-2.0\n# of ThingCo\n"), "");
+  EXPECT_EQ(finding("src/base/a.cpp", licence + "constexpr const char* kName = \"nothing\";\n"), "");
+  EXPECT_NE(finding("partners/maker/thing/a.cpp", licence + "#include \"base/error.h\"\n"), "");
+  EXPECT_EQ(finding("partners/maker/thing/a.cpp", licence + "#include \"transom/plugin/node.h\"\n"), "");
 }
 
 TEST_F(CheckLayers, RefusesLayersOfItsTableThatTheTreeHasNot) {

@@ -15,9 +15,9 @@
 #include <thread>
 #include <vector>
 
-#include "common/messages.h"
 #include "cpu/collectives/transport.h"
 #include "cpu/device/device.h"
+#include "transom/plugin/messages.h"
 
 namespace transom::cpu {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/error.h"
+#include "transom/plugin/error.h"
 
 namespace transom::cpu {
 

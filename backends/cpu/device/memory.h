@@ -13,11 +13,11 @@
 #include <set>
 #include <vector>
 
-#include "common/handle.h"
 #include "cpu/collectives/completion.h"
 #include "cpu/device/lru_cache.h"
 #include "cpu/device/threads.h"
 #include "transom/deferred_memory.h"
+#include "transom/plugin/handle.h"
 
 namespace transom::cpu {
 

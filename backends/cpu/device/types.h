@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "common/types.h"
 #include "cpu/device/error.h"
+#include "transom/plugin/types.h"
 
 namespace transom::cpu {
 

@@ -12,9 +12,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/node.h"
 #include "cpu/device/types.h"
 #include "cpu/products/epilogue.h"
+#include "transom/plugin/node.h"
 
 namespace transom::cpu {
 

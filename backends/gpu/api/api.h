@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/error.h"
+#include "transom/plugin/error.h"
 
 namespace transom::gpu {
 

@@ -11,10 +11,10 @@
 #include <set>
 #include <string_view>
 
-#include "common/types.h"
 #include "gpu/api/attentions.h"
 #include "gpu/api/cudnn_attention_graphs.h"
 #include "gpu/api/driver.h"
+#include "transom/plugin/types.h"
 
 namespace transom::gpu {
 namespace {

@@ -8,9 +8,9 @@
 #include <mutex>
 #include <vector>
 
-#include "common/types.h"
 #include "gpu/api/convolutions.h"
 #include "gpu/api/driver.h"
+#include "transom/plugin/types.h"
 
 namespace transom::gpu {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "common/error.h"
+#include "transom/plugin/error.h"
 
 namespace transom::gpu {
 namespace {

@@ -7,9 +7,9 @@
 #include <map>
 #include <mutex>
 
-#include "common/types.h"
 #include "gpu/api/driver.h"
 #include "gpu/api/products.h"
+#include "transom/plugin/types.h"
 
 namespace transom::gpu {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "common/error.h"
+#include "transom/plugin/error.h"
 
 namespace transom::gpu {
 namespace {

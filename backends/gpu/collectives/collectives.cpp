@@ -4,11 +4,11 @@
 #include <optional>
 #include <string_view>
 
-#include "common/messages.h"
-#include "common/types.h"
 #include "gpu/api/driver.h"
 #include "gpu/collectives/nccl.h"
 #include "gpu/device/device.h"
+#include "transom/plugin/messages.h"
+#include "transom/plugin/types.h"
 
 namespace transom::gpu {
 namespace {

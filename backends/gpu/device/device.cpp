@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "common/error.h"
+#include "transom/plugin/error.h"
 
 void transom_device::expect_alive() {
   const std::lock_guard lock(mutex_);

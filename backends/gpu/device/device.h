@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "common/handle.h"
 #include "gpu/api/api.h"
 #include "gpu/api/attentions.h"
 #include "gpu/api/convolutions.h"
@@ -19,6 +18,7 @@
 #include "gpu/device/kernel_store.h"
 #include "gpu/device/memory.h"
 #include "transom/device_plugin.h"
+#include "transom/plugin/handle.h"
 
 using transom::backend::Handle;
 

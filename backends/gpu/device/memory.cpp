@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "common/handle.h"
+#include "transom/plugin/handle.h"
 
 namespace transom::gpu {
 namespace {

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "common/node.h"
 #include "gpu/api/attentions.h"
 #include "gpu/api/convolutions.h"
 #include "gpu/api/products.h"
 #include "gpu/source/kernel_text.h"
+#include "transom/plugin/node.h"
 
 namespace transom::gpu {
 

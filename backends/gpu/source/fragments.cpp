@@ -5,8 +5,8 @@
 
 #include <cstdlib>
 
-#include "common/error.h"
 #include "gpu/source/fragment_layout.h"
+#include "transom/plugin/error.h"
 
 namespace transom::gpu {
 namespace {

@@ -4,9 +4,9 @@
 #include <map>
 #include <vector>
 
-#include "common/error.h"
 #include "gpu/source/float_text.h"
 #include "gpu/source/fragments.h"
+#include "transom/plugin/error.h"
 
 namespace transom::gpu {
 namespace float_text {

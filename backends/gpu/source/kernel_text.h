@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/types.h"
 #include "gpu/api/api.h"
+#include "transom/plugin/types.h"
 
 namespace transom::gpu {
 

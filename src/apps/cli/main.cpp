@@ -22,7 +22,7 @@ namespace transom {
 void DeviceOptions::add_to(Command& command) {
   command.options.push_back({.name = "--device",
                              .value = &device,
-                             .help = "cpu, reference, hpu:1 ... (default: TRANSOM_DEVICE, else the best found)",
+                             .help = "cpu, reference, cuda:1 ... (default: TRANSOM_DEVICE, else the best found)",
                              .group = kDeviceGroup});
   command.options.push_back(
       {.name = "--mode", .value = &mode, .help = "lazy, eager, compile or graph", .group = kDeviceGroup});

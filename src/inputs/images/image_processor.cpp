@@ -77,7 +77,6 @@ constexpr Defaults kDefaults[] = {
 
 // The processor that AutoImageProcessor takes for a model that names none.
 std::string family_of_model(const std::string& model_type) {
-  if (model_type == "deit") return "DeiT";  // has no record: Transom reads its pictures, and not its models
   const Family* known = find_family(model_type);
   return known ? *known->processors.image_processor : "";
 }

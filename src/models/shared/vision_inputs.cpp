@@ -37,13 +37,14 @@ Extents patch_grid(Extents image, Extents patch) {
   return {image[0] / patch[0], image[1] / patch[1]};
 }
 
-Tensor interpolated_positions(const Tensor& positions, int64_t first, Extents grid, const Computing& computing) {
+Tensor interpolated_positions(const Tensor& positions, int64_t first, Extents grid, const Computing& computing,
+                              GridResampling resampling) {
   const int64_t count = positions.dim(1) - first, D = positions.dim(2);
   const auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(count)));
   if (side * side != count)
     fail("position embeddings of {} patches are no square grid: they cannot be interpolated", count);
   const Tensor square = reshape(slice(positions, 1, first, first + count), {side, side, D});
-  const Tensor resized = reshape(resize_bicubic(square, grid[0], grid[1], computing), {1, grid[0] * grid[1], D});
+  const Tensor resized = reshape(resampling(square, grid[0], grid[1], computing), {1, grid[0] * grid[1], D});
   return first == 0 ? resized : concatenate({slice(positions, 1, 0, first), resized}, 1);
 }
 

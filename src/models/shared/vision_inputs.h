@@ -36,7 +36,8 @@ Extents patch_grid(Extents image, Extents patch);
 
 // Position embeddings [1, first + N, D], made for a square grid of N patches, for another grid: the `first` ones (of
 // class tokens) stay, those of patches are resampled.
-Tensor interpolated_positions(const Tensor& positions, int64_t first, Extents grid, const Computing& computing);
+Tensor interpolated_positions(const Tensor& positions, int64_t first, Extents grid, const Computing& computing,
+                              GridResampling resampling = resize_bicubic);
 
 // Reads a number from outside that must be 1 or more.
 int64_t positive(const Config& config, std::string_view field, int64_t otherwise);

@@ -89,7 +89,7 @@ class Buffer : public Storage {
 // join().
 class Device : public std::enable_shared_from_this<Device> {
  public:
-  // "cpu", "hpu:1"; empty: TRANSOM_DEVICE, else the best. Opened once, shared from then on.
+  // "cpu", "cuda:1"; empty: TRANSOM_DEVICE, else the best. Opened once, shared from then on.
   static std::shared_ptr<Device> open(const std::string& name);
   ~Device();
   Device(const Device&) = delete;

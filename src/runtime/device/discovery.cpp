@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which devices there are, and which one is used.
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <map>
@@ -9,9 +8,10 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "runtime/device/descriptions/descriptions.h"
+#include "runtime/device/descriptions/vendor_names.h"
 #include "runtime/device/device.h"
 #include "runtime/device/device_in_use.h"
-#include "runtime/device/vendor_names.h"
 
 namespace transom {
 namespace {
@@ -51,6 +51,11 @@ void describe(const transom_device_properties& properties, DeviceInfo& info) {
     if (properties.fast_dtypes >> dtype & 1) info.fast_dtypes.push_back(static_cast<DType>(dtype));
 }
 
+// "cuda" of "cuda:1".
+std::string_view plugin_of(const DeviceInfo& info) {
+  return std::string_view(info.name).substr(0, info.name.find(':'));
+}
+
 // Devices of one plugin, or one entry that says why there is none.
 std::vector<DeviceInfo> ask(const fs::path& file) {
   DeviceInfo base;
@@ -85,13 +90,6 @@ std::vector<DeviceInfo> ask(const fs::path& file) {
   }
 }
 
-// Accelerators in the order in which they are preferred where their priorities are equal.
-constexpr std::array<std::string_view, 5> kOrder = {"hpu", "cuda", "rocm", "opencl", "cpu"};
-
-size_t rank_of(std::string_view name) {
-  return static_cast<size_t>(std::find(kOrder.begin(), kOrder.end(), name.substr(0, name.find(':'))) - kOrder.begin());
-}
-
 // Asks plugins in the order of their priorities: a driver whose devices would not be chosen is left alone, since it may
 // take long to start.
 std::string best_name(std::string_view but = "") {
@@ -107,7 +105,7 @@ std::string best_name(std::string_view but = "") {
     } catch (const Error&) {  // list_devices() says why
     }
   std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
-    return std::tuple(~a.priority, rank_of(a.name)) < std::tuple(~b.priority, rank_of(b.name));
+    return std::tie(b.priority, a.name) < std::tie(a.priority, b.name);
   });
   for (const Candidate& candidate : candidates) {
     if (candidate.priority == 0 || (!but.empty() && candidate.name == but)) continue;
@@ -116,7 +114,7 @@ std::string best_name(std::string_view but = "") {
   }
   std::string reasons;
   for (const DeviceInfo& info : list_devices()) {
-    if (!but.empty() && std::string_view(info.name).substr(0, info.name.find(':')) == but) continue;
+    if (!but.empty() && plugin_of(info) == but) continue;
     reasons +=
         (reasons.empty() ? "" : "; ") + (info.reason.empty() ? info.name + " is never chosen by itself" : info.reason);
   }
@@ -146,18 +144,19 @@ std::vector<DeviceInfo> list_devices() {
   }
   std::vector<std::string> directories;
   for (const fs::path& directory : plugin_directories()) directories.push_back(directory.string());
-  for (const std::string_view name : kOrder) {
-    if (std::any_of(all.begin(), all.end(),
-                    [&](const DeviceInfo& info) { return rank_of(info.name) == rank_of(name); }))
-      continue;
+  for (const auto& description : device_descriptions()) {
+    if (!description->library.empty()) continue;
     DeviceInfo missing;
-    missing.name = name;
-    missing.reason = fmt::format("there is no plugin libtransom_{}.so in {}", name, fmt::join(directories, ", "));
+    missing.name = description->device;
+    missing.description = description->title;
+    missing.reason =
+        fmt::format("there is no plugin libtransom_{}.so in {}", missing.name, fmt::join(directories, ", "));
     all.push_back(std::move(missing));
   }
+  // Devices of one plugin stay in its order.
   std::stable_sort(all.begin(), all.end(), [](const DeviceInfo& a, const DeviceInfo& b) {
-    return std::tuple(!a.reason.empty(), ~a.priority, rank_of(a.name)) <
-           std::tuple(!b.reason.empty(), ~b.priority, rank_of(b.name));
+    return std::tuple(!a.reason.empty(), ~a.priority, plugin_of(a)) <
+           std::tuple(!b.reason.empty(), ~b.priority, plugin_of(b));
   });
   return all;
 }
@@ -181,7 +180,7 @@ std::shared_ptr<Device> Device::open(const std::string& asked) {
   if (colon != name.npos) {
     const auto [end, error] = std::from_chars(name.data() + colon + 1, name.data() + name.size(), index);
     if (error != std::errc() || end != name.data() + name.size())
-      fail(ErrorKind::kUsage, "device {}: expected a name and perhaps a number, such as cpu or hpu:1", quoted(name));
+      fail(ErrorKind::kUsage, "device {}: expected a name and perhaps a number, such as cpu or cuda:1", quoted(name));
   }
   std::shared_ptr<Device> device(new Device);
   device->plugin_ = Plugin::load(file_of(name.substr(0, colon)));
@@ -237,6 +236,13 @@ std::shared_ptr<Device> default_device() {
 
 std::string device_name() { return default_device()->name(); }
 std::string best_device_but(const std::string& name) { return best_name(name); }
+
+std::string device_report() {
+  const std::shared_ptr<Device> device = default_device();
+  const char* text = device->table().device_report ? device->table().device_report(device->handle()) : nullptr;
+  return text ? text : "{}";
+}
+
 MemoryUse memory_use() { return default_device()->memory_use(); }
 
 }  // namespace transom

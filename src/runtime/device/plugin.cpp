@@ -16,6 +16,7 @@
 #include "base/terminal/log.h"
 #include "base/threads/threads.h"
 #include "graph/ops/plugin_nodes.h"
+#include "runtime/device/descriptions/descriptions.h"
 #include "runtime/device/exchange.h"
 #include "runtime/device/probe.h"
 
@@ -41,12 +42,6 @@ const transom_host& host() {
       .evaluates = evaluates_on_host,
       .evaluate = evaluate_on_host};
   return value;
-}
-
-// Plugins that come with the library and load no driver.
-bool is_trusted(const fs::path& file) {
-  const std::string name = plugin_name(file);
-  return (name == "cpu" || name == "reference" || name == "null") && file.parent_path() == own_plugin_directory();
 }
 
 // What a plugin wrote, on one line.
@@ -109,7 +104,7 @@ std::shared_ptr<const Plugin> Plugin::load(const fs::path& path) {
   if (file.opened) return file.opened;
   std::shared_ptr<Plugin> plugin(new Plugin);
   plugin->path_ = path;
-  if (!is_trusted(path)) probe_plugin(path);
+  if (!loads_no_driver(path)) probe_plugin(path);
   plugin->library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!plugin->library_) fail(ErrorKind::kDevice, "{}: cannot be loaded: {}", path.string(), dlerror());
   const auto open = reinterpret_cast<transom_plugin_open_function>(dlsym(plugin->library_, "transom_plugin_open"));

@@ -41,7 +41,7 @@ class Plugin {
 std::vector<fs::path> plugin_files();
 fs::path own_plugin_directory();                // `transom` beside the library
 std::vector<fs::path> plugin_directories();     // where those are looked for
-std::string plugin_name(const fs::path& file);  // "hpu" of .../libtransom_hpu.so
+std::string plugin_name(const fs::path& file);  // "cuda" of .../libtransom_cuda.so
 
 // Text of a plugin, zero-terminated or `limit` bytes long, on one line.
 std::string text_of(const char* text, size_t limit);

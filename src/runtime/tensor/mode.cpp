@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <atomic>
 
+#include "base/error.h"
 #include "graph/ir/node.h"
 #include "runtime/tensor/mode_scope.h"
 
@@ -27,6 +28,14 @@ void set_mode(Mode mode) {
   if (own_mode) own_mode = mode;
   else process_mode.store(mode, std::memory_order_relaxed);
   observe(mode);
+}
+
+Mode mode_named(std::string_view name) {
+  if (name == "lazy") return Mode::kLazy;
+  if (name == "eager") return Mode::kEager;
+  if (name == "compile") return Mode::kCompile;
+  if (name == "graph") return Mode::kGraph;
+  fail(ErrorKind::kUsage, "--mode: expected lazy, eager, compile or graph, found {}", quoted(name));
 }
 
 ModeScope::ModeScope(Mode mode) : before_(own_mode) {

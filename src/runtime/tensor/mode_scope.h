@@ -3,10 +3,14 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "transom/tensor.h"
 
 namespace transom {
+
+// "lazy", "eager", "compile", "graph"; throws an Error of kind kUsage for another word.
+Mode mode_named(std::string_view name);
 
 class ModeScope {
  public:

@@ -46,8 +46,8 @@ struct Machine {
 
   explicit Machine(const Explanation& e) : json(parse_json(e.machine, "machine profile")) {
     clock = number(json, "clock");
-    chips = static_cast<int64_t>(number(json, "ipus"));
-    tiles = static_cast<int64_t>(number(json, "tiles_per_ipu"));
+    chips = static_cast<int64_t>(number(json, "chips"));
+    tiles = static_cast<int64_t>(number(json, "tiles_per_chip"));
     if (!(clock > 0) || chips < 1 || chips > kMostChips || tiles < 1 || chips * tiles > kMostTiles)
       fail("machine profile: expected a clock, chips and tiles, found {} Hz, {} chips of {} tiles", clock, chips,
            tiles);
@@ -115,7 +115,7 @@ std::string memory_of_tiles(const Machine& machine, const Json& tiles) {
     text += fmt::format("<line x1=\"{0:.1f}\" y1=\"{1}\" x2=\"{0:.1f}\" y2=\"{2}\" class=\"axis\"/>\n", begin, kTop,
                         kFloor + 6);
     if (machine.chips <= 32)
-      text += fmt::format("<text x=\"{:.1f}\" y=\"{}\">IPU {}</text>\n", begin + 4, kFloor + 18, chip);
+      text += fmt::format("<text x=\"{:.1f}\" y=\"{}\">chip {}</text>\n", begin + 4, kFloor + 18, chip);
   }
   return text + "</svg>\n";
 }
@@ -128,15 +128,15 @@ std::string timeline_of_steps(const Machine& machine) {
     for (const Kind& kind : kCycles) all += number(step, kind.name);
   const double lane = 34, height = lane * static_cast<double>(machine.chips) + 50;
   std::string text =
-      fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"Steps by IPU\">\n", kPage, height);
+      fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"Steps by chip\">\n", kPage, height);
   for (int64_t chip = 0; chip < machine.chips; ++chip)
-    text += fmt::format("<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">IPU {}</text>\n", kBegin - 8,
+    text += fmt::format("<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">chip {}</text>\n", kBegin - 8,
                         static_cast<double>(chip) * lane + 26, chip);
   double at = 0;
   for (const Json& step : steps) {
-    const double chip = number(step, "ipu");
+    const double chip = number(step, "chip");
     if (!(chip >= 0 && chip < static_cast<double>(machine.chips)))
-      fail("machine profile: expected a step of an IPU below {}, found {}", machine.chips, chip);
+      fail("machine profile: expected a step of a chip below {}, found {}", machine.chips, chip);
     const Json& name = member(step, "name");
     for (const Kind& kind : kCycles) {
       const double cycles = number(step, kind.name), width = cycles / std::max(all, 1.0) * (kEnd - kBegin);
@@ -170,18 +170,19 @@ std::string sums(const Json& cycles) {
 std::string machine_text(const Explanation& e) {
   if (e.machine.empty()) return "";
   const Machine machine(e);
-  std::string text = fmt::format("machine ({}): {} IPUs, a run takes {}; fullest tile {:.0f} of {:.0f} bytes\n",
+  std::string text = fmt::format("machine ({}): {} chips, a run takes {}; fullest tile {:.0f} of {:.0f} bytes\n",
                                  machine.emulated(), machine.chips, sums(member(machine.json, "cycles")),
                                  number(machine.json, "fullest_tile"), number(machine.json, "bytes_per_tile"));
   if (machine.pipelined()) {
     const Json& pipeline = machine.json["pipeline"];
     const double micro_batches = number(pipeline, "micro_batches");
-    std::vector<std::string> by_ipu;
-    for (const Json& cycles : member(pipeline, "by_ipu")) by_ipu.push_back(cycles.dump());
+    std::vector<std::string> by_chip;
+    for (const Json& cycles : member(pipeline, "by_chip")) by_chip.push_back(cycles.dump());
     text += fmt::format(
-        "as a pipeline ({}): {:.0f} cycles between two micro-batches (by IPU: {}); {:.0f} micro-batches take {:.4f} s, "
+        "as a pipeline ({}): {:.0f} cycles between two micro-batches (by chip: {}); {:.0f} micro-batches take {:.4f} "
+        "s, "
         "{:.1f} samples/s without the host and the update; fullest tile {:.0f} bytes: {}\n",
-        machine.emulated(), number(pipeline, "slowest"), fmt::join(by_ipu, ", "), micro_batches,
+        machine.emulated(), number(pipeline, "slowest"), fmt::join(by_chip, ", "), micro_batches,
         number(pipeline, "seconds"), e.samples * micro_batches / std::max(number(pipeline, "seconds"), 1e-12),
         number(pipeline, "fullest_tile"), member(pipeline, "fits") == true ? "it fits" : "it does not fit");
   }

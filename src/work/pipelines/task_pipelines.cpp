@@ -74,6 +74,15 @@ TaskOptions options_of(const ZeroShotClassificationTask::Options& given) {
           {"multi_label", given.multi_label}};
 }
 
+TaskOptions options_of(const ObjectDetectionTask::Options& given) { return {{"threshold", given.threshold}}; }
+
+TaskOptions options_of(const ImageSegmentationTask::Options& given) {
+  TaskOptions options;
+  options.set("subtask", if_any(given.subtask)).set("threshold", given.threshold);
+  options.set("mask_threshold", given.mask_threshold);
+  return options.set("overlap_mask_area_threshold", given.overlap_mask_area_threshold);
+}
+
 TaskOptions options_of(const ZeroShotImageClassificationTask::Options& given) {
   return {{"candidate_labels", given.candidate_labels}, {"hypothesis_template", given.hypothesis_template}};
 }
@@ -172,6 +181,8 @@ template class TaskPipeline<FeatureExtractionTask>;
 template class TaskPipeline<SentenceSimilarityTask>;
 template class TaskPipeline<ZeroShotClassificationTask>;
 template class TaskPipeline<ImageClassificationTask>;
+template class TaskPipeline<ObjectDetectionTask>;
+template class TaskPipeline<ImageSegmentationTask>;
 template class TaskPipeline<ZeroShotImageClassificationTask>;
 template class TaskPipeline<AudioClassificationTask>;
 template class TaskPipeline<SpeechRecognitionTask>;

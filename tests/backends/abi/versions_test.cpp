@@ -175,7 +175,6 @@ void expect_right(const std::vector<float>& found) {
 
 class Plugins : public testing::TestWithParam<const char*> {
  protected:
-  // The hpu's library is the emulator's, where it is built.
   bool is_here(Loaded& plugin) {
     uint32_t count = 0;
     return plugin.table.device_count(&count, &plugin.error) == TRANSOM_OK && count > 0;
@@ -227,7 +226,7 @@ TEST_P(Plugins, ServeTheOldestHost) {
   if (!(properties.flags & TRANSOM_DEVICE_COMPUTES_NOTHING)) expect_right(found);
 }
 
-INSTANTIATE_TEST_SUITE_P(OfThisTree, Plugins, testing::Values("cpu", "reference", "null", "hpu"),
+INSTANTIATE_TEST_SUITE_P(OfThisTree, Plugins, testing::Values("cpu", "reference", "null"),
                          [](const testing::TestParamInfo<const char*>& info) { return std::string(info.param); });
 
 TEST(Regions, OfANewerHostRunOnTheCpu) {

@@ -10,6 +10,7 @@ from decoders import DECODERS
 from detection import DETECTION
 from experts import EXPERTS
 from family import ANSWERS, CAUSAL, CHOICE, MASKED, ROPE, SEQUENCE, TOKENS, Family, names
+from patches import TOKENS_BEFORE_PATCHES
 
 EMOTIONS, ENTITIES = ["sadness", "joy", "anger", "fear"], ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 SOUND = dict(
@@ -350,6 +351,7 @@ FAMILIES = {
     **EXPERTS,
     **DECODERS,
     **DETECTION,
+    **TOKENS_BEFORE_PATCHES,
     "resnet": Family(
         dict(depths=[1, 2, 1, 1], hidden_sizes=[8, 12, 16, 20], embedding_size=8, layer_type="bottleneck"),
         names("ResNet", "Model", "ForImageClassification"),

@@ -85,7 +85,8 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
         return inputs
     if (
         family_name
-        in ("vit", "swin", "convnext", "resnet", "efficientnet", "dinov2", "timm_wrapper", "clip_vision_model")
+        in ("vit", "swin", "convnext", "resnet", "efficientnet", "dinov2", "timm_wrapper", "clip_vision_model", "deit")
+        or family_name == "dinov2_with_registers"
         or class_name == "CLIPForImageClassification"
     ):
         side = (
@@ -93,11 +94,12 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
             or getattr(getattr(config, "vision_config", None), "image_size", None)
             or 40
         )
-        inputs = {"pixel_values": floats(2, 3, side, side)}
+        height, width = (35, 21) if family_name == "dinov2_with_registers" else (side, side)
+        inputs = {"pixel_values": floats(2, 3, height, width)}
         if class_name.endswith("MaskedImageModeling"):
             patches = (side // config.patch_size) ** 2
             inputs["bool_masked_pos"] = torch.rand(2, patches, generator=random) < 0.4
-        elif class_name.endswith("ImageClassification"):
+        elif class_name.endswith("ImageClassification"):  # not that with a teacher, which has no loss
             inputs["labels"] = integers(classes, (2,))
         return inputs
     if family_name.startswith("depth_anything"):

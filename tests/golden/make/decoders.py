@@ -96,7 +96,7 @@ DECODERS = {
     "hunyuan_v1_dense": family(
         "HunYuanDenseV1", [SEQUENCE], "grouped", dict(head_dim=4), ODD | dict(num_key_value_heads=1, head_dim=6, attention_bias=True,
         tie_word_embeddings=True, rope_parameters={"rope_theta": 10000.0, "rope_type": "dynamic", "alpha": 50.0, "factor": 1.0}),
-        "norms of queries and keys behind their positions", "a base that alpha enlarges; biases; tied", ROPE, name="hunyuan-v1-dense"
+        "norms of queries and keys behind their positions", "a base that alpha enlarges; biases; tied", dict(head_dim=4, **ROPE), name="hunyuan-v1-dense"
     ),
     "ministral3": family(
         "Ministral3", [SEQUENCE, TOKENS, ANSWERS], "grouped", dict(head_dim=4, rope_parameters=YARN["rope_parameters"]

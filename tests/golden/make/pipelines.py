@@ -9,8 +9,9 @@ import torch
 import transformers
 from PIL import Image
 
+import detection  # noqa: F401: small backbones
 from common import GOLDEN, generator, rounded, write_json
-from media import PICTURES, read_sound, resampled
+from media import NARROW, PICTURES, read_sound, resampled
 from vocabularies import BATCH
 
 TWO = BATCH[:2]
@@ -91,6 +92,18 @@ TASKS = {  # file: (case of the model, runs)
         [(f"../image/{file}", {"top_k": 3}) for file in PICTURES],
     ),
     "depth-estimation": ("depth-anything", [(f"../image/{file}", {}) for file in PICTURES]),
+    "object-detection": (
+        "detr",
+        [(f"../image/{file}", {"threshold": 0.25}) for file in PICTURES] + [("../image/gray.png", {})],
+    ),
+    "object-detection-table": (
+        "table-transformer",
+        [(f"../image/{file}", {"threshold": 0.2}) for file in PICTURES + NARROW],
+    ),
+    "image-segmentation": (
+        "segformer",
+        [(f"../image/{file}", {}) for file in PICTURES[:3] + NARROW] + [("../image/gray.png", {"subtask": "semantic"})],
+    ),
     "image-feature-extraction": ("vit-image-classification", [(f"../image/{file}", {}) for file in PICTURES[:2]]),
     "zero-shot-image-classification": ("clip", [(f"../image/{file}", SEEN) for file in PICTURES]),
     "audio-classification": (
@@ -126,7 +139,7 @@ def pipe_of(task, folder):
     kwargs = {}
     if task == "image-text-to-text":
         kwargs["processor"] = transformers.AutoProcessor.from_pretrained(folder, backend="pil")
-    elif (folder / "preprocessor_config.json").exists() and ("image" in task or "depth" in task):
+    elif (folder / "preprocessor_config.json").exists() and any(word in task for word in ("image", "depth", "object")):
         kwargs["image_processor"] = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
     return transformers.pipeline(
         task, model=str(folder), device="cpu", model_kwargs={"attn_implementation": "eager"}, **kwargs

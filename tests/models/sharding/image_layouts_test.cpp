@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <optional>
+#include <string_view>
 
-#include "models/sharding/emulated_cards.h"
+#include "models/sharding/device_under_test.h"
 #include "support/bitmap.h"
 #include "support/ranks.h"
 #include "support/temporary_folder.h"
@@ -24,7 +24,8 @@ constexpr const char* kDinov2 = R"({"model_type": "dinov2", "architectures": ["D
   "image_size": 8, "patch_size": 4, "num_channels": 3, "hidden_size": 24, "num_hidden_layers": 3,
   "num_attention_heads": 3, "mlp_ratio": 2, "use_swiglu_ffn": true,
   "id2label": {"0": "a", "1": "b", "2": "c"}, "label2id": {"a": 0, "b": 1, "c": 2}})";
-constexpr int kRows = 12;  // of an update
+constexpr int kRows = 12;                           // of an update
+constexpr const char* kOfDevice = "of the device";  // in place of a transport's name
 
 struct ImageCase {
   const char* name;
@@ -40,8 +41,7 @@ class ImageLayouts : public testing::TestWithParam<ImageCase> {
     const std::string backend = GetParam().backend;
     if (backend == "gloo" && !test::has_library("transom_gloo.so")) GTEST_SKIP() << "built without gloo";
     if (backend == "mpi" && !test::has_mpi()) GTEST_SKIP() << "there is no MPI";
-    if (backend == "hccl") cards_.emplace(folder_.path());
-    if (cards_ && !cards_->are_here()) GTEST_SKIP() << "eight Gaudis are not here";
+    if (backend == kOfDevice && !other_.is_here(folder_)) GTEST_SKIP() << "TRANSOM_TEST_DEVICE names no eight devices";
     set_device("cpu");
     Model::from_config(GetParam().config, {.seed = 3})->save_pretrained((folder_ / "model").string());
     write_file(folder_ / "model" / "preprocessor_config.json",
@@ -61,7 +61,7 @@ class ImageLayouts : public testing::TestWithParam<ImageCase> {
     Words words{"train",
                 "--json",
                 "--device",
-                cards_ ? "hpu" : "cpu",
+                on_device() ? other_.device : "cpu",
                 "--task",
                 "image-classification",
                 "--model_name_or_path",
@@ -89,12 +89,14 @@ class ImageLayouts : public testing::TestWithParam<ImageCase> {
                 "--output_dir",
                 (folder_ / output).string()};
     words.insert(words.end(), more.begin(), more.end());
-    const std::vector<test::Outcome> outcomes = test::run_ranks_over(GetParam().backend, words, folder_, ranks);
+    const std::vector<test::Outcome> outcomes =
+        test::run_ranks_over(on_device() ? other_.backend : GetParam().backend, words, folder_, ranks);
     for (const test::Outcome& outcome : outcomes) EXPECT_EQ(outcome.status, 0) << outcome.error;
     return outcomes[0].output;
   }
   test::TemporaryFolder folder_;
-  std::optional<test::EmulatedCards> cards_;
+  bool on_device() const { return std::string_view(GetParam().backend) == kOfDevice; }
+  const test::DeviceUnderTest other_ = test::device_under_test();
 };
 
 TEST_P(ImageLayouts, HaveTheCurveOfOneProcess) {
@@ -113,8 +115,8 @@ INSTANTIATE_TEST_SUITE_P(
                     ImageCase{"OfNine", 9, 3, {"--fsdp", "full_shard", "--tp_size", "3"}},
                     ImageCase{"OfSixteen", 16, 4, {"--pp_size", "2", "--tp_size", "2", "--zero_stage", "1"}},
                     ImageCase{"ShardsAndTensorOverMpi", 4, 2, {"--fsdp", "full_shard", "--tp_size", "2"}, "mpi"},
-                    ImageCase{"ShardsAndTensorOnCards", 4, 2, {"--fsdp", "full_shard", "--tp_size", "2"}, "hccl"},
-                    ImageCase{"StagesAndRowsOnCards", 6, 2, {"--pp_size", "3", "--zero_stage", "1"}, "hccl"}),
+                    ImageCase{"ShardsAndTensorOnDevice", 4, 2, {"--fsdp", "full_shard", "--tp_size", "2"}, kOfDevice},
+                    ImageCase{"StagesAndRowsOnDevice", 6, 2, {"--pp_size", "3", "--zero_stage", "1"}, kOfDevice}),
     [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models of several families over MPI, and over HCCL on emulated Gaudis: the curve of one process with the whole batch.
+// Models of several families over MPI, and on the device under test: the curve of one process with the whole batch.
 // Over gloo see language_layouts_test.cpp.
 #include <gtest/gtest.h>
 
-#include "models/sharding/emulated_cards.h"
+#include "models/sharding/device_under_test.h"
 #include "models/sharding/model_families.h"
 #include "support/ranks.h"
 #include "support/temporary_folder.h"
@@ -22,7 +22,7 @@ struct TransportCase {
 
 class TransportLayouts : public testing::TestWithParam<TransportCase> {
  protected:
-  void expect_curve_of_one(const char* device, const char* backend) const {
+  void expect_curve_of_one(const std::string& device, const std::string& backend) const {
     const TransportCase& test = GetParam();
     RandomLayout layout = layout_of(test.family, test.ranks, test.row_parts, test.words);
     layout.device = device;
@@ -37,10 +37,10 @@ TEST_P(TransportLayouts, HaveTheCurveOfOneProcessOverMpi) {
   expect_curve_of_one("cpu", "mpi");
 }
 
-TEST_P(TransportLayouts, HaveTheCurveOfOneProcessOnCards) {
-  const test::EmulatedCards cards(folder_);
-  if (!cards.are_here()) GTEST_SKIP() << "eight Gaudis are not here";
-  expect_curve_of_one("hpu", "hccl");
+TEST_P(TransportLayouts, HaveTheCurveOfOneProcessOnDevice) {
+  const test::DeviceUnderTest other = test::device_under_test();
+  if (!other.is_here(folder_)) GTEST_SKIP() << "TRANSOM_TEST_DEVICE names no eight devices";
+  expect_curve_of_one(other.device, other.backend);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -88,9 +88,9 @@ Command certify_command() {
                   .help = "Show that a device computes the right thing: operations, models, behaviour",
                   .examples =
                       "  transom certify --device cpu --output certificate\n"
-                      "  transom certify --device hpu --level operations,behaviour --json\n"
+                      "  transom certify --device cuda --level operations,behaviour --json\n"
                       "  transom certify --verify certificate/certificate.json"};
-  command.options = {{"--device", &options.device, "cpu, hpu:1 ... (default: TRANSOM_DEVICE, else the best found)"},
+  command.options = {{"--device", &options.device, "cpu, cuda:1 ... (default: TRANSOM_DEVICE, else the best found)"},
                      {"--operation", &options.operations, "names of operations to try (default: all)"},
                      {kModelFlag, &options.models, "directories of checkpoints (default: small models of its own)"},
                      {"--level", &options.level, "operations, models, behaviour, with commas (default: all)"},

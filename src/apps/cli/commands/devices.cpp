@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 
 #include "apps/cli/command.h"
 #include "base/error.h"
 #include "base/json/json.h"
+#include "runtime/device/descriptions/settings.h"
+#include "runtime/tensor/mode_scope.h"
 #include "transom/device.h"
 #include "transom/distributed.h"
 #include "transom/tensor.h"
@@ -14,22 +15,8 @@ namespace transom {
 
 void DeviceOptions::apply() const {
   if (const std::string name = device_of_process(device); !name.empty()) set_device(name);
-  if (mode.empty()) {
-    // As on PyTorch for Gaudi; of another device it says nothing.
-    const char* lazy = std::getenv("PT_HPU_LAZY_MODE");
-    const bool eager = lazy && std::string_view(lazy) == "0" && device_name().starts_with("hpu");
-    set_mode(eager ? Mode::kEager : Mode::kLazy);
-  } else if (mode == "lazy") {
-    set_mode(Mode::kLazy);
-  } else if (mode == "eager") {
-    set_mode(Mode::kEager);
-  } else if (mode == "compile") {
-    set_mode(Mode::kCompile);
-  } else if (mode == "graph") {
-    set_mode(Mode::kGraph);
-  } else {
-    fail(ErrorKind::kUsage, "--mode: expected lazy, eager, compile or graph, found {}", quoted(mode));
-  }
+  const std::string chosen = mode.empty() ? device_defaults().mode : mode;
+  set_mode(chosen.empty() ? Mode::kLazy : mode_named(chosen));
 }
 
 Command devices_command() {

@@ -9,9 +9,9 @@
 #include "base/error.h"
 #include "base/files/files.h"
 #include "base/json/json.h"
+#include "runtime/device/descriptions/settings.h"
 #include "tools/explain/explanation.h"
 #include "tools/explain/layout.h"
-#include "work/train/arguments/ipu_arguments.h"
 
 namespace transom {
 namespace {
@@ -54,7 +54,7 @@ int explain(ExplainArguments& options) {
   options.bench.check();
   setenv("TRANSOM_CODEGEN", "wait", 0);  // what is explained is the steady state
   options.device.apply();
-  if (ipu_recomputes(device_name())) options.bench.gradient_checkpointing = true;
+  if (device_defaults().gradient_checkpointing) options.bench.gradient_checkpointing = true;
   options.bench.model = resolve_model(options.bench.model, options.source.hub());
   if (!options.layout.empty()) return show_layout(options);
   const Explanation explanation = explain(options.bench, options.runs);

@@ -217,7 +217,7 @@ Json json_of_results(const TaskRecord& task, const GivenInputs& given, const Tas
 
 void show_results(const RunArguments& options, const GivenInputs& given, const TaskOptions& task_options,
                   const std::vector<TaskResult>& results) {
-  if (options.output) return write_results(record_of(options), *options.output, results, given.names);
+  if (options.output) return write_results(record_of(options), *options.output, results, given.names, given.inputs);
   if (options.json) {
     std::puts(dump_json(json_of_results(record_of(options), given, task_options, results)).c_str());
     return;

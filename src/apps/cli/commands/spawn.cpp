@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/files/files.h"
 #include "base/terminal/log.h"
+#include "runtime/device/descriptions/descriptions.h"
 #include "runtime/distributed/environment.h"
 #include "runtime/distributed/sockets.h"
 #include "runtime/distributed/spawn/supervisor.h"
@@ -91,10 +92,13 @@ Variables variables_of(const SpawnPlan& plan, const SpawnPlace& place, uint16_t 
 // Of this shell, to one of another machine.
 std::vector<std::string> over_ssh(const std::string& ssh, const std::string& host, Variables variables,
                                   const std::vector<std::string>& words) {
+  std::vector<std::string> prefixes{"TRANSOM_", "HF_", "OMP_", "NCCL_", "GLOO_"};
+  for (const auto& description : device_descriptions())
+    prefixes.insert(prefixes.end(), description->prefixes.begin(), description->prefixes.end());
   for (char** each = environ; *each; ++each) {
     const std::string text = *each;
     const size_t equals = text.find('=');
-    for (const char* prefix : {"TRANSOM_", "HF_", "OMP_", "PT_HPU_", "HABANA_", "HCCL_", "NCCL_", "GLOO_"})
+    for (const std::string& prefix : prefixes)
       if (equals != text.npos && text.starts_with(prefix))
         variables.emplace_back(text.substr(0, equals), text.substr(equals + 1));
   }

@@ -21,7 +21,7 @@
 #include "models/loading/weights/missing_weights.h"
 #include "transom/distributed.h"
 #include "transom/fine_tuning.h"
-#include "work/train/arguments/ipu_arguments.h"
+#include "work/train/arguments/device_arguments.h"
 #include "work/train/files/trainer_state.h"
 #include "work/train/loop/model_inputs.h"
 #include "work/train/setup/adapters.h"
@@ -163,8 +163,8 @@ int train(std::vector<std::string> words, Part part) {
   if (evaluates) restrict_to_evaluation(arguments);
   else if (arguments.script.quantization != "none")
     fail(ErrorKind::kUsage, "--quantization: nothing is trained in 8-bit integers; see transom evaluate");
-  // Replicas of an IPU are processes, of which rank 0 speaks.
-  if (const int64_t processes = ipu_processes_to_start(arguments, evaluates); processes > 1) {
+  // Replicas of a device are processes, of which rank 0 speaks.
+  if (const int64_t processes = processes_of_device(arguments, evaluates); processes > 1) {
     std::vector<std::string> all{"--nproc", std::to_string(processes), "--no_prefix", evaluates ? "evaluate" : "train"};
     all.insert(all.end(), words.begin(), words.end());
     return spawn_command().run_words(all);
@@ -178,7 +178,7 @@ int train(std::vector<std::string> words, Part part) {
   const ScriptArguments& script = arguments.script;
   DeviceOptions device{.device = script.device.value_or(training.use_cpu ? "cpu" : ""),
                        .mode = script.mode.value_or("")};
-  if (training.use_habana == false && device.device.empty()) device.device = best_device_but("hpu");
+  if (!arguments.device_but.empty() && device.device.empty()) device.device = best_device_but(arguments.device_but);
   device.apply();
   join_process_group({.backend = training.ddp_backend.value_or(""),
                       .timeout = training.ddp_timeout,

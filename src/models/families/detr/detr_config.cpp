@@ -36,6 +36,10 @@ DetrConfig::DetrConfig(const Config& config, bool norms_first)
   if (d_model % 4 != 0) fail("{}: d_model: expected a multiple of 4, found {}", config.where(), d_model);
   for (const int64_t heads : {encoder_attention_heads, decoder_attention_heads})
     if (d_model % heads != 0) fail("{}: {} attention heads do not divide d_model, {}", config.where(), heads, d_model);
+  // Of the class that gives masks, of new weights, and of backbones that backbone_config describes.
+  for (const char* elsewhere :
+       {"mask_loss_coefficient", "dice_loss_coefficient", "init_xavier_std", "dilation", "num_channels"})
+    config.get_json(elsewhere);
   if (norms_first)  // the others do not read it
     for (const char* field : {"encoder_layerdrop", "decoder_layerdrop"})
       if (config.get_float(field, 0) > 0)

@@ -25,11 +25,14 @@ class Dinov2Model : public Model {
   Dinov2Body dinov2_;
 };
 
+// What the body is called inside a model with a head: as its type is.
+std::string body_of(const Config& config) { return config.get_string("model_type", kDinov2ModelType); }
+
 class Dinov2ForImageClassification : public Model {
  public:
   Dinov2ForImageClassification(const Config& config, const Scope& scope)
       : config_(config),
-        dinov2_(scope / "dinov2", config_),
+        dinov2_(scope / body_of(config), config_),
         classifier_(scope / "classifier", 2 * config_.hidden_size, config_.num_labels, config_.new_weights()) {}
 
  protected:
@@ -37,7 +40,8 @@ class Dinov2ForImageClassification : public Model {
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const EncoderOutput encoded = dinov2_(inputs, context);
     const Tensor& hidden = encoded.last_hidden_state;
-    const Tensor first = squeeze(slice(hidden, 1, 0, 1), 1), patches = slice(hidden, 1, 1, hidden.dim(1));
+    const Tensor first = squeeze(slice(hidden, 1, 0, 1), 1),
+                 patches = slice(hidden, 1, 1 + config_.registers, hidden.dim(1));
     const Tensor features = concatenate({first, mean(patches, {1})}, 1);
     NamedTensors outputs =
         sequence_classification_outputs(classifier_(features, context), inputs, config_.problem_type, context);
@@ -53,27 +57,35 @@ class Dinov2ForImageClassification : public Model {
 
 }  // namespace
 
-static Family dinov2_family() {
-  return {
-      .model_type = kDinov2ModelType,
-      .base_prefix = "dinov2",
-      .architectures = {{"Dinov2Model", body_head({"image-feature-extraction"}, {"last_hidden_state", "pooler_output"}),
-                         make_model<Dinov2Model>},
-                        {"Dinov2ForImageClassification", image_classification_head({"classifier"}),
-                         make_model<Dinov2ForImageClassification>}},
-      .inputs = {sized_pixels()},
-      .processors =
-          {.tokenizer = none, .image_processor = "Bit", .positions = none, .spaced_words = false, .spans = false},
-      .weights = {.lora_targets = none,
-                  .late_parts = none,
-                  .awq_activation = none,
-                  .scaled_layers = none,
-                  .opens_no_codes = false,
-                  .multi_query = none},
-      .foreign = {.gguf = none, .keras = none, .flax = FlaxNames{}},
-      .planning = {.fused_attention = false}};
+// `prefix` of the classes; `base` of the parameters of the body inside a model with a head.
+static Family dinov2_record(const char* model_type, const std::string& prefix, const char* base,
+                            std::optional<FlaxNames> flax) {
+  return {.model_type = model_type,
+          .base_prefix = base,
+          .architectures = {{prefix + "Model",
+                             body_head({"image-feature-extraction"}, {"last_hidden_state", "pooler_output"}),
+                             make_model<Dinov2Model>},
+                            {prefix + "ForImageClassification", image_classification_head({"classifier"}),
+                             make_model<Dinov2ForImageClassification>}},
+          .inputs = {sized_pixels()},
+          .processors =
+              {.tokenizer = none, .image_processor = "Bit", .positions = none, .spaced_words = false, .spans = false},
+          .weights = {.lora_targets = none,
+                      .late_parts = none,
+                      .awq_activation = none,
+                      .scaled_layers = none,
+                      .opens_no_codes = false,
+                      .multi_query = none},
+          .foreign = {.gguf = none, .keras = none, .flax = std::move(flax)},
+          .planning = {.fused_attention = false}};
 }
 
-const RegisterFamilies kDinov2Family{dinov2_family};
+static Family dinov2_family() { return dinov2_record(kDinov2ModelType, "Dinov2", "dinov2", FlaxNames{}); }
+
+static Family dinov2_with_registers_family() {
+  return dinov2_record(kDinov2WithRegistersModelType, "Dinov2WithRegisters", "dinov2_with_registers", std::nullopt);
+}
+
+const RegisterFamilies kDinov2Families{dinov2_family, dinov2_with_registers_family};
 
 }  // namespace transom

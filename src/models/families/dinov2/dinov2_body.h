@@ -17,6 +17,8 @@
 namespace transom {
 
 inline constexpr const char* kDinov2ModelType = "dinov2";
+// With tokens behind that of the class in which the layers keep notes (Darcet et al., 2023).
+inline constexpr const char* kDinov2WithRegistersModelType = "dinov2_with_registers";
 
 struct Dinov2Config {
   explicit Dinov2Config(const Config& config)
@@ -38,7 +40,11 @@ struct Dinov2Config {
         problem_type(config.get_string("problem_type", "")),
         qkv_bias(config.get_bool("qkv_bias", true)),
         use_swiglu_ffn(config.get_bool("use_swiglu_ffn", false)),
-        use_mask_token(config.get_bool("use_mask_token", true)) {
+        use_mask_token(config.get_bool("use_mask_token", true)),
+        registers(config.get_string("model_type", "") == kDinov2WithRegistersModelType
+                      ? positive(config, "num_register_tokens", 4)
+                      : 0) {
+    if (registers > 0 && !config.has("patch_size")) patch_size = {16, 16};
     if (hidden_size % num_attention_heads != 0)
       fail("config.json: hidden_size {} is not divisible by num_attention_heads {}", hidden_size, num_attention_heads);
   }
@@ -48,6 +54,7 @@ struct Dinov2Config {
       initializer_range;
   std::string hidden_act, problem_type;
   bool qkv_bias, use_swiglu_ffn, use_mask_token;
+  int64_t registers;  // 0: a model without
   Linear::Options new_weights(bool bias = true) const { return {.bias = bias, .deviation = initializer_range}; }
   int64_t mlp_width() const { return static_cast<int64_t>(static_cast<double>(hidden_size) * mlp_ratio); }
 };
@@ -65,6 +72,8 @@ class Dinov2Embeddings {
                           c.initializer_range),
         dropout_(c.hidden_dropout_prob) {
     if (c.use_mask_token) mask_token_ = scope.parameter("mask_token", {1, c.hidden_size}, Initial::zeros());
+    if (c.registers > 0)
+      register_tokens_ = scope.parameter("register_tokens", {1, c.registers, c.hidden_size}, Initial::zeros());
   }
 
   Tensor operator()(const NamedTensors& inputs, ForwardContext& context) const {  // -> [B, T, D]
@@ -75,7 +84,13 @@ class Dinov2Embeddings {
     if (masked.defined()) patches = with_masked_patches(patches, masked, mask_token_->value);
     const int64_t B = patches.dim(0), D = patches.dim(2);
     const Tensor x = concatenate({broadcast_to(cast(cls_token_->value, patches.dtype()), {B, 1, D}), patches}, 1);
-    return dropout_(x + positions(size_of(image), context.computing), context);
+    const Tensor placed = x + positions(size_of(image), context.computing);
+    if (!register_tokens_) return dropout_(placed, context);
+    const Tensor registers = cast(register_tokens_->value, placed.dtype());
+    return dropout_(concatenate({slice(placed, 1, 0, 1), broadcast_to(registers, {B, registers.dim(1), D}),
+                                 slice(placed, 1, 1, placed.dim(1))},
+                                1),
+                    context);
   }
 
  private:
@@ -83,12 +98,13 @@ class Dinov2Embeddings {
   Tensor positions(Extents size, const Computing& computing) const {
     const Extents grid = patch_grid(size, patch_size_);
     if (grid[0] * grid[1] == grid_[0] * grid_[1] && size[0] == size[1]) return position_embeddings_->value;
-    return interpolated_positions(position_embeddings_->value, 1, grid, computing);
+    return interpolated_positions(position_embeddings_->value, 1, grid, computing,
+                                  register_tokens_ ? resize_bicubic_antialiased : resize_bicubic);
   }
 
   Extents patch_size_, grid_;
   int64_t num_channels_;
-  std::shared_ptr<Parameter> cls_token_, position_embeddings_, mask_token_;
+  std::shared_ptr<Parameter> cls_token_, position_embeddings_, mask_token_, register_tokens_;
   PatchEmbeddings patch_embeddings_;
   Dropout dropout_;
 };

@@ -37,6 +37,7 @@ struct SegformerConfig {
         drop_path_rate(config.get_float("drop_path_rate", 0.1)),
         initializer_range(config.get_float("initializer_range", 0.02)),
         reshape_last_stage(config.get_bool("reshape_last_stage", true)) {
+    config.get_json("layer_norm_eps");  // has no effect in Transformers: see kSegformerEpsilon
     for (size_t i = 0; i < heads.size(); ++i)
       if (hidden_sizes[i] % heads[i] != 0)
         fail("{}: {} heads do not divide the hidden size {} of stage {}", config.where(), heads[i], hidden_sizes[i], i);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Masked language modelling labels few of a sequence's tokens, and its loss ignores the others: a head over the
-// vocabulary need not see them. BERT's own programs call the bound max_predictions_per_seq; IPUs, whose tiles hold no
+// vocabulary need not see them. BERT's own programs call the bound max_predictions_per_seq; devices whose tiles hold no
 // logits of all positions, always have one. Here it is Computing::max_predictions.
 #pragma once
 

@@ -127,15 +127,50 @@ Tensor bicubic_matrix(int64_t from, int64_t to) {
   return Tensor::from(matrix, {to, from});
 }
 
+// The matrix [to, from] of one axis: a cubic of 4 places' width, or of 4 new places' where these are larger, whose taps
+// inside the grid add up to 1.
+Tensor antialiased_matrix(int64_t from, int64_t to) {
+  constexpr double kA = -0.5;
+  const auto cubic = [](double t) {
+    t = std::abs(t);
+    if (t < 1) return ((kA + 2) * t - (kA + 3)) * t * t + 1;
+    return t < 2 ? ((kA * t - 5 * kA) * t + 8 * kA) * t - 4 * kA : 0.0;
+  };
+  const double scale = static_cast<double>(from) / static_cast<double>(to), width = std::max(scale, 1.0);
+  std::vector<float> matrix(static_cast<size_t>(from * to), 0);
+  for (int64_t i = 0; i < to; ++i) {
+    const double centre = (static_cast<double>(i) + 0.5) * scale;
+    const auto first = std::max<int64_t>(static_cast<int64_t>(centre - 2 * width + 0.5), 0);
+    const auto last = std::min<int64_t>(static_cast<int64_t>(centre + 2 * width + 0.5), from);
+    std::vector<double> taps;
+    double sum = 0;
+    for (int64_t at = first; at < last; ++at) {
+      taps.push_back(cubic((static_cast<double>(at) - centre + 0.5) / width));
+      sum += taps.back();
+    }
+    for (int64_t at = first; at < last; ++at)
+      matrix[static_cast<size_t>(i * from + at)] = static_cast<float>(taps[static_cast<size_t>(at - first)] / sum);
+  }
+  return Tensor::from(matrix, {to, from});
+}
+
+Tensor resampled_grid(const Tensor& x, const Tensor& down, const Tensor& across, const Computing& computing) {
+  const int64_t h = x.dim(0), w = x.dim(1), D = x.dim(2), height = down.dim(0);
+  const Tensor rows = dot_general(down, reshape(cast(x, DType::kFloat32), {h, w * D}), {{}, {}, {1}, {0}},
+                                  computing);  // [height, w D]
+  const Tensor both =
+      dot_general(across, reshape(rows, {height, w, D}), {{}, {}, {1}, {1}}, computing);  // [width, height, D]
+  return cast(permute(both, {1, 0, 2}), x.dtype());
+}
+
 }  // namespace
 
 Tensor resize_bicubic(const Tensor& x, int64_t height, int64_t width, const Computing& computing) {
-  const int64_t h = x.dim(0), w = x.dim(1), D = x.dim(2);
-  const Tensor rows = dot_general(bicubic_matrix(h, height), reshape(cast(x, DType::kFloat32), {h, w * D}),
-                                  {{}, {}, {1}, {0}}, computing);  // [height, w D]
-  const Tensor both = dot_general(bicubic_matrix(w, width), reshape(rows, {height, w, D}), {{}, {}, {1}, {1}},
-                                  computing);  // [width, height, D]
-  return cast(permute(both, {1, 0, 2}), x.dtype());
+  return resampled_grid(x, bicubic_matrix(x.dim(0), height), bicubic_matrix(x.dim(1), width), computing);
+}
+
+Tensor resize_bicubic_antialiased(const Tensor& x, int64_t height, int64_t width, const Computing& computing) {
+  return resampled_grid(x, antialiased_matrix(x.dim(0), height), antialiased_matrix(x.dim(1), width), computing);
 }
 
 }  // namespace transom

@@ -24,5 +24,8 @@ Tensor global_mean(const Tensor& x);
 // Bicubic resampling of a grid of vectors, x [h, w, D] -> [height, width, D], as torch.nn.functional.interpolate does
 // it with mode "bicubic" and without align_corners.
 Tensor resize_bicubic(const Tensor& x, int64_t height, int64_t width, const Computing& computing);
+// The same with antialias: where the grid shrinks the taps widen, and they are Pillow's.
+Tensor resize_bicubic_antialiased(const Tensor& x, int64_t height, int64_t width, const Computing& computing);
+using GridResampling = Tensor (*)(const Tensor&, int64_t, int64_t, const Computing&);
 
 }  // namespace transom

@@ -64,8 +64,23 @@ ImageModel::Prepared ImageModel::prepared(const TaskInput& input) const {
   return {processor(image), {image.height, image.width}};
 }
 
-std::vector<ImageModel::Row> ImageModel::rows(const std::vector<TaskInput>& inputs, const std::string& name,
-                                              int64_t batch_size) const {
+namespace {
+
+// The arguments of a model for images of one size.
+NamedTensors inputs_of_images(std::span<const Pixels> images) {
+  NamedTensors inputs{{"pixel_values", pixel_values(images)}};
+  std::vector<int64_t> mask;
+  for (const Pixels& image : images) mask.insert(mask.end(), image.mask.begin(), image.mask.end());
+  if (std::find(mask.begin(), mask.end(), 0) != mask.end())  // one that hides nothing says nothing
+    inputs.set("pixel_mask",
+               Tensor::from(mask, {static_cast<int64_t>(images.size()), images[0].height, images[0].width}));
+  return inputs;
+}
+
+}  // namespace
+
+std::vector<ImageModel::Outputs> ImageModel::outputs(const std::vector<TaskInput>& inputs,
+                                                     const std::vector<std::string>& names, int64_t batch_size) const {
   const NoGradient inference;
   const auto count = static_cast<int64_t>(inputs.size());
   Prefetcher<std::vector<Prepared>> batches((count + batch_size - 1) / batch_size, [&](int64_t number) {
@@ -74,24 +89,40 @@ std::vector<ImageModel::Row> ImageModel::rows(const std::vector<TaskInput>& inpu
     parallel_for(images.size(), [&](size_t i) { images[i] = prepared(inputs[static_cast<size_t>(first) + i]); });
     return images;
   });
-  std::vector<Row> result;
+  std::vector<Outputs> result;
   while (batches.left() > 0) {
     std::vector<Prepared> images = batches.next();
     for (auto first = images.begin(); first != images.end();) {
       const auto end = std::find_if(first, images.end(), [&](const Prepared& image) {
         return image.pixels.height != first->pixels.height || image.pixels.width != first->pixels.width;
       });
+      const size_t begin = result.size();
       std::vector<Pixels> together;
-      for (auto image = first; image != end; ++image) together.push_back(std::move(image->pixels));
-      const Tensor output = model->forward({{"pixel_values", pixel_values(together)}}).at(name);
-      const std::vector<float> values = output.to_vector<float>();
-      Shape shape = output.shape();
-      shape[0] = 1;
-      for (auto row = values.begin(); first != end; ++first, row += elements(shape))
-        result.push_back({shape, {row, row + elements(shape)}, first->picture});
+      for (; first != end; ++first) {
+        together.push_back(std::move(first->pixels));
+        result.push_back({{}, first->picture});
+      }
+      const NamedTensors outputs = model->forward(inputs_of_images(together));
+      for (const std::string& name : names) {
+        const Tensor& output = outputs.at(name);
+        const std::vector<float> values = output.to_vector<float>();
+        Shape shape = output.shape();
+        shape[0] = 1;
+        auto row = values.begin();
+        for (size_t i = begin; i < result.size(); ++i, row += elements(shape))
+          result[i].values.push_back({shape, {row, row + elements(shape)}});
+      }
     }
   }
   return result;
+}
+
+std::vector<ImageModel::Row> ImageModel::rows(const std::vector<TaskInput>& inputs, const std::string& name,
+                                              int64_t batch_size) const {
+  std::vector<Row> rows;
+  for (Outputs& each : outputs(inputs, {name}, batch_size))
+    rows.push_back({std::move(each.values[0].shape), std::move(each.values[0].values), each.picture});
+  return rows;
 }
 
 }  // namespace transom

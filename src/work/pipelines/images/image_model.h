@@ -36,6 +36,13 @@ struct ImageModel {
     std::vector<float> values;
     Extents picture;  // of the image as it came
   };
+  // The parts of several outputs that belong to an image, in the order of `names`, each [1, ...].
+  struct Outputs {
+    std::vector<FeatureArray> values;
+    Extents picture;
+  };
+  std::vector<Outputs> outputs(const std::vector<TaskInput>& inputs, const std::vector<std::string>& names,
+                               int64_t batch_size) const;
   // So many images as `batch_size` says go through the model at once, if they are of one size. Files are read and
   // prepared while the model computes with those before.
   std::vector<Row> rows(const std::vector<TaskInput>& inputs, const std::string& name, int64_t batch_size) const;

@@ -11,6 +11,8 @@
 #include "files/checkpoint/safetensors.h"
 #include "inputs/audio/write_wav.h"
 #include "inputs/images/write_png.h"
+#include "work/pipelines/images/image_model.h"
+#include "work/pipelines/output/drawn_boxes.h"
 
 namespace transom {
 namespace {
@@ -74,6 +76,13 @@ std::string numbered(const fs::path& path, size_t number, size_t count) {
 
 struct FileWriter {
   const std::string& path;
+  const TaskInput* input = nullptr;  // what the result is of
+
+  void operator()(const std::vector<DetectedObject>& objects) const {
+    const auto* image = input ? std::get_if<ImageInput>(input) : nullptr;
+    if (!image) fail(ErrorKind::kInternal, "{}: boxes without the picture that they are of", path);
+    write_png(path, with_boxes(image_of(image->source), objects));
+  }
 
   void operator()(const DepthMap& map) const { write_png(path, map.depth); }
   void operator()(const Waveform& sound) const { write_wav(path, sound); }
@@ -111,6 +120,7 @@ std::vector<std::string> file_endings(const TaskRecord& task) {
       return {kNumpy, kSafetensors};
     case ResultKind::kDepth:
       return {".png", kNumpy, kSafetensors};
+    case ResultKind::kObjects:
     case ResultKind::kSegments:
     case ResultKind::kPictures:
       return {".png"};
@@ -147,13 +157,14 @@ void expect_result_file(const TaskRecord& task, const std::string& path, bool se
 }
 
 void write_results(const TaskRecord& task, const std::string& path, const std::vector<TaskResult>& results,
-                   const std::vector<std::string>& names) {
+                   const std::vector<std::string>& names, const std::vector<TaskInput>& inputs) {
+  const auto input = [&](size_t i) { return i < inputs.size() ? &inputs[i] : nullptr; };
   if (results.empty()) fail("--output: there are no results");
   if (is_array_name(path)) return write_numbers(task, path, results);
-  if (results.size() == 1 && fs::path(path).has_extension()) return std::visit(FileWriter{path}, results[0]);
+  if (results.size() == 1 && fs::path(path).has_extension()) return std::visit(FileWriter{path, input(0)}, results[0]);
   fs::create_directories(path);
   const std::vector<std::string> paths = names_in(path, names, file_endings(task).front());
-  for (size_t i = 0; i < results.size(); ++i) std::visit(FileWriter{paths.at(i)}, results[i]);
+  for (size_t i = 0; i < results.size(); ++i) std::visit(FileWriter{paths.at(i), input(i)}, results[i]);
 }
 
 }  // namespace transom

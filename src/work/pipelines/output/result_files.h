@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results as files: vectors as NumPy and safetensors read them, pictures and masks as PNG, sounds as WAV.
+// Results as files: vectors as NumPy and safetensors read them, pictures, masks and boxes as PNG, sounds
+// as WAV.
 #pragma once
 
 #include <string>
@@ -20,9 +21,10 @@ const Picture* only_picture(const TaskResult& result);
 void expect_result_file(const TaskRecord& task, const std::string& path, bool several);
 // Numbers of one shape as f32 [N, ...] in the order of the inputs, in safetensors under the name `embeddings` (of
 // depths `predicted_depth`). A picture or sound of one input is the file itself; of several inputs each stands in the
-// folder under the name of its input, and of several pictures of one input each has a number. Every file appears whole
-// or not at all. `names` are those of the inputs.
+// folder under the name of its input, and of several pictures of one input each has a number. Boxes are drawn into
+// their pictures. Every file appears whole or not at all. `names` are those of the inputs; boxes need the inputs
+// themselves.
 void write_results(const TaskRecord& task, const std::string& path, const std::vector<TaskResult>& results,
-                   const std::vector<std::string>& names);
+                   const std::vector<std::string>& names, const std::vector<TaskInput>& inputs = {});
 
 }  // namespace transom

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "work/train/arguments/argument_tables.h"
+#include "work/train/arguments/device_arguments.h"
 #include "work/train/arguments/foreign_configs.h"
-#include "work/train/arguments/gaudi_arguments.h"
 
 namespace transom {
 namespace {
@@ -78,11 +78,11 @@ const Names kOnlyTraining = {
     "activation_checkpointing_kwargs", "max_predictions_per_seq", "logging_strategy", "logging_steps",
     "logging_first_step", "logging_nan_inf_filter", "logging_dir", "include_num_input_tokens_seen", "report_to",
     "run_name", "eval_strategy", "eval_steps", "eval_delay", "eval_on_start", "ddp_bucket_cap_mb", "do_train",
-    "do_eval", "fp16", "use_hpu_graphs_for_training", "throughput_warmup_steps", "adjust_throughput"};
+    "do_eval", "fp16", "throughput_warmup_steps", "adjust_throughput"};
 
 class Help {
  public:
-  explicit Help(std::string_view usage) : text_(usage) {}
+  Help(std::string_view usage, bool of_training) : devices_(device_table(of_training)), text_(usage) {}
 
   void most_used(const std::vector<std::string_view>& names) {
     text_ += "\nMost used\n";
@@ -118,10 +118,11 @@ class Help {
  private:
   TrainArguments defaults_;
   ForeignConfigs no_configs_;
+  const std::vector<Argument> devices_;
   // What trains most first.
   const std::vector<BoundTable> tables_ = {{training_table(), &defaults_.training},
                                            {script_table(), &defaults_.script},
-                                           {gaudi_table(), &defaults_.training},
+                                           {devices_, &defaults_.training.device_arguments},
                                            {foreign_table(), &no_configs_}};
   std::string text_;
   Names shown_;
@@ -130,13 +131,13 @@ class Help {
 }  // namespace
 
 std::string train_help() {
-  Help help(kTrainUsage);
+  Help help(kTrainUsage, true);
   help.most_used(kMostUsedInTraining);
   return help.rest({}, kOnlyEvaluation);
 }
 
 std::string evaluate_help() {
-  Help help(kEvaluateUsage);
+  Help help(kEvaluateUsage, false);
   help.most_used(kMostUsedInEvaluation);
   return help.rest(kSectionsOfTraining, kOnlyTraining);
 }

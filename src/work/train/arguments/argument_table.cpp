@@ -162,6 +162,7 @@ void accept_without_field(const Argument& argument, const Json& value, const std
     notes.push_back(fmt::format("{} has no effect: {}", argument.name, argument.doc));
     return;
   }
+  if (argument.kind == Argument::Kind::kUnavailable) fail(ErrorKind::kUsage, "{}: is {}", label, argument.doc);
   if (value.is_null() || std::find(argument.choices.begin(), argument.choices.end(), text) != argument.choices.end())
     return;
   fail(ErrorKind::kUsage, "{}: {} is not supported: {}", label, shown(value), argument.doc);
@@ -202,6 +203,9 @@ Argument alias(std::string_view name, std::string_view of) {
 }
 Argument ignored(std::string_view name, std::string_view why) {
   return {.kind = Argument::Kind::kIgnored, .name = name, .doc = why};
+}
+Argument unavailable(std::string_view name, std::string_view what) {
+  return {.kind = Argument::Kind::kUnavailable, .name = name, .doc = what};
 }
 Argument only_default(std::string_view name, std::vector<std::string_view> accepted, std::string_view why) {
   return {.kind = Argument::Kind::kOnlyDefault, .name = name, .doc = why, .choices = std::move(accepted)};

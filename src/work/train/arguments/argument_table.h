@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <span>
@@ -23,14 +24,14 @@ using Field = std::variant<bool*, std::optional<bool>*, int64_t*, std::optional<
                            std::vector<std::string>*, std::optional<std::vector<std::string>>*, JsonText*>;
 
 // One row: a field of the record; a heading; another name of a field; or a name that is known and has no field, because
-// it means nothing here.
+// it means nothing here or needs what is not there.
 struct Argument {
-  enum class Kind { kField, kSection, kAlias, kIgnored, kOnlyDefault };
+  enum class Kind { kField, kSection, kAlias, kIgnored, kOnlyDefault, kUnavailable };
   Kind kind = Kind::kField;
   std::string_view name;
-  std::string_view doc;                    // kIgnored, kOnlyDefault: why; kAlias: the name it stands for
-  Field (*field)(void* record) = nullptr;  // kField
-  std::vector<std::string_view> choices;   // kField: the allowed strings; kOnlyDefault: the values that are accepted
+  std::string_view doc;  // kIgnored, kOnlyDefault, kUnavailable: why; kAlias: the name it stands for
+  std::function<Field(void* record)> field = {};  // kField
+  std::vector<std::string_view> choices;  // kField: the allowed strings; kOnlyDefault: the values that are accepted
   double minimum = std::numeric_limits<double>::lowest();
   double maximum = std::numeric_limits<double>::max();
   bool above_minimum = false;  // the minimum itself is refused
@@ -59,6 +60,7 @@ Argument field(std::string_view name, std::string_view doc) {
 Argument section(std::string_view title);
 Argument alias(std::string_view name, std::string_view of);
 Argument ignored(std::string_view name, std::string_view why);
+Argument unavailable(std::string_view name, std::string_view what);  // refused, since it is "an argument of ..."
 Argument only_default(std::string_view name, std::vector<std::string_view> accepted, std::string_view why);
 
 using ArgumentTable = std::span<const Argument>;

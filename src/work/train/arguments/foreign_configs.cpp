@@ -2,7 +2,6 @@
 #include "work/train/arguments/foreign_configs.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <map>
 
@@ -18,8 +17,6 @@ const Argument kForeignArguments[] = {
     field<&ForeignConfigs::deepspeed>("deepspeed", "A configuration of DeepSpeed, as an object or a file."),
     field<&ForeignConfigs::parallelism_config>(
         "parallelism_config", "Accelerate's ParallelismConfig (dp_shard_size, tp_size ...), as an object or a file."),
-    field<&ForeignConfigs::ipu_config_name>("ipu_config_name",
-                                            "Optimum Graphcore's ipu_config.json, or its directory, for --device ipu."),
 };
 
 template <typename... Args>
@@ -363,8 +360,6 @@ ArgumentTable foreign_table() { return kForeignArguments; }
 
 void apply_foreign_configs(const ForeignConfigs& configs, TrainingArguments& arguments,
                            std::vector<std::string>& notes) {
-  // The device reads it, and a plugin has no other way to be told.
-  if (configs.ipu_config_name) ::setenv("TRANSOM_IPU_CONFIG", configs.ipu_config_name->c_str(), 1);
   if (!configs.parallelism_config.text.empty())
     read_parallelism(parse_json(configs.parallelism_config.text, "parallelism_config"), arguments);
   if (!configs.deepspeed.text.empty())

@@ -8,9 +8,8 @@
 #include "base/files/directories.h"
 #include "base/json/json.h"
 #include "work/train/arguments/argument_tables.h"
+#include "work/train/arguments/device_arguments.h"
 #include "work/train/arguments/foreign_configs.h"
-#include "work/train/arguments/gaudi_arguments.h"
-#include "work/train/arguments/ipu_arguments.h"
 
 namespace transom {
 namespace {
@@ -55,8 +54,7 @@ const Argument kScriptArguments[] = {
     section("Task and device"),
     field<&S::task>("task", "The task, by its pipeline's name (text-classification, token-classification, ...)."),
     field<&S::device>("device", "Device to train on (default: the best that is found)."),
-    field<&S::mode>("mode", "How the graph is run (default: lazy; on hpu, PT_HPU_LAZY_MODE=0 makes it eager).")
-        .one_of({"lazy", "eager", "compile", "graph"}),
+    field<&S::mode>("mode", "How the graph is run (default: lazy).").one_of({"lazy", "eager", "compile", "graph"}),
     field<&S::quantization>("quantization", "int8: linear layers in 8-bit integers (evaluate only).")
         .one_of({"none", "int8"}),
     field<&S::overfit_batch>("overfit_batch",
@@ -369,8 +367,7 @@ void find_data_set(ScriptArguments& script) {
 
 void resolve(TrainArguments& arguments, const ForeignConfigs& foreign) {
   apply_foreign_configs(foreign, arguments.training, arguments.notes);
-  resolve_gaudi(arguments);
-  resolve_ipu(arguments, is_given(arguments, "gradient_accumulation_steps"));
+  resolve_device_arguments(arguments);
   if (std::optional<double>& alpha = arguments.script.alpha; alpha && arguments.script.task != "cpo") {
     if (*alpha < 0 || *alpha > 1)
       fail(ErrorKind::kUsage, "alpha: expected a number of at least 0 and of at most 1 (distillation_weight), found {}",
@@ -442,9 +439,10 @@ TrainArguments parse_train_json(std::string_view json, std::string_view where) {
   TrainArguments arguments;
   std::vector<std::string>& names = arguments.given.emplace();
   ForeignConfigs foreign;
+  const std::vector<Argument> devices = device_table();
   const BoundTable tables[] = {{training_table(), &arguments.training, &names},
                                {script_table(), &arguments.script, &names},
-                               {gaudi_table(), &arguments.training, &names},
+                               {devices, &arguments.training.device_arguments, &names},
                                {foreign_table(), &foreign}};
   assign_all(tables, modernised(parse_json(json, where)), where, arguments.notes);
   resolve(arguments, foreign);
@@ -455,9 +453,10 @@ TrainArguments parse_train_arguments(const std::vector<std::string>& given) {
   TrainArguments arguments;
   std::vector<std::string>& names = arguments.given.emplace();
   ForeignConfigs foreign;
+  const std::vector<Argument> devices = device_table();
   const BoundTable tables[] = {{training_table(), &arguments.training, &names},
                                {script_table(), &arguments.script, &names},
-                               {gaudi_table(), &arguments.training, &names},
+                               {devices, &arguments.training.device_arguments, &names},
                                {foreign_table(), &foreign}};
   std::vector<std::string> flags = modernised(given);
   if (!flags.empty() && flags[0].ends_with(".json") && !flags[0].starts_with("-"))
@@ -469,7 +468,7 @@ TrainArguments parse_train_arguments(const std::vector<std::string>& given) {
   ForeignConfigs not_used;
   const BoundTable scratch[] = {{training_table(), &ignored_here.training},
                                 {script_table(), &ignored_here.script},
-                                {gaudi_table(), &ignored_here.training},
+                                {devices, &ignored_here.training.device_arguments},
                                 {foreign_table(), &not_used}};
   arguments.help = assign_flags(scratch, flags, own, ignored_here.notes);
   for (const std::string& file : std::vector(files))

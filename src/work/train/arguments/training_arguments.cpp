@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/json/json.h"
 #include "work/train/arguments/argument_tables.h"
-#include "work/train/arguments/gaudi_arguments.h"
+#include "work/train/arguments/device_arguments.h"
 
 namespace transom {
 namespace {
@@ -125,6 +125,11 @@ const Argument kTrainingArguments[] = {
     field<&T::skip_memory_metrics>("skip_memory_metrics",
                                    "false: add what the run took of memory to its metrics (train_mem_cpu_alloc_delta "
                                    "...)."),
+    field<&T::throughput_warmup_steps>("throughput_warmup_steps",
+                                       "First updates that the rates of training do not count.")
+        .at_least(0),
+    field<&T::adjust_throughput>("adjust_throughput",
+                                 "Leave logging, evaluating and saving out of the rates of training."),
     ignored("include_tokens_per_second", "rates are always reported"),
 
     section("Evaluation"),
@@ -138,6 +143,9 @@ const Argument kTrainingArguments[] = {
     alias("per_gpu_eval_batch_size", "per_device_eval_batch_size"),
     field<&T::prediction_loss_only>("prediction_loss_only", "Evaluate only the loss."),
     field<&T::eval_on_start>("eval_on_start", "Evaluate once before the first update."),
+    field<&T::inference_mode>("inference_mode",
+                              "How the passes of evaluation and prediction are run, where not as --mode says.")
+        .one_of({"lazy", "eager", "compile", "graph"}),
     field<&T::eval_accumulation_steps>("eval_accumulation_steps",
                                        "Evaluation steps before outputs are moved to the host.")
         .at_least(1),
@@ -169,7 +177,8 @@ const Argument kTrainingArguments[] = {
 
     section("Several devices"),
     field<&T::ddp_backend>(
-        "ddp_backend", "Communication between processes: mpi or gloo (cpu), hccl (hpu), gcl (ipu), nccl (cuda, rocm)."),
+        "ddp_backend",
+        "Communication between processes: mpi or gloo (cpu), nccl (cuda, rocm), or what the device names."),
     field<&T::ddp_bucket_cap_mb>("ddp_bucket_cap_mb", "Size of a gradient bucket in megabytes (25).").at_least(0),
     field<&T::ddp_timeout>("ddp_timeout", "Seconds that processes wait for each other.").at_least(1),
     field<&T::zero_stage>("zero_stage",
@@ -229,6 +238,9 @@ const Argument kTrainingArguments[] = {
     field<&T::do_predict>("do_predict", "Predict the test file."),
     field<&T::use_cpu>("use_cpu", "Use the CPU whatever else there is."),
     alias("no_cuda", "use_cpu"),
+    only_default("tpu_num_cores", {"", "null"}, "there is no backend for TPUs"),
+    only_default("tpu_metrics_debug", {"false", "0", "no"}, "there is no backend for TPUs"),
+    only_default("mp_parameters", {"", "null"}, "see --tp_size and --fsdp"),
 
     // Names that are known and mean nothing on this platform.
     ignored("local_rank", "processes are told their rank by the launcher's environment"),
@@ -330,7 +342,7 @@ void TrainingArguments::resolve() {
 std::string TrainingArguments::to_json() const {
   TrainingArguments copy = *this;
   Json all = write_fields({kTrainingArguments, &copy});
-  all.update(write_fields({gaudi_table(), &copy}));
+  all.update(write_fields({device_table(), &copy.device_arguments}));
   return dump_json(all, 2) + "\n";
 }
 

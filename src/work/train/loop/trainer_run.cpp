@@ -161,7 +161,7 @@ class ComputedIn {
 
 Predictions Trainer::Run::predict(const TrainingData& data, bool loss_only, bool drop_last) {
   // As Trainer has it, while it trains the model keeps its precision.
-  const ModeScope graphs(arguments.use_hpu_graphs_for_inference ? Mode::kGraph : mode());
+  const ModeScope how_run(arguments.inference_mode ? mode_named(*arguments.inference_mode) : mode());
   const bool half = arguments.bf16_full_eval && !training;
   const ComputedIn evaluated(*model, half ? DType::kBFloat16 : model->computing().dtype);
   const OutputFilter nothing = [](const NamedTensors&) { return NamedTensors(); };

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which objects are in a picture, and where.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "work/pipelines/images/image_model.h"
+
+namespace transom {
+namespace {
+
+// Of logits, with the last class for "nothing": the best class of the others and its chance.
+struct BestClass {
+  explicit BestClass(std::span<const float> logits) {
+    const float most = *std::max_element(logits.begin(), logits.end());
+    float total = 0;
+    for (const float logit : logits) total += std::exp(logit - most);
+    const auto best = std::max_element(logits.begin(), logits.end() - 1);
+    label = best - logits.begin();
+    score = std::exp(*best - most) / total;
+  }
+  int64_t label = 0;
+  float score = 0;
+};
+
+// Pixels are cut off, as int() does; numbers that are none become the nearest that an int holds.
+int64_t whole_pixel(float place) {
+  constexpr float kMost = 2147483000.0f;
+  return std::isnan(place) ? 0 : static_cast<int64_t>(std::clamp(place, -kMost, kMost));
+}
+
+BoundingBox box_in_picture(std::span<const float> box, ImageModel::Extents picture) {
+  const auto width = static_cast<float>(picture.width), height = static_cast<float>(picture.height);
+  return {whole_pixel((box[0] - 0.5f * box[2]) * width), whole_pixel((box[1] - 0.5f * box[3]) * height),
+          whole_pixel((box[0] + 0.5f * box[2]) * width), whole_pixel((box[1] + 0.5f * box[3]) * height)};
+}
+
+class ObjectDetection : public Pipeline {
+ public:
+  explicit ObjectDetection(ImageModel model) : model_(std::move(model)), labels_(model_.model->labels()) {}
+  Model* model() const override { return model_.model.get(); }
+
+  std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
+    refuse_without_effect(options, {"timeout"}, "here: pictures are not downloaded");
+    const double threshold = number_option(options, "threshold").value_or(0.5);
+    std::vector<TaskResult> results;
+    for (const ImageModel::Outputs& each : model_.outputs(inputs, {"logits", "pred_boxes"}, batch_size_of(options)))
+      results.emplace_back(objects_of(each, threshold));
+    return results;
+  }
+
+ private:
+  // As post_process_object_detection() gives them: in the order of the queries.
+  std::vector<DetectedObject> objects_of(const ImageModel::Outputs& outputs, double threshold) const {
+    const FeatureArray &logits = outputs.values[0], &boxes = outputs.values[1];
+    const auto queries = static_cast<size_t>(logits.shape.at(1)), classes = static_cast<size_t>(logits.shape.at(2));
+    if (classes != labels_.size() + 1)
+      fail("{}: expected names of {} classes in id2label, found {}", model_.model->config().where(), classes - 1,
+           labels_.size());
+    std::vector<DetectedObject> objects;
+    for (size_t query = 0; query < queries; ++query) {
+      const BestClass best(std::span(logits.values).subspan(query * classes, classes));
+      if (static_cast<double>(best.score) > threshold)
+        objects.push_back({labels_[static_cast<size_t>(best.label)], best.score,
+                           box_in_picture(std::span(boxes.values).subspan(4 * query, 4), outputs.picture)});
+    }
+    return objects;
+  }
+
+  ImageModel model_;
+  std::vector<std::string> labels_;
+};
+
+TaskParameters object_detection_parameters() {
+  return {{"threshold", TaskParameter::Type::kNumber, "the score that an object needs", "0.5"},
+          {"timeout", TaskParameter::Type::kNumber, "refused: pictures are not downloaded"}};
+}
+
+constexpr TaskRecord kObjectDetection{.name = "object-detection",
+                                      .example = "street.png --threshold 0.9 --output boxes.png",
+                                      .input = InputKind::kImage,
+                                      .result = ResultKind::kObjects,
+                                      .parameters = object_detection_parameters,
+                                      .load = load_image_task<ObjectDetection>};
+const RegisterTask kRegisterObjectDetection(kObjectDetection);
+
+}  // namespace
+}  // namespace transom
