@@ -2,6 +2,7 @@
 // attention, and partial_attention, which gives what its softmax is made of. A task is a block of queries of one head.
 #include "cpu/attention/attention_few_queries.h"
 #include "cpu/attention/attention_gemm.h"
+#include "cpu/attention/ranged_attention.h"
 #include "cpu/device/threads.h"
 #include "cpu/kernels/wide_operands.h"
 #include "cpu/vector/attention/partial_rows.h"
@@ -137,6 +138,8 @@ Kernel make_partial_attention(const Node& node) {
 void add_attention_kernels(KernelTable& table) {
   table["attention"] = {make_attention, claims_attention};
   table["partial_attention"] = {make_partial_attention, claims_attention};
+  table["ranged_attention"] = {make_ranged_attention, claims_attention};
+  table["ranged_attention_gradient"] = {make_ranged_attention_gradient, claims_attention_gradient};
 }
 
 }  // namespace transom::cpu

@@ -166,19 +166,18 @@ Kernel make_attention_gradient(const Node& node) {
           wide.scratch_bytes()};
 }
 
-// The gradient of capped scores is left to the primitives.
-bool claims_gradient(std::span<const transom_value> inputs, std::span<const transom_attribute> attributes) {
+}  // namespace
+
+bool claims_attention_gradient(std::span<const transom_value> inputs, std::span<const transom_attribute> attributes) {
   return claims_attention(inputs, attributes) &&
          std::none_of(attributes.begin(), attributes.end(), [](const transom_attribute& attribute) {
            return std::string_view(attribute.name) == "soft_cap" && attribute.float_value > 0;
          });
 }
 
-}  // namespace
-
 void add_attention_gradient_kernels(KernelTable& table) {
-  table["attention_gradient"] = {make_attention_gradient, claims_gradient};
-  table["partial_attention_gradient"] = {make_attention_gradient, claims_gradient};
+  table["attention_gradient"] = {make_attention_gradient, claims_attention_gradient};
+  table["partial_attention_gradient"] = {make_attention_gradient, claims_attention_gradient};
 }
 
 }  // namespace transom::cpu

@@ -80,10 +80,21 @@ class WeightRows {
   void weigh(const QueryBlock& block, bool all_keys, int64_t query, float* x, float* own, Weights&& weights) const {
     const auto [first, end] = plan_.visible(query);
     if (all_keys) return weights(x, all_biases(query, first, end, own), static_cast<size_t>(plan_.S));
+    weigh_keys(block, query, first, end, x, own, weights);
+  }
+  // The same of the keys from `first` to `end` alone, of which there is at least one.
+  template <typename Weights>
+  void weigh_keys(const QueryBlock& block, int64_t query, int64_t first, int64_t end, float* x, float* own,
+                  Weights&& weights) const {
     const int64_t begin = first - block.key, n = end - first;
     weights(x + begin, bias_row(query, first, n, own), static_cast<size_t>(n));
     std::fill(x, x + begin, 0.0f);
     std::fill(x + begin + n, x + block.keys, 0.0f);
+  }
+  void weigh_keys(const QueryBlock& block, int64_t query, int64_t first, int64_t end, float* x, float* own) const {
+    weigh_keys(block, query, first, end, x, own, [&](float* scores, const float* bias, size_t n) {
+      vector_kernels().attention_weights(scores, bias, plan_.scale, plan_.soft_cap, n);
+    });
   }
   // By their softmax.
   void weigh(const QueryBlock& block, bool all_keys, int64_t query, float* x, float* own) const {
@@ -106,5 +117,7 @@ class WeightRows {
 
 // Products and rows of f32 or bf16, which goes through f32 where the library has no products of it.
 bool claims_attention(std::span<const transom_value> inputs, std::span<const transom_attribute> attributes);
+// The same of gradients: that of capped scores is left to the primitives.
+bool claims_attention_gradient(std::span<const transom_value> inputs, std::span<const transom_attribute> attributes);
 
 }  // namespace transom::cpu

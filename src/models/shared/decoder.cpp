@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "models/nn/attention/texts_in_rows.h"
 
 namespace transom {
 namespace {
@@ -35,6 +36,15 @@ DecoderInputs decoder_inputs(const NamedTensors& inputs, const ForwardContext& c
          by_id ? "[batch, length]" : "[batch, length, width]", to_string(given.shape()));
   result.batch = given.dim(0), result.length = given.dim(1);
   const int64_t before = context.cache ? context.cache->length() : 0;
+  if (context.texts) {
+    const Tensor& mask = result.attention_mask;
+    if (mask.defined() && mask.rank() > 2)
+      fail("attention_mask: expected [batch, length] with seq_idx, found {}", to_string(mask.shape()));
+    if (max_positions > 0) expect_longest(*context.texts, max_positions);
+    result.attention_mask = {};  // padding is a text of its own
+    if (!result.position_ids.defined() && positions != Positions::kNone) result.position_ids = context.texts->positions;
+    return result;
+  }
   if (max_positions > 0 && before + result.length > max_positions)
     fail("the text has {} tokens; this model takes at most {} (max_position_embeddings); truncate it",
          before + result.length, max_positions);

@@ -4,10 +4,13 @@
 #include "base/error.h"
 #include "graph/ops/products/packed_matrix.h"
 #include "models/families/bert/bert_encoder.h"
+#include "models/nn/attention/texts_in_rows.h"
+#include "models/nn/losses/token_loss.h"
 #include "models/nn/weight.h"
 #include "models/shared/decoder.h"
 #include "models/shared/encoder_heads.h"
 #include "models/shared/record_parts.h"
+#include "models/shared/tokens_of_batch.h"
 
 namespace transom {
 namespace {
@@ -21,6 +24,7 @@ class DecoderModel : public GenerativeModel {
   int64_t max_positions() const override { return traits_.max_positions; }
   bool can_generate() const override { return false; }
   int64_t cache_expires_at() const override { return traits_.cache_expires_at; }
+  bool takes_texts_in_rows() const override { return true; }
   int64_t embedding_width() const override {
     const Parameter& table = *body_->word_embeddings().weight();
     return table.packed ? table.packed->depth : table.value.dim(1);
@@ -47,8 +51,16 @@ class DecoderModel : public GenerativeModel {
     names.push_back("labels");
     return names;
   }
+  // The hidden states in the places of the batch.
+  DecoderOutput decode(const NamedTensors& inputs, ForwardContext& context) const {
+    const TokensOfBatch tokens(inputs);
+    DecoderOutput decoded = (*body_)(tokens.inputs(), context);
+    decoded.last_hidden_state = tokens.in_place(decoded.last_hidden_state);
+    for (Tensor& state : decoded.hidden_states) state = tokens.in_place(state);
+    return decoded;
+  }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    const DecoderOutput decoded = (*body_)(inputs, context);
+    const DecoderOutput decoded = decode(inputs, context);
     NamedTensors outputs{{"last_hidden_state", decoded.last_hidden_state}};
     add_hidden_states(outputs, decoded.hidden_states);
     return outputs;
@@ -57,6 +69,11 @@ class DecoderModel : public GenerativeModel {
   std::unique_ptr<Decoder> body_;
   DecoderTraits traits_;
 };
+
+// What each token is to predict.
+Tensor targets_of(const Tensor& labels, const ForwardContext& context) {
+  return context.texts ? next_labels(labels, *context.texts) : next_labels(labels);
+}
 
 // A linear layer over the vocabulary, whose weight may be that of the embedding.
 class DecoderForCausalLM : public DecoderModel {
@@ -77,19 +94,26 @@ class DecoderForCausalLM : public DecoderModel {
  protected:
   std::vector<std::string> input_names() const override { return with_labels(); }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    const DecoderOutput decoded = (*body_)(inputs, context);
+    const TokensOfBatch tokens(inputs);
+    DecoderOutput decoded = (*body_)(tokens.inputs(), context);
     Tensor hidden = decoded.last_hidden_state;
     if (context.logits_to_keep > 0 && context.logits_to_keep < hidden.dim(1))
       hidden = slice(hidden, 1, hidden.dim(1) - context.logits_to_keep, hidden.dim(1));
-    Tensor logits = linear(hidden, *weight_, bias_ ? bias_->value : Tensor(), context);
-    if (traits_.logit_multiplier != 1) logits = logits * traits_.logit_multiplier;
-    if (traits_.logit_soft_cap > 0) logits = tanh(logits * (1 / traits_.logit_soft_cap)) * traits_.logit_soft_cap;
-    const Tensor labels = inputs.find("labels"), auxiliary = body_->auxiliary_loss(decoded, inputs);
-    Tensor loss;
-    if (labels.defined()) loss = mean_cross_entropy(logits, next_labels(labels), context);
+    const LogitsHead head{.weight = *weight_,
+                          .bias = bias_.get(),
+                          .multiplier = traits_.logit_multiplier,
+                          .soft_cap = traits_.logit_soft_cap};
+    const Tensor labels = inputs.find("labels"), auxiliary = body_->auxiliary_loss(decoded, tokens.inputs());
+    TokenLosses losses;
+    if (labels.defined()) losses = token_losses(head, hidden, targets_of(tokens.taken(labels), context), context);
+    else losses.logits = head(hidden, context);
+    Tensor loss = losses.loss;
     if (loss.defined() && auxiliary.defined()) loss = loss + mean_of_all(auxiliary, context) * traits_.auxiliary_weight;
-    NamedTensors outputs = with_loss(loss, {{"logits", logits}});
+    NamedTensors outputs = with_loss(loss, {});
+    if (losses.logits.defined()) outputs.set("logits", tokens.in_place(losses.logits));
+    if (losses.measures.defined()) outputs.set("token_measures", losses.measures);
     if (auxiliary.defined()) outputs.set("aux_loss", auxiliary);
+    for (Tensor& state : decoded.hidden_states) state = tokens.in_place(state);
     add_hidden_states(outputs, decoded.hidden_states);
     return outputs;
   }
@@ -111,7 +135,7 @@ class DecoderForSequenceClassification : public DecoderModel {
  protected:
   std::vector<std::string> input_names() const override { return with_labels(); }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    const DecoderOutput decoded = (*body_)(inputs, context);
+    const DecoderOutput decoded = decode(inputs, context);
     const Tensor& hidden = decoded.last_hidden_state;
     NamedTensors outputs = sequence_classification_outputs(
         score_(last_tokens(hidden, inputs.find("input_ids")), context), inputs, problem_type_, context);
@@ -147,7 +171,7 @@ class DecoderForTokenClassification : public DecoderModel {
  protected:
   std::vector<std::string> input_names() const override { return with_labels(); }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    const DecoderOutput decoded = (*body_)(inputs, context);
+    const DecoderOutput decoded = decode(inputs, context);
     NamedTensors outputs =
         token_outputs(classifier_(dropout_(decoded.last_hidden_state, context), context), inputs, context);
     add_hidden_states(outputs, decoded.hidden_states);
@@ -173,7 +197,7 @@ class DecoderForQuestionAnswering : public DecoderModel {
     return names;
   }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    const DecoderOutput decoded = (*body_)(inputs, context);
+    const DecoderOutput decoded = decode(inputs, context);
     NamedTensors outputs = span_outputs(qa_outputs_(decoded.last_hidden_state, context), inputs, context);
     add_hidden_states(outputs, decoded.hidden_states);
     return outputs;

@@ -3,18 +3,19 @@
 
 #include "base/error.h"
 #include "models/nn/attention/attention.h"
+#include "models/nn/attention/texts_in_rows.h"
 #include "models/shared/encoder_heads.h"
 #include "transom/ops.h"
 
 namespace transom {
 
 EncoderInputs encoder_inputs(const NamedTensors& inputs, int64_t max_position_embeddings,
-                             std::optional<int64_t> positions_after_padding) {
+                             std::optional<int64_t> positions_after_padding, const TextsInRows* texts) {
   EncoderInputs result{.input_ids = inputs.find("input_ids"),
                        .inputs_embeds = inputs.find("inputs_embeds"),
                        .token_type_ids = inputs.find("token_type_ids"),
                        .position_ids = inputs.find("position_ids"),
-                       .mask = additive_mask(inputs.find("attention_mask"))};
+                       .mask = texts ? Tensor() : additive_mask(inputs.find("attention_mask"))};
   const bool by_id = result.input_ids.defined();
   if (by_id == result.inputs_embeds.defined()) fail("expected either input_ids or inputs_embeds");
   const Tensor& given = by_id ? result.input_ids : result.inputs_embeds;
@@ -25,6 +26,11 @@ EncoderInputs encoder_inputs(const NamedTensors& inputs, int64_t max_position_em
   if (result.position_ids.defined()) return result;
 
   const int64_t first = positions_after_padding ? *positions_after_padding + 1 : 0;
+  if (texts) {
+    expect_longest(*texts, max_position_embeddings - first);
+    result.position_ids = texts->positions + static_cast<double>(first);
+    return result;
+  }
   if (result.length + first > max_position_embeddings)
     fail("the input has {} tokens; this model takes at most {} (max_position_embeddings {}); truncate it",
          result.length, max_position_embeddings - first, max_position_embeddings);

@@ -19,8 +19,11 @@ struct EncoderInputs {
 };
 
 // Positions count from 0, or, given the padding id, from the place behind it, padding tokens staying there.
+// `texts`: of a pass over several texts a row (ForwardContext::texts), where positions begin anew and no mask is
+// needed.
 EncoderInputs encoder_inputs(const NamedTensors& inputs, int64_t max_position_embeddings,
-                             std::optional<int64_t> positions_after_padding = std::nullopt);
+                             std::optional<int64_t> positions_after_padding = std::nullopt,
+                             const TextsInRows* texts = nullptr);
 
 struct EncoderOutput {
   Tensor last_hidden_state;           // [B, T, D]

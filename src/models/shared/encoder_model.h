@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models of a text encoder with a head, for families whose heads differ in little. A body is built from (Scope,
 // BertConfig of its family), called with (inputs, context), and names itself: kPrefix, and its configuration: Settings.
+// kTextsInRows says whether its layers keep several texts of a row apart: their attention is that of nn/attention, and
+// positions are those of encoder_inputs.
 #pragma once
 
 #include "models/families/bert/bert_encoder.h"
 #include "models/shared/encoder_body.h"
 #include "models/shared/encoder_heads.h"
+#include "models/shared/tokens_of_batch.h"
 
 namespace transom {
 
 template <typename Body>
 class EncoderModel : public Model {
+ public:
+  bool takes_texts_in_rows() const override { return Body::kTextsInRows; }
+
  protected:
   using Settings = typename Body::Settings;
   // `prefix` is empty for the bare body.
@@ -20,8 +26,10 @@ class EncoderModel : public Model {
   // The outputs of `head` on the last hidden states [B, T, D], and the states of all layers if they are asked for.
   template <typename Head>
   NamedTensors with_head(const NamedTensors& inputs, ForwardContext& context, Head&& head) const {
-    const EncoderOutput encoded = body_(inputs, context);
-    NamedTensors outputs = head(encoded.last_hidden_state);
+    const TokensOfBatch tokens(inputs);
+    EncoderOutput encoded = body_(tokens.inputs(), context);
+    NamedTensors outputs = head(tokens.in_place(encoded.last_hidden_state));
+    for (Tensor& state : encoded.hidden_states) state = tokens.in_place(state);
     add_hidden_states(outputs, encoded.hidden_states);
     return outputs;
   }

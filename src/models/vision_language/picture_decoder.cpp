@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
 #include "graph/ir/node.h"
@@ -28,7 +29,9 @@ class VisionLanguageDecoder : public Decoder {
     NamedTensors rest;
     for (const auto& [name, tensor] : inputs.items())
       if (name != "input_ids" && name != "pixel_values") rest.set(name, tensor);
+    const TextsInRows* texts = std::exchange(context.texts, nullptr);  // pictures are no texts
     rest.set("inputs_embeds", with_rows(body_.embed(ids, context), ids, (*reader_)(pixels, context)));
+    context.texts = texts;
     return body_(rest, context);
   }
 

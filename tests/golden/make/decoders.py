@@ -44,7 +44,8 @@ DECODERS = {
     ),
     "codegen": family(
         "CodeGen", [], "gpt2", dict(rotary_dim=4), dict(n_embd=24, n_head=3, rotary_dim=6, n_inner=20, tie_word_embeddings=True),
-        "queries, values and keys in four blocks; a head with a bias", "heads that lie across blocks; tied with a bias"
+        "queries, values and keys in four blocks; a head with a bias", "heads that lie across blocks; tied with a bias",
+        dict(rotary_dim=4)
     ),
     "cohere": family(
         "Cohere", [], "grouped", {}, ODD | dict(num_key_value_heads=3, use_qk_norm=True, attention_bias=True, logit_scale=0.3,
@@ -82,7 +83,8 @@ DECODERS = {
     ),
     "gptj": family(
         "GPTJ", [SEQUENCE, ANSWERS], "gpt2", dict(rotary_dim=4), dict(n_embd=18, n_head=3, rotary_dim=2, n_inner=20,
-        tie_word_embeddings=True), "side by side; pairs side by side; a head with a bias", "two numbers of each head turn; tied"
+        tie_word_embeddings=True), "side by side; pairs side by side; a head with a bias", "two numbers of each head turn; tied",
+        dict(rotary_dim=4)
     ),
     "granite": family(
         "Granite", [], "grouped", dict(embedding_multiplier=3.0, attention_multiplier=0.3, residual_multiplier=0.5, logits_scaling=2.0),

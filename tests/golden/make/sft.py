@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of trl.SFTTrainer on a few rows of each form, and the tokens that it makes of them."""
+"""Runs of trl.SFTTrainer on a few rows of each form, and the tokens that it makes of them; how trl packs rows."""
 
 import json
+import os
 import pathlib
 import shutil
+import subprocess
+import sys
 import tempfile
 
 import datasets
+import numpy as np
+import peft
 import torch
 import transformers
 import trl
@@ -104,6 +109,8 @@ BASE = dict(
     seed=42,
     lr_scheduler_type="linear",
 )
+PACKED = dict(packing=True, max_length=180)
+LORA = dict(use_peft=True, lora_r=4, lora_alpha=8, lora_dropout=0.0, lora_target_modules=["q_proj", "v_proj"])
 # name: rows, model, arguments
 CASES = {
     "chats": ("chats", "qwen2", BASE),
@@ -121,7 +128,37 @@ CASES = {
     "chat-prompts": ("chat-prompts", "qwen2", BASE),
     "chat-prompts-both": ("chat-prompts", "qwen2", BASE | dict(assistant_only_loss=True, weight_decay=0.1)),
     "texts": ("texts", "gpt2", BASE | dict(eval_strategy="steps", eval_steps=4)),
+    "dft": ("chats", "qwen2", BASE | dict(assistant_only_loss=True, loss_type="dft")),
+    "dft-accumulated": (
+        "prompts",
+        "gpt2",
+        BASE | dict(loss_type="dft", per_device_train_batch_size=2, gradient_accumulation_steps=2, max_steps=6),
+    ),
+    "packed": ("chats", "qwen2", BASE | PACKED),
+    "packed-assistant-only": ("chats", "qwen2", BASE | PACKED | dict(assistant_only_loss=True)),
+    "packed-accumulated": (
+        "chats",
+        "qwen2",
+        BASE | PACKED | dict(per_device_train_batch_size=1, gradient_accumulation_steps=3, assistant_only_loss=True),
+    ),
+    "packed-split": ("chats", "qwen2", BASE | PACKED | dict(packing_strategy="bfd_split", max_length=50)),
+    "packed-wrapped": ("chats", "qwen2", BASE | PACKED | dict(packing_strategy="wrapped", max_length=50)),
+    "packed-lora": ("chats", "qwen2", BASE | PACKED | LORA),
+    "packed-dft": ("chats", "qwen2", BASE | PACKED | dict(loss_type="dft")),
+    "packed-gpt2": (
+        "texts",
+        "gpt2",
+        BASE | PACKED | dict(max_length=64, per_device_train_batch_size=1, eval_strategy="steps", eval_steps=4),
+    ),
+    "packed-not-evaluated": (
+        "texts",
+        "gpt2",
+        BASE | PACKED | dict(max_length=64, eval_packing=False, eval_strategy="steps", eval_steps=4),
+    ),
+    "packed-2-processes": ("chats", "qwen2", BASE | PACKED | dict(max_length=64, per_device_train_batch_size=2)),
+    "padding-free": ("chats", "qwen2", BASE | dict(padding_free=True, max_length=None)),
 }
+PROCESSES = {"packed-2-processes": 2}  # others: one
 
 
 def make_model(out, family, class_name, tokenizer_name, template):
@@ -142,14 +179,24 @@ def make_model(out, family, class_name, tokenizer_name, template):
     model.save_pretrained(folder)
 
 
+def adapter_of(arguments, seed):
+    """The configuration of an adapter whose first weights do not depend on random numbers: B is 0, A is drawn here."""
+    names = {"lora_r": "r", "lora_target_modules": "target_modules"}
+    given = {names.get(key, key): value for key, value in arguments.items() if key.startswith("lora_")}
+    return peft.LoraConfig(task_type="CAUSAL_LM", **given)
+
+
 def make_case(name, rows, family, arguments, out):
+    if name in PROCESSES and "RANK" not in os.environ:
+        command = [sys.executable, "-m", "torch.distributed.run", f"--nproc_per_node={PROCESSES[name]}", __file__, name]
+        subprocess.run(command + [str(out)], check=True)
+        return
     folder = out / name
-    shutil.rmtree(folder, ignore_errors=True)
     start = out / family / "model"
     tokenizer = transformers.AutoTokenizer.from_pretrained(start)
     model = transformers.AutoModelForCausalLM.from_pretrained(start, attn_implementation="eager", dtype=torch.float32)
     with tempfile.TemporaryDirectory() as work:
-        given = arguments | dict(
+        given = {key: value for key, value in arguments.items() if not key.startswith(("lora_", "use_peft"))} | dict(
             output_dir=work,
             bf16=False,
             gradient_checkpointing=False,
@@ -165,30 +212,62 @@ def make_case(name, rows, family, arguments, out):
             train_dataset=datasets.Dataset.from_list(rows),
             eval_dataset=datasets.Dataset.from_list(rows[:6]) if "eval_strategy" in arguments else None,
             processing_class=tokenizer,
+            peft_config=adapter_of(arguments, name) if "use_peft" in arguments else None,
         )
-        samples = [{key: row[key] for key in ("input_ids", "labels")} for row in made.train_dataset]
+        columns = [key for key in ("input_ids", "labels", "seq_lengths") if key in made.train_dataset.column_names]
+        samples = [{key: row[key] for key in columns} for row in made.train_dataset]
         made.remove_callback(transformers.PrinterCallback)
         made.train()
         history = [
             {key: value for key, value in record.items() if not key.endswith(("_runtime", "_per_second", "total_flos"))}
             for record in made.state.log_history
         ]
+    if int(os.environ.get("RANK", 0)) > 0:
+        return
+    shutil.rmtree(folder, ignore_errors=True)
     write_lines(folder / "samples.jsonl", samples)
     write_json(folder / "log_history.json", history)
     write_json(folder / "training_args.json", arguments)
-    write_json(
-        folder / "case.json",
-        {
-            "name": name,
-            "start": f"../{family}/model",
-            "rows": f"../rows/{rows_name(rows)}.jsonl",
-            "tolerance": {"rtol": 2e-3, "atol": 2e-4},
-        },
-    )
+    about = {
+        "name": name,
+        "start": f"../{family}/model",
+        "rows": f"../rows/{rows_name(rows)}.jsonl",
+        "tolerance": {"rtol": 2e-3, "atol": 2e-4},
+    }
+    if name in PROCESSES:
+        about["processes"] = PROCESSES[name]
+    write_json(folder / "case.json", about)
 
 
 def rows_name(rows):
     return next(name for name, others in ROWS.items() if others is rows)
+
+
+def make_packings(out):
+    """Which rows trl puts together, of rows of random lengths: more than the 1000 that it looks at at once."""
+    random = np.random.default_rng(7)
+    cases = []
+    for count, longest, length, strategy in [
+        (1500, 40, 64, "bfd"),
+        (60, 100, 37, "bfd"),
+        (60, 100, 37, "bfd_split"),
+        (40, 30, 50, "wrapped"),
+        (12, 9, 1, "bfd_split"),
+    ]:
+        lengths = random.integers(0 if strategy != "wrapped" else 1, longest + 1, count)
+        # A token is its row times the longest length, plus its place.
+        rows = [[i * 1000 + k for k in range(n)] for i, n in enumerate(lengths.tolist())]
+        packed = trl.pack_dataset(datasets.Dataset.from_dict({"input_ids": rows}), length, strategy)
+        pieces = []
+        for row in packed:
+            ids, bounds = row["input_ids"], []
+            begin = 0
+            for n in row.get("seq_lengths", [len(ids)]):
+                bounds.append([ids[begin] // 1000, ids[begin] % 1000, n])
+                begin += n
+            pieces.append(bounds)
+        cases.append({"lengths": lengths.tolist(), "length": length, "strategy": strategy, "rows": pieces})
+    write_json(out / "packings.json", cases)
 
 
 def make(out):
@@ -197,5 +276,11 @@ def make(out):
         write_lines(out / "rows" / f"{name}.jsonl", rows)
     make_model(out, "qwen2", "Qwen2ForCausalLM", "qwen2", TOOLED)
     make_model(out, "gpt2", "GPT2LMHeadModel", "gpt2", None)
+    make_packings(out)
     for name, (rows, family, arguments) in CASES.items():
         make_case(name, ROWS[rows], family, arguments, out)
+
+
+if __name__ == "__main__":  # one case, in one of its processes
+    case_rows, case_family, case_arguments = CASES[sys.argv[1]]
+    make_case(sys.argv[1], ROWS[case_rows], case_family, case_arguments, pathlib.Path(sys.argv[2]))

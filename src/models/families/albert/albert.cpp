@@ -68,6 +68,7 @@ class AlbertBody {
  public:
   using Settings = AlbertConfig;
   static constexpr const char* kPrefix = "albert";
+  static constexpr bool kTextsInRows = true;
   static std::vector<std::string> input_names(const std::string& target) {
     return {"input_ids", "attention_mask", "token_type_ids", "position_ids", "inputs_embeds", target};
   }
@@ -89,7 +90,7 @@ class AlbertBody {
   }
 
   EncoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const {
-    const EncoderInputs in = encoder_inputs(inputs, max_position_embeddings_);
+    const EncoderInputs in = encoder_inputs(inputs, max_position_embeddings_, std::nullopt, context.texts);
     const Tensor x = embeddings_(in.input_ids, in.inputs_embeds, in.token_type_ids, in.position_ids, context);
     return through_layers(layers_, embedding_hidden_mapping_in_(x, context), in.mask, context);
   }

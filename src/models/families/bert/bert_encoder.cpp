@@ -100,7 +100,7 @@ BertEncoder::BertEncoder(const Scope& scope, const BertConfig& config, bool posi
 EncoderInputs bert_inputs(const NamedTensors& inputs, const BertConfig& c, bool positions_after_padding,
                           ForwardContext& context) {
   const std::optional<int64_t> padding = positions_after_padding ? c.pad_token_id : std::nullopt;
-  if (!c.is_decoder) return encoder_inputs(inputs, c.max_position_embeddings, padding);
+  if (!c.is_decoder) return encoder_inputs(inputs, c.max_position_embeddings, padding, context.texts);
   const int64_t first = padding ? *padding + 1 : 0;
   DecoderInputs in = decoder_inputs(inputs, context, Positions::kInOrder, c.max_position_embeddings - first);
   if (!in.causal) fail("attention_mask: expected [batch, length], as each token sees those before it alone");

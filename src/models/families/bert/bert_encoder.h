@@ -71,6 +71,7 @@ EncoderInputs bert_inputs(const NamedTensors& inputs, const BertConfig& config, 
 class BertEncoder {
  public:
   using Settings = BertConfig;
+  static constexpr bool kTextsInRows = true;
   static std::vector<std::string> input_names(const std::string& target) {
     return {"input_ids", "attention_mask", "token_type_ids", "position_ids", "inputs_embeds", target};
   }

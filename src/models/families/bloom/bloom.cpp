@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "models/nn/attention/texts_in_rows.h"
 #include "models/shared/decoder.h"
 
 namespace transom {
@@ -115,7 +116,7 @@ class Bloom : public Decoder {
   DecoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const override {
     const DecoderInputs in = decoder_inputs(inputs, context, Positions::kNone);
     if (!in.causal) fail("attention_mask: expected [batch, length]; this model counts distances by it");
-    Tensor bias = alibi(in);
+    Tensor bias = alibi(in, context.texts);
     if (in.bias.defined()) bias = bias + in.bias;
     const Tensor x = in.input_ids.defined() ? word_embeddings_(in.input_ids, context) : in.inputs_embeds;
     return through_decoder(h_, word_embeddings_layernorm_(x, context), context, ln_f_,
@@ -136,7 +137,9 @@ class Bloom : public Decoder {
  private:
   // slope x place of the key among those that the mask counts: [B or 1, H, 1, S]. What is left out, slope x place of
   // the query, is the same for all keys of a row and so nothing to its softmax.
-  Tensor alibi(const DecoderInputs& in) const {
+  Tensor alibi(const DecoderInputs& in, const TextsInRows* texts) const {
+    if (texts)
+      return slopes_ * cast(reshape(texts->positions, {texts->positions.dim(0), 1, 1, in.length}), DType::kFloat32);
     if (!in.attention_mask.defined()) return slopes_ * cast(iota({1, 1, 1, in.length}, 3), DType::kFloat32);
     if (in.attention_mask.rank() != 2)
       fail("attention_mask: expected [batch, length]; this model counts distances by it");

@@ -248,6 +248,7 @@ class DebertaV2Body {
  public:
   using Settings = DebertaV2Config;
   static constexpr const char* kPrefix = "deberta";
+  static constexpr bool kTextsInRows = false;
   static std::vector<std::string> input_names(const std::string& target) {
     return {"input_ids", "attention_mask", "token_type_ids", "position_ids", "inputs_embeds", target};
   }

@@ -4,6 +4,7 @@
 #include "models/families/bert/bert_encoder.h"
 #include "models/family.h"
 #include "models/shared/encoder_heads.h"
+#include "models/shared/tokens_of_batch.h"
 
 namespace transom {
 namespace {
@@ -93,7 +94,7 @@ class DistilBertBody {
   }
 
   EncoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const {
-    const EncoderInputs in = encoder_inputs(inputs, config_.max_position_embeddings);
+    const EncoderInputs in = encoder_inputs(inputs, config_.max_position_embeddings, std::nullopt, context.texts);
     const Tensor words = in.input_ids.defined() ? word_embeddings(in.input_ids, context) : in.inputs_embeds;
     const Tensor x = dropout_(layer_norm_(words + position_embeddings_(in.position_ids, context), context), context);
     return through_layers(layers_, x, in.mask, context);
@@ -113,6 +114,9 @@ class DistilBertBody {
 };
 
 class DistilBertModelWithHead : public Model {
+ public:
+  bool takes_texts_in_rows() const override { return true; }
+
  protected:
   DistilBertModelWithHead(const Config& config, const Scope& scope, const std::string& body = "distilbert")
       : config_(config), distilbert_(body.empty() ? scope : scope / body, config_) {}
@@ -121,8 +125,10 @@ class DistilBertModelWithHead : public Model {
   }
   template <typename Head>
   NamedTensors with_head(const NamedTensors& inputs, ForwardContext& context, Head&& head) const {
-    const EncoderOutput result = distilbert_(inputs, context);
-    NamedTensors outputs = head(result.last_hidden_state);
+    const TokensOfBatch tokens(inputs);
+    EncoderOutput result = distilbert_(tokens.inputs(), context);
+    NamedTensors outputs = head(tokens.in_place(result.last_hidden_state));
+    for (Tensor& state : result.hidden_states) state = tokens.in_place(state);
     add_hidden_states(outputs, result.hidden_states);
     return outputs;
   }

@@ -32,6 +32,7 @@ class ElectraBody {
  public:
   using Settings = ElectraConfig;
   static constexpr const char* kPrefix = "electra";
+  static constexpr bool kTextsInRows = true;
   static std::vector<std::string> input_names(const std::string& target) {
     return {"input_ids", "attention_mask", "token_type_ids", "position_ids", "inputs_embeds", target};
   }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "models/family.h"
+#include "models/nn/attention/texts_in_rows.h"
 #include "models/nn/weight.h"
 #include "models/shared/encoder_model.h"
 #include "models/shared/rotary_config.h"
@@ -144,6 +145,7 @@ class ModernBertBody {
  public:
   using Settings = ModernBertConfig;
   static constexpr const char* kPrefix = "model";
+  static constexpr bool kTextsInRows = true;
   static std::vector<std::string> input_names(const std::string& target) {
     return {"input_ids", "attention_mask", "position_ids", "inputs_embeds", target};
   }
@@ -163,11 +165,14 @@ class ModernBertBody {
 
   // The last of the hidden states is normed.
   EncoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const {
-    const EncoderInputs in = encoder_inputs(inputs, std::numeric_limits<int64_t>::max());
+    const EncoderInputs in = encoder_inputs(inputs, std::numeric_limits<int64_t>::max(), std::nullopt, context.texts);
     const Tensor words = in.inputs_embeds.defined() ? in.inputs_embeds : tok_embeddings_(in.input_ids, context);
     Tensor x = dropout_(norm_(words, context), context);
     const Surroundings global{global_rotary_(in.position_ids), in.mask};
-    const Surroundings local{local_rotary_(in.position_ids), neighbourhood(in.mask, in.length)};
+    std::optional<TextsInRows> near;
+    if (context.texts) near = within_window(*context.texts, window_);
+    const Surroundings local{local_rotary_(in.position_ids), near ? Tensor() : neighbourhood(in.mask, in.length)};
+    const TextsInRows* whole = context.texts;
 
     EncoderOutput output;
     for (size_t i = 0; i < layers_.size(); ++i) {
@@ -175,7 +180,9 @@ class ModernBertBody {
       const auto through = [&](const std::vector<Tensor>& y) {
         return layers_[i](y[0], local_[i] ? local : global, context);
       };
+      context.texts = near && local_[i] ? &*near : whole;
       x = context.gradient_checkpointing && context.training ? checkpoint(through, {x}) : through({x});
+      context.texts = whole;
     }
     output.last_hidden_state = final_norm_(x, context);
     if (context.output_hidden_states) output.hidden_states.push_back(output.last_hidden_state);

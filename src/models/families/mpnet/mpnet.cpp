@@ -82,6 +82,8 @@ class MPNetBody {
  public:
   using Settings = MPNetConfig;
   static constexpr const char* kPrefix = "mpnet";
+  // Its biases are of all pairs of places in a row.
+  static constexpr bool kTextsInRows = false;
   static std::vector<std::string> input_names(const std::string& target) {
     return {"input_ids", "attention_mask", "position_ids", "inputs_embeds", target};
   }

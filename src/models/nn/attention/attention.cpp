@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "graph/ops/attention/ranged_attention.h"
 #include "models/nn/attention/cache.h"
+#include "models/nn/attention/texts_in_rows.h"
 
 namespace transom {
 Tensor additive_where(const Tensor& visible, DType dtype) {
@@ -24,9 +26,12 @@ Tensor additive_mask(const Tensor& attention_mask, DType dtype) {
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias, const AttentionOptions& options,
                  const Dropout& dropout, ForwardContext& context) {
-  const Tensor mixed = dropout.applies(context) ? attention(q, k, v, bias, options, context.computing,
-                                                            next_random_key(context), dropout.probability())
-                                                : attention(q, k, v, bias, options, context.computing);
+  const bool drops = dropout.applies(context);
+  const Tensor key = drops ? next_random_key(context) : Tensor();
+  const double probability = drops ? dropout.probability() : 0;
+  const Tensor mixed = context.texts ? ranged_attention(q, k, v, bias, context.texts->ranges, options,
+                                                        context.computing, key, probability)
+                                     : attention(q, k, v, bias, options, context.computing, key, probability);
   return reshape(mixed, {q.dim(0), q.dim(1), q.dim(2) * v.dim(3)});
 }
 

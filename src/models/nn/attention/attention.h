@@ -13,7 +13,8 @@ Tensor additive_mask(const Tensor& attention_mask, DType dtype = DType::kFloat32
 // What is added to scores that nobody may see: 0 where `visible` (bool) holds.
 Tensor additive_where(const Tensor& visible, DType dtype = DType::kFloat32);
 
-// attention of transom/ops.h with the dropout of training. -> [B, T, H e]
+// attention of transom/ops.h with the dropout of training, to the own text alone where rows have several
+// (ForwardContext::texts). -> [B, T, H e]
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias, const AttentionOptions& options,
                  const Dropout& dropout, ForwardContext& context);
 

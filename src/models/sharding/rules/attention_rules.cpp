@@ -38,6 +38,41 @@ std::optional<FactorRule> rule_of_attention(const Node& node) {
   return rule.take();
 }
 
+// Queries are whole too: which keys they see is told by places in the whole.
+std::optional<FactorRule> rule_of_ranged_attention(const Node& node) {
+  if (node.attributes.get_float("dropout") > 0) return std::nullopt;
+  RuleBuilder rule(node);
+  const Shape &q = rule.shape(0), &k = rule.shape(1), &v = rule.shape(2);
+  const bool forward = node.types.size() == 1;
+  const auto whole = [&](int64_t extent) { return rule.factor(extent, FactorRule::Kind::kWhole); };
+  const int B = rule.factor(q[0]), G = rule.factor(k[2]),
+            group = rule.factor(q[2] / k[2], forward ? FactorRule::Kind::kFree : FactorRule::Kind::kSum),
+            T = whole(q[1]), S = whole(k[1]), d = whole(q[3]), e = whole(v[3]);
+  const FactorRule::Operand of_q = {{B}, {T}, {G, group}, {d}}, of_k = {{B}, {S}, {G}, {d}},
+                            of_v = {{B}, {S}, {G}, {e}}, of_out = {{B}, {T}, {G, group}, {e}};
+  rule.input(of_q);
+  rule.input(of_k);
+  rule.input(of_v);
+  const bool biased = node.attributes.get_int("biased") != 0;
+  if (biased) {
+    const Shape& bias = rule.shape(3);
+    FactorRule::Operand operand = {{B}, {G, group}, {T}, {S}};
+    for (size_t i = 0; i < 4; ++i)
+      if (bias[i] == 1) operand[i] = {whole(1)};
+    rule.input(operand);
+  }
+  rule.input({{B}, {T}, {whole(2)}});
+  if (forward) {
+    rule.output(of_out);
+    return rule.take();
+  }
+  rule.input(of_out);
+  rule.output(of_q);
+  rule.output(of_k);
+  rule.output(of_v);
+  return rule.take();
+}
+
 // Blocks of keys and values are whole, their heads are not.
 std::optional<FactorRule> rule_of_paged_attention(const Node& node) {
   RuleBuilder rule(node);

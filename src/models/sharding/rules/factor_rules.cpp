@@ -361,6 +361,26 @@ std::optional<FactorRule> of_cross_entropy(const Node& node) {
   return rule.take();
 }
 
+// Each process has the losses of its rows; classes stay together.
+std::optional<FactorRule> of_linear_cross_entropy(const Node& node) {
+  RuleBuilder rule(node);
+  const auto asks = [&](const char* name) { return node.attributes.get_int(name) != 0; };
+  const int N = rule.factor(rule.shape(0)[0], Kind::kSum), D = rule.factor(rule.shape(0)[1], Kind::kWhole),
+            V = rule.factor(rule.shape(1)[0], Kind::kWhole);
+  rule.input({{N}, {D}});
+  rule.input({{V}, {D}});
+  rule.input({{N}});
+  if (asks("biased")) rule.input({{V}});
+  rule.output({});
+  for (int i = 0; i < (asks("measures") ? 3 : 1); ++i) rule.output({{N}});
+  if (asks("gradient")) rule.output({{N}, {D}});
+  if (asks("weight_gradient")) {
+    rule.output({{V}, {D}});
+    if (asks("biased")) rule.output({{V}});
+  }
+  return rule.take();
+}
+
 std::optional<FactorRule> of_adamw(const Node& node) {
   RuleBuilder rule(node);
   const Operand all = rule.factors_of(rule.shape(0));
@@ -434,9 +454,12 @@ const std::unordered_map<std::string_view, RuleOf>& rules() {
       {"attention", rule_of_attention},
       {"attention_gradient", rule_of_attention},
       {"paged_attention", rule_of_paged_attention},
+      {"ranged_attention", rule_of_ranged_attention},
+      {"ranged_attention_gradient", rule_of_ranged_attention},
       {"rotary", rule_of_rotary},
       {"cross_entropy", of_cross_entropy},
       {"cross_entropy_gradient", of_cross_entropy},
+      {"linear_cross_entropy", of_linear_cross_entropy},
       {"adamw_step", of_adamw},
       {"convolution", of_convolution<0, 1, 2>},
       {"convolution_input_gradient", of_convolution<2, 1, 0>},

@@ -42,6 +42,7 @@ class RuleBuilder {
 // Of attention and what belongs to it (attention_rules.cpp).
 std::optional<FactorRule> rule_of_attention(const Node& node);
 std::optional<FactorRule> rule_of_paged_attention(const Node& node);
+std::optional<FactorRule> rule_of_ranged_attention(const Node& node);
 std::optional<FactorRule> rule_of_rotary(const Node& node);
 
 }  // namespace transom

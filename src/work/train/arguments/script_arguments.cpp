@@ -148,10 +148,14 @@ const Argument kScriptArguments[] = {
     field<&S::truncation_mode>("truncation_mode", "Which part of a row that is longer than max_length is kept.")
         .one_of({"keep_start", "keep_end"}),
     alias("shuffle_dataset", "shuffle_train_dataset"),
-    only_default("packing", {"false", "0", "no"}, "rows are not packed yet"),
-    only_default("eval_packing", {"false", "0", "no"}, "rows are not packed yet"),
-    only_default("padding_free", {"false", "0", "no"}, "rows of a batch are padded yet"),
-    ignored("packing_strategy", "rows are not packed yet"),
+    field<&S::packing>("packing",
+                       "Put several samples into each row of max_length tokens; each is learnt as if it stood alone."),
+    field<&S::packing_strategy>(
+        "packing_strategy",
+        "Which samples share a row: best fit (bfd), with longer samples in parts (bfd_split), or "
+        "one behind the other, where they see each other (wrapped).")
+        .one_of({"bfd", "bfd_split", "wrapped"}),
+    field<&S::eval_packing>("eval_packing", "Pack the rows of evaluations too (default: as packing)."),
     only_default("activation_offloading", {"false", "0", "no"}, "activations stay on the device"),
     ignored("dataset_num_proc", "rows are tokenised by all threads"),
 
@@ -184,8 +188,9 @@ const Argument kScriptArguments[] = {
         .one_of({"auto", "none", "EmbeddingSimilarityEvaluator", "TripletEvaluator", "InformationRetrievalEvaluator"}),
 
     section("Preferences and rewards"),
-    field<&S::loss_type>("loss_type",
-                         "Loss of dpo (one or several), kto or cpo, by TRL's names (default: sigmoid; kto)."),
+    field<&S::loss_type>(
+        "loss_type",
+        "Loss of sft (nll, dft), dpo (one or several), kto or cpo, by TRL's names (default: nll; sigmoid; kto)."),
     field<&S::loss_weights>("loss_weights", "Weight of each loss_type (default: 1)."),
     field<&S::beta>("beta", "How much a policy is held to the reference; of ipo the regularisation; of orpo lambda."),
     field<&S::label_smoothing>("label_smoothing",

@@ -225,6 +225,8 @@ const Argument kTrainingArguments[] = {
     field<&T::train_sampling_strategy>("train_sampling_strategy", "The order of rows.")
         .one_of({"random", "sequential", "group_by_length"}),
     field<&T::length_column_name>("length_column_name", "Column with the length of a row, for group_by_length."),
+    field<&T::padding_free>(
+        "padding_free", "Take the padding out of batches before the layers of a text model (default: with packing)."),
     ignored("dataloader_num_workers", kOwnLoader),
     ignored("dataloader_pin_memory", kOwnLoader),
     ignored("dataloader_persistent_workers", kOwnLoader),

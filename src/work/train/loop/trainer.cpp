@@ -163,6 +163,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
       run.board = std::make_unique<TensorBoard>(
           arguments.logging_dir.value_or((fs::path(arguments.output_dir) / "runs").string()));
 
+  const bool padding_free = takes_out_padding(arguments, *run.model, run.step.sharding() != nullptr);
   // Norms over a batch would see rows that only fill it up.
   const bool fills_up =
       batches > 1 && run.model->buffers().empty() && run.step.objective().rows_stand_alone() && wants_static_shapes();
@@ -196,7 +197,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
     while (batch < batches && !run.stop && run.state.global_step < duration.updates) {
       std::vector<NamedTensors> micro_batches;
       for (int64_t k = 0; k < accumulation && batch < batches; ++k, ++batch) {
-        micro_batches.push_back(to_inputs(rows.next(), *run.model));
+        micro_batches.push_back(to_inputs(rows.next(), *run.model, padding_free));
         run.count_tokens(micro_batches.back());
       }
       run.tell(&TrainerCallback::on_step_begin);

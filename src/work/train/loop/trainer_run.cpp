@@ -13,6 +13,7 @@
 #include "transom/ops.h"
 #include "work/train/files/checkpoints.h"
 #include "work/train/files/trainer_checkpoint.h"
+#include "work/train/loop/model_inputs.h"
 #include "work/train/loop/parameter_check.h"
 #include "work/train/loop/run_checks.h"
 
@@ -167,7 +168,8 @@ Predictions Trainer::Run::predict(const TrainingData& data, bool loss_only, bool
   const OutputFilter nothing = [](const NamedTensors&) { return NamedTensors(); };
   EvaluationBatches how{.size = arguments.per_device_eval_batch_size,
                         .drop_last = drop_last,
-                        .skips_unfinite = arguments.logging_nan_inf_filter};
+                        .skips_unfinite = arguments.logging_nan_inf_filter,
+                        .padding_free = takes_out_padding(arguments, *model, step.sharding() != nullptr)};
   if (arguments.train_sampling_strategy == "group_by_length") how.grouping_seed = arguments.sampling_seed();
   // A predictor asks the model itself.
   const WholeValues whole(predictor && !loss_only ? step.sharding() : nullptr, *model, nullptr,

@@ -30,10 +30,23 @@ bool predicts_next_token(const Model& model) {
 
 }  // namespace
 
+std::optional<TokenLoss> ModelLoss::token_loss_of(bool causal, bool training, bool reads_outputs) const {
+  if (!causal) return std::nullopt;
+  TokenLoss how = token_loss_;
+  const bool reads_logits = smoothing_ > 0 || (distillation_ && training);
+  how.keeps_logits = reads_logits || (reads_outputs && how.keeps_logits);
+  const bool usual = how.keeps_logits && how.kind == TokenLoss::Kind::kLogLikelihood && !how.measures;
+  return usual ? std::nullopt : std::optional(how);
+}
+
 Tensor ModelLoss::loss(const LossPass& pass, const NamedTensors& inputs, NamedTensors* outputs) const {
   ForwardContext& context = pass.context;
   context.return_loss = true;
+  const bool causal = predicts_next_token(pass.model);
+  const std::optional<TokenLoss> how = token_loss_of(causal, context.training, outputs != nullptr);
+  context.token_loss = how ? &*how : nullptr;
   const NamedTensors result = pass.model.forward(inputs, context);
+  context.token_loss = nullptr;
   Tensor loss = result.find("loss");
   if (!loss.defined())
     fail("the model gave no loss: the batch has no labels; it has: {}", [&] {
@@ -42,7 +55,9 @@ Tensor ModelLoss::loss(const LossPass& pass, const NamedTensors& inputs, NamedTe
       return names;
     }());
   const Tensor labels = inputs.find("labels"), logits = result.find("logits");
-  const bool causal = predicts_next_token(pass.model);
+  if (how && how->kind != TokenLoss::Kind::kLogLikelihood && !result.find("token_measures").defined())
+    fail(ErrorKind::kUnsupported, "{} has no other loss over tokens than the negative log-likelihood",
+         pass.model.architecture());
   if (smoothing_ > 0 && labels.defined() && logits.defined() && is_integer(labels.dtype()))
     loss = causal ? smoothed_loss(slice(logits, 1, 0, logits.dim(1) - 1), slice(labels, 1, 1, labels.dim(1)),
                                   smoothing_, context)

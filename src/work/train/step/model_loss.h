@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "models/nn/losses/token_loss.h"
 #include "transom/training_arguments.h"
 #include "work/train/step/distillation.h"
 #include "work/train/step/objective.h"
@@ -25,10 +26,18 @@ class ModelLoss : public Objective {
   // In training; evaluations keep the loss of the labels.
   void learn_from(Distillation distillation) override { distillation_ = std::move(distillation); }
 
+  // How the loss over tokens is made, of language models; of all others nothing. Outputs that are not asked for have no
+  // logits.
+  void set_token_loss(const TokenLoss& how) { token_loss_ = how; }
+
  private:
+  // For a pass; nothing: the model's usual one.
+  std::optional<TokenLoss> token_loss_of(bool causal, bool training, bool reads_outputs) const;
+
   double smoothing_;
   bool counts_labels_;
   std::optional<Distillation> distillation_;
+  TokenLoss token_loss_;
 };
 
 }  // namespace transom

@@ -186,8 +186,11 @@ TEST_F(Messages, EndsThoughtsByTheirBudget) {
 
 TEST_F(Messages, CallsTools) {
   const Json message = answer_to(request("calls", {{"tools", tools()}}));
-  ASSERT_EQ(message["content"].size(), 4u) << message;
+  ASSERT_EQ(message["content"].size(), 5u) << message;
   EXPECT_EQ(message["content"][0], Json({{"type", "text"}, {"text", "Look."}}));
+  EXPECT_EQ(message["content"][2], Json({{"type", "text"}, {"text", " And"}}));
+  EXPECT_EQ(message["content"][3]["name"], "get_time");
+  EXPECT_EQ(message["content"][4], Json({{"type", "text"}, {"text", " Wait."}}));
   EXPECT_EQ(message["content"][1]["type"], "tool_use");
   EXPECT_EQ(message["content"][1]["name"], "get_weather");
   EXPECT_EQ(message["content"][1]["input"], Json({{"city", "Paris"}}));
@@ -228,10 +231,10 @@ TEST_F(Messages, RefusesInItsForm) {
   const auto content = [](const Json& blocks) { return Json{{"messages", {{{"role", "user"}, {"content", blocks}}}}}; };
   const Json video = Json::array({{{"type", "video"}}});
   EXPECT_EQ(error_of(request("plain", content(video)), 400)["message"],
-            "messages.0.content.0: blocks of the type \"video\" are not supported by this server");
+            "messages.0.content.0: blocks of the type 'video' are not supported by this server");
   const Json result = Json::array({{{"type", "tool_result"}, {"tool_use_id", "x"}, {"content", "1"}}});
   EXPECT_EQ(error_of(request("plain", content(result)), 400)["message"],
-            "messages.0.content.0.tool_use_id: expected that of a tool_use before it, found \"x\"");
+            "messages.0.content.0.tool_use_id: expected that of a tool_use before it, found 'x'");
   const Json web = Json::array({{{"type", "web_search_20250305"}, {"name", "web_search"}}});
   EXPECT_NE(error_of(request("plain", {{"tools", web}}), 400)["message"].get<std::string>().find("tools.0.type"),
             std::string::npos);

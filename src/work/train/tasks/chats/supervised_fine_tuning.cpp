@@ -9,10 +9,13 @@
 #include "base/json/json.h"
 #include "base/terminal/log.h"
 #include "runtime/device/static_shapes.h"
+#include "runtime/distributed/process_group.h"
 #include "work/train/arguments/argument_tables.h"
+#include "work/train/setup/sharding_layout.h"
 #include "work/train/tasks/chats/chat_rows.h"
 #include "work/train/tasks/chats/chat_template_path.h"
 #include "work/train/tasks/chats/chat_tokens.h"
+#include "work/train/tasks/chats/packing.h"
 #include "work/train/tasks/chats/token_measures.h"
 #include "work/train/tasks/read_report.h"
 #include "work/train/tasks/tasks.h"
@@ -89,8 +92,7 @@ std::string shown_sample(const ChatEncoder& encoder, const ChatRows& chats) {
                      tokens.ids.size(), learnt, text);
 }
 
-ChatTokenOptions token_options(const ScriptArguments& script, const Tokenizer& tokenizer, const ChatRows& chats,
-                               std::optional<int64_t> max_length) {
+ChatTokenOptions token_options(const ScriptArguments& script, const Tokenizer& tokenizer, const ChatRows& chats) {
   ChatTokenOptions options;
   const bool conversations = chats.row(0).is_chat();
   if (script.assistant_only_loss && !conversations)
@@ -100,7 +102,6 @@ ChatTokenOptions token_options(const ScriptArguments& script, const Tokenizer& t
          chats.reads(), chats.data().name());
   options.completion_only_loss = script.completion_only_loss.value_or(chats.has_prompts());
   options.assistant_only_loss = script.assistant_only_loss;
-  options.max_length = max_length;
   options.keep_end = script.truncation_mode == "keep_end";
   if (script.chat_template_path) options.chat_template = read_chat_template(*script.chat_template_path, tokenizer);
   if (conversations && options.chat_template.empty() && !tokenizer.has_chat_template())
@@ -133,14 +134,71 @@ void supervised_fine_tuning_defaults(TrainArguments& arguments) {
   TrainingArguments& training = arguments.training;
   set_default(arguments, "learning_rate", training.learning_rate, usual.learning_rate, 2e-5);
   set_default(arguments, "logging_steps", training.logging_steps, usual.logging_steps, 10.0);
+  // As in TRL rows of several samples are passed on without padding, where no device and no spreading of rows over
+  // processes asks for rows of one length.
+  const bool packed = arguments.script.packing && arguments.script.packing_strategy != "wrapped";
+  if (packed && !training.padding_free && !wants_static_shapes() &&
+      !sharding_layout(training, process_count()).shards())
+    training.padding_free = true;
 }
+
+namespace {
+
+bool packs(const ScriptArguments& script, bool training) {
+  return training ? script.packing : script.eval_packing.value_or(script.packing);
+}
+
+// What cannot be carried out is refused before the model is loaded, or as soon as it is.
+void expect_packing(const TrainArguments& arguments, const Model& model) {
+  const ScriptArguments& script = arguments.script;
+  if (!packs(script, true) && !packs(script, false)) return;
+  if (script.pad_to_max_length.value_or(false) && arguments.training.padding_free.value_or(false))
+    fail(ErrorKind::kUsage, "--pad_to_max_length: a batch without padding has none; leave out one of the two");
+  if (script.packing_strategy == "wrapped") return;
+  if (!model.takes_texts_in_rows())
+    fail(ErrorKind::kUnsupported,
+         "--packing: {} does not keep the samples of a row apart; use --packing_strategy wrapped",
+         model.architecture());
+  if (script.teacher_model)
+    fail(ErrorKind::kUsage, "--packing: a teacher reads one sample a row; leave --teacher_model out");
+}
+
+TokenLoss::Kind loss_kind(const ScriptArguments& script, const TrainingArguments& training) {
+  if (script.loss_type.size() > 1)
+    fail(ErrorKind::kUsage, "--loss_type: expected one, nll or dft, found {}", fmt::join(script.loss_type, ", "));
+  const std::string name = script.loss_type.empty() ? "nll" : script.loss_type.front();
+  if (name == "nll" || name == "chunked_nll") return TokenLoss::Kind::kLogLikelihood;
+  if (name != "dft") fail(ErrorKind::kUsage, "--loss_type: expected nll or dft, found {}", quoted(name));
+  if (training.label_smoothing_factor > 0)
+    fail(ErrorKind::kUsage, "--loss_type dft: labels are not smoothed; leave --label_smoothing_factor out");
+  return TokenLoss::Kind::kDynamic;
+}
+
+// The first token of a row is predicted by nothing. Trainer counts its label for some models all the same, but not
+// where rows lie one behind the other.
+void unlabel_first_tokens(std::vector<Features>& rows) {
+  for (Features& row : rows) row.sequences.at("labels").front() = kIgnoredLabel;
+}
+
+TrainingData batches_of_rows(Rows rows, const TrainArguments& arguments, const PaddingOptions& padding,
+                             int64_t max_length, bool training) {
+  const ScriptArguments& script = arguments.script;
+  if (packs(script, training))
+    rows.features = packed_features(rows.features, max_length, packing_strategy(script.packing_strategy));
+  else if (arguments.training.padding_free.value_or(false)) unlabel_first_tokens(rows.features);
+  TrainingData data = held_rows(std::move(rows.features), padding);
+  data.batch = [make = std::move(data.batch)](const std::vector<int64_t>& indices) {
+    Batch batch = make(indices);
+    number_padding(batch);
+    return batch;
+  };
+  return data;
+}
+
+}  // namespace
 
 void prepare_supervised_fine_tuning(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
   const ScriptArguments& script = arguments.script;
-  for (const std::string& type : script.loss_type)
-    if (type != "nll" && type != "chunked_nll")
-      fail(ErrorKind::kUsage, "--loss_type: expected nll or chunked_nll, the negative log-likelihood, found {}",
-           quoted(type));
   const auto tokenizer_directory = script.tokenizer_name.value_or(script.model_name_or_path);
   const Tokenizer tokenizer = Tokenizer::from_pretrained(tokenizer_directory);
   const bool writes_chats = tokenizer.has_chat_template() || script.chat_template_path.has_value();
@@ -148,7 +206,12 @@ void prepare_supervised_fine_tuning(const TrainArguments& arguments, const TaskF
   setup.reads = what_is_read({first.reads()}, files);
   setup.model = load_model(arguments, script.model_name_or_path, load_options(arguments, "text-generation"));
   const int64_t max_length = script.max_seq_length.value_or(kMaxLength);
-  const ChatEncoder encoder(tokenizer, token_options(script, tokenizer, first, max_length));
+  expect_packing(arguments, *setup.model);
+  ChatTokenOptions whole = token_options(script, tokenizer, first), cut = whole;
+  cut.max_length = max_length;
+  // Strategies that put samples into rows in parts need nothing cut off.
+  const bool in_parts = script.packing_strategy != "bfd";
+  const ChatEncoder whole_rows(tokenizer, whole), encoder(tokenizer, cut);
 
   const std::optional<int64_t> pad = tokenizer.pad_token_id() ? tokenizer.pad_token_id() : tokenizer.eos_token_id();
   require(pad.has_value(), "{}: expected a tokenizer with a padding token or an end token, found neither",
@@ -157,22 +220,26 @@ void prepare_supervised_fine_tuning(const TrainArguments& arguments, const TaskF
   padding.multiple_of = script.pad_to_multiple_of;
   if (script.pad_to_max_length.value_or(false)) padding.max_length = max_length;
   else padding.bucket = length_buckets(script.length_buckets, max_length);
-  const auto data_of = [&](const Dataset& data) {
+  const auto data_of = [&](const Dataset& data, bool training) {
     const ChatRows chats(data, script, writes_chats);
     if (chats.form() != first.form())
       fail("{}: expected {}, as in {}, found {}", data.name(), first.reads(), first.data().name(), chats.reads());
-    Rows rows = encode_rows(chats, encoder);
+    Rows rows = encode_rows(chats, packs(script, training) && in_parts ? whole_rows : encoder);
     say_what_is_odd(rows, chats, max_length);
-    return held_rows(std::move(rows.features), padding);
+    return batches_of_rows(std::move(rows), arguments, padding, max_length, training);
   };
-  if (files.train) setup.train = data_of(*files.train);
-  if (files.validation) setup.validation = data_of(*files.validation);
+  if (files.train) {
+    setup.train = data_of(*files.train, true);
+    if (script.packing) setup.reads += fmt::format("; {} of at most {} tokens", setup.train->rows, max_length);
+  }
+  if (files.validation) setup.validation = data_of(*files.validation, false);
   if (!script.json) log(LogLevel::kInfo, shown_sample(encoder, first));
 
-  setup.objective = std::make_shared<MeasuredModelLoss>(arguments.training);
+  setup.objective = std::make_shared<MeasuredModelLoss>(arguments.training, loss_kind(script, arguments.training));
   score_loss_only(setup);
   setup.metric_names = setup.objective->measures()->names;
-  align_special_tokens(*setup.model, tokenizer);
+  align_special_tokens(*setup.model, tokenizer,
+                       script.eos_token ? tokenizer.token_to_id(*script.eos_token) : std::nullopt);
   setup.save_tokenizer = [tokenizer, chat_template = script.chat_template_path ? encoder.chat_template() : "",
                           eos = script.eos_token.value_or("")](const std::string& directory) {
     tokenizer.save_pretrained(directory);

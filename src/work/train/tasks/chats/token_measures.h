@@ -16,7 +16,9 @@ BatchMeasures token_measures();
 // by all, of which Trainer counts the first of each row too.
 class MeasuredModelLoss final : public ModelLoss {
  public:
-  explicit MeasuredModelLoss(const TrainingArguments& arguments) : ModelLoss(arguments) {}
+  MeasuredModelLoss(const TrainingArguments& arguments, TokenLoss::Kind kind) : ModelLoss(arguments) {
+    set_token_loss({.kind = kind, .keeps_logits = false, .measures = true});
+  }
   const BatchMeasures* measures() const override { return &measures_; }
   bool evaluates_over_processes() const override { return false; }
 
