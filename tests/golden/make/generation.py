@@ -11,7 +11,7 @@ from common import generator, rounded, write_json
 
 PROMPTS = ["The licence", "You may copy and modify"]
 WORDLESS = [[17, 42, 8, 23], [31, 9, 55, 12, 40, 6, 28]]  # the same for a model without a tokenizer
-WORDLESS_PLANS = ("greedy_b", "greedy_batch", "beam4", "beam4_short_eos", "repetition_penalty", "embeddings")
+WORDLESS_PLANS = ("greedy_batch", "beam4_short_eos", "repetition_penalty", "embeddings")
 NEW = 16
 
 
@@ -117,7 +117,7 @@ def make_runs(model, tokenizer, name, folder, only=None):
         ]
     if tokenizer is None:
         plans = [plan for plan in plans if plan[0] in WORDLESS_PLANS]
-    others, runs = [noisy(model, name), noisy(model, name + " again")], []
+    others, runs = [noisy(model, name), *([noisy(model, name + " again")] if tokenizer else [])], []
     exact = copy.deepcopy(model).double()  # with rows that begin with padding it gives NaN
     if only:
         plans = [plan for plan in plans if plan[0].startswith(only)]

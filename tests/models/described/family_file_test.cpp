@@ -105,7 +105,7 @@ TEST(FamilyFile, WhatIsNotKnownOfTheConfigurationIsRefused) {
   const auto refused = [](const Json& file, const char* config) {
     return test::message_of([&] { plan_for(file, config); });
   };
-  EXPECT_NE(refused(plum(), R"({"juice": 3})").find("\"juice\" = \"3\" is not known of this family"),
+  EXPECT_NE(refused(plum(), R"({"juice": 3})").find("'juice' = '3' is not known of this family"),
             std::string::npos);
   EXPECT_EQ(refused(plum(), R"({"juice": null, "_note": 1, "use_cache": true})"), "");
   // Known of others, and of effect there.
@@ -135,7 +135,7 @@ TEST(FamilyFile, FindingsNameWhatIsWrong) {
     const auto findings = findings_with(path, value);
     return findings.empty() ? std::string() : findings[0];
   };
-  EXPECT_EQ(first("/colour", R"("red")"), "\"colour\": unknown.");
+  EXPECT_EQ(first("/colour", R"("red")"), "'colour': unknown.");
   EXPECT_NE(first("/decoder/atention", "{}").find("did you mean 'attention'"), std::string::npos);
   EXPECT_NE(first("/decoder/attention", R"({"scale": true})").find("expected a number"), std::string::npos);
   EXPECT_NE(first("/decoder/attention", R"({"heads": "$num_heads"})").find("neither among the values"),
@@ -168,7 +168,7 @@ TEST(FamilyFile, ReportsMakeEachClassOfTheDefaults) {
       right.parameters.end());
   Json file = plum();
   file["lora_targets"] = parsed(R"(["query"])");
-  EXPECT_EQ(report(file).findings, std::vector<std::string>{"lora_targets: no module ends with \"query\""});
+  EXPECT_EQ(report(file).findings, std::vector<std::string>{"lora_targets: no module ends with 'query'"});
   file = plum();
   file["defaults"]["num_attention_heads"] = 3;
   file["defaults"]["num_key_value_heads"] = 2;

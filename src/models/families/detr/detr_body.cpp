@@ -254,7 +254,7 @@ DetrOutput DetrBody::operator()(const NamedTensors& inputs, ForwardContext& cont
   const Tensor mask = mask_of_map(inputs, map);
   output.projected = input_projection_(map, context);
   const DType dtype = output.projected.dtype();
-  if (inputs.find("pixel_mask").defined()) output.mask = additive_mask(reshape(mask, {B, places}), dtype);
+  if (inputs.find("pixel_mask").defined()) output.mask = additive_mask(reshape(mask, {B, places}));
   const Tensor positions = cast((*positions_)(mask, context), dtype);
   layers_->encode(permute(flatten(output.projected, 2, 3), {0, 2, 1}), positions, output, context);
 
@@ -264,7 +264,7 @@ DetrOutput DetrBody::operator()(const NamedTensors& inputs, ForwardContext& cont
   if (given.defined() && given.shape() != shape)
     fail("decoder_inputs_embeds: expected {}, found {}", to_string(shape), to_string(given.shape()));
   layers_->decode(given.defined() ? cast(given, dtype) : full(shape, 0, dtype), cast(queries, dtype),
-                  additive_mask(inputs.find("decoder_attention_mask"), dtype), positions, output, context);
+                  additive_mask(inputs.find("decoder_attention_mask")), positions, output, context);
   return output;
 }
 

@@ -16,17 +16,6 @@ namespace {
 
 constexpr int64_t kTogether = 2048;  // texts that are tokenised and sorted together
 
-// max_seq_length stands above the tokenizer's own limit. Without it max_position_embeddings limits also models whose
-// positions have no last one, as in sentence-transformers.
-std::optional<int64_t> limit_of(const SentenceModules& modules, const TextModel& text) {
-  const Config& config = text.model->config();
-  const std::optional<int64_t> positions = longest_positions(*text.model);
-  if (modules.max_seq_length) return std::min(*modules.max_seq_length, positions.value_or(*modules.max_seq_length));
-  const std::optional<int64_t> longest = text.max_length();
-  const int64_t most = config.get_int("max_position_embeddings", -1);
-  return most > 0 ? std::min(most, longest.value_or(most)) : longest;
-}
-
 }  // namespace
 
 SentenceModel SentenceModel::load(const std::string& directory, const LoadOptions& options, bool later) {
@@ -40,7 +29,7 @@ SentenceModel SentenceModel::load(const std::string& directory, const LoadOption
   const SentenceModules& modules = model.modules_;
   model.text_ = std::make_shared<TextModel>(
       TextModel::load(model.folder(directory), options, {.do_lower_case = modules.do_lower_case}));
-  model.max_length_ = limit_of(modules, *model.text_);
+  model.max_length_ = longest_sentence(modules, *model.text_->model, model.text_->tokenizer);
   model.head_ = SentenceHead(modules, model.text_->model->config().get_int("hidden_size", 0));
   return model;
 }

@@ -23,23 +23,6 @@ TextModel TextModel::load(const std::string& directory, const LoadOptions& optio
   return {std::move(model), tokenizer.get()};
 }
 
-std::optional<int64_t> longest_positions(const Model& model) {
-  const Config& config = model.config();
-  const Family* family = find_family(config);
-  if (!family) return maximum_tokens(config);
-  const PositionLimit& positions = *family->processors.positions;
-  const bool has_table =
-      positions.has_table && (positions.table_flag.empty() || config.get_bool(positions.table_flag, true));
-  return has_table ? maximum_tokens(config) : std::nullopt;
-}
-
-std::optional<int64_t> longest_input(const Model& model, const Tokenizer& tokenizer) {
-  const int64_t limit = longest_positions(model).value_or(0);
-  const int64_t own = tokenizer.model_max_length().value_or(0);
-  const int64_t length = own > 0 && limit > 0 ? std::min(own, limit) : std::max(own, limit);
-  return length > 0 ? std::optional(length) : std::nullopt;
-}
-
 namespace {
 
 // The part of each row of a batch [B, ...], without what fills the batch up.

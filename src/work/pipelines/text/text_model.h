@@ -11,17 +11,13 @@
 #include <vector>
 
 #include "base/json/json_fwd.h"
+#include "models/sentences/text_limit.h"
 #include "runtime/device/static_shapes.h"
 #include "transom/model.h"
 #include "transom/tokenizer.h"
 #include "work/pipelines/pipeline.h"
 
 namespace transom {
-
-// The most tokens of an input; empty where neither the model nor its tokenizer limits it.
-std::optional<int64_t> longest_input(const Model& model, const Tokenizer& tokenizer);
-// What the model alone takes; empty where its positions have no last one.
-std::optional<int64_t> longest_positions(const Model& model);
 
 struct TextModel {
   std::unique_ptr<Model> model;

@@ -24,6 +24,8 @@
 #include "work/train/setup/new_model.h"
 #include "work/train/tasks/chats/supervised_fine_tuning.h"
 #include "work/train/tasks/read_report.h"
+#include "work/train/tasks/sentences/file_sets.h"
+#include "work/train/tasks/sentences/sentence_embedding.h"
 #include "work/train/tasks/tasks.h"
 #include "work/train/tasks/text/text_features.h"
 
@@ -64,6 +66,11 @@ const Task kTasks[] = {
          },
      .prepare = prepare_supervised_fine_tuning,
      .defaults = supervised_fine_tuning_defaults},
+    {.name = "sentence-embedding",
+     .alias = "sentence-similarity",
+     .fits = [](const Dataset&, const ScriptArguments&) { return false; },
+     .prepare = prepare_sentence_embedding,
+     .defaults = sentence_defaults},
     {"token-classification", "ner",
      [](const Dataset& data, const ScriptArguments& script) {
        const auto& task = script.task_name;
@@ -154,7 +161,7 @@ Metrics classification_metrics(const ScriptArguments& script, const Predictions&
 
 std::optional<Dataset> load(const std::optional<std::string>& file, const ScriptArguments& script) {
   if (!file) return std::nullopt;
-  return Dataset::load(*file, dataset_options(script));
+  return Dataset::load(first_file(*file), dataset_options(script));
 }
 
 void limit_rows(std::optional<Dataset>& data, std::optional<int64_t> limit) {

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "work/train/tasks/sentences/sentence_objective.h"
+
+#include "base/error.h"
+#include "base/files/directories.h"
+#include "files/checkpoint/safetensors.h"
+#include "transom/gradients.h"
+#include "transom/ops.h"
+
+namespace transom {
+namespace {
+
+constexpr const char* kLossFile = "loss.safetensors";  // of the weights that belong to the loss
+
+}  // namespace
+
+std::string sentence_input(size_t set, size_t column, std::string_view name) {
+  return fmt::format("{}/sentence_{}/{}", set, column, name);
+}
+
+size_t SentenceObjective::set_of(const NamedTensors& inputs) const {
+  for (size_t set = 0; set < sets_.size(); ++set)
+    if (inputs.find(sentence_input(set, 0, "input_ids")).defined()) return set;
+  fail("a batch of sentences: expected input_ids of a column, found none");
+}
+
+Tensor SentenceObjective::vectors(const LossPass& pass, const NamedTensors& inputs, size_t set, size_t column,
+                                  int64_t begin, int64_t end, int64_t pass_number) const {
+  const auto rows = [&](std::string_view name) {
+    const Tensor all = inputs.find(sentence_input(set, column, name));
+    return all.defined() && (begin > 0 || end < all.dim(0)) ? slice(all, 0, begin, end) : all;
+  };
+  ForwardContext context = pass.context;
+  // Each pass has draws of its own, the same whenever it is made again.
+  if (pass_number > 0 && context.dropout_key.defined())
+    context.dropout_key =
+        context.dropout_key + Tensor::from(std::vector<int64_t>{pass_number * 0x632BE59BD9B4E019, 0}, {2});
+  const Tensor mask = rows("attention_mask"), counted = rows("counted");
+  const NamedTensors states = pass.model.forward({{"input_ids", rows("input_ids")}, {"attention_mask", mask}}, context);
+  return head_(states.at("last_hidden_state"), cast(counted.defined() ? counted : mask, DType::kFloat32), kAsGiven);
+}
+
+Tensor SentenceObjective::loss_of(const LossPass& pass, const NamedTensors& inputs, size_t set,
+                                  std::vector<Tensor> columns) const {
+  // Losses of several sets have means over unlike things: each batch counts as much as another one, as in the library.
+  ForwardContext context = pass.context;
+  if (sets_.size() > 1) context.loss_divisors = nullptr;
+  return (*sets_[set].loss)(VectorBatch{.columns = std::move(columns),
+                                        .labels = inputs.find("labels"),
+                                        .context = context,
+                                        .rank = pass.rank,
+                                        .ranks = pass.ranks});
+}
+
+Tensor SentenceObjective::loss(const LossPass& pass, const NamedTensors& inputs, NamedTensors* outputs) const {
+  const size_t set = set_of(inputs);
+  std::vector<Tensor> columns;
+  for (size_t column = 0; column < sets_[set].columns; ++column) {
+    const int64_t rows = inputs.at(sentence_input(set, column, "input_ids")).dim(0);
+    columns.push_back(vectors(pass, inputs, set, column, 0, rows, static_cast<int64_t>(column)));
+    if (outputs) outputs->set(fmt::format("sentence_embedding_{}", column), columns.back());
+  }
+  return loss_of(pass, inputs, set, std::move(columns));
+}
+
+std::optional<LossInParts> SentenceObjective::in_parts(const LossPass& pass, const NamedTensors& inputs) const {
+  const size_t set = set_of(inputs), count = sets_[set].columns;
+  const int64_t rows = inputs.at(sentence_input(set, 0, "input_ids")).dim(0);
+  const int64_t size = sets_[set].loss->mini_batch_size();
+  if (size == 0 || rows <= size) return std::nullopt;
+  struct Part {
+    size_t column;
+    int64_t begin, end, number;
+  };
+  std::vector<Part> parts;
+  for (size_t column = 0; column < count; ++column)
+    for (int64_t begin = 0; begin < rows; begin += size)
+      parts.push_back({column, begin, std::min(begin + size, rows), static_cast<int64_t>(parts.size())});
+  const auto vectors_of = [this, pass, inputs, set](const Part& part) {
+    return vectors(pass, inputs, set, part.column, part.begin, part.end, part.number);
+  };
+  std::vector<std::vector<Tensor>> pieces(count);
+  {
+    const NoGradient values_only;
+    for (const Part& part : parts) {
+      pieces[part.column].push_back(vectors_of(part));
+      eval({&pieces[part.column].back(), 1});  // before the next one, so that one alone has activations
+    }
+  }
+  std::vector<Tensor> columns;
+  for (const std::vector<Tensor>& of_column : pieces) {
+    Tensor whole;
+    {
+      const NoGradient values_only;
+      whole = concatenate(of_column, 0);
+      eval({&whole, 1});
+    }
+    columns.push_back(whole.set_requires_grad());
+  }
+  LossInParts result;
+  result.loss = loss_of(pass, inputs, set, columns);
+  std::vector<Tensor> slopes = gradients(result.loss, columns);
+  result.loss = result.loss.detach();
+  for (Tensor& slope : slopes) slope = slope.detach();
+  std::vector<Tensor> all = slopes;
+  all.push_back(result.loss);
+  eval(all);
+  for (const Part& part : parts)
+    result.parts.emplace_back([vectors_of, part, slope = slopes[part.column]] {
+      return sum(vectors_of(part) * slice(slope, 0, part.begin, part.end));
+    });
+  return result;
+}
+
+std::vector<std::shared_ptr<Parameter>> SentenceObjective::parameters() const {
+  std::vector<std::shared_ptr<Parameter>> all = head_.parameters();
+  for (size_t set = 0; set < sets_.size(); ++set)
+    for (const auto& parameter : sets_[set].loss->parameters()) {
+      if (sets_.size() > 1 && parameter->name.starts_with("loss."))
+        parameter->name = fmt::format("loss_{}.{}", set, parameter->name.substr(5));
+      all.push_back(parameter);
+    }
+  return all;
+}
+
+void SentenceObjective::save(const std::filesystem::path& directory) const {
+  head_.save(directory);
+  std::vector<std::vector<std::byte>> bytes;
+  NamedViews views;
+  for (const Set& set : sets_)
+    for (const auto& parameter : set.loss->parameters()) {
+      bytes.push_back(parameter->value.to_bytes());
+      views.emplace_back(parameter->name, TensorView{parameter->value.dtype(), parameter->value.shape(), {}, nullptr});
+    }
+  for (size_t i = 0; i < views.size(); ++i) views[i].second.bytes = bytes[i];
+  if (!views.empty()) write_safetensors(directory / kLossFile, views);
+}
+
+void SentenceObjective::load(const std::filesystem::path& directory) {
+  head_.load(directory);
+  const bool has_weights = [&] {
+    for (const Set& set : sets_)
+      if (!set.loss->parameters().empty()) return true;
+    return false;
+  }();
+  if (has_weights) {
+    const SafetensorsFile file = SafetensorsFile::open(directory / kLossFile);
+    for (const Set& set : sets_)
+      for (const auto& parameter : set.loss->parameters()) {
+        const TensorView* view = file.find(parameter->name);
+        if (!view || view->shape != parameter->value.shape() || view->dtype != DType::kFloat32)
+          fail("{}: expected {} of float32 {}, found {}", (directory / kLossFile).string(), parameter->name,
+               to_string(parameter->value.shape()), view ? to_string(view->shape) : "none");
+        parameter->value = Tensor::from_bytes(view->bytes, {view->dtype, view->shape});
+      }
+  }
+  for (const auto& parameter : parameters()) parameter->value.set_requires_grad();
+}
+
+}  // namespace transom
