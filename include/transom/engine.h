@@ -139,10 +139,10 @@ struct EngineStatistics {
 // keys, and Phi-3 beyond the length at which its rotary factors change are computed row by row, each with a cache of
 // its own.
 //
-// add, cancel, take and statistics may be called by any thread; step by one at a time. The model outlives the engine.
-// A request's tokens and log probabilities do not depend on the others, on the order of arrival, on preemption or on
-// the prefix cache: on the device cpu they have the same bits. The prefix cache finds a beginning again where tokens
-// and the bytes of the inputs among them are the same.
+// add, cancel, take, statistics and those of adapters may be called by any thread; step by one at a time. The model
+// outlives the engine. A request's tokens and log probabilities do not depend on the others, on the order of arrival,
+// on preemption or on the prefix cache: on the device cpu they have the same bits. The prefix cache finds a beginning
+// again where tokens and the bytes of the inputs among them are the same.
 //
 // If a step fails on the device, the sequences that it computed end with kError, and the others are computed again.
 // Over several processes nothing can be computed after that, since the others may be anywhere in the step:
@@ -166,6 +166,12 @@ class Engine {
   void cancel(uint64_t request);
   EngineStatistics statistics() const;
   int64_t max_model_length() const;
+  // LoRA adapters come and go while requests run; those of EngineOptions are there from the start. A request keeps the
+  // adapter that it was added with. Any thread; load_adapter() reads the directory on the one that calls. Throws Error
+  // for a name that is known (unless it `replaces` that one), or is not, and for an adapter that does not fit the
+  // model.
+  void load_adapter(const std::string& name, const std::string& directory, bool replaces = false);
+  void unload_adapter(const std::string& name);
 
  private:
   class Implementation;

@@ -41,12 +41,15 @@ Command export_command();
 Command forward_command();
 Command generate_command();
 Command health_command();
+Command list_command();
 Command merge_command();
 Command models_command();
 Command plan_command();
 Command preprocess_command();
 Command prune_command();
+Command pull_command();
 Command quantize_command();
+Command remove_command();
 // With the options of the task that is among `words`.
 Command run_command(const std::vector<std::string>& words);
 Command serve_command();

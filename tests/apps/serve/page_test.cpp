@@ -35,6 +35,14 @@ TEST(Page, LetsNothingElseRun) {
   EXPECT_EQ(other.read_answer(true).status, 200);
 }
 
+TEST(Page, ShowsMarkdown) {
+  if (test::run_command("node --version").status != 0) GTEST_SKIP() << "no node to run the script";
+  const std::string root = test::source_folder();
+  const test::CommandOutcome outcome = test::run_command("node " + root + "/tests/apps/serve/page_markdown.js " + root +
+                                                         "/src/apps/serve/page/markdown.js");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+}
+
 TEST(Page, WorksInABrowser) {
   for (const char* name : {"llama-lm", "mpnet-model", "bert-sequence-classification"})
     if (!test::has_golden(name)) GTEST_SKIP() << "no golden model " << name;

@@ -88,7 +88,7 @@ TEST(FamilyPositions, ReachThePagedPass) {
   PagedProgram program(model, key_value_shapes(model), 4, 4, 4);
   const ModelInputs text({5, 7, 7, 7, 5, 5}, {picture_at({1, 3})});
   const TextPositions positions = model.positions_of(text);
-  const std::vector<float> rows = program.embed(text.attached[0], nullptr);
+  const std::vector<float> rows = program.embed(text.attached[0], {});
   ASSERT_EQ(rows.size(), 12u);
   const std::vector<int32_t> blocks{2, 0};
   std::vector<PassToken> tokens;
@@ -99,7 +99,7 @@ TEST(FamilyPositions, ReachThePagedPass) {
   // The scores of the last token of the picture, of one behind it, and of one that was written.
   const auto scores = [&](size_t first, size_t count) {
     const std::span<float> all = program.run(
-        pass_of(std::span(tokens).subspan(0, first), std::span(tokens).subspan(first, count), 4, 16, widths), nullptr);
+        pass_of(std::span(tokens).subspan(0, first), std::span(tokens).subspan(first, count), 4, 16, widths), {});
     return std::vector<float>(all.end() - static_cast<ptrdiff_t>(count * 7), all.end());
   };
   EXPECT_EQ(scores(3, 1), (std::vector<float>{1, 3, 1, 18, 19, 20, 21}));

@@ -50,7 +50,7 @@ class InterruptedAnswers {
   struct sigaction before_ {};
 };
 
-void show(std::string_view text) {
+void write_out(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
 }
@@ -82,7 +82,7 @@ class Terminal {
 
   // Until the input ends or somebody says /quit. Where nobody is there to read an error, the first one is thrown.
   void run() {
-    if (talks_) show(fmt::format("{}; /help shows what else may be said\n", service_.model()));
+    if (talks_) write_out(fmt::format("{}; /help shows what else may be said\n", service_.model()));
     while (true) {
       std::optional<std::string> line = next_turn();
       if (!line) break;
@@ -91,10 +91,10 @@ class Terminal {
         if (!take(*line)) return;
       } catch (const Error& error) {
         if (!talks_) throw;
-        show(fmt::format("{}\n", error.what()));
+        write_out(fmt::format("{}\n", error.what()));
       }
     }
-    if (talks_) show("\n");
+    if (talks_) write_out("\n");
   }
 
  private:
@@ -103,10 +103,10 @@ class Terminal {
     std::string turn;
     for (const char* prompt = "> ";; prompt = "... ") {
       interrupted = 0;
-      if (talks_) show(prompt);
+      if (talks_) write_out(prompt);
       std::optional<std::string> line = read_line();
       if (interrupted != 0) {
-        show("\n");
+        write_out("\n");
         return "";
       }
       if (!line) return turn.empty() ? std::nullopt : std::optional(turn);
@@ -125,7 +125,7 @@ class Terminal {
       return true;
     }
     const ChatSession::Outcome outcome = session_.command(line);
-    if (!outcome.text.empty() && talks_) show(outcome.text + "\n");
+    if (!outcome.text.empty() && talks_) write_out(outcome.text + "\n");
     if (outcome.next == ChatSession::Next::kAnswer) answer(false);
     return outcome.next != ChatSession::Next::kEnd;
   }
@@ -136,22 +136,22 @@ class Terminal {
     bool thinks = false;
     const auto show_piece = [&](std::string_view piece, bool is_thought) {
       if (is_thought && hides_thoughts_) return;
-      if (is_thought != thinks) show(is_thought ? "\x1b[2m" : "\x1b[0m\n\n");
+      if (is_thought != thinks) write_out(is_thought ? "\x1b[2m" : "\x1b[0m\n\n");
       thinks = is_thought;
-      show(piece);
+      write_out(piece);
     };
     ChatAnswer answer;
     try {
       answer = ask_for_answer(service_, dump_json(session_.request(service_.model())), show_piece,
                               [] { return interrupted != 0; });
     } catch (const Error&) {
-      if (thinks) show("\x1b[0m\n");
+      if (thinks) write_out("\x1b[0m\n");
       if (fresh) session_.take_back();
       throw;
     }
-    if (thinks) show("\x1b[0m");
-    show("\n");
-    if (answer.finish == "length" && talks_) show("(cut: max_tokens, or the context, is at its end)\n");
+    if (thinks) write_out("\x1b[0m");
+    write_out("\n");
+    if (answer.finish == "length" && talks_) write_out("(cut: max_tokens, or the context, is at its end)\n");
     if (!answer.stopped || !answer.text.empty()) session_.take_answer(answer.text, answer.thoughts);
     else if (fresh) session_.take_back();
   }
@@ -172,7 +172,7 @@ std::unique_ptr<ChatService> service_of(ChatArguments& o) {
     fail(ErrorKind::kUsage, "--max_model_length: expected at least 0, found {}", o.max_model_length);
   o.device.apply();
   serve::ServeOptions options;
-  options.models = {{"chat", o.model}};
+  options.models = {{o.model, o.model}};
   options.max_model_length = o.max_model_length;
   options.max_sequences = 1;
   options.request_threads = 1;

@@ -122,6 +122,10 @@ void read_words(ServeArguments& o) {
 }
 
 void check_limits(const serve::ServeOptions& serve) {
+  if (!serve.adapter_folder.empty() && !fs::is_directory(serve.adapter_folder))
+    fail(ErrorKind::kUsage, "--lora_folder: expected a directory, found {}", quoted(serve.adapter_folder));
+  if (!serve.adapter_folder.empty() && serve.memory_budget > 0)
+    fail(ErrorKind::kUsage, "--lora_folder: not with --memory_budget, which would lose what was loaded");
   const auto expect = [](const char* flag, int64_t value, int64_t least) {
     if (value < least) fail(ErrorKind::kUsage, "{}: expected at least {}, found {}", flag, least, value);
   };
@@ -183,9 +187,10 @@ class Says {
 // One model is served over all processes, of which the first one answers.
 void join_server(const ServeArguments& o) {
   if (o.serve.models.size() != 1 || o.serve.memory_budget > 0 || !o.serve.adapters.empty() ||
-      !o.serve.assistant_model.empty())
+      !o.serve.assistant_model.empty() || !o.serve.adapter_folder.empty())
     fail(ErrorKind::kUsage,
-         "--tp_size, --pp_size, --ep_size: expected one MODEL, without --memory_budget, --lora and --assistant_model");
+         "--tp_size, --pp_size, --ep_size: expected one MODEL, without --memory_budget, --lora, --lora_folder and "
+         "--assistant_model");
   const std::string directory = resolve_model(o.serve.models[0].path, o.serve.hub).string();
   const std::string task = o.serve.task.empty() ? task_of_model(directory) : o.serve.task;
   if (task != "text-generation")
@@ -359,6 +364,10 @@ Command serve_command() {
        .help = "the same as vLLM's JSON: {\"model\": ..., \"num_speculative_tokens\": 5}",
        .group = kServer},
       {.name = "--lora", .value = &o.adapters, .help = "NAME=DIRECTORY of a LoRA adapter", .group = kServer},
+      {.name = "--lora_folder",
+       .value = &o.serve.adapter_folder,
+       .help = "folder whose LoRA adapters clients may load and unload over HTTP (/v1/load_lora_adapter)",
+       .group = kServer},
       {.name = "--max_model_length",
        .value = &o.serve.max_model_length,
        .help = "tokens of prompt and answer; 0: the model's",

@@ -10,6 +10,7 @@
 
 #include "apps/cli/command.h"
 #include "apps/cli/interrupt.h"
+#include "apps/cli/options/serve_after_training.h"
 #include "apps/cli/output/entity_table.h"
 #include "apps/cli/output/log_messages.h"
 #include "apps/cli/output/profile_table.h"
@@ -154,12 +155,15 @@ int say_interrupted(std::vector<std::string> words, const std::string& checkpoin
 
 int train(std::vector<std::string> words, Part part) {
   std::replace(words.begin(), words.end(), std::string("-m"), std::string("--model"));
-  TrainArguments arguments = parse_train_arguments(words);
   const bool evaluates = part == Part::kEvaluation;
+  ServeAfterTraining serve;
+  if (!evaluates) serve = take_serve_flags(words);
+  TrainArguments arguments = parse_train_arguments(words);
   if (arguments.help) {
-    std::fputs((evaluates ? evaluate_help() : train_help()).c_str(), stdout);
+    std::fputs((evaluates ? evaluate_help() : train_help() + describe_serve_flags()).c_str(), stdout);
     return 0;
   }
+  expect_servable(serve, arguments);
   if (evaluates) restrict_to_evaluation(arguments);
   else if (arguments.script.quantization != "none")
     fail(ErrorKind::kUsage, "--quantization: nothing is trained in 8-bit integers; see transom evaluate");
@@ -167,7 +171,9 @@ int train(std::vector<std::string> words, Part part) {
   if (const int64_t processes = processes_of_device(arguments, evaluates); processes > 1) {
     std::vector<std::string> all{"--nproc", std::to_string(processes), "--no_prefix", evaluates ? "evaluate" : "train"};
     all.insert(all.end(), words.begin(), words.end());
-    return spawn_command().run_words(all);
+    const int status = spawn_command().run_words(all);
+    if (status == 0 && serve.wanted) serve_trained(serve, arguments);
+    return status;
   }
   print_log_messages(arguments.training.log_level);
   // One of several processes speaks for all.
@@ -222,6 +228,7 @@ int train(std::vector<std::string> words, Part part) {
     for (const auto& [name, value] : result.evaluation) line[name] = value;
     std::puts(dump_json(line).c_str());
   }
+  if (serve.wanted && speaks) serve_trained(serve, arguments);
   return 0;
 }
 

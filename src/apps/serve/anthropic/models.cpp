@@ -17,8 +17,8 @@ std::vector<Json> models_of(const Services& services) {
     ::gmtime_r(&created, &parts);
     char time[32];
     std::strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%SZ", &parts);
-    std::vector<std::string> names{model->name};
-    names.insert(names.end(), model->adapters.begin(), model->adapters.end());
+    std::vector<std::string> names = model->adapters->list();
+    names.insert(names.begin(), model->name);
     for (const std::string& name : names)
       list.push_back({{"type", "model"},
                       {"id", name},

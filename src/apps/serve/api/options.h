@@ -60,6 +60,9 @@ struct ServeOptions {
   std::chrono::milliseconds request_timeout{600'000};
   std::chrono::milliseconds ping_interval{15'000};  // of comments in a stream that has nothing to say
   std::vector<std::pair<std::string, std::string>> adapters;
+  // Whose adapters may be loaded over HTTP, and all be unloaded; "": none.
+  std::string adapter_folder;
+  static constexpr size_t kMostAdapters = 128;  // of a model
   LoadOptions load;
   HubOptions hub;
   // Spreads a model that generates text over processes, of which this one leads; none: it is all here.

@@ -37,8 +37,7 @@ SamplingFields default_sampling(const ServedModel& model, const ServeOptions& op
 
 std::string read_adapter(const std::optional<std::string>& name, const ServedModel& model, SamplingFields& sampling) {
   if (!name || name->empty() || *name == model.name) return model.name;
-  for (const auto& [adapter, directory] : model.generator->adapters())
-    if (adapter == *name) sampling.request.adapter = adapter;
+  if (model.adapters->has(*name)) sampling.request.adapter = *name;
   return sampling.request.adapter.empty() ? model.name : *name;
 }
 

@@ -146,7 +146,7 @@ void infer(const std::shared_ptr<Call>& call) {
   if (const size_t task = name.find("/pipeline/"); task != name.npos) name.resize(task);
   ServedModel& model = call->use_model(
       &name, [](const ModelFacts&) { return true; }, "task");
-  if (std::find(model.adapters.begin(), model.adapters.end(), name) != model.adapters.end())
+  if (model.adapters->has(name))
     throw ApiError(400, fmt::format("{} is an adapter: ask the model {} for it by parameters.adapter_id", quoted(name),
                                     quoted(model.name)));
   infer_with(call, model);

@@ -172,7 +172,7 @@ std::unique_ptr<ServedModel> load_served_model(const ModelSource& source, const 
   if (served->writes) served->tasks = {served->task};
   served->tokenizes = served->tokenizer.has_value();
   if (served->generator)
-    for (const auto& [name, folder] : served->generator->adapters()) served->adapters.push_back(name);
+    for (const auto& [name, folder] : options.adapters) served->adapters->add(name);
   if (served->runner)
     for (const auto& [task, pipeline] : served->runner->pipelines) served->tasks.push_back(task);
   return served;

@@ -24,7 +24,7 @@ std::vector<Json> model_list(const Services& services) {
     if (!model->generation_config.empty())  // no field of OpenAI: who wants what generate() writes has to know it
       item["generation_config"] = parse_json(model->generation_config, model->name);
     list.push_back(item);
-    for (const std::string& name : model->adapters) {
+    for (const std::string& name : model->adapters->list()) {
       item["id"] = name;
       item["root"] = name;
       item["parent"] = model->name;

@@ -10,6 +10,23 @@ function add_message(role, text) {
   return made;
 }
 
+// What the model thinks stands folded above its answer.
+function show_answer(shown, text, thoughts) {
+  const parts = rendered(text);
+  if (thoughts) {
+    const folded = element('details', undefined, 'thoughts');
+    folded.open = !text;
+    folded.append(element('summary', 'Thoughts'), element('p', thoughts));
+    parts.unshift(folded);
+  }
+  shown.replaceChildren(...parts);
+}
+
+function show_message(message) {
+  const shown = add_message(message.role, message.role === 'user' ? message.content : '');
+  if (message.role !== 'user') show_answer(shown, message.content, message.reasoning_content);
+}
+
 function setting(body, name, read) {
   const text = at(name).value.trim();
   if (text !== '') body[name] = read(text);
@@ -66,8 +83,16 @@ async function answer_conversation() {
   const conversation = messages;  // a new one may begin meanwhile
   set_running(controller);
   const shown = add_message('assistant', '');
-  const text = document.createTextNode('');
-  shown.append(text);
+  let text = '';
+  let thoughts = '';
+  let drawing = false;  // the next frame shows what has come
+  const draw = () => {
+    drawing = false;
+    const box = at('messages');
+    const below = box.scrollHeight - box.scrollTop - box.clientHeight < 40;
+    show_answer(shown, text, thoughts);
+    if (below) box.scrollTop = box.scrollHeight;
+  };
   const times = {begin: performance.now(), first: 0, last: 0, end: 0, pieces: 0};
   let usage = null;
   let finish = '';
@@ -82,15 +107,16 @@ async function answer_conversation() {
       if (event.usage) usage = event.usage;
       for (const choice of event.choices || []) {
         if (choice.finish_reason) finish = choice.finish_reason;
-        const piece = choice.delta.content;
-        if (!piece) continue;
+        const piece = choice.delta.content || '';
+        const thought = choice.delta.reasoning_content || '';
+        if (!piece && !thought) continue;
         times.last = performance.now();
         if (!times.first) times.first = times.last;
         times.pieces += 1;
-        const box = at('messages');
-        const below = box.scrollHeight - box.scrollTop - box.clientHeight < 40;
-        text.appendData(piece);
-        if (below) box.scrollTop = box.scrollHeight;
+        text += piece;
+        thoughts += thought;
+        if (!drawing) requestAnimationFrame(draw);
+        drawing = true;
       }
     });
   } catch (error) {
@@ -100,7 +126,12 @@ async function answer_conversation() {
   clearInterval(ticking);
   if (conversation !== messages) return;
   times.end = times.last || performance.now();
-  if (text.data || !failure) messages.push({role: 'assistant', content: text.data});
+  draw();
+  if (text || !failure) {
+    messages.push({role: 'assistant', content: text});
+    if (thoughts) messages[messages.length - 1].reasoning_content = thoughts;
+    keep_conversation();
+  }
   if (failure || finish !== 'stop')
     shown.append(element('span', failure || (finish === 'length' ? 'ended: most tokens' : finish || 'broke off'),
       failure ? 'note wrong' : 'note'));
@@ -133,9 +164,11 @@ at('again').addEventListener('click', () => {
 at('clear').addEventListener('click', () => {
   if (running) running.abort();
   messages = [];
+  conversation_id = null;
   at('messages').replaceChildren();
   say(at('figures'), '');
   set_running(null);
 });
 
+list_conversations();
 load_models();

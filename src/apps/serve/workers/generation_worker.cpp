@@ -22,7 +22,6 @@ GenerationWorker::GenerationWorker(GenerationModel model, std::unique_ptr<Model>
                                    std::function<void(int64_t tokens)> on_step)
     : model_(std::move(model)),
       assistant_(std::move(assistant)),
-      adapters_(options.adapters),
       max_waiting_(options.max_waiting),
       on_step_(std::move(on_step)) {
   EngineOptions engine{.tokenizer = &model_.tokenizer};

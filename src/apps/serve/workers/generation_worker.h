@@ -59,7 +59,11 @@ class GenerationWorker {
   const GenerationModel& model() const { return model_; }
   // For constraints; made when it is first asked for.
   std::shared_ptr<const constraint::Vocabulary> vocabulary() const;
-  const std::vector<std::pair<std::string, std::string>>& adapters() const { return adapters_; }
+  // As Engine's.
+  void load_adapter(const std::string& name, const std::string& directory, bool replaces) {
+    engine_->load_adapter(name, directory, replaces);
+  }
+  void unload_adapter(const std::string& name) { engine_->unload_adapter(name); }
 
  private:
   void compute();
@@ -68,7 +72,6 @@ class GenerationWorker {
 
   GenerationModel model_;
   std::unique_ptr<Model> assistant_;
-  std::vector<std::pair<std::string, std::string>> adapters_;
   int64_t max_waiting_;
   std::function<void(int64_t tokens)> on_step_;
   std::shared_ptr<Evaluator> evaluator_;  // of the engine; null: this process alone

@@ -122,7 +122,7 @@ void Assistant::read(std::vector<Work>& works) {
   const auto run = [&] {
     if (silent.empty() && scored.empty()) return;
     const PagedPass pass = pass_of(silent, scored, block_size_, most_tokens_, {});
-    const std::span<const float> scores = program_.run(pass, nullptr);
+    const std::span<const float> scores = program_.run(pass, {});
     const size_t V = scores.size() / static_cast<size_t>(pass.scored);
     const auto some = static_cast<ptrdiff_t>(std::min(V, static_cast<size_t>(vocabulary_)));
     auto row = scores.end() - static_cast<ptrdiff_t>(readers.size() * V);

@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "base/error.h"
 #include "files/config/config.h"
@@ -48,8 +49,7 @@ void check_counts(const char* name, int64_t value, int64_t least) {
   if (value < least) fail("{}: expected at least {}, found {}", name, least, value);
 }
 
-std::unique_ptr<Runner> runner_for(const GenerativeModel& model, const EngineOptions& options, int64_t length,
-                                   const EngineAdapters& adapters) {
+std::unique_ptr<Runner> runner_for(const GenerativeModel& model, const EngineOptions& options, int64_t length) {
   check_counts("max_sequences", options.max_sequences, 1);
   check_counts("max_waiting", options.max_waiting, 1);
   check_counts("max_batched_tokens", options.max_batched_tokens, 1);
@@ -59,25 +59,14 @@ std::unique_ptr<Runner> runner_for(const GenerativeModel& model, const EngineOpt
     fail("cache_dtype: expected auto, float32, float16 or bfloat16, found {}", quoted(options.cache_dtype));
   if (!(options.step_seconds >= 0)) fail("step_seconds: expected at least 0, found {}", options.step_seconds);
   check_counts("num_assistant_tokens", options.num_assistant_tokens, 1);
-  std::unique_ptr<Runner> runner = make_paged(model, options, length, adapters);
+  std::unique_ptr<Runner> runner = make_paged(model, options, length);
   if (!runner && options.assistant)
     fail(ErrorKind::kUnsupported, "assistant: {} is computed row by row, where drafts are not verified; leave it out",
          model.architecture());
   if (!runner && EvaluatorScope::current())
     fail(ErrorKind::kUnsupported, "{} is computed row by row, which is not offered over several processes",
          model.architecture());
-  return runner ? std::move(runner) : make_row_by_row(model, adapters);
-}
-
-EngineAdapters read_adapters(const Model& model, const EngineOptions& options) {
-  EngineAdapters adapters;
-  for (const auto& [name, directory] : options.adapters) {
-    if (name.empty() || std::find(adapters.names.begin(), adapters.names.end(), name) != adapters.names.end())
-      fail("adapters: expected names that are all different, found {} twice or empty", quoted(name));
-    adapters.sets.push_back(read_adapter_set(model, directory));
-    adapters.names.push_back(name);
-  }
-  return adapters;
+  return runner ? std::move(runner) : make_row_by_row(model);
 }
 
 }  // namespace
@@ -89,15 +78,29 @@ class Engine::Implementation {
         options_(std::move(options)),
         max_model_length_(greatest_model_length(model_, options_)),
         vocabulary_(vocabulary_of(text_config_of(model.config()))),
-        adapters_(read_adapters(model, options_)),
-        runner_(runner_for(model_, options_, max_model_length_, adapters_)) {}
+        runner_(runner_for(model_, options_, max_model_length_)) {
+    for (const auto& [name, directory] : options_.adapters) load_adapter(name, directory, false);
+  }
+
+  void load_adapter(const std::string& name, const std::string& directory, bool replaces) {
+    adapters_.add(name, std::make_shared<const AdapterSet>(read_adapter_set(model_, directory)), replaces);
+    if (!replaces) return;
+    const std::lock_guard lock(mutex_);
+    adapters_left_ = true;
+  }
+
+  void unload_adapter(const std::string& name) {
+    adapters_.remove(name);
+    const std::lock_guard lock(mutex_);
+    adapters_left_ = true;
+  }
 
   uint64_t add(EngineRequest request) {
     reserve_place();
     try {
       auto taken = std::make_shared<AdmittedRequest>();
       taken->length = check(request);
-      taken->adapter = adapter_of(request);
+      taken->adapter = adapters_.find(request.adapter);
       taken->arrival = std::chrono::steady_clock::now();
       if (request.config.max_time)
         taken->deadline = taken->arrival + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
@@ -122,6 +125,7 @@ class Engine::Implementation {
     EngineStatistics counted;
     std::vector<EngineEvent> events;
     const std::vector<uint64_t> cancelled = take_arrived();
+    drop_left_adapters();
     const size_t waited = waiting_.size();
     drop(cancelled, events);
     start_waiting();
@@ -250,13 +254,20 @@ class Engine::Implementation {
         fail(ErrorKind::kUnsupported, "{}: not with num_beams = {}; leave one of them out", name, config.num_beams);
   }
 
-  size_t adapter_of(const EngineRequest& request) const {
-    if (request.adapter.empty()) return 0;
-    const auto found = std::find(adapters_.names.begin(), adapters_.names.end(), request.adapter);
-    if (found == adapters_.names.end())
-      fail("adapter: {} is not among the {} of this engine{}", quoted(request.adapter), adapters_.names.size(),
-           did_you_mean(request.adapter, adapters_.names));
-    return static_cast<size_t>(found - adapters_.names.begin()) + 1;
+  // Programs of adapters that were unloaded go with the last request that has them.
+  void drop_left_adapters() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!adapters_left_) return;
+    }
+    std::set<size_t> used = adapters_.numbers();
+    const size_t known = used.size();
+    for (const auto& taken : waiting_) used.insert(taken->adapter.number);
+    for (const std::unique_ptr<Sequence>& sequence : running_) used.insert(sequence->request().adapter.number);
+    used.erase(0);
+    runner_->keep_adapters(used);
+    const std::lock_guard lock(mutex_);
+    if (used.size() == known && arrived_.empty()) adapters_left_ = false;
   }
 
   // What has arrived joins the queue, in order of priority and arrival; gives back what is cancelled.
@@ -370,7 +381,7 @@ class Engine::Implementation {
   const GenerativeModel& model_;
   const EngineOptions options_;
   const int64_t max_model_length_, vocabulary_;
-  const EngineAdapters adapters_;
+  EngineAdapters adapters_;
 
   // ---- of the thread that steps
   std::unique_ptr<Runner> runner_;
@@ -386,6 +397,7 @@ class Engine::Implementation {
   std::vector<uint64_t> cancelled_;
   std::vector<EngineEvent> events_;
   EngineStatistics statistics_;
+  bool adapters_left_ = false;  // since their programs were last looked through
 };
 
 Engine::Engine(const Model& model, EngineOptions options)
@@ -399,6 +411,10 @@ bool Engine::step() { return implementation_->step(); }
 std::vector<EngineEvent> Engine::take() { return implementation_->take(); }
 void Engine::cancel(uint64_t request) { implementation_->cancel(request); }
 EngineStatistics Engine::statistics() const { return implementation_->statistics(); }
+void Engine::load_adapter(const std::string& name, const std::string& directory, bool replaces) {
+  implementation_->load_adapter(name, directory, replaces);
+}
+void Engine::unload_adapter(const std::string& name) { implementation_->unload_adapter(name); }
 int64_t Engine::max_model_length() const { return implementation_->max_model_length(); }
 
 }  // namespace transom

@@ -12,7 +12,7 @@ namespace {
 
 class RowByRow : public Runner {
  public:
-  RowByRow(const GenerativeModel& model, const EngineAdapters& adapters) : model_(model), adapters_(adapters) {}
+  explicit RowByRow(const GenerativeModel& model) : model_(model) {}
 
   bool step(std::span<const std::unique_ptr<Sequence>> sequences, EngineStatistics& statistics) override {
     bool computed = false;
@@ -93,19 +93,16 @@ class RowByRow : public Runner {
     if (model_.has_encoder()) prompts.encoder_inputs = prompt.attached.at(0).tensors;
     else if (!prompt.attached.empty()) prompts.attached = {prompt.attached};
     decoding = std::make_unique<Decoding>(model_, std::move(prompts), taken.length, taken.request.config.use_cache,
-                                          Computing{.adapters = adapters_.find(taken.adapter)});
+                                          Computing{.adapters = taken.adapter.set.get()});
     return *decoding;
   }
 
   const GenerativeModel& model_;
-  const EngineAdapters& adapters_;
   std::map<const Sequence*, std::unique_ptr<Decoding>> decodings_;
 };
 
 }  // namespace
 
-std::unique_ptr<Runner> make_row_by_row(const GenerativeModel& model, const EngineAdapters& adapters) {
-  return std::make_unique<RowByRow>(model, adapters);
-}
+std::unique_ptr<Runner> make_row_by_row(const GenerativeModel& model) { return std::make_unique<RowByRow>(model); }
 
 }  // namespace transom

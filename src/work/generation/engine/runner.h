@@ -4,22 +4,14 @@
 
 #include <exception>
 #include <memory>
+#include <set>
 #include <span>
 #include <vector>
 
 #include "models/generative.h"
-#include "models/nn/lora.h"
 #include "work/generation/engine/sequence.h"
 
 namespace transom {
-
-// The LoRA adapters that requests may name.
-struct EngineAdapters {
-  std::vector<std::string> names;
-  std::vector<AdapterSet> sets;
-  // Of AdmittedRequest::adapter; null: none.
-  const AdapterSet* find(size_t adapter) const { return adapter == 0 ? nullptr : &sets.at(adapter - 1); }
-};
 
 class Runner {
  public:
@@ -30,16 +22,17 @@ class Runner {
   virtual bool step(std::span<const std::unique_ptr<Sequence>> sequences, EngineStatistics& statistics) = 0;
   // What is held for a sequence is given up.
   virtual void forget(Sequence& sequence) = 0;
+  // What was made for adapters goes, but for those with these numbers.
+  virtual void keep_adapters(const std::set<size_t>& /*used*/) {}
   // Sets the numbers of blocks, and the failure.
   virtual void measure(EngineStatistics&) const {}
 };
 
 // All sequences together, by way of a paged cache; null for a model whose attention cannot be paged. Texts get no
 // longer than `length`.
-std::unique_ptr<Runner> make_paged(const GenerativeModel& model, const EngineOptions& options, int64_t length,
-                                   const EngineAdapters& adapters);
+std::unique_ptr<Runner> make_paged(const GenerativeModel& model, const EngineOptions& options, int64_t length);
 
 // Each sequence by itself, through a cache of its own: for models whose attention cannot be paged.
-std::unique_ptr<Runner> make_row_by_row(const GenerativeModel& model, const EngineAdapters& adapters);
+std::unique_ptr<Runner> make_row_by_row(const GenerativeModel& model);
 
 }  // namespace transom

@@ -8,6 +8,7 @@
 #include "models/generative.h"
 #include "transom/engine.h"
 #include "work/generation/engine/beam_group.h"
+#include "work/generation/engine/engine_adapters.h"
 #include "work/generation/engine/sampler.h"
 #include "work/generation/engine/text_deltas.h"
 
@@ -21,7 +22,7 @@ struct AdmittedRequest {
   std::shared_ptr<const SamplingRules> rules;
   std::vector<std::string> contents;       // of each attached input, content_of()
   std::optional<TextPositions> positions;  // of a model with several axes
-  size_t adapter = 0;                      // 0: none; else of the engine's adapters, from 1
+  RequestAdapter adapter;
   std::chrono::steady_clock::time_point arrival{};
   std::optional<std::chrono::steady_clock::time_point> deadline;
 

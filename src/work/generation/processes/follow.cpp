@@ -90,8 +90,8 @@ void follow_engine(const Model& model, Evaluator& evaluator) {
       continue;
     }
     if (!program) refuse_command();
-    if (command.kind == Kind::kRun) program->run(command.pass, nullptr);
-    else if (command.kind == Kind::kEmbed) program->embed(command.attached, nullptr);
+    if (command.kind == Kind::kRun) program->run(command.pass, {});
+    else if (command.kind == Kind::kEmbed) program->embed(command.attached, {});
     else if (command.kind == Kind::kGrow) program->grow(command.blocks);
     else if (command.kind == Kind::kCopy) program->copy_blocks(command.pairs);
     else refuse_command();

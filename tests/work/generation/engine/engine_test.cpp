@@ -13,6 +13,7 @@
 #include "base/json/json.h"
 #include "files/checkpoint/safetensors.h"
 #include "support/message.h"
+#include "support/save_adapter.h"
 #include "support/temporary_folder.h"
 #include "transom/config.h"
 #include "transom/error.h"
@@ -324,36 +325,11 @@ TEST_F(OnGpt2, WaitingForRoomIsNoQueryOfThePrefixCache) {
   EXPECT_EQ(small.statistics().prefix_queries, 60);
 }
 
-// A PEFT directory with adapters of both attention layers.
-void save_adapter(const test::TemporaryFolder& folder, const std::string& base, float size) {
-  NamedViews views;
-  const auto add = [&](const std::string& name, Shape shape) {
-    std::vector<float> values(static_cast<size_t>(shape[0] * shape[1]));
-    for (size_t i = 0; i < values.size(); ++i) values[i] = size * std::sin(static_cast<float>(i * i + name.size()));
-    const Tensor tensor = Tensor::from(values, shape);
-    const auto bytes = std::make_shared<const std::vector<std::byte>>(tensor.to_bytes());
-    views.emplace_back(name, TensorView{tensor.dtype(), shape, *bytes, bytes});
-  };
-  for (const char* layer : {"0", "1"}) {
-    const std::string module = std::string("base_model.model.transformer.h.") + layer + ".attn.c_attn";
-    add(module + ".lora_A.weight", {2, 16});
-    add(module + ".lora_B.weight", {48, 2});
-  }
-  write_safetensors(folder / "adapter_model.safetensors", views);
-  write_file(folder / "adapter_config.json", dump_json(Json{{"peft_type", "LORA"},
-                                                            {"task_type", "CAUSAL_LM"},
-                                                            {"r", 2},
-                                                            {"lora_alpha", 4},
-                                                            {"target_modules", {"c_attn"}},
-                                                            {"fan_in_fan_out", true},
-                                                            {"base_model_name_or_path", base}}));
-}
-
 TEST(Engine, RequestsChooseTheirAdapters) {
   const test::TemporaryFolder base, one, two;
   Model::from_config(kDecoder)->save_pretrained(base.string());
-  save_adapter(one, base.string(), 0.5F);
-  save_adapter(two, base.string(), 0.7F);
+  test::save_gpt2_adapter(one.path(), base.string(), 0.5F, 2);
+  test::save_gpt2_adapter(two.path(), base.string(), 0.7F, 2);
   const auto model = Model::from_pretrained(base.string());
   Engine engine(*model, {.adapters = {{"one", one.string()}, {"two", two.string()}}});
   EngineRequest request =
@@ -377,6 +353,40 @@ TEST(Engine, RequestsChooseTheirAdapters) {
   request.adapter = "three";
   EXPECT_THROW(engine.add(request), Error);
   EXPECT_THROW(Engine(*model, {.adapters = {{"x", base.string()}}}), Error);
+}
+
+TEST(Engine, AdaptersComeAndGoWhileRequestsRun) {
+  const test::TemporaryFolder base, one, two;
+  Model::from_config(kDecoder)->save_pretrained(base.string());
+  test::save_gpt2_adapter(one.path(), base.string(), 0.5F, 2);
+  test::save_gpt2_adapter(two.path(), base.string(), 0.7F, 2);
+  const auto model = Model::from_pretrained(base.string());
+  EngineRequest request = request_of({3, 14, 15, 9, 2, 6, 5}, R"({"max_new_tokens": 12})");
+  const auto expected = [&](const test::TemporaryFolder& folder) {
+    return generated_alone(*Model::from_pretrained(folder.string(), {.keep_adapters = true}), request);
+  };
+  Engine engine(*model);
+  request.adapter = "x";
+  EXPECT_THROW(engine.add(request), Error);
+  engine.load_adapter("x", one.string());
+  EXPECT_THROW(engine.load_adapter("x", two.string()), Error);
+  EXPECT_THROW(engine.load_adapter("y", base.string()), Error);
+  // A request keeps the adapter that it began with, though another one has its name now.
+  const uint64_t first = engine.add(request);
+  engine.step();
+  engine.load_adapter("x", two.string(), true);
+  const uint64_t second = engine.add(request);
+  engine.step();
+  engine.unload_adapter("x");
+  EXPECT_THROW(engine.unload_adapter("x"), Error);
+  EXPECT_THROW(engine.add(request), Error);
+  Results results = ended_requests(engine);
+  EXPECT_EQ(results.at({first, 0}).tokens, expected(one));
+  EXPECT_EQ(results.at({second, 0}).tokens, expected(two));
+  engine.step();  // what was made for them goes
+  engine.load_adapter("x", one.string());
+  const uint64_t third = engine.add(request);
+  EXPECT_EQ(ended_requests(engine).at({third, 0}).tokens, expected(one));
 }
 
 TEST_F(OnGpt2, RefusesWhatCanNeverRun) {

@@ -136,9 +136,14 @@ const CompiledFunction& PagedProgram::step(const StepKind& kind, const Computing
   return steps_.emplace(kind, compile(trace, std::move(options))).first->second;
 }
 
-std::vector<float> PagedProgram::embed(const AttachedInput& input, const AdapterSet* adapters) {
+void PagedProgram::keep_adapters(const std::set<size_t>& used) {
+  std::erase_if(steps_,
+                [&](const auto& step) { return step.first.adapter != 0 && !used.contains(step.first.adapter); });
+}
+
+std::vector<float> PagedProgram::embed(const AttachedInput& input, const RequestAdapter& adapter) {
   const NoGradient inference;
-  ForwardContext context{.computing = {.adapters = adapters}};
+  ForwardContext context{.computing = {.adapters = adapter.set.get()}};
   const Tensor rows = model_.embed(input, context);
   tell({.kind = ProcessCommand::Kind::kEmbed, .attached = input});
   if (evaluator_) compute_together({&rows, 1}, pools_);
@@ -231,14 +236,14 @@ std::span<float> PagedProgram::read(Tensor scores) {
   return copied_;
 }
 
-std::span<float> PagedProgram::run(const PagedPass& pass, const AdapterSet* adapters) {
+std::span<float> PagedProgram::run(const PagedPass& pass, const RequestAdapter& adapter) {
   const NoGradient inference;
   scores_ = {};
   tell({.kind = ProcessCommand::Kind::kRun, .pass = pass});
   if (pools_.empty()) make_pools();
   const auto tokens = static_cast<int64_t>(pass.ids.size());
-  const Computing computing = apart_with(adapters);
-  const StepKind kind{pass.scored, key_of(computing, adapters).value(), !pass.embeddings.empty()};
+  const Computing computing = apart_with(adapter.set.get());
+  const StepKind kind{pass.scored, key_of(apart_with(nullptr)).value(), adapter.number, !pass.embeddings.empty()};
   std::vector<Tensor> arguments{Tensor::from(pass.ids, {1, tokens}),
                                 Tensor::from(pass.positions, shape_of_positions(model_.position_axes(), tokens)),
                                 Tensor::from(pass.slots, {tokens}),

@@ -12,8 +12,8 @@
 
 #include "models/generative.h"
 #include "models/nn/attention/paged_cache.h"
-#include "models/nn/weight_adapter.h"
 #include "transom/compile.h"
+#include "work/generation/engine/engine_adapters.h"
 
 namespace transom {
 
@@ -44,12 +44,14 @@ class PagedProgram {
   ~PagedProgram();
   PagedProgram(const PagedProgram&) = delete;
   PagedProgram& operator=(const PagedProgram&) = delete;
-  // The scores [K, V] of what follows the last K tokens, until the next call; with adapters, which outlive the program,
-  // or null. If it throws, all keys and values are lost.
-  std::span<float> run(const PagedPass& pass, const AdapterSet* adapters);
+  // The scores [K, V] of what follows the last K tokens, until the next call. If it throws, all keys and values are
+  // lost.
+  std::span<float> run(const PagedPass& pass, const RequestAdapter& adapter);
   // What the model makes of an input among the tokens, a row [D] for each of its places. If it throws, nothing is lost,
   // but over several processes all is, as after run().
-  std::vector<float> embed(const AttachedInput& input, const AdapterSet* adapters);
+  std::vector<float> embed(const AttachedInput& input, const RequestAdapter& adapter);
+  // Programs for other adapters than those with these numbers go.
+  void keep_adapters(const std::set<size_t>& used);
   // Makes room for so many more blocks; programs are compiled anew only where that is beyond what was reserved. If it
   // throws, there are as many as before, and all keys and values are lost.
   void grow(int64_t blocks);
@@ -63,7 +65,8 @@ class PagedProgram {
   // What a program is traced for, besides the shapes of its arguments.
   struct StepKind {
     int64_t scored;
-    std::string computing;  // its key, with the adapters
+    std::string computing;  // its key, without the adapter
+    size_t adapter;         // its number
     bool embeds;            // rows stand in place of tokens
     auto operator<=>(const StepKind&) const = default;
   };

@@ -28,10 +28,9 @@ constexpr int64_t kMostPromptScores = 64;
 
 class PagedRunner : public Runner {
  public:
-  PagedRunner(const GenerativeModel& model, const EngineOptions& options, const EngineAdapters& adapters,
-              std::vector<KeyValueShape> shapes, BlockCounts blocks, int64_t most_tokens)
-      : adapters_(adapters),
-        program_(model, std::move(shapes), blocks.first, options.block_size, blocks.most),
+  PagedRunner(const GenerativeModel& model, const EngineOptions& options, std::vector<KeyValueShape> shapes,
+              BlockCounts blocks, int64_t most_tokens)
+      : program_(model, std::move(shapes), blocks.first, options.block_size, blocks.most),
         texts_(program_, blocks, options.block_size, options.prefix_caching),
         widths_{model.position_axes(), model.embedding_width()},
         most_tokens_(most_tokens),
@@ -62,6 +61,8 @@ class PagedRunner : public Runner {
         advance(*group, sequences, statistics);
     return !parts.empty();
   }
+
+  void keep_adapters(const std::set<size_t>& used) override { program_.keep_adapters(used); }
 
   void measure(EngineStatistics& statistics) const override {
     statistics.blocks = texts_.most();
@@ -281,7 +282,7 @@ class PagedRunner : public Runner {
       if (is_lacking())
         embedded = std::make_shared<const EmbeddedInputs>(
             taken.request.prompt.attached, widths_.embedding, part.begin,
-            [&](const AttachedInput& input) { return program_.embed(input, adapters_.find(taken.adapter)); });
+            [&](const AttachedInput& input) { return program_.embed(input, taken.adapter); });
     } catch (const std::exception& error) {
       if (const auto* known = dynamic_cast<const Error*>(&error); known && known->kind() == ErrorKind::kInterrupted)
         throw;
@@ -303,10 +304,10 @@ class PagedRunner : public Runner {
   // One pass for each adapter among the parts.
   void compute_all(const std::vector<StepPart>& parts, Sequences sequences, EngineStatistics& statistics) {
     std::map<size_t, std::vector<const StepPart*>> by_adapter;
-    for (const StepPart& part : parts) by_adapter[part.sequence->request().adapter].push_back(&part);
-    for (const auto& [adapter, some] : by_adapter) {
+    for (const StepPart& part : parts) by_adapter[part.sequence->request().adapter.number].push_back(&part);
+    for (const auto& [number, some] : by_adapter) {
       try {
-        compute(some, adapters_.find(adapter), statistics);
+        compute(some, some.front()->sequence->request().adapter, statistics);
       } catch (const std::exception& error) {  // also std::bad_alloc: the pools were moved into the pass
         texts_.lose_all(sequences);
         if (const auto* known = dynamic_cast<const Error*>(&error); known && known->kind() == ErrorKind::kInterrupted)
@@ -318,7 +319,7 @@ class PagedRunner : public Runner {
     }
   }
 
-  void compute(const std::vector<const StepPart*>& parts, const AdapterSet* adapter, EngineStatistics& statistics) {
+  void compute(const std::vector<const StepPart*>& parts, const RequestAdapter& adapter, EngineStatistics& statistics) {
     std::vector<PassToken> silent, scored;
     for (const StepPart* part : parts)
       for (int64_t place = part->begin; place < part->end(); ++place)
@@ -377,7 +378,6 @@ class PagedRunner : public Runner {
     texts_.note_seen(sequence);
   }
 
-  const EngineAdapters& adapters_;
   PagedProgram program_;
   SequenceCache texts_;
   std::map<const Sequence*, std::shared_ptr<const EmbeddedInputs>> embedded_;  // those of a request have one
@@ -393,8 +393,7 @@ class PagedRunner : public Runner {
 
 }  // namespace
 
-std::unique_ptr<Runner> make_paged(const GenerativeModel& model, const EngineOptions& options, int64_t length,
-                                   const EngineAdapters& adapters) {
+std::unique_ptr<Runner> make_paged(const GenerativeModel& model, const EngineOptions& options, int64_t length) {
   if (model.has_encoder() || model.cache_expires_at() < 0) return nullptr;
   if (model.cache_expires_at() > 0 && length >= model.cache_expires_at()) return nullptr;
   std::vector<KeyValueShape> shapes;
@@ -407,7 +406,7 @@ std::unique_ptr<Runner> make_paged(const GenerativeModel& model, const EngineOpt
   const BlockCounts blocks = cache_blocks(options, shapes, length);
   const int64_t limit = model.max_positions();
   const int64_t tokens = limit > 0 ? std::min(limit, options.max_batched_tokens) : options.max_batched_tokens;
-  return std::make_unique<PagedRunner>(model, options, adapters, std::move(shapes), blocks, tokens);
+  return std::make_unique<PagedRunner>(model, options, std::move(shapes), blocks, tokens);
 }
 
 }  // namespace transom

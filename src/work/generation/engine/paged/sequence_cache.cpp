@@ -89,7 +89,7 @@ TokenIds SequenceCache::name_of_block(const Sequence& sequence, size_t block) co
 void SequenceCache::share_prefix(Sequence& sequence, Sequences sequences) {
   SequenceBlocks& text = of(sequence);
   const auto most = static_cast<size_t>((sequence.length() - 1) / block_size_);
-  text.prefix = sequence.request().adapter;  // keys of other weights have names of their own
+  text.prefix = sequence.request().adapter.number;  // keys of other weights have names of their own
   if (sequence.request().request.prompt_logprobs) return;
   if (caching_) {
     while (text.blocks.size() < most) {
