@@ -76,6 +76,9 @@ def fill(root, build, patchelf):
             place = package / file.relative_to(SOURCE / "python/transom")
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, place)
+    for file in sorted((SOURCE / "partners").glob("*/python/*")):  # names that users of a partner's device know
+        if file.suffix in (".py", ".names"):
+            shutil.copyfile(file, package / file.name)
     stub = build / "python/transom/_transom.pyi"
     if stub.exists():
         shutil.copyfile(stub, package / "_transom.pyi")

@@ -12,7 +12,6 @@ from transom import (AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForQue
                      AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer,
                      DataCollatorForLanguageModeling, DataCollatorForTokenClassification, EarlyStoppingCallback,
                      HfArgumentParser, LoraConfig, Trainer, TrainerCallback, TrainingArguments, get_peft_model)
-from transom.habana import GaudiConfig, GaudiTrainer, GaudiTrainingArguments
 
 try:
     import numpy
@@ -262,10 +261,6 @@ class TrainerTest(unittest.TestCase):
         inputs = self.tokenizer(tiny.TEXTS, padding=True)
         numpy.testing.assert_allclose(model.merge_and_unload()(**inputs).logits.numpy(),
                                       model(**inputs).logits.numpy(), atol=1e-5)
-
-    def test_gaudi_names(self):
-        arguments = self.arguments(GaudiTrainingArguments, use_habana=False, use_lazy_mode=True)
-        self.trainer(kind=GaudiTrainer, args=arguments, gaudi_config=GaudiConfig(use_fused_adam=True)).train()
 
     def test_metrics_files(self):
         trainer = self.trainer()

@@ -7,7 +7,7 @@ Names are imported when they are first used, so that `import transom` takes no t
 """
 import importlib
 
-from ._names import MODULE_OF_NAME
+from ._names import MODULE_OF_NAME, PARTNER_MODULES
 
 __version__ = "0.1.0"
 __all__ = sorted(MODULE_OF_NAME)
@@ -19,7 +19,7 @@ def __getattr__(name):
         value = getattr(importlib.import_module("." + module, __name__), name)
         globals()[name] = value
         return value
-    if name in ("utils", "trainer_utils", "trainer_callback", "data", "habana", "peft"):
+    if name in ("utils", "trainer_utils", "trainer_callback", "data", "peft", *PARTNER_MODULES):
         return importlib.import_module("." + name, __name__)
     raise AttributeError(f"module 'transom' has no attribute {name!r}")
 

@@ -26,11 +26,6 @@ from .generation import LogitsProcessor as LogitsProcessor
 from .generation import LogitsProcessorList as LogitsProcessorList
 from .generation import TextIteratorStreamer as TextIteratorStreamer
 from .generation import TextStreamer as TextStreamer
-from .habana import GaudiConfig as GaudiConfig
-from .habana import GaudiSeq2SeqTrainer as GaudiSeq2SeqTrainer
-from .habana import GaudiSeq2SeqTrainingArguments as GaudiSeq2SeqTrainingArguments
-from .habana import GaudiTrainer as GaudiTrainer
-from .habana import GaudiTrainingArguments as GaudiTrainingArguments
 from .hf_argparser import HfArgumentParser as HfArgumentParser
 from .image_processing import AutoImageProcessor as AutoImageProcessor
 from .image_processing import ImageProcessor as ImageProcessor

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which module of the package each public name is in."""
+"""Which module of the package each public name is in. A partner's device may add modules: beside module.py of such a
+one stands module.names, with its public names."""
+import glob
+import os
 
 _NAMES = {
     "tokenization": "AutoTokenizer PreTrainedTokenizer PreTrainedTokenizerBase PreTrainedTokenizerFast BatchEncoding "
@@ -52,7 +55,12 @@ _NAMES = {
     "tensors": "Tensor",
     "devices": "device_name devices infer_device set_device",
     "peft": "LoraConfig TaskType PeftModel get_peft_model",
-    "habana": "GaudiTrainer GaudiSeq2SeqTrainer GaudiTrainingArguments GaudiSeq2SeqTrainingArguments GaudiConfig",
     "logging": "",
 }
+OWN_NAMES = {name for names in _NAMES.values() for name in names.split()}
+PARTNER_MODULES = []
+for _file in sorted(glob.glob(os.path.join(os.path.dirname(__file__), "*.names"))):
+    PARTNER_MODULES.append(os.path.basename(_file)[:-len(".names")])
+    with open(_file, encoding="utf-8") as _text:
+        _NAMES[PARTNER_MODULES[-1]] = _text.read()
 MODULE_OF_NAME = {name: module for module, names in _NAMES.items() for name in names.split()}

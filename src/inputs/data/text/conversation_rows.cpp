@@ -30,6 +30,7 @@ bool is_list_of_objects(std::string_view text) {
 std::string conversation_form(const Dataset& data) {
   const auto has = [&](std::string_view name) { return data.find(name).has_value(); };
   if (has("chosen") && has("rejected")) return "preferences";
+  if (has("prompt") && has("completion") && has("label")) return "rated answers";
   for (size_t i = 0; i < data.columns().size(); ++i) {
     const std::string& name = data.columns()[i].name;
     const bool chat = name == "prompt" || name == "completion" ||
@@ -45,8 +46,13 @@ void refuse_conversations(const Dataset& data, const std::string& form, const st
   const std::string names = fmt::format("{}", fmt::join(column_names(data), ", "));
   if (form == "preferences")
     fail(
-        "{}: found preferences (columns {}), which no task trains on or evaluates yet; give rows of input_ids and "
-        "labels, as a chat template and its tokenizer make them, or name one column of text with {}",
+        "{}: found preferences (columns {}), which --task dpo, kto, orpo or cpo train a policy on, and --task reward a "
+        "reward model; name one of them, or for another task one column of text with {}",
+        data.name(), names, arguments);
+  if (form == "rated answers")
+    fail(
+        "{}: found prompts with answers and a label (columns {}), which --task kto trains on as good and bad answers, "
+        "and --task sft without their labels; name one of them, or one column of text with {}",
         data.name(), names, arguments);
   fail("{}: found {} (columns {}), which --task sft trains on; for another task name one column of text with {}",
        data.name(), form, names, arguments);

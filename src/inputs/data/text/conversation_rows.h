@@ -18,7 +18,7 @@ inline constexpr std::array<std::string_view, 5> kMessageColumns = {"messages", 
 bool is_list_of_objects(std::string_view text);
 
 // What rows are by their columns: "chats" (messages, conversations), "prompts and completions", "instructions and
-// answers" or "preferences"; empty for others.
+// answers", "preferences" (chosen, rejected) or "rated answers" (prompt, completion, label); empty for others.
 std::string conversation_form(const Dataset& data);
 
 // Refuses such rows in one line that says what can be done: another task, or a column that `arguments` name.

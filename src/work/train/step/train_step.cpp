@@ -46,14 +46,13 @@ std::shared_ptr<Parameter> token_embeddings(const Model& model) {
   fail(ErrorKind::kUsage, "neftune_noise_alpha: {} has no embeddings of tokens", model.architecture());
 }
 
-// What the arguments ask for.
+}  // namespace
+
 Computing computing_of(const TrainingArguments& arguments, bool training) {
   return {.dtype = arguments.bf16 ? DType::kBFloat16 : DType::kFloat32,
           .tf32 = arguments.tf32.value_or(false),
           .max_predictions = training ? arguments.max_predictions_per_seq : 0};
 }
-
-}  // namespace
 
 TrainStep::TrainStep(Model& model, const TrainingArguments& arguments, bool counts_labels)
     : model_(model),

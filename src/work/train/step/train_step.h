@@ -157,6 +157,9 @@ class TrainStep {
   std::vector<Tensor> gradients_, accumulated_;
 };
 
+// What passes are computed under, as the arguments ask for.
+Computing computing_of(const TrainingArguments& arguments, bool training);
+
 // Whether weight decay spares a parameter, as Trainer decides it: biases and norms by their names, and layer norms
 // whatever they are called.
 bool is_spared_from_decay(const Parameter& parameter);

@@ -22,7 +22,9 @@
 #include "work/train/metrics/metrics.h"
 #include "work/train/setup/adapters.h"
 #include "work/train/setup/new_model.h"
+#include "work/train/step/objective.h"
 #include "work/train/tasks/chats/supervised_fine_tuning.h"
+#include "work/train/tasks/preferences/preference_tasks.h"
 #include "work/train/tasks/read_report.h"
 #include "work/train/tasks/sentences/file_sets.h"
 #include "work/train/tasks/sentences/sentence_embedding.h"
@@ -56,16 +58,40 @@ bool has_class_for(const ScriptArguments& script, std::string_view pipeline) {
   return family && find_architecture(*family, pipeline);
 }
 
+// Rows alone do not say which of the losses is meant.
+bool is_asked_for(const Dataset&, const ScriptArguments&) { return false; }
+
 const Task kTasks[] = {
     {.name = "sft",
      .alias = "supervised-fine-tuning",
      .fits =
          [](const Dataset& data, const ScriptArguments& script) {
            const std::string form = conversation_form(data);
-           return !script.text_column_name && !form.empty() && form != "preferences";
+           return !script.text_column_name && !form.empty() && form != "preferences" && form != "rated answers";
          },
      .prepare = prepare_supervised_fine_tuning,
      .defaults = supervised_fine_tuning_defaults},
+    {.name = "dpo",
+     .alias = "",
+     .fits = is_asked_for,
+     .prepare = prepare_direct_preferences,
+     .defaults = preference_defaults},
+    {.name = "kto",
+     .alias = "",
+     .fits = is_asked_for,
+     .prepare = prepare_rated_answers,
+     .defaults = rated_answer_defaults},
+    {.name = "orpo", .alias = "", .fits = is_asked_for, .prepare = prepare_odds_ratio, .defaults = preference_defaults},
+    {.name = "cpo",
+     .alias = "",
+     .fits = is_asked_for,
+     .prepare = prepare_contrastive_preferences,
+     .defaults = preference_defaults},
+    {.name = "reward",
+     .alias = "reward-modeling",
+     .fits = is_asked_for,
+     .prepare = prepare_reward_model,
+     .defaults = reward_defaults},
     {.name = "sentence-embedding",
      .alias = "sentence-similarity",
      .fits = [](const Dataset&, const ScriptArguments&) { return false; },
@@ -305,6 +331,10 @@ TaskSetup prepare_task(TrainArguments arguments, HubOptions hub) {
   if (arguments.training.do_train) setup.teacher = load_teacher(arguments, std::move(hub));
   add_adapters(arguments, base.empty() ? arguments.script.model_name_or_path : base, *setup.model);
   setup.training = arguments.training;
+  if (setup.complete) setup.complete(setup);
+  if (const BatchMeasures* measures = setup.objective ? setup.objective->measures() : nullptr;
+      measures && !setup.metric_names)
+    setup.metric_names = measures->names;
   if (!setup.reads.empty() && !arguments.script.json) log(LogLevel::kInfo, setup.reads);  // --json is for machines
   return setup;
 }

@@ -35,6 +35,8 @@ struct TaskSetup {
   std::function<NamedTensors(const NamedTensors& inputs)> predict;  // as Trainer::set_predictor
   std::function<Metrics(const Predictions&)> compute_metrics;
   std::shared_ptr<Objective> objective;  // null: the model's own loss
+  // Makes what needs the model with its adapters, where there is such.
+  std::function<void(TaskSetup&)> complete;
   // The names of what that gives, where they are known before.
   std::optional<std::vector<std::string>> metric_names;
   // Adds to the metrics of the evaluation that ends a run.

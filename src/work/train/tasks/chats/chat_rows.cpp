@@ -12,8 +12,6 @@
 namespace transom {
 namespace {
 
-constexpr std::string_view kVariablePrefix = "chat_template_kwargs.";
-
 // Stanford Alpaca's prompts, which models without a chat template are used to.
 constexpr std::string_view kAlpacaWithInput =
     "Below is an instruction that describes a task, paired with an input that provides further context. Write a "
@@ -28,22 +26,10 @@ std::optional<size_t> first_of(const Dataset& data, std::initializer_list<std::s
   return std::nullopt;
 }
 
-// A value of a row as JSON has it, and whether it is there.
-Json as_json(const Value& value, const std::string& where) {
-  if (const auto* list = std::get_if<JsonList>(&value)) return parse_json(list->text, where);
-  return std::visit(
-      [](const auto& plain) -> Json {
-        using T = std::decay_t<decltype(plain)>;
-        if constexpr (std::is_same_v<T, std::monostate> || std::is_same_v<T, JsonList>) return Json();
-        else return Json(plain);
-      },
-      value);
-}
-
 }  // namespace
 
 ChatRows::ChatRows(Dataset data, const ScriptArguments& script, bool writes_chats)
-    : data_(std::move(data)), writes_chats_(writes_chats) {
+    : data_(std::move(data)), writes_chats_(writes_chats), template_columns_(data_) {
   std::optional<size_t> messages;
   for (const std::string_view name : kMessageColumns)
     if (!messages) messages = data_.find(name);
@@ -71,10 +57,6 @@ ChatRows::ChatRows(Dataset data, const ScriptArguments& script, bool writes_chat
         "found {}; name a column of text with --text_column_name",
         data_.name(), fmt::join(column_names(data_), ", "));
   }
-  tools_ = data_.find("tools");
-  for (size_t i = 0; i < data_.columns().size(); ++i)
-    if (const std::string& name = data_.columns()[i].name; name.starts_with(kVariablePrefix))
-      variables_.emplace_back(i, name.substr(kVariablePrefix.size()));
   if (form_ == ChatForm::kText) data_ = data_.with_text(first_);
 }
 
@@ -94,18 +76,8 @@ std::string ChatRows::reads() const {
   return {};
 }
 
-// A cell; lists of messages may stand in it as text of JSON (in CSV files).
-Json ChatRows::cell(const Row& row, size_t column, int64_t index) const {
-  const std::string where = data_.where(index) + ", column " + data_.columns()[column].name;
-  Json value = as_json(row[column], where);
-  if (!value.is_string()) return value;
-  const std::string text = value.get<std::string>();
-  if (!is_list_of_objects(text)) return value;
-  return parse_json(text, where);
-}
-
 std::string ChatRows::text(const Row& row, size_t column, int64_t index) const {
-  const Json value = as_json(row[column], data_.where(index));
+  const Json value = json_of(row[column], data_.where(index));
   if (value.is_null()) return "";
   require(value.is_string(), "{}, column {}: expected a text, found {}", data_.where(index),
           data_.columns()[column].name, quoted(dump_json(value)));
@@ -141,10 +113,11 @@ ChatRow ChatRows::row(int64_t index) const {
   ChatRow result;
   switch (form_) {
     case ChatForm::kMessages:
-      result.completion = plain_messages(cell(row, first_, index), where);
+      result.completion = plain_messages(json_of_cell(data_, row, first_, index), where);
       break;
     case ChatForm::kPromptCompletion: {
-      result.prompt = cell(row, first_, index), result.completion = cell(row, second_, index);
+      result.prompt = json_of_cell(data_, row, first_, index),
+      result.completion = json_of_cell(data_, row, second_, index);
       require(result.prompt.is_array() == result.completion.is_array() &&
                   (result.prompt.is_array() || (result.prompt.is_string() && result.completion.is_string())),
               "{}: expected a prompt and a completion that are both texts or both lists of messages, found {} and {}",
@@ -164,17 +137,8 @@ ChatRow ChatRows::row(int64_t index) const {
   if (result.is_chat())
     require(has_assistant_turn(result.completion), "{}: expected a message of the assistant to learn, found none",
             where);
-  if (tools_) {
-    Json tools = as_json(row[*tools_], where + ", column tools");
-    if (tools.is_string()) tools = parse_json(tools.get<std::string>(), where + ", column tools");
-    require(tools.is_null() || tools.is_array(), "{}, column tools: expected a list of JSON schemas, found {}", where,
-            tools.type_name());
-    if (!tools.is_null() && !tools.empty()) result.tools = dump_json(tools);
-  }
-  Json variables = Json::object();
-  for (const auto& [column, name] : variables_)
-    if (Json value = as_json(row[column], where); !value.is_null()) variables[name] = std::move(value);
-  if (!variables.empty()) result.variables = dump_json(variables);
+  result.tools = template_columns_.tools(row, where);
+  result.variables = template_columns_.variables(row, where);
   return result;
 }
 

@@ -11,6 +11,7 @@
 #include "base/json/json.h"
 #include "transom/dataset.h"
 #include "transom/training_arguments.h"
+#include "work/train/tasks/chats/row_values.h"
 
 namespace transom {
 
@@ -47,7 +48,6 @@ class ChatRows {
   ChatRow row(int64_t index) const;
 
  private:
-  Json cell(const Row& row, size_t column, int64_t index) const;
   std::string text(const Row& row, size_t column, int64_t index) const;
   Json messages_of(const Json& value, const std::string& where) const;
   ChatRow instruction(const Row& row, int64_t index) const;
@@ -56,8 +56,8 @@ class ChatRows {
   bool writes_chats_;
   ChatForm form_ = ChatForm::kText;
   size_t first_ = 0, second_ = 0;  // messages, prompt, instruction or text; completion or output
-  std::optional<size_t> input_, system_, tools_;
-  std::vector<std::pair<size_t, std::string>> variables_;
+  std::optional<size_t> input_, system_;
+  TemplateColumns template_columns_;
 };
 
 }  // namespace transom

@@ -10,7 +10,7 @@
 #include "base/terminal/log.h"
 #include "runtime/device/static_shapes.h"
 #include "runtime/distributed/process_group.h"
-#include "work/train/arguments/argument_tables.h"
+#include "work/train/arguments/task_defaults.h"
 #include "work/train/setup/sharding_layout.h"
 #include "work/train/tasks/chats/chat_rows.h"
 #include "work/train/tasks/chats/chat_template_path.h"
@@ -27,11 +27,6 @@ namespace {
 
 constexpr int64_t kMaxLength = 1024;
 constexpr size_t kLongestSample = 2000;  // characters that are shown of one
-
-template <typename T>
-void set_default(const TrainArguments& arguments, std::string_view name, T& field, T usual, T value) {
-  if (arguments.given ? !is_given(arguments, name) : field == usual) field = value;
-}
 
 // Of one file of a run.
 struct Rows {
@@ -237,7 +232,6 @@ void prepare_supervised_fine_tuning(const TrainArguments& arguments, const TaskF
 
   setup.objective = std::make_shared<MeasuredModelLoss>(arguments.training, loss_kind(script, arguments.training));
   score_loss_only(setup);
-  setup.metric_names = setup.objective->measures()->names;
   align_special_tokens(*setup.model, tokenizer,
                        script.eos_token ? tokenizer.token_to_id(*script.eos_token) : std::nullopt);
   setup.save_tokenizer = [tokenizer, chat_template = script.chat_template_path ? encoder.chat_template() : "",
