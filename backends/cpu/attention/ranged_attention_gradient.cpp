@@ -86,7 +86,8 @@ struct RangedGradientProgram {
     }
     const int64_t most = std::max(plan.d, plan.e), turned = products.whole(queries),
                   wide = std::max(products.whole(keys) * most, queries * products.whole(plan.d));
-    const size_t packed = std::max(products.packed_bytes(std::max(most, queries), keys), products.packed_bytes(keys, plan.d));
+    const size_t packed =
+        std::max(products.packed_bytes(std::max(most, queries), keys), products.packed_bytes(keys, plan.d));
     Memory m{};
     m.keys = products.whole(group.keys);
     Scratch scratch((plan.dropped ? 3 : 2) * Scratch::bytes_of<float>(scores) + Scratch::bytes_of<uint16_t>(scores) +
@@ -119,7 +120,8 @@ struct RangedGradientProgram {
       transpose_rows(reinterpret_cast<const uint16_t*>(from), step, m, width,
                      reinterpret_cast<uint16_t*>(memory.turned), row);
     else
-      transpose_rows(reinterpret_cast<const float*>(from), step, m, width, reinterpret_cast<float*>(memory.turned), row);
+      transpose_rows(reinterpret_cast<const float*>(from), step, m, width, reinterpret_cast<float*>(memory.turned),
+                     row);
     return {memory.turned, row, 1};
   }
 
@@ -194,8 +196,7 @@ struct RangedGradientProgram {
     std::fill_n(m.dv, plan.e * m.keys, 0.0f);
     for (int64_t h = g * plan.group(); h < (g + 1) * plan.group(); ++h)
       for (size_t i = group.first; i < group.last; ++i)
-        if (ranges.blocks()[i].block.keys > 0)
-          run_block(in, ranges, ranges.blocks()[i], dy, h, group.key, m, out[0]);
+        if (ranges.blocks()[i].block.keys > 0) run_block(in, ranges, ranges.blocks()[i], dy, h, group.key, m, out[0]);
     store(m.dk, group, g, plan.d, m, out[1]);
     store(m.dv, group, g, plan.e, m, out[2]);
   }
@@ -210,9 +211,8 @@ struct RangedGradientProgram {
   bool covers_all(const QueryRanges& ranges) const {
     int64_t keys = 0;
     for (const QueryRanges::Group& group : ranges.groups()) keys += group.keys;
-    return keys == plan.B * plan.S && std::all_of(ranges.blocks().begin(), ranges.blocks().end(), [](const auto& each) {
-             return each.block.keys > 0;
-           });
+    return keys == plan.B * plan.S && std::all_of(ranges.blocks().begin(), ranges.blocks().end(),
+                                                  [](const auto& each) { return each.block.keys > 0; });
   }
 
   void run(const Arguments& arguments) const {

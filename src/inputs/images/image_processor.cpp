@@ -158,6 +158,7 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
     check_size(ensure_multiple_of_, config.where(), "ensure_multiple_of");
     if (size_.height == 0) fail("{}: size: expected height and width for {}", config.where(), type);
   }
+  reduces_labels_ = config.get_bool("do_reduce_labels", config.get_bool("reduce_labels", false));
   if (family == "Detr") read_detr(config);
   if (defaults->imagenet_colors) {
     mean_ = {0.485f, 0.456f, 0.406f};

@@ -34,6 +34,8 @@ class ImageProcessor {
   Pixels normalized(const Image& image) const;
   // The extents (height, width) that pictures of a training batch are given.
   std::array<int64_t, 2> training_size() const;
+  // Of maps of classes: level 0 is no class, and class c is level c + 1 (do_reduce_labels).
+  bool reduces_labels() const { return reduces_labels_; }
   bool fits_shortest_edge() const { return size_.shortest_edge > 0; }  // or both edges, whatever the picture's form
 
  private:
@@ -53,6 +55,7 @@ class ImageProcessor {
 
   bool do_resize_ = true, do_center_crop_ = false, do_rescale_ = true, do_normalize_ = true, do_convert_rgb_ = false;
   bool squares_ = false, convnext_ = false, include_top_ = false, rescale_offset_ = false, timm_ = false;
+  bool reduces_labels_ = false;
   bool masks_ = false;  // of DETR: whether a pixel_mask stands beside the pixels
   Size size_, crop_size_, pad_size_;
   bool keep_aspect_ratio_ = false;

@@ -195,8 +195,7 @@ GgufFamily described_gguf(const Json& section) {
   }
   const Json fixed = section.value("fixed", Json::object()), biases = section.value("biases", Json::object());
   for (const auto& [field, value] : fixed.items()) gguf.fixed.push_back({field, value.dump()});
-  for (const auto& [field, tensor] : biases.items())
-    gguf.biases.emplace_back(field, tensor.get<std::string>());
+  for (const auto& [field, tensor] : biases.items()) gguf.biases.emplace_back(field, tensor.get<std::string>());
   return gguf;
 }
 

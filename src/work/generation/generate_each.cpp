@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "models/generative.h"
+#include "runtime/device/descriptions/descriptions.h"
 #include "runtime/tensor/evaluator.h"
-#include "transom/device.h"
 #include "work/generation/prompts.h"
 #include "work/generation/search/lengths.h"
 
@@ -26,7 +26,7 @@ bool is_for_engine(const Model& model, const GenerationConfig& config) {
   const auto* writer = dynamic_cast<const GenerativeModel*>(&model);
   // A time limit begins with a request, also where it waits for others.
   return writer && !writer->has_encoder() && writer->cache_expires_at() >= 0 && config.use_cache && !config.max_time &&
-         device_name() == "cpu" && !EvaluatorScope::current();
+         has_trait("several_texts") && !EvaluatorScope::current();
 }
 
 void check(const std::vector<ModelInputs>& prompts, const GenerationConfig& config, const EachOptions& options) {

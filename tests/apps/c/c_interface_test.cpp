@@ -46,7 +46,7 @@ TEST_F(CPipeline, GivesTheJsonOfCpp) {
   ASSERT_EQ(transom_pipeline_run_json(pipeline_, R"({"text": "w1", "text_pair": "w2"})", nullptr, &json, &error_),
             TRANSOM_OK)
       << error_.message;
-  EXPECT_NE(taken(json).find("entailment"), std::string::npos);
+  EXPECT_NE(taken(json).find("\"score\""), std::string::npos);
 }
 
 TEST_F(CPipeline, EmbedsTextsAsRows) {
@@ -94,16 +94,16 @@ TEST_F(CPipeline, ErrorsHaveNumbersAndALine) {
             "task: expected a text, found NULL");
   EXPECT_EQ(
       message(TRANSOM_USAGE, transom_pipeline_load("fill-mask", path.c_str(), R"({"dtyp": "x"})", &pipeline_, &error_)),
-      "options: \"dtyp\" is not known, did you mean 'dtype'?");
+      "options: 'dtyp' is not known, did you mean 'dtype'?");
   EXPECT_EQ(
       message(TRANSOM_USAGE, transom_pipeline_load("fill-mask", path.c_str(), R"({"dtype": 1})", &pipeline_, &error_)),
-      "options: dtype: expected a string, found \"1\"");
+      "options: dtype: expected a string, found '1'");
   char* json = nullptr;
   EXPECT_EQ(message(TRANSOM_USAGE, transom_pipeline_run(nullptr, "w1", nullptr, &json, &error_)),
             "pipeline: expected a handle of transom_pipeline_load, found NULL");
   load("text-classification");
   EXPECT_NE(
-      message(TRANSOM_USAGE, transom_pipeline_run(pipeline_, "w1", R"({"top_kk": 1})", &json, &error_)).find("top_kk"),
+      message(TRANSOM_INPUT, transom_pipeline_run(pipeline_, "w1", R"({"top_kk": 1})", &json, &error_)).find("top_kk"),
       std::string::npos);
   EXPECT_EQ(json, nullptr);
   EXPECT_EQ(transom_pipeline_run(pipeline_, "w1", "no JSON", &json, nullptr), TRANSOM_INPUT);

@@ -53,15 +53,15 @@ DECODERS = {
         "norms of each head; biases; untied"
     ),
     "cohere2": family(
-        "Cohere2", [], "grouped", dict(sliding_window=5, num_hidden_layers=4), ODD | dict(num_key_value_heads=1, sliding_window=3,
-        layer_types=["full_attention", "sliding_attention"], attention_bias=True), "windows of 5; the fourth layer knows no positions",
+        "Cohere2", [], "grouped", dict(sliding_window=6, num_hidden_layers=4), ODD | dict(num_key_value_heads=1, sliding_window=7,
+        layer_types=["full_attention", "sliding_attention"], attention_bias=True), "windows of 6; the fourth layer knows no positions",
         "given kinds of layers; biases"
     ),
     "exaone4": family(
-        "Exaone4", [SEQUENCE, TOKENS, ANSWERS], "grouped", dict(sliding_window=5, num_hidden_layers=4),
+        "Exaone4", [SEQUENCE, TOKENS, ANSWERS], "grouped", dict(sliding_window=6, num_hidden_layers=4),
         ODD | dict(num_key_value_heads=1, sliding_window=None, sliding_window_pattern=None,
         layer_types=["full_attention", "full_attention"], tie_word_embeddings=True),
-        "norms behind each part; windows of 5; the fourth layer knows no positions", "no windows: all layers turn; tied",
+        "norms behind each part; windows of 6; the fourth layer knows no positions", "no windows: all layers turn; tied",
     ),
     "falcon": family(
         "Falcon", [SEQUENCE, TOKENS, ANSWERS], "falcon", {}, dict(hidden_size=18, num_attention_heads=3, alibi=True, multi_query=False,
@@ -102,9 +102,9 @@ DECODERS = {
     ),
     "ministral3": family(
         "Ministral3", [SEQUENCE, TOKENS, ANSWERS], "grouped", dict(head_dim=4, rope_parameters=YARN["rope_parameters"]
-        | {"llama_4_scaling_beta": 0.4, "mscale": 1.0, "mscale_all_dim": 1.0}), ODD | dict(num_key_value_heads=1, head_dim=4, sliding_window=5,
+        | {"llama_4_scaling_beta": 0.4, "mscale": 1.0, "mscale_all_dim": 1.0}), ODD | dict(num_key_value_heads=1, head_dim=4, sliding_window=6,
         tie_word_embeddings=True, rope_parameters={"rope_theta": 10000.0, "rope_type": "default", "llama_4_scaling_beta": 0.2,
-        "original_max_position_embeddings": 4}), "YaRN; queries grow with their positions", "a window of 5; tied; plain positions",
+        "original_max_position_embeddings": 4}), "YaRN; queries grow with their positions", "a window of 6; tied; plain positions",
         dict(rope_parameters=YARN["rope_parameters"] | {"llama_4_scaling_beta": 0.4}),
     ),
     "mpt": family(
@@ -124,10 +124,10 @@ DECODERS = {
         "norms behind each part, and over all heads", "biases; tied", ROPE
     ),
     "olmo3": family(
-        "Olmo3", [SEQUENCE], "grouped", dict(sliding_window=5, num_hidden_layers=4), ODD | dict(num_key_value_heads=1, sliding_window=3,
+        "Olmo3", [SEQUENCE], "grouped", dict(sliding_window=6, num_hidden_layers=4), ODD | dict(num_key_value_heads=1, sliding_window=7,
         layer_types=["full_attention", "sliding_attention"], attention_bias=True, tie_word_embeddings=True,
         rope_parameters={"full_attention": YARN["rope_parameters"], "sliding_attention": {"rope_type": "default", "rope_theta": 500.0}}),
-        "windows of 5 in three of four layers", "given kinds of layers, of which one has YaRN; biases; tied"
+        "windows of 6 in three of four layers", "given kinds of layers, of which one has YaRN; biases; tied"
     ),
     "persimmon": family(
         "Persimmon", [SEQUENCE, TOKENS], "decoder", {}, WIDE | dict(qk_layernorm=False, tie_word_embeddings=True),
@@ -144,8 +144,8 @@ DECODERS = {
     ),
     "smollm3": family(
         "SmolLM3", [SEQUENCE, TOKENS, ANSWERS], "grouped", dict(num_hidden_layers=4), ODD | dict(num_key_value_heads=1,
-        no_rope_layers=[0, 1], use_sliding_window=True, sliding_window=5, attention_bias=True, mlp_bias=True,
-        tie_word_embeddings=False), "the fourth layer knows no positions; tied", "a window of 5 where no positions are; biases; untied", ROPE
+        no_rope_layers=[0, 1], use_sliding_window=True, sliding_window=6, attention_bias=True, mlp_bias=True,
+        tie_word_embeddings=False), "the fourth layer knows no positions; tied", "a window of 6 where no positions are; biases; untied", ROPE
     ),
     "stablelm": family(
         "StableLm", [SEQUENCE, TOKENS], "grouped", {}, WIDE | dict(num_key_value_heads=3, use_parallel_residual=True, qk_layernorm=True,

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/files/files.h"
 #include "base/files/shared_data.h"
 #include "base/json/json.h"
 #include "files/config/config.h"
@@ -14,6 +15,7 @@
 #include "models/described/described_plan.h"
 #include "models/described/family_report.h"
 #include "models/described/option_values.h"
+#include "support/folders.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "transom/model.h"
@@ -105,8 +107,7 @@ TEST(FamilyFile, WhatIsNotKnownOfTheConfigurationIsRefused) {
   const auto refused = [](const Json& file, const char* config) {
     return test::message_of([&] { plan_for(file, config); });
   };
-  EXPECT_NE(refused(plum(), R"({"juice": 3})").find("'juice' = '3' is not known of this family"),
-            std::string::npos);
+  EXPECT_NE(refused(plum(), R"({"juice": 3})").find("'juice' = '3' is not known of this family"), std::string::npos);
   EXPECT_EQ(refused(plum(), R"({"juice": null, "_note": 1, "use_cache": true})"), "");
   // Known of others, and of effect there.
   EXPECT_NE(refused(plum(), R"({"attn_logit_softcapping": 30})").find("attn_logit_softcapping"), std::string::npos);
@@ -190,6 +191,12 @@ TEST(FamilyFile, FilesOfTheLibraryAreWhole) {
     ++files;
   }
   EXPECT_GE(files, 2);
+}
+
+TEST(FamilyFile, TheGuideShowsAWholeFile) {
+  const std::string page = read_file(fs::path(test::source_folder()) / "docs/guide/a-family-as-data.md"),
+                    file = read_file(fs::path(test::source_folder()) / "share/transom/families/arcee.json");
+  EXPECT_NE(page.find("```json\n" + file + "```"), std::string::npos);
 }
 
 TEST(FamilyFile, ModelsOfTheLibrarysFilesRefuseUnknownFields) {

@@ -6,9 +6,9 @@
 #include <optional>
 #include <vector>
 
-#include "transom/plugin/messages.h"
 #include "hpu/device/device.h"
 #include "hpu/lowering/node.h"
+#include "transom/plugin/messages.h"
 
 namespace transom::hpu {
 

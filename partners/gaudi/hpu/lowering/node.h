@@ -2,8 +2,8 @@
 // The graph of the plugin interface in C++ form: types, and a node with its attributes, which outlives the graph.
 #pragma once
 
-#include "transom/plugin/node.h"
 #include "hpu/device/error.h"
+#include "transom/plugin/node.h"
 
 namespace transom::hpu {
 

@@ -53,9 +53,18 @@ class HpuGolden : public test::GoldenOnDevice {
   Curve train(const char* mode, bool bf16) const {
     const Json given = test::read_json(folder_ / "train.json").at("hyperparameters");
     const test::TemporaryFolder folder;
-    std::vector<std::string> words{"train", "--json", "--device", "hpu", "--mode", mode, "--model_name_or_path",
-                                   (folder_ / "model").string(), "--overfit_batch",
-                                   (folder_ / "inputs.safetensors").string(), "--output_dir", (folder / "out").string()};
+    std::vector<std::string> words{"train",
+                                   "--json",
+                                   "--device",
+                                   "hpu",
+                                   "--mode",
+                                   mode,
+                                   "--model_name_or_path",
+                                   (folder_ / "model").string(),
+                                   "--overfit_batch",
+                                   (folder_ / "inputs.safetensors").string(),
+                                   "--output_dir",
+                                   (folder / "out").string()};
     const auto add = [&](const char* name, const Json& value) {
       words.insert(words.end(), {std::string("--") + name, value.dump()});
     };
@@ -142,7 +151,8 @@ TEST_P(HpuGolden, TwentyStepsOfTraining) {
 // and decoder.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(HpuGolden);
 INSTANTIATE_TEST_SUITE_P(Quick, HpuGolden,
-                         testing::Values("bert-sequence-classification", "llama-lm", "resnet-image-classification", "t5"),
+                         testing::Values("bert-sequence-classification", "llama-lm", "resnet-image-classification",
+                                         "t5"),
                          test::name_of_case);
 INSTANTIATE_TEST_SUITE_P(Whole, HpuGolden, testing::ValuesIn(test::all_golden_cases()), test::name_of_case);
 

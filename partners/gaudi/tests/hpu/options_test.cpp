@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <set>
 
-#include "testing/files.h"
 #include "hpu_device.h"
+#include "testing/files.h"
 #include "testing/program.h"
 #include "testing/small_model.h"
 #include "testing/temporary_folder.h"
@@ -17,8 +17,8 @@
 namespace transom {
 namespace {
 
-using test::Outcome;
 using test::Json;
+using test::Outcome;
 using test::Program;
 using test::read_file;
 using test::read_json;

@@ -3,8 +3,8 @@
 // Each job runs in a process of its own, since the card keeps the largest workspace that it ever needed.
 #include <gtest/gtest.h>
 
-#include "testing/files.h"
 #include "hpu_device.h"
+#include "testing/files.h"
 #include "testing/program.h"
 #include "testing/temporary_folder.h"
 

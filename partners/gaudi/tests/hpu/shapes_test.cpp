@@ -8,8 +8,8 @@
 #include <random>
 #include <set>
 
-#include "testing/files.h"
 #include "hpu_device.h"
+#include "testing/files.h"
 #include "testing/small_model.h"
 #include "testing/temporary_folder.h"
 #include "transom/fine_tuning.h"

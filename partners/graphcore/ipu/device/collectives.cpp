@@ -6,11 +6,11 @@
 #include <gcl/Collectives.hpp>
 #include <poputil/TileMapping.hpp>
 
-#include "transom/plugin/error.h"
-#include "transom/plugin/types.h"
 #include "ipu/device/clocks.h"
 #include "ipu/device/executable.h"
 #include "ipu/lowering/lowering.h"
+#include "transom/plugin/error.h"
+#include "transom/plugin/types.h"
 
 namespace {
 

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "transom/plugin/handle.h"
 #include "transom/device_plugin.h"
+#include "transom/plugin/handle.h"
 
 using transom::backend::Handle;
 

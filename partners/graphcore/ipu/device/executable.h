@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "transom/plugin/types.h"
 #include "ipu/device/device.h"
 #include "ipu/device/executable_cache.h"
 #include "ipu/lowering/block_sparse.h"
+#include "transom/plugin/types.h"
 
 namespace transom::ipu {
 

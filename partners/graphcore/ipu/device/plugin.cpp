@@ -6,7 +6,6 @@
 #include <memory>
 #include <poplar/DeviceManager.hpp>
 
-#include "transom/plugin/error.h"
 #include "ipu/device/clocks.h"
 #include "ipu/device/collectives.h"
 #include "ipu/device/device.h"
@@ -14,6 +13,7 @@
 #include "ipu/device/ipu_config.h"
 #include "ipu/device/settings.h"
 #include "ipu/lowering/lowering.h"
+#include "transom/plugin/error.h"
 
 namespace transom::ipu {
 namespace {

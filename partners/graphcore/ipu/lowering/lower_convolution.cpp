@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <poplin/Convolution.hpp>
 
-#include "transom/plugin/error.h"
 #include "ipu/lowering/lowering.h"
+#include "transom/plugin/error.h"
 
 namespace transom::ipu {
 namespace {

@@ -4,9 +4,9 @@
 #include <popops/ElementWise.hpp>
 #include <poputil/VertexTemplates.hpp>
 
-#include "transom/plugin/error.h"
 #include "ipu/lowering/lines.h"
 #include "ipu/lowering/lowering.h"
+#include "transom/plugin/error.h"
 
 namespace transom::ipu {
 namespace {

@@ -4,8 +4,8 @@
 #include <limits>
 #include <poputil/TileMapping.hpp>
 
-#include "transom/plugin/error.h"
 #include "ipu/lowering/lowering.h"
+#include "transom/plugin/error.h"
 
 namespace transom::ipu {
 namespace {

@@ -2,9 +2,9 @@
 // What walks lines with codelets of our own: the first largest element, running sums, sorting.
 #include <poputil/VertexTemplates.hpp>
 
-#include "transom/plugin/error.h"
 #include "ipu/lowering/lines.h"
 #include "ipu/lowering/lowering.h"
+#include "transom/plugin/error.h"
 
 namespace transom::ipu {
 namespace {

@@ -7,10 +7,10 @@
 #include <popsparse/experimental/BlockSparseMatMul.hpp>
 #include <poputil/VertexTemplates.hpp>
 
-#include "transom/plugin/error.h"
 #include "ipu/device/ipu_config.h"
 #include "ipu/lowering/lines.h"
 #include "ipu/lowering/lowering.h"
+#include "transom/plugin/error.h"
 
 namespace transom::ipu {
 namespace {

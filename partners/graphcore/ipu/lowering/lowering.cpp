@@ -13,8 +13,8 @@
 #include <popsparse/codelets.hpp>
 #include <poputil/TileMapping.hpp>
 
-#include "transom/plugin/error.h"
 #include "ipu/device/ipu_config.h"
+#include "transom/plugin/error.h"
 
 namespace transom::ipu {
 namespace {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "transom/plugin/node.h"
 #include "ipu/lowering/block_sparse.h"
+#include "transom/plugin/node.h"
 
 namespace transom::ipu {
 

@@ -38,8 +38,8 @@ class IpuArguments : public testing::Test {
   }
   // How many processes the command has to start; `found` of a launcher.
   static test::Json answer(const std::string& question, int64_t found = 1, bool launched = false) {
-    const test::Json request{{"question", question}, {"device", "ipu"},       {"evaluates", false},
-                             {"processes", found},   {"launched", launched}};
+    const test::Json request{
+        {"question", question}, {"device", "ipu"}, {"evaluates", false}, {"processes", found}, {"launched", launched}};
     return test::Json::parse(ipu::settings_of(request.dump(), [] { return int64_t{4}; }));
   }
   test::TemporaryFolder folder_;

@@ -2,9 +2,9 @@
 // Weights that were pruned in blocks are multiplied as their blocks, by inference.
 #include <gtest/gtest.h>
 
-#include "testing/safetensors.h"
 #include "ipu_options.h"
 #include "testing/ranks.h"
+#include "testing/safetensors.h"
 
 namespace transom {
 namespace {

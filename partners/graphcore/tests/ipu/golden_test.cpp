@@ -59,8 +59,8 @@ TEST(IpuHalf, GradientsAreAsNearAsThoseOfPyTorch) {
     const std::unique_ptr<Model> model = Model::from_pretrained((folder / "model").string(), load);
     std::vector<Tensor> values;
     for (const auto& parameter : model->parameters()) values.push_back(parameter->value);
-    const std::vector<Tensor> made =
-        gradients(model->forward(test::read_safetensors(folder / "inputs.safetensors"), ForwardContext()).at("loss"), values);
+    const std::vector<Tensor> made = gradients(
+        model->forward(test::read_safetensors(folder / "inputs.safetensors"), ForwardContext()).at("loss"), values);
     const NamedTensors expected = test::read_safetensors(folder / "grads.safetensors");
     double squares = 0, errors = 0;
     for (size_t i = 0; i < made.size(); ++i) {

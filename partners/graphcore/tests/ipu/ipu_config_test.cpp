@@ -7,8 +7,8 @@
 #include <array>
 #include <random>
 
-#include "transom/plugin/error.h"
 #include "ipu/lowering/placement.h"
+#include "transom/plugin/error.h"
 
 namespace transom::ipu {
 namespace {

@@ -50,9 +50,7 @@ TEST_F(IpuReplication, EvaluationsAreSharedByTheReplicasOfInference) {
   configure(R"({"inference_replication_factor": {"default": 2}})");
   const Outcome two = evaluate();
   ASSERT_EQ(two.status, 0) << two.error;
-  const auto loss = [](const Outcome& outcome) {
-    return Json::parse(outcome.output)["eval_loss"].get<double>();
-  };
+  const auto loss = [](const Outcome& outcome) { return Json::parse(outcome.output)["eval_loss"].get<double>(); };
   EXPECT_NEAR(loss(one), loss(two), 1e-6);
 }
 

@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "testing/safetensors.h"
 #include "ipu_options.h"
 #include "testing/ranks.h"
+#include "testing/safetensors.h"
 
 namespace transom {
 namespace {

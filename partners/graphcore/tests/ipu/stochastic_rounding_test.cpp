@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "testing/safetensors.h"
 #include "ipu_options.h"
 #include "testing/ranks.h"
+#include "testing/safetensors.h"
 #include "transom/compile.h"
 #include "transom/ops.h"
 

@@ -8,7 +8,7 @@
 #include "apps/cli/command.h"
 #include "base/error.h"
 #include "base/json/json.h"
-#include "files/hub/cached_models.h"
+#include "files/hub/listing/cached_models.h"
 #include "files/hub/names.h"
 
 namespace transom {

@@ -99,7 +99,6 @@ constexpr KnownField kFields[] = {
     {"vllm_xargs", kRefused, kNotHere},
     {"mm_processor_kwargs", kRefused, kMedia},
     {"media_io_kwargs", kReported, kMedia},
-    {"structured_outputs.structural_tag", kRefused, kNotHere},
     {"structural_tag", kRefused, kNotHere},
     {"split_special_tokens", kRefused, "not supported beside messages, whose template writes special tokens"},
     {"embed_dtype", kRefused, "vectors are of float32", R"("float32" "auto")"},

@@ -22,7 +22,8 @@ std::string source_of(const std::string& text) {
 }
 
 Page make_page() {
-  const std::string style(kPageStyle), script = std::string(kPageScript).append(kPageMarkdown).append(kPageHistory).append(kPageChatScript);
+  const std::string style(kPageStyle),
+      script = std::string(kPageScript).append(kPageMarkdown).append(kPageHistory).append(kPageChatScript);
   Page page;
   page.document =
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"

@@ -30,12 +30,43 @@ ConstraintPointer of_text(const ServedModel& model, Kind kind, const Json& text,
   return made(model, kind, text.get<std::string>(), param);
 }
 
+// {"structures", "triggers"}, or XGrammar's newer {"format": {"type": "triggered_tags", "tags", "triggers", ...}}.
+ConstraintPointer of_structural_tag(const ServedModel& model, const Json& given, const std::string& where) {
+  if (!given.is_object()) refuse_field(where, "{}: expected an object", where);
+  Json tags = Json::object();
+  const auto format = given.find("format");
+  if (format == given.end() || format->is_null()) {
+    for (const char* name : {"structures", "triggers"})
+      if (const auto found = given.find(name); found != given.end()) tags[name] = *found;
+    return made(model, Kind::kStructuralTags, compact(tags), where);
+  }
+  const std::string at = where + ".format";
+  if (!format->is_object() || format->value("type", Json()) != "triggered_tags")
+    refuse_field(at, "{}: expected {{\"type\": \"triggered_tags\", ...}}; other formats are not supported", at);
+  for (const char* name : {"triggers", "at_least_one", "stop_after_first"})
+    if (const auto found = format->find(name); found != format->end()) tags[name] = *found;
+  tags["structures"] = Json::array();
+  const Json list = format->value("tags", Json::array());
+  for (size_t i = 0; i < list.size(); ++i) {
+    const std::string place = fmt::format("{}.tags[{}]", at, i);
+    const Json content = list[i].is_object() ? list[i].value("content", Json()) : Json();
+    if (!content.is_object() || content.value("type", Json()) != "json_schema" || !content.contains("json_schema"))
+      refuse_field(place, "{}.content: expected {{\"type\": \"json_schema\", \"json_schema\": ...}}", place);
+    tags["structures"].push_back({{"begin", list[i].value("begin", Json())},
+                                  {"schema", content["json_schema"]},
+                                  {"end", list[i].value("end", Json())}});
+  }
+  return made(model, Kind::kStructuralTags, compact(tags), where);
+}
+
 ConstraintPointer read_response_format(RequestFields& fields, const ServedModel& model) {
   const Json* given = fields.object("response_format");
   if (!given) return nullptr;
   RequestFields format(*given, "response_format");
-  const std::string type = format.choice("type", {"text", "json_object", "json_schema"}).value_or("text");
+  const std::string type =
+      format.choice("type", {"text", "json_object", "json_schema", "structural_tag"}).value_or("text");
   if (type == "text") return nullptr;
+  if (type == "structural_tag") return of_structural_tag(model, *given, "response_format");
   if (type == "json_object") {
     // Some clients bring the schema here.
     if (const Json* schema = format.object("schema"))
@@ -75,6 +106,11 @@ ConstraintPointer read_structured_output(RequestFields& fields, const ServedMode
   if (const Json* given = fields.object("structured_outputs")) {
     RequestFields inner(*given, "structured_outputs");
     take_all(inner, "json", "regex", "choice", "grammar");
+    if (const Json* tag = inner.any("structural_tag")) {  // vLLM has it as text
+      const std::string where = inner.name_of("structural_tag");
+      take(of_structural_tag(model, tag->is_string() ? parse_json_field(tag->get<std::string>(), where) : *tag, where),
+           where);
+    }
     if (inner.boolean("json_object").value_or(false))
       take(made(model, Kind::kJsonObject, "", "structured_outputs"), "structured_outputs.json_object");
     expect_known_fields(inner, "structured_outputs");

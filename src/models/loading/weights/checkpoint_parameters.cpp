@@ -10,7 +10,7 @@
 #include "models/loading/family_names.h"
 #include "models/shared/mixtures/fused_experts.h"
 #include "models/unfinite_numbers.h"
-#include "transom/device.h"
+#include "runtime/device/descriptions/descriptions.h"
 #include "transom/gradients.h"
 #include "transom/ops.h"
 
@@ -205,7 +205,7 @@ bool CheckpointParameters::load(const std::string& name, const Type& type, Param
 bool CheckpointParameters::is_kept_stored(const TensorView& view, const Type& type) const {
   return type.dtype == DType::kFloat32 && (view.dtype == DType::kBFloat16 || view.dtype == DType::kFloat16) &&
          type.shape.size() == 2 && options_.quantization == "none" && options_.keep_stored_types &&
-         mode() != Mode::kEager && device_name().starts_with("cpu");
+         mode() != Mode::kEager && has_trait("stored_weights");
 }
 
 // As the model would read them: a file may hold one of the two in another type.

@@ -10,6 +10,7 @@
 #include "base/json/json.h"
 #include "base/terminal/log.h"
 #include "runtime/device/plugin.h"
+#include "transom/device.h"
 
 namespace transom {
 namespace {
@@ -82,7 +83,8 @@ std::shared_ptr<const DeviceDescription> read_description(const fs::path& file, 
                                                           const std::string& device) {
   const Json json = parse_json(read_file(file, kLargestFile), file.string());
   expect_known(json,
-               {"device", "title", "loads_no_driver", "names", "prefixes", "variables", "arguments_title", "arguments"},
+               {"device", "title", "loads_no_driver", "traits", "names", "prefixes", "variables", "arguments_title",
+                "arguments"},
                file);
   auto made = std::make_shared<DeviceDescription>();
   made->device = text_in(json, "device", file);
@@ -91,6 +93,7 @@ std::shared_ptr<const DeviceDescription> read_description(const fs::path& file, 
   made->library = library;
   made->title = text_in(json, "title", file);
   made->loads_no_driver = truth_in(json, "loads_no_driver", file);
+  made->traits = texts_in(json, "traits", file);
   made->names = texts_in(json, "names", file);
   made->prefixes = texts_in(json, "prefixes", file);
   made->variables = texts_in(json, "variables", file);
@@ -124,9 +127,13 @@ std::string device_of_file(const fs::path& file) {
   return name.substr(kPrefixOfFile.size(), name.size() - kPrefixOfFile.size() - kEndingOfFile.size());
 }
 
-fs::path library_of(const std::string& device, const std::vector<fs::path>& libraries) {
-  for (const fs::path& library : libraries)
-    if (plugin_name(library) == device) return library;
+// As plugin_files() finds it: the first of its name.
+fs::path library_of(const std::string& device, const std::vector<fs::path>& directories) {
+  for (const fs::path& directory : directories) {
+    const fs::path file = directory / fmt::format("{}{}.so", kPrefixOfFile, device);
+    std::error_code ignored;
+    if (fs::is_regular_file(file, ignored)) return file;
+  }
   return {};
 }
 
@@ -138,28 +145,35 @@ std::string DeviceDescription::missing() const {
 }
 
 std::vector<std::shared_ptr<const DeviceDescription>> device_descriptions() {
-  const std::vector<fs::path> libraries = plugin_files();
+  const std::vector<fs::path> directories = plugin_directories();
   std::map<std::string, fs::path> files;  // by device
-  for (const fs::path& directory : plugin_directories()) {
+  for (const fs::path& directory : directories) {
     std::error_code ignored;
     for (const auto& entry : fs::directory_iterator(directory, ignored))
       if (const std::string device = device_of_file(entry.path()); !device.empty()) files.emplace(device, entry.path());
   }
   std::vector<std::shared_ptr<const DeviceDescription>> all;
   for (const auto& [device, file] : files)
-    if (auto found = kept_description(file, library_of(device, libraries), device)) all.push_back(std::move(found));
+    if (auto found = kept_description(file, library_of(device, directories), device)) all.push_back(std::move(found));
   return all;
 }
 
 std::shared_ptr<const DeviceDescription> description_of(std::string_view device) {
   const std::string name(device.substr(0, device.find(':')));
   if (name.empty()) return nullptr;
-  for (const fs::path& directory : plugin_directories()) {
+  const std::vector<fs::path> directories = plugin_directories();
+  for (const fs::path& directory : directories) {
     const fs::path file = directory / fmt::format("{}{}{}", kPrefixOfFile, name, kEndingOfFile);
     std::error_code ignored;
-    if (fs::is_regular_file(file, ignored)) return kept_description(file, library_of(name, plugin_files()), name);
+    if (fs::is_regular_file(file, ignored)) return kept_description(file, library_of(name, directories), name);
   }
   return nullptr;
+}
+
+bool has_trait(std::string_view trait) {
+  const auto description = description_of(device_name());
+  return description &&
+         std::find(description->traits.begin(), description->traits.end(), trait) != description->traits.end();
 }
 
 bool loads_no_driver(const fs::path& plugin) {

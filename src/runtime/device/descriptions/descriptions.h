@@ -26,6 +26,7 @@ struct DeviceDescription {
   std::string device;                        // "cuda"
   std::string title;                         // of hardware, for messages; may be empty
   bool loads_no_driver = false;              // of a plugin of this library: it needs no trial
+  std::vector<std::string> traits;           // see has_trait
   std::vector<std::string> names;            // of vendor and products, in lower case: people try them as devices
   std::vector<std::string> prefixes;         // of variables of the environment that go with a process to its machine
   std::vector<std::string> variables;        // of the environment, that the plugin's `settings` answers for
@@ -42,6 +43,10 @@ struct DeviceDescription {
 std::vector<std::shared_ptr<const DeviceDescription>> device_descriptions();
 // That of the device ("cuda", "cuda:1"); null where there is none.
 std::shared_ptr<const DeviceDescription> description_of(std::string_view device);
+
+// What the device in use does well, and others perhaps not: "stored_weights" (products with weights of 16 bits as they
+// are stored), "several_texts" (texts of one step, each with a cache of its own).
+bool has_trait(std::string_view trait);
 
 // Whether the plugin of this library says that it loads no driver, in the library's own directory.
 bool loads_no_driver(const fs::path& plugin);

@@ -33,8 +33,8 @@ constexpr Vendor kVendors[] = {
 std::string advice_of_plugins(const std::string& word) {
   for (const auto& description : device_descriptions())
     if (std::find(description->names.begin(), description->names.end(), word) != description->names.end())
-      return fmt::format(": {} is {}'{}';", description->title, description->library.empty() ? "the device of another plugin, " : "",
-                         description->device);
+      return fmt::format(": {} is {}'{}';", description->title,
+                         description->library.empty() ? "the device of another plugin, " : "", description->device);
   return {};
 }
 

@@ -11,6 +11,7 @@
 #include "work/generation/constraint/grammar/gbnf.h"
 #include "work/generation/constraint/grammar/regex.h"
 #include "work/generation/constraint/schema/json_schema.h"
+#include "work/generation/constraint/structural_tags.h"
 #include "work/generation/constraint/tokens/automaton.h"
 #include "work/generation/constraint/tokens/token_bytes.h"
 #include "work/generation/constraint/tokens/token_masks.h"
@@ -139,6 +140,8 @@ Grammar grammar_of(Kind kind, const std::string& text) {
       return choices_grammar(text);
     case Kind::kGbnf:
       return parse_gbnf(text);
+    case Kind::kStructuralTags:
+      return structural_tags_grammar(parse_json(text, "structural_tag"));
   }
   fail(ErrorKind::kInternal, "a kind of constraint that is not known");
 }

@@ -23,11 +23,11 @@ struct Vocabulary {
   std::vector<int64_t> ends;  // the tokens that end a text
 };
 
-enum class Kind { kJsonObject, kJsonSchema, kRegex, kChoices, kGbnf };
+enum class Kind { kJsonObject, kJsonSchema, kRegex, kChoices, kGbnf, kStructuralTags };
 
-// `text`: the schema as JSON, the expression, a JSON list of strings, the grammar; at most 256 KiB. Compiled grammars
-// are kept and shared (64 of them, by kind and text); what is new is compiled on the thread that asks. Any thread.
-// Throws Error of kInput.
+// `text`: the schema as JSON, the expression, a JSON list of strings, the grammar, tags as structural_tags.h has them;
+// at most 256 KiB. Compiled grammars are kept and shared (64 of them, by kind and text); what is new is compiled on the
+// thread that asks. Any thread. Throws Error of kInput.
 std::shared_ptr<const TokenConstraint> make_constraint(const std::shared_ptr<const Vocabulary>& vocabulary, Kind kind,
                                                        const std::string& text);
 

@@ -119,6 +119,11 @@ const Task kTasks[] = {
               !has(data, script.label_column_name.value_or("label"));
      },
      prepare_image_text_contrast, false, Preprocessing::kTokenizerAndImages},
+    {"image-segmentation", "semantic-segmentation",
+     [](const Dataset& data, const ScriptArguments& script) {
+       return has(data, script.image_column_name) && has_class_for(script, "image-segmentation");
+     },
+     prepare_semantic_segmentation, false, Preprocessing::kImages},
     {"image-classification", "",
      [](const Dataset& data, const ScriptArguments& script) { return has(data, script.image_column_name); },
      prepare_image_classification, false, Preprocessing::kImages, is_image_name},

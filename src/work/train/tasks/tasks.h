@@ -10,6 +10,8 @@ namespace transom {
 void prepare_text_classification(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // run_image_classification: pictures in train_dir and validation_dir, or named in files.
 void prepare_image_classification(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// run_semantic_segmentation: pictures, and pictures of the classes of their pixels.
+void prepare_semantic_segmentation(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // run_audio_classification: the same with sounds.
 void prepare_audio_classification(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // Click logs: a label, numbers, and categories, for DLRM.

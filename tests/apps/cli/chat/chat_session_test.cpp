@@ -12,7 +12,8 @@ namespace {
 
 Json turns_of(const ChatSession& session) {
   Json list = Json::array();
-  for (const Json& message : session.request("m")["messages"]) list.push_back({message["role"], message["content"]});
+  const Json request = session.request("m");
+  for (const Json& message : request["messages"]) list.push_back({message["role"], message["content"]});
   return list;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "files/hub/cached_models.h"
+#include "files/hub/listing/cached_models.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
