@@ -34,10 +34,13 @@ from .modeling import AutoModel as AutoModel
 from .modeling import AutoModelForAudioClassification as AutoModelForAudioClassification
 from .modeling import AutoModelForCTC as AutoModelForCTC
 from .modeling import AutoModelForCausalLM as AutoModelForCausalLM
+from .modeling import AutoModelForDepthEstimation as AutoModelForDepthEstimation
 from .modeling import AutoModelForImageClassification as AutoModelForImageClassification
 from .modeling import AutoModelForMaskedLM as AutoModelForMaskedLM
 from .modeling import AutoModelForMultipleChoice as AutoModelForMultipleChoice
+from .modeling import AutoModelForObjectDetection as AutoModelForObjectDetection
 from .modeling import AutoModelForQuestionAnswering as AutoModelForQuestionAnswering
+from .modeling import AutoModelForSemanticSegmentation as AutoModelForSemanticSegmentation
 from .modeling import AutoModelForSeq2SeqLM as AutoModelForSeq2SeqLM
 from .modeling import AutoModelForSequenceClassification as AutoModelForSequenceClassification
 from .modeling import AutoModelForSpeechSeq2Seq as AutoModelForSpeechSeq2Seq
@@ -45,6 +48,7 @@ from .modeling import AutoModelForTokenClassification as AutoModelForTokenClassi
 from .modeling import AutoModelForZeroShotImageClassification as AutoModelForZeroShotImageClassification
 from .modeling import BitsAndBytesConfig as BitsAndBytesConfig
 from .modeling import PreTrainedModel as PreTrainedModel
+from .modeling import PreTrainedModel as _Model
 from .outputs import ModelOutput as ModelOutput
 from .peft import LoraConfig as LoraConfig
 from .peft import PeftModel as PeftModel
@@ -79,7 +83,6 @@ from .training_args import IntervalStrategy as IntervalStrategy
 from .training_args import SchedulerType as SchedulerType
 from .training_args import Seq2SeqTrainingArguments as Seq2SeqTrainingArguments
 from .training_args import TrainingArguments as TrainingArguments
-from .modeling import PreTrainedModel as _Model
 from .tokenization import PreTrainedTokenizerFast as _Tokenizer
 
 class AlbertForMaskedLM(_Model): ...

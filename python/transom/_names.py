@@ -18,6 +18,7 @@ _NAMES = {
                 "AutoModelForQuestionAnswering AutoModelForMaskedLM AutoModelForCausalLM AutoModelForSeq2SeqLM "
                 "AutoModelForMultipleChoice AutoModelForImageClassification AutoModelForCTC "
                 "AutoModelForAudioClassification AutoModelForSpeechSeq2Seq AutoModelForZeroShotImageClassification "
+                "AutoModelForObjectDetection AutoModelForSemanticSegmentation AutoModelForDepthEstimation "
                 "BitsAndBytesConfig",
     "model_classes": "BertModel BertForSequenceClassification BertForTokenClassification BertForQuestionAnswering "
                      "BertForMaskedLM BertForMultipleChoice DistilBertModel DistilBertForSequenceClassification "

@@ -349,6 +349,11 @@ AutoModelForImageClassification = _auto("AutoModelForImageClassification", "imag
                                         "A class for each image.")
 AutoModelForZeroShotImageClassification = _auto("AutoModelForZeroShotImageClassification",
                                                 "zero-shot-image-classification", "Images beside texts.")
+AutoModelForObjectDetection = _auto("AutoModelForObjectDetection", "object-detection",
+                                    "Classes and boxes for each image.")
+AutoModelForSemanticSegmentation = _auto("AutoModelForSemanticSegmentation", "image-segmentation",
+                                         "A class for each pixel.")
+AutoModelForDepthEstimation = _auto("AutoModelForDepthEstimation", "depth-estimation", "A depth for each pixel.")
 AutoModelForCTC = _auto("AutoModelForCTC", "automatic-speech-recognition", "Letters for each part of a sound.")
 AutoModelForAudioClassification = _auto("AutoModelForAudioClassification", "audio-classification",
                                         "A class for each sound.")

@@ -221,6 +221,8 @@ INSTANTIATE_TEST_SUITE_P(
                     OnModel{"generation.md", "transom run summarization", "bart"},
                     OnModel{"generation.md", "transom run translation", "t5"},
                     OnModel{"chats.md", "transom train", "sft/qwen2"},
+                    OnModel{"sentences.md", "transom train --task sentence-embedding", "bert-model"},
+                    OnModel{"sentences.md", "transom train --task text-ranking", "cross-encoder"},
                     OnModel{"sequence-to-sequence.md", "transom train", "t5"}),
     [](const auto& info) { return test::words(fs::path(info.param.page).stem().string(), info.param.beginning); });
 

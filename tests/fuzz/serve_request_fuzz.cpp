@@ -10,12 +10,15 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/serve/anthropic/chat_of_messages.h"
 #include "apps/serve/api/request_json.h"
 #include "apps/serve/chat/chat_prompt.h"
 #include "apps/serve/http/message.h"
 #include "apps/serve/http/multipart.h"
 #include "apps/serve/http/own_host.h"
 #include "apps/serve/inference/media.h"
+#include "apps/serve/tools/argument_places.h"
+#include "apps/serve/tools/json_text.h"
 #include "apps/serve/tools/long_numbers.h"
 #include "apps/serve/tools/tool_calls.h"
 #include "apps/serve/tools/tool_choice.h"
@@ -25,6 +28,7 @@
 #include "work/generation/constraint/grammar/gbnf.h"
 #include "work/generation/constraint/grammar/regex.h"
 #include "work/generation/constraint/schema/json_schema.h"
+#include "work/generation/constraint/structural_tags.h"
 #include "work/generation/constraint/tokens/token_masks.h"
 
 namespace {
@@ -66,6 +70,21 @@ void read_request(char which, const std::string& text) {
       normalised_messages(parse_request_json(text), numbers, nullptr);
       return;
     }
+    case 'a': {
+      const Json body = parse_request_json(text);
+      RequestFields fields(body);
+      const ChatOfMessages chat = read_chat_of_messages(fields);
+      LongNumbers numbers;
+      if (chat.origins.size() != chat.body["messages"].size()) std::abort();
+      normalised_messages(chat.body["messages"], numbers, nullptr);
+      return;
+    }
+    case 'j':
+      constraint::structural_tags_grammar(parse_request_json(text));
+      return;
+    case 'u':
+      if (scan_json(completed_arguments(text)).state != JsonSpan::kWhole) std::abort();
+      return;
     case 's':
       constraint::json_schema_grammar(parse_request_json(text));
       return;

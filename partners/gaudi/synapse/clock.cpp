@@ -56,7 +56,7 @@ std::string Clock::report(uint64_t highest_memory) const {
   const std::lock_guard lock(mutex_);
   std::ostringstream out;
   out.precision(9);
-  out << "{\n  \"emulated\": true,\n  \"emulator\": \"Transom emulators/synapse\",\n  \"generation\": \""
+  out << "{\n  \"emulated\": true,\n  \"emulator\": \"Transom partners/gaudi/synapse\",\n  \"generation\": \""
       << configuration().generation.name << "\",\n  \"simulated_seconds\": " << end_ << ",\n  \"engines\": {\n";
   for (int engine = 0; engine < kEngines; ++engine)
     out << "    \"" << kNames[engine] << "\": {\"busy_seconds\": " << busy_[engine]

@@ -11,9 +11,13 @@
 
 namespace transom {
 
+void expect_extents(int64_t width, int64_t height) {
+  if (width < 1 || height < 1 || width > kMaxPixels || height > kMaxPixels / width)
+    fail("an image of {} x {} pixels: expected at least 1 and at most {} in all", width, height, kMaxPixels);
+}
+
 Image::Image(int64_t w, int64_t h) : width(w), height(h) {
-  if (w < 1 || h < 1 || w > kMaxPixels || h > kMaxPixels / w)
-    fail("an image of {} x {} pixels: expected at least 1 and at most {} in all", w, h, kMaxPixels);
+  expect_extents(w, h);
   pixels.resize(static_cast<size_t>(3 * w * h));
 }
 

@@ -31,6 +31,8 @@ struct Image {
 
 // As many as Pillow opens before it takes the file for an attack.
 constexpr int64_t kMaxPixels = 178'956'970;
+// Refuses extents below 1, and pictures above kMaxPixels.
+void expect_extents(int64_t width, int64_t height);
 
 // PNG, JPEG, WebP, GIF and BMP, known by their first bytes; of animations the first frame. Transparency is left out,
 // the orientation that EXIF data say is applied. `where` names the source in errors.

@@ -382,7 +382,7 @@ void ImageProcessor::pad(Pixels& pixels) const {
   if (height < pixels.height || width < pixels.width)
     fail("pad_size: {} x {} does not hold a picture that becomes {} x {} pixels", width, height, pixels.width,
          pixels.height);
-  const Image limit(width, height);  // refuses what is too large
+  expect_extents(width, height);
   pixels.mask.assign(static_cast<size_t>(height * width), 0);
   std::vector<float> padded(static_cast<size_t>(3 * height * width), 0.0f);
   for (int64_t y = 0; y < pixels.height; ++y) {

@@ -140,7 +140,7 @@ Image resize_box(const Image& image, int64_t left, int64_t top, int64_t box_widt
       top > image.height - box_height)
     fail("a box of {} x {} from ({}, {}) does not lie in an image of {} x {}", box_width, box_height, left, top,
          image.width, image.height);
-  Image(width, 1), Image(1, height);  // checks the extents
+  expect_extents(width, height);  // before the passes, whose work they are
   if (resampling == Resampling::kNearest) {
     Image result(width, height);
     const auto columns = nearest_places(left, box_width, width), rows = nearest_places(top, box_height, height);

@@ -151,7 +151,7 @@ RUNS = {
 PAIR_RUNS = {
     "rank-bce": of("binary", "BinaryCrossEntropyLoss", "ranker"),
     "rank-classes": of("classes", "CrossEntropyLoss", "classifier"),
-    "rank-mnr": of("triplets", MNR, "ranker", kwargs=dict(num_negatives=2)),
+    "rank-mnr": of("triplets", MNR, "ranker", kwargs=dict(num_negatives=None)),
     "rank-lambda": of("lists", "LambdaLoss", "ranker"),
     "rank-listnet": of("lists", "ListNetLoss", "ranker"),
     "rank-ranknet": of("lists", "RankNetLoss", "ranker"),

@@ -11,7 +11,6 @@ import tempfile
 
 import datasets
 import numpy as np
-import peft
 import torch
 import transformers
 import trl
@@ -110,7 +109,6 @@ BASE = dict(
     lr_scheduler_type="linear",
 )
 PACKED = dict(packing=True, max_length=180)
-LORA = dict(use_peft=True, lora_r=4, lora_alpha=8, lora_dropout=0.0, lora_target_modules=["q_proj", "v_proj"])
 # name: rows, model, arguments
 CASES = {
     "chats": ("chats", "qwen2", BASE),
@@ -143,7 +141,6 @@ CASES = {
     ),
     "packed-split": ("chats", "qwen2", BASE | PACKED | dict(packing_strategy="bfd_split", max_length=50)),
     "packed-wrapped": ("chats", "qwen2", BASE | PACKED | dict(packing_strategy="wrapped", max_length=50)),
-    "packed-lora": ("chats", "qwen2", BASE | PACKED | LORA),
     "packed-dft": ("chats", "qwen2", BASE | PACKED | dict(loss_type="dft")),
     "packed-gpt2": (
         "texts",
@@ -179,13 +176,6 @@ def make_model(out, family, class_name, tokenizer_name, template):
     model.save_pretrained(folder)
 
 
-def adapter_of(arguments, seed):
-    """The configuration of an adapter whose first weights do not depend on random numbers: B is 0, A is drawn here."""
-    names = {"lora_r": "r", "lora_target_modules": "target_modules"}
-    given = {names.get(key, key): value for key, value in arguments.items() if key.startswith("lora_")}
-    return peft.LoraConfig(task_type="CAUSAL_LM", **given)
-
-
 def make_case(name, rows, family, arguments, out):
     if name in PROCESSES and "RANK" not in os.environ:
         command = [sys.executable, "-m", "torch.distributed.run", f"--nproc_per_node={PROCESSES[name]}", __file__, name]
@@ -196,7 +186,7 @@ def make_case(name, rows, family, arguments, out):
     tokenizer = transformers.AutoTokenizer.from_pretrained(start)
     model = transformers.AutoModelForCausalLM.from_pretrained(start, attn_implementation="eager", dtype=torch.float32)
     with tempfile.TemporaryDirectory() as work:
-        given = {key: value for key, value in arguments.items() if not key.startswith(("lora_", "use_peft"))} | dict(
+        given = arguments | dict(
             output_dir=work,
             bf16=False,
             gradient_checkpointing=False,
@@ -212,7 +202,6 @@ def make_case(name, rows, family, arguments, out):
             train_dataset=datasets.Dataset.from_list(rows),
             eval_dataset=datasets.Dataset.from_list(rows[:6]) if "eval_strategy" in arguments else None,
             processing_class=tokenizer,
-            peft_config=adapter_of(arguments, name) if "use_peft" in arguments else None,
         )
         columns = [key for key in ("input_ids", "labels", "seq_lengths") if key in made.train_dataset.column_names]
         samples = [{key: row[key] for key in columns} for row in made.train_dataset]

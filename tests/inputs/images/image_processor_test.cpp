@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "support/message.h"
 #include "transom/error.h"
 
 namespace transom {
@@ -79,6 +80,36 @@ TEST(ImageProcessor, TimmSquashesWhatItElseCrops) {
   EXPECT_EQ(first("squash"), 1.f);
   EXPECT_EQ(first("center"), 0.f);
   EXPECT_THROW(first("border"), Error);
+}
+
+// What a file asks for ends in a line before anything of that size is made.
+TEST(ImageProcessor, OfDetectorsRefusesExtentsThatAreNone) {
+  const auto message = [](const std::string& fields) {
+    return test::message_of([&] { processor("DetrImageProcessor", fields)(plain(9)); });
+  };
+  EXPECT_NE(message(R"("size": {"shortest_edge": 1048576, "longest_edge": 1048576})").find("at most 178956970 in all"),
+            std::string::npos);
+  EXPECT_NE(message(R"("size": {"shortest_edge": 9})").find("expected shortest_edge and longest_edge"),
+            std::string::npos);
+  EXPECT_NE(message(R"("size": {"shortest_edge": -5, "longest_edge": 9})").find("found -5"), std::string::npos);
+  EXPECT_NE(message(R"("size": {"height": 8, "width": 8}, "pad_size": {"height": 4, "width": 9})")
+                .find("does not hold a picture that becomes 8 x 8"),
+            std::string::npos);
+  EXPECT_NE(message(R"("pad_size": {"height": 1000000, "width": 1000000})").find("at most 178956970 in all"),
+            std::string::npos);
+}
+
+// Files of before 2023: one number, and a limit beside it.
+TEST(ImageProcessor, OfDetectorsReadsOlderSizes) {
+  const Image image(40, 10);
+  const auto extents = [&](const std::string& fields) {
+    const ImageProcessor::Pixels pixels = processor("DetrFeatureExtractor", fields)(image);
+    return std::array{pixels.height, pixels.width};
+  };
+  EXPECT_EQ(extents(R"("size": 20, "max_size": 60)"), (std::array<int64_t, 2>{15, 60}));
+  EXPECT_EQ(extents(R"("size": 20)"), (std::array<int64_t, 2>{20, 80}));
+  EXPECT_EQ(extents(R"("size": {"height": 6, "width": 7})"), (std::array<int64_t, 2>{6, 7}));
+  EXPECT_TRUE(processor("DetrImageProcessor", R"("size": 20, "do_pad": false)")(image).mask.empty());
 }
 
 }  // namespace

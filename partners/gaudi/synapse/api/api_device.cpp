@@ -21,7 +21,7 @@ using namespace synapse_emulator;
 
 namespace {
 
-constexpr const char* kVersion = "1.21.0 emulator (Transom emulators/synapse, no Gaudi)";
+constexpr const char* kVersion = "1.21.0 emulator (Transom partners/gaudi/synapse, no Gaudi)";
 
 int copy_text(char* out, int64_t room, const std::string& text) {
   rule(out != nullptr && room > 0, synInvalidArgument, "arguments", "no place for the text");

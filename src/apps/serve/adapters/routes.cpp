@@ -20,7 +20,7 @@ std::mutex& changing() {
 
 void expect_allowed(const ServeOptions& options) {
   if (options.adapter_folder.empty())
-    throw ApiError(403, "adapters are neither loaded nor unloaded over HTTP; the server allows it with --lora_folder");
+    throw ApiError(404, "adapters are neither loaded nor unloaded over HTTP; the server allows it with --lora_folder");
 }
 
 std::string adapter_name(RequestFields& fields, const char* missing) {

@@ -22,6 +22,8 @@ Examples:
   transom train --model_name_or_path MODEL --train_file train.csv --validation_file dev.csv --output_dir out \
     --num_train_epochs 3 --learning_rate 5e-5 --per_device_train_batch_size 32 --eval_strategy epoch
   transom train --task fill-mask --model_name_or_path MODEL --train_file text.txt --output_dir out
+  transom train --task sentence-embedding --model_name_or_path MODEL --train_file pairs.jsonl --output_dir out \
+    --loss MultipleNegativesRankingLoss
   transom train --model_name_or_path MODEL --train_dir images --output_dir out
   transom train --config args.json --resume_from_checkpoint
 )";

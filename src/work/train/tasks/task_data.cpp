@@ -25,6 +25,7 @@
 #include "work/train/step/objective.h"
 #include "work/train/tasks/chats/supervised_fine_tuning.h"
 #include "work/train/tasks/preferences/preference_tasks.h"
+#include "work/train/tasks/ranking/text_ranking.h"
 #include "work/train/tasks/read_report.h"
 #include "work/train/tasks/sentences/file_sets.h"
 #include "work/train/tasks/sentences/sentence_embedding.h"
@@ -96,6 +97,11 @@ const Task kTasks[] = {
      .alias = "sentence-similarity",
      .fits = [](const Dataset&, const ScriptArguments&) { return false; },
      .prepare = prepare_sentence_embedding,
+     .defaults = sentence_defaults},
+    {.name = "text-ranking",
+     .alias = "cross-encoder",
+     .fits = [](const Dataset&, const ScriptArguments&) { return false; },
+     .prepare = prepare_text_ranking,
      .defaults = sentence_defaults},
     {"token-classification", "ner",
      [](const Dataset& data, const ScriptArguments& script) {

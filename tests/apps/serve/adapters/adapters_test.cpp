@@ -106,8 +106,8 @@ TEST(AdaptersOff, NeedTheFlag) {
   test::save_word_model(model, test::kWordGpt2);
   const auto server = test::start_server({.models = {{"words", model.string()}}});
   const std::string body = R"({"lora_name": "x", "lora_path": "one"})";
-  EXPECT_EQ(Client(server->port()).post("/v1/load_lora_adapter", body).status, 403);
-  EXPECT_EQ(Client(server->port()).post("/v1/unload_lora_adapter", body).status, 403);
+  EXPECT_EQ(Client(server->port()).post("/v1/load_lora_adapter", body).status, 404);
+  EXPECT_EQ(Client(server->port()).post("/v1/unload_lora_adapter", body).status, 404);
 }
 
 // Two ask all the time, and get the text of the base, or of an adapter that was there when they asked.

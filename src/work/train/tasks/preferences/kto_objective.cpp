@@ -47,7 +47,6 @@ KtoObjective::KtoObjective(KtoOptions options, std::shared_ptr<ReferencePolicy> 
 
 // How far the policy is from the reference, f32 []: the mean over the batch of all processes, at least 0.
 Tensor KtoObjective::divergence(const LossPass& pass, const NamedTensors& inputs) const {
-  const NoGradient fixed;
   if (!options_.estimates_divergence) return zeros({}, DType::kFloat32);
   const AnswerMask mask = answer_mask(inputs.at("KL_input_ids"), inputs.at("KL_completion_mask"));
   const NamedTensors given = policy_inputs(inputs, kOther);
@@ -57,12 +56,12 @@ Tensor KtoObjective::divergence(const LossPass& pass, const NamedTensors& inputs
       reference() ? said_by(reference()->logits(pass.model, given, pass.context)) : inputs.at("ref_KL_logps");
   Tensor mean_ratio = mean(policy - said, {0});
   if (pass.ranks > 1) mean_ratio = all_reduce(mean_ratio, 0) * (1 / static_cast<double>(pass.ranks));
-  return maximum(mean_ratio, zeros({}, DType::kFloat32));
+  return maximum(mean_ratio.detach(), zeros({}, DType::kFloat32));
 }
 
 Tensor KtoObjective::loss(const LossPass& pass, const NamedTensors& inputs, NamedTensors* outputs) const {
   prepare(pass.context);
-  const Tensor kl = divergence(pass, inputs).detach();
+  const Tensor kl = divergence(pass, inputs);
   const AnswerMask mask = answer_mask(inputs.at("input_ids"), inputs.at("completion_mask"));
   const NamedTensors given = policy_inputs(inputs);
   const Tensor logits = pass.model.forward(given, pass.context).at("logits");

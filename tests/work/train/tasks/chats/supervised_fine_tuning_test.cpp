@@ -11,6 +11,7 @@
 #include "support/golden.h"
 #include "support/kept_log.h"
 #include "support/message.h"
+#include "support/ranks.h"
 #include "support/temporary_folder.h"
 #include "transom/fine_tuning.h"
 #include "work/train/tasks/chats/chat_tokens.h"
@@ -45,6 +46,7 @@ TEST_P(GoldenSft, RowsHaveTheTokensAndLabels) {
   options.eos_token = tokenizer.special_token("eos").value_or("");
   const ChatEncoder encoder(tokenizer, options);
   const std::vector<Json> expected = lines_of(folder() / "samples.jsonl");
+  if (given.value("packing", false)) GTEST_SKIP() << "packing_test.cpp";
   size_t next = 0;
   for (int64_t i = 0; i < rows.data().size(); ++i) {
     const ChatTokens found = encoder.encode(rows.row(i), rows.data().where(i));
@@ -69,8 +71,16 @@ TEST_P(GoldenSft, ARunLogsTheSame) {
   given["task"] = "sft";
   given["output_dir"] = (work.path() / "out").string();
   given["save_strategy"] = "no";
+  if (given.contains("max_length") && given["max_length"].is_null()) given.erase("max_length");
   const test::KeptLog quiet;
-  fine_tune(parse_train_json(dump_json(given), "training_args.json"));
+  if (const int processes = about.value("processes", 1); processes > 1) {
+    write_file(work.path() / "args.json", dump_json(given));
+    const std::vector<std::string> words{"train", "--config", (work.path() / "args.json").string()};
+    for (const test::Outcome& outcome : test::run_ranks(words, work.path(), processes))
+      ASSERT_EQ(outcome.status, 0) << outcome.error;
+  } else {
+    fine_tune(parse_train_json(dump_json(given), "training_args.json"));
+  }
   const Json found = read_json(work.path() / "out" / "trainer_state.json")["log_history"];
   ASSERT_GE(found.size(), expected.size());  // a last evaluation is behind it
   const double rtol = about["tolerance"]["rtol"], atol = about["tolerance"]["atol"];
@@ -214,7 +224,35 @@ TEST_F(SupervisedFineTuning, LossesOfOtherFormsAreRefused) {
   EXPECT_NE(run({"--task", "sft", "--assistant_only_loss"}, text).find("is for chats"), std::string::npos);
   EXPECT_NE(run({"--task", "sft", "--completion_only_loss"}, text).find("a prompt and a completion"),
             std::string::npos);
-  EXPECT_NE(run({"--packing"}, kChat).find("not packed yet"), std::string::npos);
+  EXPECT_NE(run({"--loss_type", "sigmoid"}, kChat).find("expected nll or dft"), std::string::npos);
+}
+
+// Packed or not, with padding or without, a step learns the same.
+TEST_F(SupervisedFineTuning, APackedStepIsThatOfItsSamplesInRowsOfTheirOwn) {
+  const std::string rows = read_file(sft_folder() / "rows" / "chats.jsonl");
+  const auto curve = [&](std::vector<std::string> flags) {
+    flags.insert(flags.end(), {"--max_length", "180", "--learning_rate", "1e-3", "--logging_steps", "1",
+                               "--per_device_train_batch_size", "12"});
+    EXPECT_EQ(run(flags, rows), "");
+    return read_json(work_.path() / "out" / "trainer_state.json")["log_history"][0];
+  };
+  const Json alone = curve({}), free = curve({"--padding_free"}), packed = curve({"--packing"}),
+             padded = curve({"--packing", "--padding_free", "false"});
+  const Json adapted = curve({"--use_peft"}), packed_adapted = curve({"--use_peft", "--packing"});
+  EXPECT_NEAR(packed_adapted["grad_norm"].get<double>(), adapted["grad_norm"].get<double>(), 1e-4);
+  for (const Json* other : {&free, &packed, &padded})
+    for (const char* name : {"loss", "grad_norm", "entropy", "mean_token_accuracy", "num_tokens"})
+      EXPECT_NEAR((*other)[name].get<double>(), alone[name].get<double>(), 2e-5 * std::abs(alone[name].get<double>()))
+          << name;
+}
+
+TEST_F(SupervisedFineTuning, TheEndTokenOfTheRunIsThatOfTheModel) {
+  ASSERT_EQ(run({"--eos_token", "<|im_start|>"}, kChat), "");
+  const Tokenizer saved = Tokenizer::from_pretrained((work_.path() / "out").string());
+  const int64_t id = *saved.token_to_id("<|im_start|>");
+  EXPECT_EQ(read_json(work_.path() / "out" / "config.json")["eos_token_id"], id);
+  const Json generation = read_json(work_.path() / "out" / "generation_config.json")["eos_token_id"];
+  EXPECT_EQ(generation.is_array() ? generation[0] : generation, id);
 }
 
 // A template without marks is asked what it writes with and without each turn: the same tokens as with marks, but for

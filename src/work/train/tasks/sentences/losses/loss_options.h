@@ -30,6 +30,7 @@ class LossOptions {
                                    const std::vector<std::string>& otherwise);
   // Takes an option that can have one value alone here.
   void only(const std::string& name, const Json& value);
+  bool holds_null(const std::string& name) const { return object_.contains(name) && object_[name].is_null(); }
   Json value(const std::string& name);  // null where it is not given
   // Refuses the options that nobody asked for, by name.
   void finish() const;
