@@ -332,8 +332,23 @@ struct ScriptArguments {
   bool span_corruption = false;
   double mean_noise_span_length = 3;
 
-  // LoRA
+  // Adapters
   bool use_peft = false;
+  std::string peft_type = "LORA";
+  JsonText peft_config;  // fields of adapter_config.json
+  std::optional<int64_t> num_virtual_tokens;
+  std::optional<std::string> prompt_tuning_init;
+  std::optional<std::string> prompt_tuning_init_text;
+  std::optional<int64_t> encoder_hidden_size;
+  std::optional<std::string> encoder_reparameterization_type;
+  bool prefix_projection = false;
+  std::vector<std::string> feedforward_modules;
+  std::vector<std::string> exclude_modules;
+  std::optional<std::string> init_lora_weights;
+  std::optional<int64_t> init_r;
+  std::optional<int64_t> target_r;
+  std::optional<int64_t> tinit;
+  std::optional<int64_t> tfinal;
   int64_t lora_r = 16;
   double lora_alpha = 32;
   double lora_dropout = 0.05;

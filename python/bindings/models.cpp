@@ -16,7 +16,7 @@
 #include "graph/ops/products/packed_matrix.h"
 #include "interrupts.h"
 #include "models/generative.h"
-#include "models/loading/adapters/lora.h"
+#include "models/loading/adapters/adaptation.h"
 #include "models/loading/load_changed.h"
 #include "transom/config.h"
 #include "transom/hub.h"
@@ -162,7 +162,7 @@ void bind_models(nb::module_& module) {
       .def("has_adapters", [](const Model& model) { return model.adaptation() != nullptr; })
       .def("add_adapters",
            [](Model& model, const std::string& config, uint64_t seed) {
-             compute([&] { Adaptation::add(model, LoraConfig::with(config), seed); });
+             compute([&] { Adaptation::add(model, AdapterConfig::with(config), seed); });
            })
       .def(
           "save_pretrained",

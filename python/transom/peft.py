@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LoRA with PEFT's names."""
+"""Adapters with PEFT's names."""
 import json
 
 from .errors import UnsupportedError
@@ -28,6 +28,53 @@ class LoraConfig:
     def to_dict(self):
         return {name: sorted(value) if isinstance(value, set) else getattr(value, "value", value)
                 for name, value in self.__dict__.items()}
+
+
+class _OtherConfig(LoraConfig):
+    peft_type = None
+
+    def to_dict(self):
+        return {"peft_type": self.peft_type, **super().to_dict()}
+
+
+class IA3Config(_OtherConfig):
+    peft_type = "IA3"
+
+
+class AdaLoraConfig(_OtherConfig):
+    peft_type = "ADALORA"
+
+
+class VeraConfig(_OtherConfig):
+    peft_type = "VERA"
+
+
+class LoHaConfig(_OtherConfig):
+    peft_type = "LOHA"
+
+
+class LoKrConfig(_OtherConfig):
+    peft_type = "LOKR"
+
+
+class LNTuningConfig(_OtherConfig):
+    peft_type = "LN_TUNING"
+
+
+class TrainableTokensConfig(_OtherConfig):
+    peft_type = "TRAINABLE_TOKENS"
+
+
+class PromptTuningConfig(_OtherConfig):
+    peft_type = "PROMPT_TUNING"
+
+
+class PrefixTuningConfig(_OtherConfig):
+    peft_type = "PREFIX_TUNING"
+
+
+class PromptEncoderConfig(_OtherConfig):
+    peft_type = "P_TUNING"
 
 
 class PeftModel(PreTrainedModel):
@@ -74,8 +121,9 @@ def _name_base(directory, base):
 
 def get_peft_model(model, peft_config, adapter_name="default", seed=42, **_):
     """Gives the model new adapters; the model itself is changed, as in PEFT."""
-    if getattr(peft_config, "peft_type", None) != "LORA":
-        raise UnsupportedError(f"get_peft_model: expected a LoraConfig, found {type(peft_config).__name__}")
+    if not isinstance(peft_config, LoraConfig):
+        raise UnsupportedError(f"get_peft_model: expected a configuration of transom.peft, found "
+                               f"{type(peft_config).__name__}")
     fields = peft_config.to_dict()
     fields.setdefault("base_model_name_or_path", model.name_or_path)
     model._native.add_adapters(json.dumps(fields), seed)

@@ -14,7 +14,7 @@
 #include "graph/ops/computing.h"
 #include "models/compiled_forward.h"
 #include "models/generative.h"
-#include "models/loading/adapters/lora.h"
+#include "models/loading/adapters/adaptation.h"
 #include "models/nn/attention/texts_in_rows.h"
 #include "models/nn/weight.h"
 #include "models/precision.h"
@@ -58,7 +58,7 @@ void Model::set_computing(const Computing& computing) {
 }
 
 NamedTensors Model::run_adapted(const NamedTensors& inputs, const ForwardContext& context) const {
-  return run_texts(inputs, context);
+  return adaptation_ ? adaptation_->run(*this, inputs, context) : run_texts(inputs, context);
 }
 
 NamedTensors Model::run_texts(const NamedTensors& inputs, ForwardContext context) const {

@@ -8,9 +8,9 @@
 
 #include "base/files/files.h"
 #include "files/checkpoint/safetensors.h"
+#include "models/loading/adapters/adaptation.h"
 #include "models/loading/adapters/adapter_set.h"
-#include "models/loading/adapters/lora.h"
-#include "models/loading/adapters/olora.h"
+#include "models/loading/adapters/initial/decompositions.h"
 #include "models/loading/weights/untied.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
@@ -34,8 +34,8 @@ class LoraKinds : public testing::Test {
     Model::from_config(config, {.task = "text-generation"})->save_pretrained((folder_ / "base").string());
     return Model::from_pretrained((folder_ / "base").string());
   }
-  LoraConfig fields(const std::string& more) {
-    return LoraConfig::with(R"({"base_model_name_or_path": ")" + (folder_ / "base").string() + "\", " + more + "}");
+  AdapterConfig fields(const std::string& more) {
+    return AdapterConfig::with(R"({"base_model_name_or_path": ")" + (folder_ / "base").string() + "\", " + more + "}");
   }
   std::string saved(const Model& model) {
     model.save_pretrained((folder_ / "adapters").string());
@@ -226,7 +226,7 @@ TEST_F(LoraKinds, ModulesThatShareAWeightPart) {
   base(kTurnedDecoder);
   const std::string directory = (folder_ / "base").string();
   for (const std::string saved_module : {"wte", "lm_head"}) {
-    const LoraConfig config = fields(R"("modules_to_save": [")" + saved_module + "\"]");
+    const AdapterConfig config = fields(R"("modules_to_save": [")" + saved_module + "\"]");
     const auto tied = Model::from_pretrained(directory);
     const std::vector<float> before = decoder_logits(*tied);
     const auto table = weight_of(*tied, "wte.weight")->value.to_vector<float>();

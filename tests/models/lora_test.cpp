@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/loading/adapters/lora.h"
+#include "models/loading/adapters/adaptation.h"
 
 #include <gtest/gtest.h>
 
@@ -55,7 +55,7 @@ std::vector<std::string> names_of(const Model& model) {
 TEST_F(Lora, NewAdaptersChangeNothing) {
   const auto model = base(kGpt2, "text-generation");
   const std::vector<float> before = logits(*model);
-  Adaptation::add(*model, LoraConfig::with(fields("")), 1);
+  Adaptation::add(*model, AdapterConfig::with(fields("")), 1);
   EXPECT_EQ(logits(*model), before);
   EXPECT_EQ(names_of(*model), (std::vector<std::string>{"base_model.model.transformer.h.0.attn.c_attn.lora_A.weight",
                                                         "base_model.model.transformer.h.0.attn.c_attn.lora_B.weight",
@@ -69,7 +69,7 @@ TEST_F(Lora, SavedAndLoadedAdaptersGiveTheSameLogitsBesideTheWeightsAndMergedInt
   for (const auto& [config, task] : {std::pair(kGpt2, "text-generation"), std::pair(kBert, "fill-mask")}) {
     const auto model = base(config, task);
     const std::vector<float> plain = logits(*model);
-    Adaptation::add(*model, LoraConfig::with(fields(R"(, "target_modules": "all-linear", "r": 3)")), 1);
+    Adaptation::add(*model, AdapterConfig::with(fields(R"(, "target_modules": "all-linear", "r": 3)")), 1);
     shake(*model);
     const std::vector<float> expected = logits(*model);
     EXPECT_NE(expected, plain);
@@ -92,7 +92,7 @@ TEST_F(Lora, TheHeadIsTrainedWholeAndItsClassesAreFoundAgain) {
   LoadOptions options{.task = "text-classification"};
   options.num_labels = 3;
   const auto model = Model::from_pretrained((folder_ / "base").string(), options);
-  Adaptation::add(*model, LoraConfig::with(fields("")), 1);
+  Adaptation::add(*model, AdapterConfig::with(fields("")), 1);
   EXPECT_EQ(model->adaptation()->config().task_type(), "SEQ_CLS");
   EXPECT_EQ(model->adaptation()->config().modules_to_save(), (std::vector<std::string>{"classifier", "score"}));
   shake(*model);
@@ -107,7 +107,7 @@ TEST_F(Lora, TheHeadIsTrainedWholeAndItsClassesAreFoundAgain) {
 
 TEST_F(Lora, BiasesAreSavedUnderTheNamesOfPeft) {
   const auto model = base(kGpt2, "text-generation");
-  Adaptation::add(*model, LoraConfig::with(fields(R"(, "bias": "all")")), 1);
+  Adaptation::add(*model, AdapterConfig::with(fields(R"(, "bias": "all")")), 1);
   model->save_pretrained((folder_ / "adapters").string());
   const auto file = SafetensorsFile::open(folder_ / "adapters/adapter_model.safetensors");
   EXPECT_NE(file.find("base_model.model.transformer.h.0.attn.c_attn.base_layer.bias"), nullptr);
@@ -120,7 +120,7 @@ TEST_F(Lora, BiasesAreSavedUnderTheNamesOfPeft) {
 // PEFT takes names in modules_to_save that the model has no module for; a new run is told of them.
 TEST_F(Lora, ReadsAdaptersThatNameModulesToSaveInVain) {
   const auto model = base(kGpt2, "text-generation");
-  Adaptation::add(*model, LoraConfig::with(fields("")), 1);
+  Adaptation::add(*model, AdapterConfig::with(fields("")), 1);
   shake(*model);
   const std::vector<float> expected = logits(*model);
   model->save_pretrained((folder_ / "adapters").string());
@@ -130,31 +130,33 @@ TEST_F(Lora, ReadsAdaptersThatNameModulesToSaveInVain) {
   EXPECT_EQ(logits(*Model::from_pretrained((folder_ / "adapters").string(), {.keep_adapters = true})), expected);
   const auto other = base(kGpt2, "text-generation");
   EXPECT_NE(test::message_of([&] {
-              Adaptation::add(*other, LoraConfig::with(fields(R"(, "modules_to_save": ["nowhere"])")), 1);
+              Adaptation::add(*other, AdapterConfig::with(fields(R"(, "modules_to_save": ["nowhere"])")), 1);
             }).find("the model has no module nowhere"),
             std::string::npos);
 }
 
 TEST_F(Lora, RefusesWhatItCannotDoByName) {
-  const auto refused = [](const std::string& fields) { return test::message_of([&] { LoraConfig::with(fields); }); };
+  const auto refused = [](const std::string& fields) { return test::message_of([&] { AdapterConfig::with(fields); }); };
   EXPECT_EQ(refused(R"({"use_dora": true, "lora_bias": true})"),
-            "the LoRA configuration: lora_bias: expected false beside use_dora, as PEFT has it, found true");
-  EXPECT_EQ(refused(R"({"peft_type": "IA3"})"),
-            "the LoRA configuration: peft_type 'IA3' is not carried out; only LORA is");
-  EXPECT_EQ(refused(R"({"init_lora_weights": "pissa"})"),
-            "the LoRA configuration: init_lora_weights = '\"pissa\"' is not carried out; true, false, gaussian "
-            "and olora are");
+            "the adapters' configuration: lora_bias: expected false beside use_dora, as PEFT has it, found true");
+  EXPECT_NE(refused(R"({"peft_type": "BOFT"})").find("peft_type 'BOFT' is not carried out"), std::string::npos);
+  EXPECT_EQ(refused(R"({"init_lora_weights": "corda"})"),
+            "the adapters' configuration: init_lora_weights = '\"corda\"' is not carried out; true, false, gaussian, "
+            "orthogonal, olora, pissa, loftq and eva are");
   const auto model = base(kGpt2, "text-generation");
-  EXPECT_EQ(test::message_of([&] { Adaptation::add(*model, LoraConfig::with(R"({"target_modules": ["query"]})"), 1); }),
-            "the LoRA configuration: target_modules: expected names of linear layers, found none of c_attn, c_fc, "
-            "c_proj");
-  EXPECT_EQ(test::message_of([&] { Adaptation::add(*model, LoraConfig::with(R"({"target_modules": ["wte"]})"), 1); }),
-            "the LoRA configuration: target_modules: 'transformer.wte' is no linear layer that can have an adapter");
+  EXPECT_EQ(
+      test::message_of([&] { Adaptation::add(*model, AdapterConfig::with(R"({"target_modules": ["query"]})"), 1); }),
+      "the adapters' configuration: target_modules: expected names of linear layers, found none of c_attn, c_fc, "
+      "c_proj");
+  EXPECT_NE(test::message_of([&] {
+              Adaptation::add(*model, AdapterConfig::with(R"({"peft_type": "VERA", "target_modules": ["wte"]})"), 1);
+            }).find("'transformer.wte' is none of the linear layers that can have adapters"),
+            std::string::npos);
 }
 
-TEST(LoraConfig, FindsModulesAsPeftDoes) {
+TEST(AdapterConfig, FindsModulesAsPeftDoes) {
   const std::string query = "bert.encoder.layer.1.attention.self.query";
-  const auto targets = [&](const std::string& fields) { return LoraConfig::with(fields).targets(query, false); };
+  const auto targets = [&](const std::string& fields) { return AdapterConfig::with(fields).targets(query, false); };
   EXPECT_TRUE(targets(R"({"target_modules": ["query"]})"));
   EXPECT_TRUE(targets(R"({"target_modules": ["self.query"]})"));
   EXPECT_FALSE(targets(R"({"target_modules": ["uery"]})"));
@@ -164,18 +166,18 @@ TEST(LoraConfig, FindsModulesAsPeftDoes) {
   EXPECT_FALSE(targets(R"({"target_modules": ["query"], "exclude_modules": ["self.query"]})"));
   EXPECT_FALSE(targets(R"({"target_modules": ["query"], "layers_to_transform": [0, 2]})"));
   EXPECT_TRUE(targets(R"({"target_modules": ["query"], "layers_to_transform": 1, "layers_pattern": "layer"})"));
-  EXPECT_FALSE(LoraConfig::with(R"({"target_modules": "all-linear"})").targets("lm_head", true));
+  EXPECT_FALSE(AdapterConfig::with(R"({"target_modules": "all-linear"})").targets("lm_head", true));
 }
 
-TEST(LoraConfig, RanksAndScalings) {
-  const LoraConfig plain = LoraConfig::with(
+TEST(AdapterConfig, RanksAndScalings) {
+  const AdapterConfig plain = AdapterConfig::with(
       R"({"r": 4, "lora_alpha": 12, "rank_pattern": {"c_fc": 2}, "alpha_pattern": {"h\\.1\\.mlp\\.c_fc": 10}})");
   EXPECT_EQ(plain.rank("h.0.attn.c_attn"), 4);
   EXPECT_DOUBLE_EQ(plain.scaling("h.0.attn.c_attn"), 3);
   EXPECT_EQ(plain.rank("h.0.mlp.c_fc"), 2);
   EXPECT_DOUBLE_EQ(plain.scaling("h.0.mlp.c_fc"), 6);
   EXPECT_DOUBLE_EQ(plain.scaling("h.1.mlp.c_fc"), 5);
-  EXPECT_DOUBLE_EQ(LoraConfig::with(R"({"r": 16, "lora_alpha": 8, "use_rslora": true})").scaling("q"), 2);
+  EXPECT_DOUBLE_EQ(AdapterConfig::with(R"({"r": 16, "lora_alpha": 8, "use_rslora": true})").scaling("q"), 2);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include "base/json/json.h"
 #include "base/terminal/log.h"
 #include "files/checkpoint/safetensors.h"
-#include "models/loading/adapters/lora.h"
+#include "models/loading/adapters/adaptation.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 
@@ -49,7 +49,7 @@ TEST_F(MissingWeights, AdaptersBringTheHeadOfTheirTask) {
   const std::string fields =
       R"({"base_model_name_or_path": ")" + (folder_ / "base").string() + R"(", "task_type": "SEQ_CLS"})";
   const auto model = Model::from_pretrained((folder_ / "base").string(), {.task = "text-classification"});
-  Adaptation::add(*model, LoraConfig::with(fields), 1);
+  Adaptation::add(*model, AdapterConfig::with(fields), 1);
   model->save_pretrained((folder_ / "adapters").string());
   LoadReport report;
   Model::from_pretrained((folder_ / "adapters").string(), {}, &report);

@@ -4,7 +4,7 @@
 
 #include "files/blocks/rounded_matrix.h"
 #include "models/compression/quantize.h"
-#include "models/loading/adapters/lora.h"
+#include "models/loading/adapters/adaptation.h"
 #include "models/loading/weights/packed_weights.h"
 #include "models/nn/weight.h"
 #include "runtime/tensor/evaluate.h"
@@ -31,9 +31,9 @@ NamedTensors lora_batch() {
 
 void add_adapters(Model& model, const std::string& base, const std::string& more = "") {
   Adaptation::add(model,
-                  LoraConfig::with(R"({"r": 4, "lora_alpha": 8, "lora_dropout": 0, "target_modules": "all-linear",
+                  AdapterConfig::with(R"({"r": 4, "lora_alpha": 8, "lora_dropout": 0, "target_modules": "all-linear",
                            "base_model_name_or_path": ")" +
-                                   base + "\"" + more + "}"),
+                                      base + "\"" + more + "}"),
                   3);
 }
 

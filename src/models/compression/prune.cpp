@@ -10,6 +10,7 @@
 #include "base/threads/threads.h"
 #include "models/compression/calibration/calibration.h"
 #include "models/compression/gptq/linear_rows.h"
+#include "models/loading/adapters/adaptation.h"
 #include "models/loading/weights/missing_weights.h"
 #include "models/loading/weights/packed_weights.h"
 #include "transom/ops.h"
@@ -197,6 +198,7 @@ PruneReport prune_model(const Model& model, const CalibrationTexts& texts, const
 PruneReport prune_checkpoint(const std::string& source, const std::string& output, const PruneOptions& options) {
   check_prune_options(options);
   const auto model = load_trained(source, {.dtype = "auto", .quantization = "decompressed"});
+  expect_merged(*model);
   PruneReport report = prune_model(*model, read_calibration_texts(*model, source, options.texts), options);
   model->save_pretrained(output);
   return report;

@@ -10,6 +10,7 @@
 #include "models/compression/quantize_options.h"
 #include "models/compression/quantized_checkpoint.h"
 #include "models/compression/static_quantization.h"
+#include "models/loading/adapters/adaptation.h"
 #include "models/loading/weights/missing_weights.h"
 #include "transom/model.h"
 
@@ -27,6 +28,7 @@ CalibrationTexts read_texts(const Model& model, const std::string& source, const
 
 QuantizeReport quantize_to_gguf(const std::string& source, const std::string& output, const QuantizeOptions& options) {
   const auto model = load_trained(source, {.dtype = "auto", .quantization = "decompressed"});
+  expect_merged(*model);
   const std::string path = gguf_path(output);
   if (const fs::path folder = fs::path(path).parent_path(); !folder.empty()) make_directories(folder);
   const CalibrationTexts texts = read_texts(*model, source, options);
@@ -52,6 +54,7 @@ QuantizeReport quantize_model(const std::string& source, const std::string& outp
   if (options.format == "gguf") return quantize_to_gguf(source, output, options);
   const QuantizedFormat format = parse_quantized_format(options.format, "--format");
   const auto model = load_trained(source, {.dtype = "auto", .quantization = "decompressed"});
+  expect_merged(*model);
   check_quantized_format(*model, format, options);
   const CalibrationTexts texts = read_texts(*model, source, options);
   const std::optional<double> before = judged_perplexity(*model, texts);

@@ -11,7 +11,7 @@
 #include "files/config/model_config.h"
 #include "models/family.h"
 #include "models/generative.h"
-#include "models/loading/adapters/lora.h"
+#include "models/loading/adapters/adaptation.h"
 #include "models/loading/config_keys.h"
 #include "models/loading/generation_file.h"
 #include "models/loading/input_names.h"

@@ -11,7 +11,7 @@
 #include "files/checkpoint/checkpoint.h"
 #include "files/config/config.h"
 #include "files/hub/resolve.h"
-#include "models/loading/adapters/lora.h"
+#include "models/loading/adapters/adaptation.h"
 #include "models/nn/losses/labelled_positions.h"
 #include "models/onnx/import/run/imported_graph.h"
 #include "models/precision.h"

@@ -6,7 +6,7 @@
 #include "files/family/family.h"
 #include "files/hub/adapters.h"
 #include "files/hub/resolve.h"
-#include "models/loading/adapters/lora.h"
+#include "models/loading/adapters/adaptation.h"
 #include "models/sentences/module_file.h"
 #include "models/sentences/sentence_modules.h"
 #include "work/pipelines/text/sparse_embedding.h"

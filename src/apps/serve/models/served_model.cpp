@@ -12,7 +12,7 @@
 #include "files/hub/adapters.h"
 #include "files/hub/resolve.h"
 #include "models/family.h"
-#include "models/loading/adapters/lora.h"
+#include "models/loading/adapters/adaptation.h"
 #include "transom/config.h"
 #include "work/pipelines/json/task_json.h"
 #include "work/pipelines/text/pair_activation.h"

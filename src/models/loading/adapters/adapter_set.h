@@ -9,8 +9,8 @@ namespace transom {
 
 // The adapters of a directory of PEFT, for a model that stays as it is: Computing::adapters puts them beside its
 // weights.
-// Throws for a directory that trains more than low-rank matrices (biases, modules_to_save), and for matrices that do
-// not fit the model. `model` outlives the set.
+// Throws for a directory that trains more than tensors beside weights (biases, modules_to_save, norms, virtual tokens),
+// and for tensors that do not fit the model. `model` outlives the set.
 AdapterSet read_adapter_set(const Model& model, const std::filesystem::path& directory);
 
 }  // namespace transom

@@ -43,7 +43,7 @@ std::shared_ptr<Parameter> find_head(const Model& model) {
 
 }  // namespace
 
-bool saves_shared_weight(const Model& model, const LoraConfig& config) {
+bool parts_shared_weight(const Model& model, const AdapterConfig& config) {
   const std::vector<std::string>& heads = *head_of(model).vocabulary;
   if (heads.empty() || find_head(model)) return false;
   const std::vector<std::string> saved = config.modules_to_save();
@@ -51,15 +51,23 @@ bool saves_shared_weight(const Model& model, const LoraConfig& config) {
     if (std::any_of(heads.begin(), heads.end(),
                     [&](const std::string& head) { return last_word(head) == last_word(name); }))
       return true;
+  const AdapterKind& kind = config.kind();
+  const bool puts_beside = kind.attach && kind.takes_linear && config.says_targets();
+  if (puts_beside)
+    for (const std::string& head : heads)
+      if (config.targets(head, true)) return true;
   return find(model, [&](const Parameter& parameter) {
-           return is_table(parameter.name) && config.saves(parameter.name);
+           if (!is_table(parameter.name)) return false;
+           const std::string module = parameter.name.substr(0, parameter.name.rfind('.'));
+           return config.saves(parameter.name) ||
+                  (puts_beside && kind.takes_tables && !config.targets_all() && config.targets(module, false));
          }) != nullptr;
 }
 
-std::unique_ptr<Model> load_base(const std::string& directory, const LoraConfig& config, const LoadOptions& options,
+std::unique_ptr<Model> load_base(const std::string& directory, const AdapterConfig& config, const LoadOptions& options,
                                  LoadReport* report) {
   std::unique_ptr<Model> tied = Model::from_pretrained(directory, options, report);
-  if (!saves_shared_weight(*tied, config)) return tied;
+  if (!parts_shared_weight(*tied, config)) return tied;
   LoadReport of_untied;
   std::unique_ptr<Model> model = load_changed(directory, {{"tie_word_embeddings", false}}, options, &of_untied);
   const std::shared_ptr<Parameter> head = find_head(*model);
@@ -72,8 +80,8 @@ std::unique_ptr<Model> load_base(const std::string& directory, const LoraConfig&
                                                : nullptr;
   if (!table)
     fail(ErrorKind::kUnsupported,
-         "{}: modules_to_save: the head of {} shares its weight, which is not carried out for this model; save the "
-         "base model with a head of its own",
+         "{}: modules_to_save and target_modules: the head of {} shares its weight, which is not carried out for this "
+         "model; save the base model with a head of its own",
          config.where(), tied->architecture());
   if (std::erase(of_untied.missing, head->name) > 0) {
     head->value = table->value.detach();

@@ -34,6 +34,22 @@ KeyValueCache::KeyValueCache(std::vector<KeysAndValues> past, Tensor mask)
       layers_(std::move(past)),
       concatenates_(true) {}
 
+void KeyValueCache::seed(std::vector<KeysAndValues> layers) {
+  const int64_t count = layers.at(0).keys.dim(1);
+  if (length_ != 0 || count > prompt_)
+    fail(ErrorKind::kInternal, "a cache of {} tokens and a prompt of {} was given {} places before them", length_,
+         prompt_, count);
+  capacity_ = std::max({capacity_, count, kLeastCapacity});
+  for (KeysAndValues& layer : layers)
+    for (Tensor* part : {&layer.keys, &layer.values}) {
+      Shape shape = part->shape();
+      shape[0] = rows_;
+      *part = with_room(broadcast_to(*part, shape), capacity_);
+    }
+  layers_ = std::move(layers);
+  length_ = count;
+}
+
 void KeyValueCache::make_places() {
   std::vector<int64_t> places(static_cast<size_t>(rows_ * seen_), 1);
   for (int64_t row = 0; row < rows_; ++row)

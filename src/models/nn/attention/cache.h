@@ -28,6 +28,9 @@ class KeyValueCache {
   KeyValueCache(std::vector<KeysAndValues> past, Tensor mask);
 
   // ---- for whoever drives the decoder
+  // Before the first pass: places before all tokens, of which layer i has these keys and values [1, n, G, d] for every
+  // row. The mask has them at its beginning.
+  void seed(std::vector<KeysAndValues> layers);
   // Makes room for that many tokens, which the next forward pass appends.
   void begin(int64_t tokens);
   // Takes note that they are there.

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "files/config/config.h"
 #include "files/config/model_config.h"
+#include "models/loading/adapters/adaptation.h"
 #include "models/loading/adapters/adapter_set.h"
 #include "models/loading/maximum_tokens.h"
 #include "runtime/tensor/evaluator.h"
@@ -42,6 +43,8 @@ int64_t greatest_model_length(const GenerativeModel& model, const EngineOptions&
   int64_t limit = kUnlimited;
   if (const std::optional<int64_t> known = maximum_tokens(model.config())) limit = *known;
   if (model.max_positions() > 0) limit = std::min(limit, model.max_positions());
+  if (const Adaptation* adaptation = model.adaptation(); adaptation && adaptation->virtual_tokens())
+    limit = std::max<int64_t>(1, limit - adaptation->virtual_tokens()->count());
   return options.max_model_length > 0 ? std::min(limit, options.max_model_length) : limit;
 }
 

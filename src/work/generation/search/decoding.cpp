@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/numbers/fnv.h"
+#include "models/loading/adapters/adaptation.h"
 #include "runtime/tensor/evaluator.h"
 #include "transom/ops.h"
 #include "work/generation/processes/follow.h"
@@ -62,10 +63,41 @@ Decoding::Decoding(const GenerativeModel& model, DecodingPrompts prompts, int64_
       max_length_(max_length),
       use_cache_(use_cache && model.cache_expires_at() >= 0),
       computing_(computing) {
+  const Adaptation* adaptation = model.adaptation();
+  if (adaptation && adaptation->virtual_tokens()) put_before(*adaptation->virtual_tokens());
   for (const std::vector<AttachedInput>& row : attached_) {
     check_places(row, static_cast<int64_t>(mask_[0].size()));
     filled_ = std::max(filled_, end_of_places(row));
   }
+}
+
+// The adapters' own tokens take places before those of each row, which the rows do not tell.
+void Decoding::put_before(const VirtualTokens& tokens) {
+  if (model_.position_axes() > 1)
+    fail(ErrorKind::kUnsupported, "virtual tokens of {}, whose tokens stand by several numbers, are not carried out",
+         model_.architecture());
+  const NoGradient inference;
+  ForwardContext context{.computing = computing_};
+  const int64_t count = tokens.count();
+  for (TokenIds& row : mask_) row.insert(row.begin(), static_cast<size_t>(count), 1);
+  untold_ += count;
+  max_length_ += count;
+  for (std::vector<AttachedInput>& row : attached_)
+    for (AttachedInput& input : row)
+      for (FilledPlaces& places : input.places) places.begin += count;
+  before_ = tokens.keys_and_values(context);
+  if (!before_.empty()) {
+    std::vector<Tensor> all;
+    for (const KeysAndValues& layer : before_) all.push_back(layer.keys), all.push_back(layer.values);
+    eval(all);
+    seeded_ = count;
+    return;
+  }
+  const Tensor vectors = tokens.embeddings(context);
+  eval({vectors});
+  attached_.resize(mask_.size());
+  for (std::vector<AttachedInput>& row : attached_)
+    row.insert(row.begin(), {.tensors = {{"inputs_embeds", vectors}}, .places = {{.begin = 0, .count = count}}});
 }
 
 Decoding::Beginning Decoding::beginning(const std::vector<TokenIds>& rows) const {
@@ -102,6 +134,7 @@ void Decoding::restart() {
   // The last token of the longest text is not looked at.
   if (use_cache_ && model_.one_program_for_all_steps())
     fresh->reserve(std::min(max_length_ - 1, std::max(kMostReserved, 2 * prompt)));
+  if (!before_.empty()) fresh->seed(before_);
   cache_ = std::move(fresh);
   step_.reset();
 }
@@ -158,7 +191,7 @@ std::vector<float> Decoding::next(const std::vector<TokenIds>& rows) {
   if (const int64_t most = model_.max_positions(); most > 0 && length > most)
     fail("the text has {} tokens; this model takes at most {} (max_position_embeddings); lower max_new_tokens", length,
          most);
-  const int64_t seen = begins_anew(length) ? 0 : cache_->length();
+  const int64_t seen = begins_anew(length) ? seeded_ : cache_->length();
   std::vector<int64_t> told{length};
   for (const TokenIds& row : rows) {
     told.insert(told.end(), static_cast<size_t>(std::max<int64_t>(untold_ - seen, 0)), 0);

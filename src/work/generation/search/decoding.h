@@ -13,6 +13,8 @@
 
 namespace transom {
 
+class VirtualTokens;  // models/loading/adapters/virtual_tokens.h
+
 // What is known of prompts besides their tokens.
 struct DecodingPrompts {
   std::vector<TokenIds> mask;        // [rows][prompt length], 1 for tokens, 0 for padding
@@ -51,6 +53,7 @@ class Decoding {
  private:
   bool begins_anew(int64_t length) const;
   void restart();
+  void put_before(const VirtualTokens& tokens);
   PassInputs inputs_of(const std::vector<int64_t>& ids, int64_t length);
   std::vector<int64_t> positions_of(const std::vector<int64_t>& ids, int64_t length);
   void embed();
@@ -61,6 +64,8 @@ class Decoding {
   std::vector<TokenIds> mask_;
   std::vector<std::vector<AttachedInput>> attached_;
   int64_t untold_, max_length_, filled_ = 0;                     // filled_: behind the last place that an input fills
+  std::vector<KeysAndValues> before_;                            // of virtual tokens, with which each cache begins
+  int64_t seeded_ = 0;                                           // how many these are
   std::vector<std::shared_ptr<const EmbeddedInputs>> embedded_;  // of each row, from the first pass on that needs them
   std::vector<TextPositions> positions_;                         // likewise, of a model with several axes
   bool use_cache_;

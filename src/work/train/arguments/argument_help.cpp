@@ -25,6 +25,8 @@ Examples:
   transom train --task sentence-embedding --model_name_or_path MODEL --train_file pairs.jsonl --output_dir out \
     --loss MultipleNegativesRankingLoss
   transom train --model_name_or_path MODEL --train_dir images --output_dir out
+  transom train --task text-generation --model_name_or_path MODEL --train_file text.txt --output_dir out \
+    --use_peft --peft_type PROMPT_TUNING --num_virtual_tokens 20
   transom train --config args.json --resume_from_checkpoint
 )";
 

@@ -9,7 +9,8 @@ namespace transom {
 // Whether the argument was given; of a record that was not parsed, nothing was.
 bool is_given(const TrainArguments& arguments, std::string_view name);
 
-ArgumentTable training_table();  // the fields of TrainingArguments
-ArgumentTable script_table();    // the fields of ScriptArguments
+ArgumentTable training_table();     // the fields of TrainingArguments
+ArgumentTable script_table();       // the fields of ScriptArguments
+ArgumentTable adapter_arguments();  // those of them that are about adapters
 
 }  // namespace transom

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json/json.h"
+#include "models/loading/adapters/adapter_kind.h"
 #include "work/train/arguments/argument_table.h"
 #include "work/train/arguments/argument_tables.h"
 
@@ -86,6 +87,20 @@ const With kWith[] = {
       "lora_bias", "lora_rank_pattern", "lora_alpha_pattern", "use_rslora", "use_dora"},
      "without --use_peft",
      [](const Given& a) { return a.script.use_peft; }},
+    {{"peft_type", "peft_config", "num_virtual_tokens", "prompt_tuning_init", "prompt_tuning_init_text",
+      "encoder_hidden_size", "encoder_reparameterization_type", "prefix_projection", "feedforward_modules",
+      "exclude_modules", "init_lora_weights", "init_r", "target_r", "tinit", "tfinal"},
+     "without --use_peft",
+     [](const Given& a) { return a.script.use_peft; }},
+    {{"lora_r"}, "with this --peft_type", [](const Given& a) { return adapter_kind_takes(a.script.peft_type, "r"); }},
+    {{"lora_alpha"},
+     "with this --peft_type",
+     [](const Given& a) {
+       return adapter_kind_takes(a.script.peft_type, "lora_alpha") || adapter_kind_takes(a.script.peft_type, "alpha");
+     }},
+    {{"lora_dropout"},
+     "with this --peft_type",
+     [](const Given& a) { return adapter_kind_takes(a.script.peft_type, "lora_dropout"); }},
     {{"bnb_4bit_quant_type"}, "without --load_in_4bit", [](const Given& a) { return a.script.load_in_4bit; }},
     {{"early_stopping_threshold"},
      "without --early_stopping_patience",

@@ -324,25 +324,6 @@ const Argument kScriptArguments[] = {
                                "Pre-train T5: predict masked spans of plain text (span corruption)."),
     field<&S::mean_noise_span_length>("mean_noise_span_length", "Mean length of those spans, in tokens.").at_least(1),
 
-    section("LoRA"),
-    field<&S::use_peft>("use_peft", "Train low-rank adapters beside the frozen weights, and save them as PEFT does."),
-    field<&S::lora_r>("lora_r", "Rank of the adapters.").at_least(1),
-    field<&S::lora_alpha>("lora_alpha", "LoRA alpha: the update is scaled by alpha / r."),
-    field<&S::lora_dropout>("lora_dropout", "Dropout before the adapters.").at_least(0).at_most(1),
-    field<&S::lora_target_modules>("lora_target_modules",
-                                   "Linear layers that get adapters: names, a regular expression for whole names, or "
-                                   "all-linear (default: PEFT's for the type of the model)."),
-    field<&S::lora_modules_to_save>("lora_modules_to_save", "Modules that are trained and saved whole (heads are)."),
-    field<&S::lora_task_type>("lora_task_type", "Task in adapter_config.json (default: that of the model's class).")
-        .one_of({"CAUSAL_LM", "SEQ_CLS", "TOKEN_CLS", "QUESTION_ANS", "SEQ_2_SEQ_LM", "FEATURE_EXTRACTION"}),
-    field<&S::lora_bias>("lora_bias", "Biases that are trained too.").one_of({"none", "all", "lora_only"}),
-    field<&S::lora_rank_pattern>("lora_rank_pattern", "Other ranks for some modules, as an object or a file."),
-    field<&S::lora_alpha_pattern>("lora_alpha_pattern", "Other alphas for some modules."),
-    field<&S::use_rslora>("use_rslora", "Scale by alpha / sqrt(r) (rsLoRA)."),
-    field<&S::use_dora>("use_dora", "Train the magnitudes of the weight rows too (DoRA)."),
-    only_default("load_in_8bit", {"false", "0", "no"}, "weights of adapters' models are not quantised"),
-    only_default("load_in_4bit", {"false", "0", "no"}, "weights of adapters' models are not quantised"),
-
     section("Early stopping"),
     field<&S::early_stopping_patience>("early_stopping_patience", "Stop after N evaluations without improvement.")
         .at_least(1),
@@ -438,7 +419,15 @@ bool is_given(const TrainArguments& arguments, std::string_view name) {
   return arguments.given && std::find(arguments.given->begin(), arguments.given->end(), name) != arguments.given->end();
 }
 
-ArgumentTable script_table() { return kScriptArguments; }
+ArgumentTable script_table() {
+  static const std::vector<Argument> rows = [] {
+    const ArgumentTable adapters = adapter_arguments();
+    std::vector<Argument> all(std::begin(kScriptArguments), std::end(kScriptArguments));
+    all.insert(all.end(), adapters.begin(), adapters.end());
+    return all;
+  }();
+  return rows;
+}
 
 TrainArguments parse_train_json(std::string_view json, std::string_view where) {
   TrainArguments arguments;

@@ -8,7 +8,7 @@
 #include "files/checkpoint/safetensors.h"
 #include "files/checkpoint/sharded_safetensors.h"
 #include "files/config/config.h"
-#include "models/loading/adapters/lora.h"
+#include "models/loading/adapters/adaptation.h"
 #include "models/sharding/model_parts.h"
 #include "transom/distributed.h"
 #include "work/train/files/manifest.h"
@@ -43,7 +43,7 @@ void save_run_state(const std::filesystem::path& directory, const Schedule& sche
 }
 
 void load_parameters(const std::filesystem::path& directory, Model& model, ModelSharding* sharding) {
-  if (const Adaptation* adaptation = model.adaptation()) return adaptation->load_values(directory);
+  if (Adaptation* adaptation = model.adaptation()) return adaptation->load_values(directory);
   if (sharding && !path_exists(directory / "model.safetensors") && ShardedTensorFiles::exists(directory))
     return load_weights(ShardedTensorFiles::open(directory), *sharding, model);
   const auto loaded = Model::from_pretrained(directory.string());

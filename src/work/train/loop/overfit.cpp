@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "models/loading/adapters/adaptation.h"
 #include "runtime/distributed/process_group.h"
 #include "work/train/loop/schedules.h"
 #include "work/train/step/train_step.h"
@@ -14,6 +15,8 @@ void overfit_one_batch(Model& model, const TrainingArguments& arguments, const N
                                        .learning_rate = arguments.learning_rate,
                                        .warmup_steps = arguments.warmup_steps_of(arguments.max_steps),
                                        .steps = arguments.max_steps});
+  if (const Adaptation* adaptation = model.adaptation(); adaptation && adaptation->training())
+    adaptation->training()->expect_updates(arguments.max_steps);
   for (int64_t i = 0; i < arguments.max_steps; ++i) {
     const double rate = schedule->learning_rate();
     const TrainStep::Result result = step({inputs}, rate, i);

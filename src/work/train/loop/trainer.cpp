@@ -11,6 +11,7 @@
 #include "base/terminal/log.h"
 #include "base/threads/prefetcher.h"
 #include "inputs/data/text/padding.h"
+#include "models/loading/adapters/adaptation.h"
 #include "runtime/device/static_shapes.h"
 #include "runtime/distributed/process_group.h"
 #include "transom/ops.h"
@@ -97,6 +98,8 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
     fail("an epoch has no batch: {} rows do not fill a batch of {} and dataloader_drop_last is set",
          run.train_data->rows, arguments.per_device_train_batch_size);
   const Duration duration = duration_of(batches, accumulation, arguments.num_train_epochs, arguments.max_steps);
+  if (const Adaptation* adaptation = run.model->adaptation(); adaptation && adaptation->training())
+    adaptation->training()->expect_updates(duration.updates);
 
   run.saver.reset();  // a save of an earlier call that ended early is over, and so is its error
   run.state = TrainerState();

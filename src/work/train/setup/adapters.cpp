@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/json/json.h"
-#include "models/loading/adapters/lora.h"
+#include "models/loading/adapters/adaptation.h"
 #include "models/loading/weights/untied.h"
 #include "transom/hub.h"
 
@@ -27,21 +27,72 @@ Json targets_of(const std::vector<std::string>& words) {
   return names;
 }
 
-LoraConfig config_of(const ScriptArguments& script, const std::string& base) {
-  Json fields = {{"r", script.lora_r},          {"lora_dropout", script.lora_dropout},
-                 {"bias", script.lora_bias},    {"use_rslora", script.use_rslora},
-                 {"use_dora", script.use_dora}, {"base_model_name_or_path", base}};
-  // PEFT's alpha is a whole number.
-  if (script.lora_alpha == std::floor(script.lora_alpha))
-    fields["lora_alpha"] = static_cast<int64_t>(script.lora_alpha);
-  else fields["lora_alpha"] = script.lora_alpha;
-  if (!script.lora_target_modules.empty()) fields["target_modules"] = targets_of(script.lora_target_modules);
-  if (!script.lora_modules_to_save.empty()) fields["modules_to_save"] = targets_of(script.lora_modules_to_save);
-  if (script.lora_task_type) fields["task_type"] = *script.lora_task_type;
+// true and false are no names.
+Json initial_of_lora(const std::string& name) {
+  if (name == "true" || name == "false") return name == "true";
+  return name;
+}
+
+// The arguments that name fields of adapter_config.json, where they are given.
+Json given_fields(const ScriptArguments& script) {
+  Json fields = Json::object();
+  const auto set = [&](const char* field, const auto& value) {
+    if (value) fields[field] = *value;
+  };
+  set("num_virtual_tokens", script.num_virtual_tokens);
+  set("prompt_tuning_init", script.prompt_tuning_init);
+  set("prompt_tuning_init_text", script.prompt_tuning_init_text);
+  set("encoder_hidden_size", script.encoder_hidden_size);
+  set("encoder_reparameterization_type", script.encoder_reparameterization_type);
+  set("init_r", script.init_r);
+  set("target_r", script.target_r);
+  set("tinit", script.tinit);
+  set("tfinal", script.tfinal);
+  set("task_type", script.lora_task_type);
+  if (script.prefix_projection) fields["prefix_projection"] = true;
+  if (script.use_rslora) fields["use_rslora"] = true;
+  if (script.use_dora) fields["use_dora"] = true;
+  if (script.lora_bias != "none") fields["bias"] = script.lora_bias;
+  if (script.init_lora_weights) fields["init_lora_weights"] = initial_of_lora(*script.init_lora_weights);
+  for (const auto& [name, words] : {std::pair("target_modules", &script.lora_target_modules),
+                                    std::pair("modules_to_save", &script.lora_modules_to_save),
+                                    std::pair("feedforward_modules", &script.feedforward_modules),
+                                    std::pair("exclude_modules", &script.exclude_modules)})
+    if (!words->empty()) fields[name] = targets_of(*words);
   for (const auto& [name, pattern] :
        {std::pair("rank_pattern", &script.lora_rank_pattern), std::pair("alpha_pattern", &script.lora_alpha_pattern)})
     if (!pattern->text.empty()) fields[name] = parse_json(pattern->text, name);
-  return LoraConfig::with(dump_json(fields));
+  return fields;
+}
+
+AdapterConfig config_of(const ScriptArguments& script, const std::string& base) {
+  Json fields = given_fields(script);
+  for (const auto& [name, value] : fields.items())
+    if (name != "task_type" && name != "modules_to_save" && !adapter_kind_takes(script.peft_type, name))
+      fail(ErrorKind::kUsage, "peft_type {} has no {}", script.peft_type, name);
+  const auto set = [&](const char* field, const Json& value) {
+    if (adapter_kind_takes(script.peft_type, field) && !fields.contains(field)) fields[field] = value;
+  };
+  const bool is_whole = script.lora_alpha == std::floor(script.lora_alpha);  // as PEFT's alpha is
+  const Json alpha = is_whole ? Json(static_cast<int64_t>(script.lora_alpha)) : Json(script.lora_alpha);
+  set("r", script.lora_r);
+  set("lora_alpha", alpha);
+  set("alpha", alpha);
+  set("lora_dropout", script.lora_dropout);
+  set("num_virtual_tokens", 20);
+  if (adapter_kind_takes(script.peft_type, "tokenizer_name_or_path"))
+    set("tokenizer_name_or_path", script.tokenizer_name.value_or(base));
+  fields["base_model_name_or_path"] = base;
+  fields["peft_type"] = script.peft_type;
+  if (!script.peft_config.text.empty()) {
+    const Json more = parse_json(script.peft_config.text, "peft_config");
+    if (!more.is_object()) fail(ErrorKind::kUsage, "peft_config: expected an object, found {}", more.dump());
+    if (more.contains("peft_type") && more.at("peft_type") != script.peft_type)
+      fail(ErrorKind::kUsage, "peft_config: peft_type: expected that of --peft_type, {}, found {}", script.peft_type,
+           more.at("peft_type").dump());
+    for (const auto& [name, value] : more.items()) fields[name] = value;
+  }
+  return AdapterConfig::with(dump_json(fields));
 }
 
 }  // namespace
@@ -60,7 +111,7 @@ std::string quantization_in_training(const ScriptArguments& script) {
 std::unique_ptr<Model> load_base_model(const TrainArguments& arguments, const std::string& directory,
                                        const LoadOptions& options, LoadReport* report) {
   const ScriptArguments& script = arguments.script;
-  if (!script.use_peft || script.lora_modules_to_save.empty() || holds_adapters(resolve_model(directory)))
+  if (!script.use_peft || holds_adapters(resolve_model(directory)))
     return Model::from_pretrained(directory, options, report);
   return load_base(directory, config_of(script, directory), options, report);
 }

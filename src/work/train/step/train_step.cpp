@@ -9,6 +9,7 @@
 #include "files/config/model_config.h"
 #include "graph/ops/computing.h"
 #include "graph/ops/movement/collectives.h"
+#include "models/loading/adapters/adaptation.h"
 #include "models/optim/rollback.h"
 #include "runtime/device/communicator.h"
 #include "runtime/distributed/process_group.h"
@@ -44,6 +45,11 @@ std::shared_ptr<Parameter> token_embeddings(const Model& model) {
   for (const auto& parameter : model.parameters())
     if (parameter->value.rank() == 2 && parameter->value.dim(0) == vocabulary) return parameter;
   fail(ErrorKind::kUsage, "neftune_noise_alpha: {} has no embeddings of tokens", model.architecture());
+}
+
+// What a kind of adapters adds to training; null: nothing.
+AdapterTraining* adapter_training_of(const Model& model) {
+  return model.adaptation() ? model.adaptation()->training() : nullptr;
 }
 
 }  // namespace
@@ -83,6 +89,12 @@ TrainStep::TrainStep(Model& model, const TrainingArguments& arguments, bool coun
   share_buffers();
   if (shards) sharding_ = std::make_unique<ModelSharding>(model_, layout, process_rank(), process_count());
   if (arguments.neftune_noise_alpha.value_or(0) > 0) noisy_ = token_embeddings(model);
+  if (adapter_training_of(model) && (sharding_ || offloads_state_))
+    fail(
+        ErrorKind::kUnsupported,
+        "peft_type {}: expected parameters that each process holds whole, found them sharded, or the optimizer's state "
+        "offloaded",
+        model.adaptation()->config().kind().type);
 }
 
 // Rank 0's values become those of all.
@@ -219,6 +231,7 @@ TrainStep::Result TrainStep::operator()(const std::vector<NamedTensors>& micro_b
   evaluation_(everything, [&](const auto& buffer) { return before.references_to(buffer); });
   before.discard();
   for (const auto& parameter : trained_) parameter->value.set_requires_grad();
+  if (AdapterTraining* adapters = adapter_training_of(model_)) adapters->end_update(step);
   return result;
 }
 
@@ -346,6 +359,13 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
   }
   const std::vector<Tensor> next = optimizer_->step(before, total, learning_rate, of_rows, applied);
   for (size_t i = 0; i < next.size(); ++i) trained_[i]->value = next[i];
+  if (AdapterTraining* adapters = adapter_training_of(model_)) {
+    std::vector<Tensor> old;
+    for (const auto& buffer : model_.buffers()) old.push_back(buffer->value);
+    adapters->trace_update(trained_, total, step);
+    for (size_t i = 0; applied.defined() && i < old.size(); ++i)
+      if (Tensor& value = model_.buffers()[i]->value; !value.same_as(old[i])) value = select(applied, value, old[i]);
+  }
   return {loss, norm, measured};
 }
 

@@ -125,6 +125,11 @@ const Task kTasks[] = {
               !has(data, script.label_column_name.value_or("label"));
      },
      prepare_image_text_contrast, false, Preprocessing::kTokenizerAndImages},
+    {"object-detection", "",
+     [](const Dataset& data, const ScriptArguments& script) {
+       return has(data, script.image_column_name) && has(data, "objects.bbox");
+     },
+     prepare_object_detection, false, Preprocessing::kImages},
     {"image-segmentation", "semantic-segmentation",
      [](const Dataset& data, const ScriptArguments& script) {
        return has(data, script.image_column_name) && has_class_for(script, "image-segmentation");

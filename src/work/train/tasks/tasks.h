@@ -12,6 +12,8 @@ void prepare_text_classification(const TrainArguments& arguments, const TaskFile
 void prepare_image_classification(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // run_semantic_segmentation: pictures, and pictures of the classes of their pixels.
 void prepare_semantic_segmentation(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// run_object_detection: pictures, and the boxes and classes of what they show.
+void prepare_object_detection(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // run_audio_classification: the same with sounds.
 void prepare_audio_classification(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // Click logs: a label, numbers, and categories, for DLRM.

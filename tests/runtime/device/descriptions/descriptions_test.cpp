@@ -18,7 +18,8 @@
 namespace transom {
 namespace {
 
-constexpr const char* kDescription = R"({"device": "thing", "title": "Thing of ThingCo", "names": ["thingco"],
+constexpr const char* kDescription =
+    R"({"device": "thing", "title": "Thing of ThingCo", "of_a_later_version": 1, "names": ["thingco"],
   "arguments_title": "Things", "arguments": [
     {"name": "use_thing", "flag": "Train on a Thing."}, {"name": "thing_config", "text": "A file."},
     {"name": "thing_speed", "ignored": "it is always fast"},
@@ -60,8 +61,8 @@ TEST_F(Descriptions, NameThePluginThatIsNotThere) {
 
 TEST_F(Descriptions, ThatAreNoneAreNamedAndLeftOut) {
   size_t number = 0;
-  for (const char* wrong : {"", "[]", "{", R"({"device": "other"})", R"({"device": "NAME", "titel": "x"})",
-                            R"({"device": "NAME", "names": "x"})", R"({"device": "NAME", "arguments": [{}]})",
+  for (const char* wrong : {"", "[]", "{", R"({"device": "other"})", R"({"device": "NAME", "names": "x"})",
+                            R"({"device": "NAME", "arguments": [{}]})",
                             R"({"device": "NAME", "arguments": [{"name": "a", "flag": "x", "text": "y"}]})",
                             R"({"device": "NAME", "arguments": [{"name": "a", "only": ["1"]}]})"}) {
     const std::string name = "thing" + std::to_string(++number), file = "libtransom_" + name + ".json";

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/files/directories.h"
 #include "files/foreign/foreign_writer.h"
+#include "models/loading/adapters/adaptation.h"
 #include "models/loading/weights/missing_weights.h"
 #include "models/save_configuration.h"
 #include "transom/config.h"
@@ -40,6 +41,7 @@ int convert(const fs::path& model, const ConvertOptions& options) {
     fail(ErrorKind::kUsage, "--format: expected safetensors, tf or flax, found '{}'", options.format);
   const uint64_t shard_bytes = static_cast<uint64_t>(options.shard_gigabytes * kBytesPerGigabyte);
   const auto loaded = load_trained(model.string(), {.dtype = options.dtype});
+  expect_merged(*loaded);
   if (foreign == kForeignFormats.end()) {
     loaded->save_pretrained(output.string(), shard_bytes);
   } else {

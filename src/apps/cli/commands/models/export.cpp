@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/files/directories.h"
 #include "files/config/config.h"
+#include "models/loading/adapters/adaptation.h"
 #include "models/loading/weights/missing_weights.h"
 #include "models/onnx/export/export_model.h"
 #include "transom/model.h"
@@ -81,6 +82,7 @@ int export_to(const ExportArguments& options) {
   const fs::path directory = resolve_model(options.model, options.source.hub());
   const std::unique_ptr<Model> model =
       load_trained(directory.string(), {.task = task_of(options.task), .dtype = options.dtype});
+  expect_merged(*model);
   onnx::ExportOptions how{.opset = options.opset,
                           .with_past = options.with_past || options.task.ends_with(kWithPast),
                           .external_data = options.external_data,

@@ -10,6 +10,7 @@
 #include "files/checkpoint/checkpoint.h"
 #include "files/checkpoint/sharded_safetensors.h"
 #include "files/hub/adapters.h"
+#include "models/loading/adapters/adaptation.h"
 #include "models/loading/weights/missing_weights.h"
 #include "transom/model.h"
 #include "transom/tokenizer.h"
@@ -58,9 +59,7 @@ int merge(const fs::path& adapters, const fs::path& output) {
          adapters.string(), kAdapterConfig);
   const fs::path base = base_of_adapters(adapters);
   const auto model = load_trained(adapters.string());
-  if (model->adaptation())
-    fail(ErrorKind::kUnsupported, "{}: lora_bias: expected layers with biases to merge into, found one without",
-         (adapters / kAdapterConfig).string());
+  expect_merged(*model);
   model->save_pretrained(output.string());
   for (const fs::path& folder : {adapters, base})
     if (has_tokenizer(folder)) {
@@ -77,7 +76,7 @@ Command merge_command() {
   static std::string model, output;
   static ModelOptions source;
   Command command{.name = "merge",
-                  .help = "Merge LoRA adapters, or the parts of a sharded checkpoint, into one model",
+                  .help = "Merge adapters of PEFT, or the parts of a sharded checkpoint, into one model",
                   .examples =
                       "  transom merge --model ADAPTERS --output DIRECTORY\n"
                       "  transom merge out/checkpoint-500 DIRECTORY"};

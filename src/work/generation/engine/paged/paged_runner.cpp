@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "files/config/config.h"
 #include "files/config/model_config.h"
+#include "models/loading/adapters/adaptation.h"
 #include "work/generation/embedded_inputs.h"
 #include "work/generation/engine/assistant.h"
 #include "work/generation/engine/mask_turns.h"
@@ -395,6 +396,8 @@ class PagedRunner : public Runner {
 
 std::unique_ptr<Runner> make_paged(const GenerativeModel& model, const EngineOptions& options, int64_t length) {
   if (model.has_encoder() || model.cache_expires_at() < 0) return nullptr;
+  // Virtual tokens are in no text, by which blocks are shared.
+  if (model.adaptation() && model.adaptation()->virtual_tokens()) return nullptr;
   if (model.cache_expires_at() > 0 && length >= model.cache_expires_at()) return nullptr;
   std::vector<KeyValueShape> shapes;
   try {

@@ -155,6 +155,27 @@ std::function<Metrics(const Predictions&)> evaluator_of(const std::string& asked
   return [](const Predictions&) { return Metrics(); };
 }
 
+// Of the base, with what the arguments say besides.
+SentenceModules modules_of(const ScriptArguments& script) {
+  const std::filesystem::path base = script.model_name_or_path;
+  SentenceModules modules = read_sentence_modules(base);
+  if (script.pooling_mode) {
+    if (modules.declared)
+      fail(ErrorKind::kUsage, "--pooling_mode: {} says how it pools: leave it out", (base / "modules.json").string());
+    modules.pooling = {*pooling_mode_of(*script.pooling_mode)};
+  }
+  if (script.max_seq_length) modules.max_seq_length = script.max_seq_length;
+  return modules;
+}
+
+// The rows of the one set of `sets`, as those of this number in training.
+TrainingData rows_to_evaluate(const std::shared_ptr<const std::vector<SentenceSet>>& sets, size_t number) {
+  TrainingData data;
+  data.rows = (*sets)[0].rows();
+  data.batch = [sets, number](const std::vector<int64_t>& indices) { return (*sets)[0].batch(number, indices); };
+  return data;
+}
+
 }  // namespace
 
 void sentence_defaults(TrainArguments& arguments) {
@@ -165,13 +186,7 @@ void sentence_defaults(TrainArguments& arguments) {
 void prepare_sentence_embedding(const TrainArguments& arguments, const TaskFiles& /*files*/, TaskSetup& setup) {
   const ScriptArguments& script = arguments.script;
   const std::filesystem::path base = script.model_name_or_path;
-  SentenceModules modules = read_sentence_modules(base);
-  if (script.pooling_mode) {
-    if (modules.declared)
-      fail(ErrorKind::kUsage, "--pooling_mode: {} says how it pools: leave it out", (base / "modules.json").string());
-    modules.pooling = {*pooling_mode_of(*script.pooling_mode)};
-  }
-  if (script.max_seq_length) modules.max_seq_length = script.max_seq_length;
+  const SentenceModules modules = modules_of(script);
   const std::vector<FileSet> train = file_sets(script.train_file, "--train_file", script, script.max_train_samples),
                              held = file_sets(script.validation_file, "--validation_file", script,
                                               script.max_eval_samples);
@@ -222,10 +237,7 @@ void prepare_sentence_embedding(const TrainArguments& arguments, const TaskFiles
     if ((*set)[0].columns() != sets[number].columns)
       fail("{}: expected {} columns of texts, as in the rows to train on, found {}", held[0].data.name(),
            sets[number].columns, (*set)[0].columns());
-    TrainingData data;
-    data.rows = (*set)[0].rows();
-    data.batch = [set, number](const std::vector<int64_t>& indices) { return (*set)[0].batch(number, indices); };
-    setup.validation = std::move(data);
+    setup.validation = rows_to_evaluate(set, number);
     setup.compute_metrics = evaluator_of(script.evaluator, (*set)[0], first->form.labels, modules.similarity);
     parts.push_back(counted(static_cast<size_t>((*set)[0].rows()), "row") + " to evaluate on");
   } else {
