@@ -65,13 +65,14 @@ void check_described_fields(const Json& file, const OptionValues& values) {
   }
   const Json* rotary = json_at(file, "decoder.rotary");
   for (const auto& [key, value] : json_of(config).items()) {
-    if (const auto known = defaults.find(key); known != defaults.end()) {
-      config.has(key);
-      if (value.is_object() && known->is_object()) check_part(file, key, value, *known, config.where());
-      continue;
-    }
     const bool turns = rotary && rotary->is_object() &&
                        std::find(std::begin(kRotaryFields), std::end(kRotaryFields), key) != std::end(kRotaryFields);
+    if (const auto known = defaults.find(key); known != defaults.end()) {
+      config.has(key);
+      // Those of rotary positions have a list of their own (described_rotary.cpp).
+      if (value.is_object() && known->is_object() && !turns) check_part(file, key, value, *known, config.where());
+      continue;
+    }
     if (turns || begins_field(aliases, key) || begins_field(fixed, key) || in_list(ignored, key)) {
       config.has(key);
       continue;

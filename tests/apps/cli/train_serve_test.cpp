@@ -20,7 +20,8 @@ uint16_t port_of(test::Program& program, const std::filesystem::path& folder) {
   const std::string mark = "on http://127.0.0.1:";
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(120);
   while (std::chrono::steady_clock::now() < until) {
-    const std::string said = read_file(folder / "standard_error");
+    const std::filesystem::path file = folder / "standard_error";
+    const std::string said = std::filesystem::exists(file) ? read_file(file) : "";
     if (const size_t at = said.find(mark); at != said.npos && said.find('\n', at) != said.npos)
       return static_cast<uint16_t>(std::stoi(said.substr(at + mark.size())));
     if (!program.is_running()) return 0;

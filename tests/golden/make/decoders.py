@@ -91,10 +91,6 @@ DECODERS = {
         ODD | dict(num_key_value_heads=1, attention_bias=True, mlp_bias=True, tie_word_embeddings=True, embedding_multiplier=0.7,
         **YARN), "multipliers of embeddings, scores, residuals, logits", "biases; tied; positions by YaRN"
     ),
-    "helium": family(
-        "Helium", [SEQUENCE, TOKENS], "grouped", dict(head_dim=4), ODD | dict(num_key_value_heads=3, head_dim=8, attention_bias=True,
-        mlp_bias=True, tie_word_embeddings=True), "pairs side by side", "biases; heads wider than hidden / heads; tied", ROPE
-    ),
     "hunyuan_v1_dense": family(
         "HunYuanDenseV1", [SEQUENCE], "grouped", dict(head_dim=4), ODD | dict(num_key_value_heads=1, head_dim=6, attention_bias=True,
         tie_word_embeddings=True, rope_parameters={"rope_theta": 10000.0, "rope_type": "dynamic", "alpha": 50.0, "factor": 1.0}),

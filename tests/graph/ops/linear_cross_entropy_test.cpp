@@ -9,9 +9,9 @@
 namespace transom {
 namespace {
 
-constexpr int64_t kRows = 11, kWidth = 6, kClasses = 13;
+constexpr int64_t kTokens = 11, kHiddenWidth = 6, kVocabulary = 13;
 
-Tensor numbers(const Shape& shape, int step) {
+Tensor operand_of(const Shape& shape, int step) {
   int64_t size = 1;
   for (const int64_t extent : shape) size *= extent;
   std::vector<float> values(static_cast<size_t>(size));
@@ -21,7 +21,7 @@ Tensor numbers(const Shape& shape, int step) {
   return tensor;
 }
 
-void expect_close(const Tensor& found, const Tensor& expected, const char* what) {
+void expect_equal_losses(const Tensor& found, const Tensor& expected, const char* what) {
   const auto a = found.to_vector<float>(), b = expected.to_vector<float>();
   ASSERT_EQ(a.size(), b.size()) << what;
   for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-5) << what << " " << i;
@@ -31,11 +31,11 @@ class FusedLoss : public testing::TestWithParam<int64_t> {};
 
 TEST_P(FusedLoss, IsThatOfTheLogits) {
   for (const bool dynamic : {false, true}) {
-    const Tensor x = numbers({kRows, kWidth}, 5), weight = numbers({kClasses, kWidth}, 3),
-                 bias = numbers({kClasses}, 7);
+    const Tensor x = operand_of({kTokens, kHiddenWidth}, 5), weight = operand_of({kVocabulary, kHiddenWidth}, 3),
+                 bias = operand_of({kVocabulary}, 7);
     std::vector<int64_t> places;
-    for (int64_t i = 0; i < kRows; ++i) places.push_back(i % 4 == 1 ? -100 : i * 5 % kClasses);
-    const Tensor labels = Tensor::from(places, {kRows});
+    for (int64_t i = 0; i < kTokens; ++i) places.push_back(i % 4 == 1 ? -100 : i * 5 % kVocabulary);
+    const Tensor labels = Tensor::from(places, {kTokens});
     const LinearCrossEntropy fused = linear_cross_entropy(x, weight, bias, labels,
                                                           {.rows = GetParam(),
                                                            .multiplier = 1.5,
@@ -48,26 +48,27 @@ TEST_P(FusedLoss, IsThatOfTheLogits) {
     const Tensor logits = tanh(linear(x, weight, bias) * 0.5) * 3.0;
     const Tensor plain = cross_entropy(logits, labels);
     const Tensor losses = dynamic ? plain * exp(-plain).detach() : plain;
-    expect_close(fused.losses, losses, "losses");
-    expect_close(fused.total, sum(losses), "total");
+    expect_equal_losses(fused.losses, losses, "losses");
+    expect_equal_losses(fused.total, sum(losses), "total");
     const Tensor logs = log_softmax(logits);
-    expect_close(fused.entropy, -reduce_sum(exp(logs) * logs, {1}), "entropy");
-    expect_close(fused.right, cast(equal(cast(arg_max(logits, 1), DType::kInt64), labels), DType::kFloat32), "right");
+    expect_equal_losses(fused.entropy, -reduce_sum(exp(logs) * logs, {1}), "entropy");
+    expect_equal_losses(fused.right, cast(equal(cast(arg_max(logits, 1), DType::kInt64), labels), DType::kFloat32),
+                        "right");
     const std::vector<Tensor> all{x, weight, bias};
     const std::vector<Tensor> found = gradients(fused.total * 0.25, all), expected = gradients(sum(losses) * 0.25, all);
-    for (size_t i = 0; i < all.size(); ++i) expect_close(found[i], expected[i], "gradient");
+    for (size_t i = 0; i < all.size(); ++i) expect_equal_losses(found[i], expected[i], "gradient");
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, FusedLoss, testing::Values(1, 4, 100), testing::PrintToStringParamName());
 
 // What was not computed beside the total is found all the same.
-TEST(FusedLoss, GradientsThatWereNotAskedForAreTaken) {
-  const Tensor x = numbers({kRows, kWidth}, 5), weight = numbers({kClasses, kWidth}, 3);
-  const Tensor labels = Tensor::from(std::vector<int64_t>(kRows, 3), {kRows});
+TEST(FusedLossGradients, ThatWereNotAskedForAreTaken) {
+  const Tensor x = operand_of({kTokens, kHiddenWidth}, 5), weight = operand_of({kVocabulary, kHiddenWidth}, 3);
+  const Tensor labels = Tensor::from(std::vector<int64_t>(kTokens, 3), {kTokens});
   const LinearCrossEntropy fused = linear_cross_entropy(x, weight, {}, labels, {.rows = 4, .gradient = true}, {});
   const Tensor expected = gradients(sum(cross_entropy(linear(x, weight), labels)), {weight})[0];
-  expect_close(gradients(fused.total, {weight})[0], expected, "weight");
+  expect_equal_losses(gradients(fused.total, {weight})[0], expected, "weight");
 }
 
 }  // namespace

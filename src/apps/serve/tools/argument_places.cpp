@@ -30,6 +30,8 @@ std::string ArgumentPlaces::filled(const Json& answer, const std::vector<std::st
 }
 
 std::string completed_arguments(const std::string& arguments) {
+  const size_t first = arguments.find_first_not_of(" \t\r\n");
+  if (first == arguments.npos || arguments[first] != '{') return "{}";
   const JsonSpan whole = scan_json(arguments);
   if (whole.state == JsonSpan::kWhole) return arguments.substr(0, whole.length);
   // Behind each bracket and before each comma the values so far are whole, but for a key without its value.

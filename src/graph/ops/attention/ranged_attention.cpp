@@ -131,6 +131,7 @@ const Operation kRangedAttention = {
         "(the inputs of attention, ranges [B, T, 2]): attention in which query t of row b sees the keys from "
         "ranges[b, t, 0] up to but not including ranges[b, t, 1] alone, and of these what `causal` and "
         "`sliding_window` let it see; 0 where that is nothing.",
+    .gradient_jumps = true,  // that of a learned bias is taken through rounded weights
     .category = Category::kAttention,
     .autocast = AutocastClass::kLow,
     .flops = attention_flops<false>,

@@ -56,11 +56,16 @@ FusedLossOutputs outputs_by_name(std::span<const Tensor> outputs, const Attribut
   return named;
 }
 
+// What logits are kept in: products of 16 bits are not rounded.
+DType wide_of(DType dtype) { return size_of(dtype) == 2 ? DType::kFloat32 : dtype; }
+
 // Of the rows from `begin` to `end`; `total` is not set.
 FusedLossOutputs loss_of_rows(const FusedLossParts& p, int64_t begin, int64_t end) {
   const LinearCrossEntropyOptions& o = p.options;
   const Tensor x = slice(p.x, 0, begin, end), labels = slice(p.labels, 0, begin, end);
-  Tensor z = cast(linear(x, p.weight, p.bias, kAsGiven), DType::kFloat32);
+  const DType wide = wide_of(p.x.dtype());
+  Tensor z = dot_general(x, p.weight, {{}, {}, {1}, {1}}, kAsGiven, wide);
+  if (p.bias.defined()) z = z + cast(p.bias, wide);
   if (o.multiplier != 1) z = z * o.multiplier;
   if (o.soft_cap > 0) z = tanh(z * (1 / o.soft_cap)) * o.soft_cap;
   FusedLossOutputs made;
@@ -74,7 +79,7 @@ FusedLossOutputs loss_of_rows(const FusedLossParts& p, int64_t begin, int64_t en
   }
   if (!o.gradient) return made;
   // (softmax - one at the label) of each row, as cross_entropy's own gradient.
-  const Tensor weights = o.dynamic ? probability : full(plain.shape(), 1);
+  const Tensor weights = o.dynamic ? probability : full(plain.shape(), 1, wide);
   Tensor dz =
       make_tensor(find_operation("cross_entropy_gradient"), {z, labels, weights}, {{"ignore_index", kIgnoredRow}});
   if (o.soft_cap > 0) {
@@ -85,7 +90,7 @@ FusedLossOutputs loss_of_rows(const FusedLossParts& p, int64_t begin, int64_t en
   if (o.weight_gradient && p.bias.defined()) made.dbias = reduce_sum(dz, {0});
   dz = cast(dz, p.x.dtype());
   made.dx = dot_general(dz, p.weight, {{}, {}, {1}, {0}}, kAsGiven);
-  if (o.weight_gradient) made.dweight = dot_general(dz, x, {{}, {}, {0}, {0}}, kAsGiven, DType::kFloat32);
+  if (o.weight_gradient) made.dweight = dot_general(dz, x, {{}, {}, {0}, {0}}, kAsGiven, wide);
   return made;
 }
 
@@ -114,6 +119,8 @@ Tensors decompose_fused_loss(std::span<const Tensor> in, const Attributes& attri
                         .dweight = added(&FusedLossOutputs::dweight),
                         .dbias = added(&FusedLossOutputs::dbias)};
   made.total = sum(made.losses);
+  for (Tensor* each : {&made.total, &made.losses, &made.entropy, &made.right})
+    if (each->defined()) *each = cast(*each, DType::kFloat32);
   if (made.dweight.defined()) made.dweight = cast(made.dweight, p.weight.dtype());
   if (made.dbias.defined()) made.dbias = cast(made.dbias, p.bias.dtype());
   return made.listed();
@@ -161,7 +168,8 @@ Tensors gradient_of_fused_loss(const GradientRequest& request) {
                         (!biased || !request.wanted(3) || made.dbias.defined());
   if (!of_total_alone || !all_made) return {};
   const auto scaled = [&](const Tensor& x) {
-    return x.defined() ? cast(cast(x, DType::kFloat32) * request.cotangents[0], x.dtype()) : x;
+    const DType wide = x.defined() ? wide_of(x.dtype()) : DType::kFloat32;
+    return x.defined() ? cast(cast(x, wide) * cast(request.cotangents[0], wide), x.dtype()) : x;
   };
   Tensors result{scaled(made.dx), scaled(made.dweight), Tensor()};
   if (biased) result.push_back(scaled(made.dbias));

@@ -46,6 +46,15 @@ Tensor sinusoids(const Tensor& coordinate, const Tensor& last, int64_t width) {
   return reshape(concatenate({unsqueeze(sin(angles), 4), unsqueeze(cos(angles), 4)}, 4), shape);
 }
 
+// x and what `branch` makes of it, normed before the branch or behind the sum.
+template <typename Branch>
+Tensor with_residual(const Tensor& x, const LayerNorm& norm, bool norms_first, ForwardContext& context,
+                     const Branch& branch) {
+  return norms_first ? x + branch(norm(x, context)) : norm(x + branch(x), context);
+}
+
+}  // namespace
+
 struct DetrAttention {
   DetrAttention(const Scope& scope, const DetrConfig& c, int64_t heads)
       : path(scope.path()),
@@ -88,13 +97,6 @@ struct DetrFeedForward {
   Linear fc1, fc2;
   Dropout inner_dropout, dropout;
 };
-
-// x and what `branch` makes of it, normed before the branch or behind the sum.
-template <typename Branch>
-Tensor with_residual(const Tensor& x, const LayerNorm& norm, bool norms_first, ForwardContext& context,
-                     const Branch& branch) {
-  return norms_first ? x + branch(norm(x, context)) : norm(x + branch(x), context);
-}
 
 class DetrEncoderLayer {
  public:
@@ -158,8 +160,6 @@ class DetrDecoderLayer {
   LayerNorm final_layer_norm_;
   Dropout dropout_;
 };
-
-}  // namespace
 
 // Where a place of the map is: sinusoids of its row and column, or learned vectors of both.
 class DetrPositions {

@@ -39,11 +39,10 @@ Tensor PositionBias::operator()(const DecoderInputs& in) const {
     const Tensor counted = cast(in.attention_mask, DType::kInt64);
     places = reshape((cumulative_sum(counted, 1) - 1.0) * counted, {counted.dim(0), 1, 1, counted.dim(1)});
   }
-  Tensor bias;
-  if (plan_.rounded)
-    bias =
-        cast(cast(slopes_, DType::kBFloat16) * cast(cast(places, DType::kFloat32), DType::kBFloat16), DType::kFloat32);
-  else bias = slopes_ * cast(places, DType::kFloat32);
+  // The product of two bfloat16 is exact in f32, which every runtime multiplies.
+  const auto rounded = [](const Tensor& x) { return cast(cast(x, DType::kBFloat16), DType::kFloat32); };
+  const Tensor counts = cast(places, DType::kFloat32);
+  const Tensor bias = plan_.rounded ? rounded(rounded(slopes_) * rounded(counts)) : slopes_ * counts;
   return plan_.scale == 1 ? bias : bias * plan_.scale;
 }
 

@@ -49,7 +49,8 @@ class Adapters : public testing::Test {
   }
   std::vector<std::string> names() const {
     std::vector<std::string> names;
-    for (const Json& model : json_of(Client(server_->port()).get("/v1/models"))["data"]) names.push_back(model["id"]);
+    const Json list = json_of(Client(server_->port()).get("/v1/models"));
+    for (const Json& model : list["data"]) names.push_back(model["id"]);
     return names;
   }
   test::TemporaryFolder model_, folder_, outside_;

@@ -134,6 +134,11 @@ LoraMatrices taken_out(AdapterMaking& making, const AdaptedWeight& target, int64
 
 LoraMatrices first_matrices(AdapterMaking& making, const AdaptedWeight& target, int64_t rank, double scaling) {
   const LoraInitial initial = initial_of(making.config);
+  if (initial == LoraInitial::kCodes && making.reads_file())
+    fail(ErrorKind::kUnsupported,
+         "{}: init_lora_weights = \"loftq\": expected true, as PEFT's script saves such adapters: their base is one of "
+         "codes",
+         making.config.where());
   switch (initial) {
     case LoraInitial::kOrthonormal:
     case LoraInitial::kPrincipal:
@@ -170,6 +175,7 @@ void attach_to_layer(AdapterMaking& making, const AdaptedWeight& target) {
   adapter->scaling = config.scaling(target.module);
   adapter->dropout = config.fields().get_float("lora_dropout", 0);
   const LoraMatrices first = first_matrices(making, target, rank, adapter->scaling);
+  if (target.weight->use == Parameter::Use::kTransposedLinear) making.config.set("fan_in_fan_out", true);
   const std::string& module = target.module;
   adapter->a = making.tensor(module + ".lora_A.weight", {rank, target.in}, [&] { return first.a; });
   adapter->b = making.tensor(module + ".lora_B.weight", {target.out, rank}, [&] { return first.b; });
@@ -187,6 +193,8 @@ void attach_lora(AdapterMaking& making) {
     if (target.is_table) attach_to_table(making, target);
     else attach_to_layer(making, target);
   attach_trainable_tokens(making);
+  // What is saved stands beside the codes as any other LoRA does.
+  if (initial_of(making.config) == LoraInitial::kCodes) making.config.set("init_lora_weights", true);
 }
 
 void check_lora(const AdapterConfig& config) {

@@ -197,6 +197,10 @@ void prepare_supervised_fine_tuning(const TrainArguments& arguments, const TaskF
   const auto tokenizer_directory = script.tokenizer_name.value_or(script.model_name_or_path);
   const Tokenizer tokenizer = Tokenizer::from_pretrained(tokenizer_directory);
   const bool writes_chats = tokenizer.has_chat_template() || script.chat_template_path.has_value();
+  for (const char* pictures : {"images", "image"})
+    if (files.any().find(pictures))
+      fail(ErrorKind::kUnsupported, "{}: column {}: pictures in rows are not trained on yet; leave the column out",
+           files.any().name(), pictures);
   const ChatRows first(files.any(), script, writes_chats);
   setup.reads = what_is_read({first.reads()}, files);
   setup.model = load_model(arguments, script.model_name_or_path, load_options(arguments, "text-generation"));

@@ -2,7 +2,7 @@
 // --task dpo, orpo and cpo: pairs of answers to train a policy on.
 #include "base/error.h"
 #include "work/train/arguments/task_defaults.h"
-#include "work/train/tasks/preferences/odds_objective.h"
+#include "work/train/tasks/preferences/objectives/odds_objective.h"
 #include "work/train/tasks/preferences/preference_setup.h"
 #include "work/train/tasks/preferences/preference_tasks.h"
 #include "work/train/tasks/preferences/reference_setup.h"

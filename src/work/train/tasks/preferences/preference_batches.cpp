@@ -9,7 +9,7 @@
 #include "transom/gradients.h"
 #include "transom/ops.h"
 #include "work/train/loop/model_inputs.h"
-#include "work/train/tasks/preferences/dpo_objective.h"
+#include "work/train/tasks/preferences/objectives/dpo_objective.h"
 
 namespace transom {
 namespace {

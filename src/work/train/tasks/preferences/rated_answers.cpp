@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/terminal/log.h"
 #include "work/train/arguments/task_defaults.h"
-#include "work/train/tasks/preferences/kto_objective.h"
+#include "work/train/tasks/preferences/objectives/kto_objective.h"
 #include "work/train/tasks/preferences/preference_setup.h"
 #include "work/train/tasks/preferences/preference_tasks.h"
 #include "work/train/tasks/preferences/reference_setup.h"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "work/train/tasks/preferences/dpo_objective.h"
+#include "work/train/tasks/preferences/objectives/dpo_objective.h"
 #include "work/train/tasks/preferences/preference_batches.h"
 #include "work/train/tasks/task_data.h"
 

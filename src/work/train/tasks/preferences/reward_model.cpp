@@ -2,9 +2,9 @@
 // --task reward: a model with one output, which is larger for the better one of two answers.
 #include "base/error.h"
 #include "work/train/arguments/task_defaults.h"
+#include "work/train/tasks/preferences/objectives/reward_objective.h"
 #include "work/train/tasks/preferences/preference_setup.h"
 #include "work/train/tasks/preferences/preference_tasks.h"
-#include "work/train/tasks/preferences/reward_objective.h"
 #include "work/train/tasks/text/text_features.h"
 
 namespace transom {

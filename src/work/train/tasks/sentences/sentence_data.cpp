@@ -95,6 +95,10 @@ SentenceSet::SentenceSet(std::string name, const SentenceRows& rows, const Sente
           tokens.tokenizer.encode(before[i] + one.row.texts[i], std::nullopt, cut_at(tokens.max_length)).ids);
       if (one.ids.back().empty())
         fail("{}: column {}: expected a text with tokens, found none", rows.data().where(index), rows.column_name(i));
+      const int64_t most = *std::max_element(one.ids.back().begin(), one.ids.back().end());
+      if (tokens.vocabulary > 0 && most >= tokens.vocabulary)
+        fail("{}: column {}: the tokenizer gives the token {}, and the model has {}: expected those of one model",
+             rows.data().where(index), rows.column_name(i), most, tokens.vocabulary);
     }
     return one;
   });

@@ -35,6 +35,7 @@ struct SentenceTokens {
   std::optional<int64_t> max_length;
   std::optional<int64_t> multiple_of;
   bool include_prompt = true;  // in the pooling
+  int64_t vocabulary = 0;      // rows of the model's table; 0: not known
 };
 
 // Rows of one set, tokenised.

@@ -199,7 +199,7 @@ void prepare_sentence_embedding(const TrainArguments& arguments, const TaskFiles
   const Tokenizer tokenizer =
       Tokenizer::from_pretrained(script.tokenizer_name.value_or(folder), {.do_lower_case = modules.do_lower_case});
   const SentenceTokens tokens{tokenizer, longest_sentence(modules, *setup.model, tokenizer), script.pad_to_multiple_of,
-                              modules.include_prompt};
+                              modules.include_prompt, setup.model->config().get_int("vocab_size", 0)};
 
   std::vector<std::string> names;
   for (const FileSet& set : train) names.push_back(set.name);

@@ -159,6 +159,12 @@ TEST_F(SupervisedFineTuning, BadRowsAreNamedBeforeTheFirstStep) {
   }
 }
 
+TEST_F(SupervisedFineTuning, PicturesInRowsAreRefused) {
+  const std::string row = R"({"images": ["a.png"], "messages": [{"role": "user", "content": "Hi"}, )"
+                          R"({"role": "assistant", "content": "Ho"}]})";
+  EXPECT_NE(run({}, row + "\n").find("column images: pictures in rows"), std::string::npos);
+}
+
 TEST_F(SupervisedFineTuning, RowsThatAreCutToNothingAreNamedAndLeftOut) {
   std::string words;
   for (int i = 0; i < 100; ++i) words += "one two ";
