@@ -9,17 +9,17 @@ int main(int argc, char** argv) {
     fprintf(stderr, "usage: example_ask_from_c TASK MODEL TEXT...\n");
     return 2;
   }
-  transom_error error = {TRANSOM_OK, ""};
+  transom_failure error = {TRANSOM_CODE_OK, ""};
   transom_pipeline* pipeline = NULL;
-  if (transom_pipeline_load(argv[1], argv[2], "{\"dtype\": \"auto\"}", &pipeline, &error) == TRANSOM_OK) {
+  if (transom_pipeline_load(argv[1], argv[2], "{\"dtype\": \"auto\"}", &pipeline, &error) == TRANSOM_CODE_OK) {
     for (int i = 3; i < argc; ++i) {
       char* json = NULL;
-      if (transom_pipeline_run(pipeline, argv[i], NULL, &json, &error) != TRANSOM_OK) break;
+      if (transom_pipeline_run(pipeline, argv[i], NULL, &json, &error) != TRANSOM_CODE_OK) break;
       puts(json);
       transom_free(json);
     }
     transom_pipeline_free(pipeline);
   }
-  if (error.status != TRANSOM_OK) fprintf(stderr, "%s: %s\n", transom_status_name(error.status), error.message);
-  return error.status != TRANSOM_OK;
+  if (error.status != TRANSOM_CODE_OK) fprintf(stderr, "%s: %s\n", transom_code_name(error.status), error.message);
+  return error.status != TRANSOM_CODE_OK;
 }

@@ -30,17 +30,18 @@ function(partner_tests name)
   cmake_parse_arguments(TEST "" "" "SOURCES;LIBRARIES;DEPENDS;ENVIRONMENT" ${ARGN})
   find_package(GTest REQUIRED)
   include(GoogleTest)
-  set(places ${PROJECT_NAME}_places)
   set(common ${CMAKE_CURRENT_FUNCTION_LIST_DIR})
-  if(NOT TARGET ${places})
-    add_library(${places} STATIC ${common}/testing/places.cpp)
-    target_include_directories(${places} PUBLIC ${common})
-    target_compile_definitions(${places} PRIVATE PARTNER_PROGRAM="${TRANSOM_PROGRAM}"
-                                                 PARTNER_FOLDER="${PROJECT_SOURCE_DIR}")
-  endif()
-  add_executable(${name} ${TEST_SOURCES})
+  # The paths are compiled into a file of their own; properties of discovered tests take one variable alone.
+  list(JOIN TEST_ENVIRONMENT "|" environment)
+  add_library(${name}_places OBJECT ${common}/testing/places.cpp)
+  target_include_directories(${name}_places PRIVATE ${common})
+  target_compile_definitions(${name}_places PRIVATE PARTNER_PROGRAM="${TRANSOM_PROGRAM}"
+    PARTNER_FOLDER="${PROJECT_SOURCE_DIR}"
+    "PARTNER_ENVIRONMENT=\"TRANSOM_PLUGIN_PATH=${CMAKE_BINARY_DIR}/lib/transom|TRANSOM_VERIFY=1|${environment}\"")
+  add_executable(${name} ${TEST_SOURCES} $<TARGET_OBJECTS:${name}_places>)
+  target_include_directories(${name} PRIVATE ${common})
   target_compile_options(${name} PRIVATE -O1)  # tests compile in three quarters of the time, and run as fast
-  target_link_libraries(${name} PRIVATE transom::transom partner_warnings ${places} ${TEST_LIBRARIES}
+  target_link_libraries(${name} PRIVATE transom::transom partner_warnings ${TEST_LIBRARIES}
                                         nlohmann_json::nlohmann_json fmt::fmt GTest::gtest_main)
   if(TEST_DEPENDS)
     add_dependencies(${name} ${TEST_DEPENDS})
@@ -49,6 +50,5 @@ function(partner_tests name)
     add_dependencies(${name} transom_program transom_cpu transom_reference)
   endif()
   gtest_discover_tests(${name} NO_PRETTY_VALUES TEST_PREFIX ${PROJECT_NAME}. DISCOVERY_TIMEOUT 60
-                       PROPERTIES TIMEOUT 600 ENVIRONMENT
-                       "TRANSOM_PLUGIN_PATH=${CMAKE_BINARY_DIR}/lib/transom;TRANSOM_VERIFY=1;${TEST_ENVIRONMENT}")
+                       PROPERTIES TIMEOUT 600)
 endfunction()

@@ -45,7 +45,7 @@ TEST(Examples, TrainOnOwnDataAndAskPipelines) {
   const test::CommandOutcome from_c =
       run("example_ask_from_c text-classification " + output + " 'ann went' 'the tower'");
   EXPECT_EQ(from_c.status, 0) << from_c.output;
-  EXPECT_EQ(from_c.output.find("[{\"label\":\"LABEL_"), 0u) << from_c.output;
+  EXPECT_EQ(from_c.output.find("[{\"label\": \"LABEL_"), 0u) << from_c.output;
   const test::CommandOutcome with_ctypes =
       test::run_command("python3 " + test::source_folder() + "/examples/ask_with_ctypes.py " + test::build_folder() +
                         "/lib/libtransom.so text-classification " + output + " 'ann went' 'the tower'");

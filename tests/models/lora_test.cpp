@@ -146,8 +146,8 @@ TEST_F(Lora, RefusesWhatItCannotDoByName) {
   const auto model = base(kGpt2, "text-generation");
   EXPECT_EQ(
       test::message_of([&] { Adaptation::add(*model, AdapterConfig::with(R"({"target_modules": ["query"]})"), 1); }),
-      "the adapters' configuration: target_modules: expected names of linear layers, found none of c_attn, c_fc, "
-      "c_proj");
+      "the adapters' configuration: target_modules: expected names of linear layers or tables of vectors, "
+      "found none of c_attn, c_fc, c_proj");
   EXPECT_NE(test::message_of([&] {
               Adaptation::add(*model, AdapterConfig::with(R"({"peft_type": "VERA", "target_modules": ["wte"]})"), 1);
             }).find("'transformer.wte' is none of the linear layers that can have adapters"),

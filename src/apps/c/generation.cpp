@@ -60,8 +60,8 @@ using namespace transom;
 
 extern "C" {
 
-transom_status transom_generator_load(const char* model, const char* options, transom_generator** handle,
-                                      transom_error* error) {
+transom_code transom_generator_load(const char* model, const char* options, transom_generator** handle,
+                                    transom_failure* error) {
   return guarded(error, [&] {
     if (!handle) fail(ErrorKind::kUsage, "generator: expected a place for the result, found NULL");
     *handle = nullptr;
@@ -76,8 +76,8 @@ transom_status transom_generator_load(const char* model, const char* options, tr
   });
 }
 
-transom_status transom_generate(const transom_generator* handle, const char* prompt, const char* config,
-                                transom_text_callback callback, void* user, char** text, transom_error* error) {
+transom_code transom_generate(const transom_generator* handle, const char* prompt, const char* config,
+                              transom_text_callback callback, void* user, char** text, transom_failure* error) {
   return guarded(error, [&] {
     if (text) *text = nullptr;
     const transom_generator& generator = loaded_generator(handle);
@@ -86,8 +86,8 @@ transom_status transom_generate(const transom_generator* handle, const char* pro
   });
 }
 
-transom_status transom_chat(const transom_generator* handle, const char* messages, const char* config,
-                            transom_text_callback callback, void* user, char** text, transom_error* error) {
+transom_code transom_chat(const transom_generator* handle, const char* messages, const char* config,
+                          transom_text_callback callback, void* user, char** text, transom_failure* error) {
   return guarded(error, [&] {
     if (text) *text = nullptr;
     const transom_generator& generator = loaded_generator(handle);

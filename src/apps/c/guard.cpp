@@ -12,29 +12,29 @@
 namespace transom {
 namespace {
 
-transom_status status_of(ErrorKind kind) {
+transom_code status_of(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::kUsage:
-      return TRANSOM_USAGE;
+      return TRANSOM_CODE_USAGE;
     case ErrorKind::kInput:
-      return TRANSOM_INPUT;
+      return TRANSOM_CODE_INPUT;
     case ErrorKind::kDevice:
-      return TRANSOM_DEVICE;
+      return TRANSOM_CODE_DEVICE;
     case ErrorKind::kOutOfMemory:
-      return TRANSOM_OUT_OF_MEMORY;
+      return TRANSOM_CODE_OUT_OF_MEMORY;
     case ErrorKind::kUnsupported:
-      return TRANSOM_UNSUPPORTED;
+      return TRANSOM_CODE_UNSUPPORTED;
     case ErrorKind::kDeviceLost:
-      return TRANSOM_DEVICE_LOST;
+      return TRANSOM_CODE_DEVICE_LOST;
     case ErrorKind::kInterrupted:
-      return TRANSOM_INTERRUPTED;
+      return TRANSOM_CODE_INTERRUPTED;
     case ErrorKind::kInternal:
-      return TRANSOM_INTERNAL;
+      return TRANSOM_CODE_INTERNAL;
   }
-  return TRANSOM_INTERNAL;
+  return TRANSOM_CODE_INTERNAL;
 }
 
-transom_status write(transom_error* error, transom_status status, std::string_view message) {
+transom_code write(transom_failure* error, transom_code status, std::string_view message) {
   if (error) {
     error->status = status;
     size_t bytes = std::min(message.size(), sizeof(error->message) - 1);
@@ -48,18 +48,18 @@ transom_status write(transom_error* error, transom_status status, std::string_vi
 
 }  // namespace
 
-transom_status guarded(transom_error* error, const std::function<void()>& work) {
+transom_code guarded(transom_failure* error, const std::function<void()>& work) {
   try {
     work();
-    return write(error, TRANSOM_OK, "");
+    return write(error, TRANSOM_CODE_OK, "");
   } catch (const Error& caught) {
     return write(error, status_of(caught.kind()), caught.what());
   } catch (const std::bad_alloc&) {
-    return write(error, TRANSOM_OUT_OF_MEMORY, "the memory of the host is exhausted");
+    return write(error, TRANSOM_CODE_OUT_OF_MEMORY, "the memory of the host is exhausted");
   } catch (const std::exception& caught) {
-    return write(error, TRANSOM_INTERNAL, caught.what());
+    return write(error, TRANSOM_CODE_INTERNAL, caught.what());
   } catch (...) {
-    return write(error, TRANSOM_INTERNAL, "an exception of an unknown type");
+    return write(error, TRANSOM_CODE_INTERNAL, "an exception of an unknown type");
   }
 }
 
@@ -112,25 +112,25 @@ extern "C" {
 
 int32_t transom_c_version(void) { return TRANSOM_C_VERSION; }
 
-const char* transom_status_name(transom_status status) {
+const char* transom_code_name(transom_code status) {
   switch (status) {
-    case TRANSOM_OK:
+    case TRANSOM_CODE_OK:
       return "ok";
-    case TRANSOM_USAGE:
+    case TRANSOM_CODE_USAGE:
       return "usage";
-    case TRANSOM_INPUT:
+    case TRANSOM_CODE_INPUT:
       return "input";
-    case TRANSOM_DEVICE:
+    case TRANSOM_CODE_DEVICE:
       return "device";
-    case TRANSOM_OUT_OF_MEMORY:
+    case TRANSOM_CODE_OUT_OF_MEMORY:
       return "out_of_memory";
-    case TRANSOM_UNSUPPORTED:
+    case TRANSOM_CODE_UNSUPPORTED:
       return "unsupported";
-    case TRANSOM_DEVICE_LOST:
+    case TRANSOM_CODE_DEVICE_LOST:
       return "device_lost";
-    case TRANSOM_INTERRUPTED:
+    case TRANSOM_CODE_INTERRUPTED:
       return "interrupted";
-    case TRANSOM_INTERNAL:
+    case TRANSOM_CODE_INTERNAL:
       return "internal";
   }
   return "unknown";

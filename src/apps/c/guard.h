@@ -12,7 +12,7 @@
 namespace transom {
 
 // Calls `work`; what it throws becomes a status and a line in `error`, which may be null.
-transom_status guarded(transom_error* error, const std::function<void()>& work);
+transom_code guarded(transom_failure* error, const std::function<void()>& work);
 
 // The text of an argument, which must not be null.
 std::string required(const char* text, const char* argument);

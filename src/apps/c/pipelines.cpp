@@ -52,12 +52,12 @@ extern "C" {
 
 const char* transom_version(void) { return TRANSOM_VERSION; }
 
-transom_status transom_set_device(const char* name, transom_error* error) {
+transom_code transom_set_device(const char* name, transom_failure* error) {
   return guarded(error, [&] { set_device(required(name, "name")); });
 }
 
-transom_status transom_pipeline_load(const char* task, const char* model, const char* options,
-                                     transom_pipeline** handle, transom_error* error) {
+transom_code transom_pipeline_load(const char* task, const char* model, const char* options, transom_pipeline** handle,
+                                   transom_failure* error) {
   return guarded(error, [&] {
     expect_place(handle, "pipeline");
     *handle = new transom_pipeline{
@@ -65,24 +65,24 @@ transom_status transom_pipeline_load(const char* task, const char* model, const 
   });
 }
 
-transom_status transom_pipeline_run(const transom_pipeline* handle, const char* input, const char* parameters,
-                                    char** json, transom_error* error) {
+transom_code transom_pipeline_run(const transom_pipeline* handle, const char* input, const char* parameters,
+                                  char** json, transom_failure* error) {
   return guarded(error, [&] {
     expect_place(json, "json");
     give_text(json, loaded(handle)(required(input, "input"), object_or_empty(parameters)));
   });
 }
 
-transom_status transom_pipeline_run_json(const transom_pipeline* handle, const char* input, const char* parameters,
-                                         char** json, transom_error* error) {
+transom_code transom_pipeline_run_json(const transom_pipeline* handle, const char* input, const char* parameters,
+                                       char** json, transom_failure* error) {
   return guarded(error, [&] {
     expect_place(json, "json");
     give_text(json, loaded(handle).run_json(required(input, "input"), object_or_empty(parameters)));
   });
 }
 
-transom_status transom_embed(const transom_pipeline* handle, const char* const* texts, size_t count, float** vectors,
-                             size_t* width, transom_error* error) {
+transom_code transom_embed(const transom_pipeline* handle, const char* const* texts, size_t count, float** vectors,
+                           size_t* width, transom_failure* error) {
   return guarded(error, [&] {
     expect_place(vectors, "vectors");
     if (!width || (!texts && count > 0))

@@ -39,8 +39,8 @@ Json object_of(const Metrics& metrics) {
 
 using namespace transom;
 
-extern "C" transom_status transom_train(const char* arguments, transom_step_callback callback, void* user,
-                                        char** metrics, transom_error* error) {
+extern "C" transom_code transom_train(const char* arguments, transom_step_callback callback, void* user, char** metrics,
+                                      transom_failure* error) {
   return guarded(error, [&] {
     if (metrics) *metrics = nullptr;
     FineTuneOptions options;

@@ -139,7 +139,7 @@ TEST(TrainProgram, HelpShowsExamplesAndWhatIsUsedMost) {
   for (const char* name : {"\n  --output_dir ", "\n  --train_file ", "\n  --lora_r ", "\n  --adam_beta1 "})
     EXPECT_EQ(train.find(name), train.rfind(name)) << name;
   for (const char* name : {"--train_file", "--learning_rate", "--lora_r", "--save_steps", "--num_train_epochs",
-                           "--seed", "--weight_decay", "--hidden_dropout", "Optimizer", "LoRA"})
+                           "--seed", "--weight_decay", "--hidden_dropout", "Optimizer", "Adapters"})
     EXPECT_EQ(line_of(evaluate, std::string("  ") + name + " "), -1) << name;
   for (const char* name : {"--validation_file", "--per_device_eval_batch_size", "--quantization", "--task"})
     EXPECT_GE(line_of(evaluate, std::string("  ") + name + " "), 0) << name;

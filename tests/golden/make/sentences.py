@@ -84,7 +84,7 @@ ROWS = {
     "scores": rows_of("anchor:sentence1", "positive:sentence2", "score"),
     "binary": rows_of("anchor:sentence1", "positive:sentence2", "binary:label"),
     "classes": rows_of("anchor:premise", "positive:hypothesis", "label"),
-    "single": rows_of("anchor:sentence", "label"),
+    "single": rows_of("positive:sentence", "label"),
     "taught": taught(),
     "margins": margins(),
     "lists": lists(),
@@ -134,7 +134,6 @@ RUNS = {
     "cosine": of("scores", "CosineSimilarityLoss", eval_strategy="steps", eval_steps=5),
     "cosent": of("scores", "CoSENTLoss"),
     "angle": of("scores", "AnglELoss"),
-    "softmax": of("classes", "SoftmaxLoss", kwargs=dict(num_labels=3)),
     "triplet": of("triplets", "TripletLoss", eval_strategy="steps", eval_steps=5),
     "batch-hard": of("single", "BatchHardTripletLoss"),
     "contrastive": of("binary", "ContrastiveLoss"),
@@ -215,9 +214,6 @@ def loss_of(model, name, arguments):
     kwargs = dict(arguments.get("loss_kwargs", {}))
     if "similarity_fct" in kwargs:
         kwargs["similarity_fct"] = function_named(kwargs["similarity_fct"])
-    if name == "SoftmaxLoss":
-        kwargs["embedding_dimension"] = 16
-        torch.manual_seed(42)  # of the classifier's weights
     source = losses if isinstance(model, st.SentenceTransformer) else pair_losses
     made = getattr(source, name)(model, **kwargs)
     if "matryoshka_dims" in arguments:

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/numbers/mt19937.h"
+#include "support/test_names.h"
 #include "transom/device.h"
 
 namespace transom {
@@ -88,7 +89,7 @@ TEST_P(Assignment, CostsLeastOfAll) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Assignment, testing::Values("cpu", "reference"));
+INSTANTIATE_TEST_SUITE_P(Devices, Assignment, testing::Values("cpu", "reference"), test::NameOfCase());
 
 }  // namespace
 }  // namespace transom

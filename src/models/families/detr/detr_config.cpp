@@ -37,8 +37,8 @@ DetrConfig::DetrConfig(const Config& config, bool norms_first)
   for (const int64_t heads : {encoder_attention_heads, decoder_attention_heads})
     if (d_model % heads != 0) fail("{}: {} attention heads do not divide d_model, {}", config.where(), heads, d_model);
   // Of the class that gives masks, of new weights, and of backbones that backbone_config describes.
-  for (const char* elsewhere :
-       {"mask_loss_coefficient", "dice_loss_coefficient", "init_xavier_std", "dilation", "num_channels"})
+  for (const char* elsewhere : {"mask_loss_coefficient", "dice_loss_coefficient", "init_xavier_std", "dilation",
+                                "num_channels", "use_timm_backbone"})
     config.get_json(elsewhere);
   if (norms_first)  // the others do not read it
     for (const char* field : {"encoder_layerdrop", "decoder_layerdrop"})

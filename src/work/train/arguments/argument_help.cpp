@@ -22,8 +22,8 @@ Examples:
   transom train --model_name_or_path MODEL --train_file train.csv --validation_file dev.csv --output_dir out \
     --num_train_epochs 3 --learning_rate 5e-5 --per_device_train_batch_size 32 --eval_strategy epoch
   transom train --task fill-mask --model_name_or_path MODEL --train_file text.txt --output_dir out
-  transom train --task sentence-embedding --model_name_or_path MODEL --train_file pairs.jsonl --output_dir out \
-    --loss MultipleNegativesRankingLoss
+  transom train --task sentence-embedding --model_name_or_path MODEL --train_file pairs.jsonl \
+    --loss MultipleNegativesRankingLoss --output_dir out
   transom train --model_name_or_path MODEL --train_dir images --output_dir out
   transom train --task text-generation --model_name_or_path MODEL --train_file text.txt --output_dir out \
     --use_peft --peft_type PROMPT_TUNING --num_virtual_tokens 20
@@ -65,7 +65,7 @@ const std::vector<std::string_view> kMostUsedInEvaluation = {
 
 const Names kOnlyEvaluation = {"quantization"};
 const Names kSectionsOfTraining = {"Learning rate", "Optimizer",      "Distillation", "Regularisation and stability",
-                                   "Checkpoints",   "Early stopping", "LoRA",         "Random numbers"};
+                                   "Checkpoints",   "Early stopping", "Adapters",     "Random numbers"};
 const Names kOnlyTraining = {
     // Of the model and its files
     "config_name", "config_overrides", "teacher_model", "load_in_4bit", "load_in_8bit", "bnb_4bit_quant_type",

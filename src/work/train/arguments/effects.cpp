@@ -49,8 +49,10 @@ const OfTasks kOfTasks[] = {
       "ref_model_sync_steps"},
      {"dpo", "kto"}},
     {{"block_size", "keep_linebreaks"}, {"text-generation"}},
-    {{"image_column_name", "random_crop_area", "random_flip"}, {"image-classification"}},
-    {{"image_processor_name"}, {"image-classification", "contrastive-image-text"}},
+    {{"random_crop_area"}, {"image-classification"}},
+    {{"image_column_name", "random_flip"}, {"image-classification", "image-segmentation", "object-detection"}},
+    {{"image_processor_name"},
+     {"image-classification", "image-segmentation", "object-detection", "contrastive-image-text"}},
     {{"image_column", "caption_column", "freeze_vision_model", "freeze_text_model"}, {"contrastive-image-text"}},
     {{"audio_column_name", "feature_extractor_name", "freeze_feature_encoder"},
      {"audio-classification", "automatic-speech-recognition"}},
@@ -72,8 +74,8 @@ const OfTasks kOfTasks[] = {
      {"text-classification", "token-classification", "fill-mask", "text-generation", "text2text-generation",
       "automatic-speech-recognition", "sft"}},
     {{"label_column_name"},
-     {"text-classification", "token-classification", "image-classification", "audio-classification",
-      "click-prediction"}},
+     {"text-classification", "token-classification", "image-classification", "image-segmentation",
+      "audio-classification", "click-prediction"}},
 };
 
 // Arguments that act where something else is asked for.
@@ -195,6 +197,7 @@ constexpr NeverActs kNever[] = {
     {"label_names", "the task knows its labels"},
     {"remove_unused_columns", "the task takes the columns that it needs"},
     {"run_name", "no report has a place for it"},
+    {"torch_compile", "models are compiled in any case; a device may take it for a mode of its own"},
 };
 
 // ArgumentNames of the fields that are not as they are where nothing is given.

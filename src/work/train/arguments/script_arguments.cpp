@@ -256,7 +256,7 @@ const Argument kScriptArguments[] = {
                                 "for what makes its ratio 3:4 to 4:3 (image classification).")
         .above(0)
         .at_most(1),
-    field<&S::random_flip>("random_flip", "Mirror half of the training images (image classification)."),
+    field<&S::random_flip>("random_flip", "Mirror half of the training images, and their boxes or masks."),
     field<&S::audio_column_name>("audio_column_name", "Column of the sound files."),
     field<&S::max_length_seconds>("max_length_seconds", "Longest part of a sound that is trained on (classification).")
         .above(0),

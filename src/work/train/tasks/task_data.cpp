@@ -160,6 +160,10 @@ const Task kTasks[] = {
 };
 
 const Task& find_task(const ScriptArguments& script, const Dataset& data) {
+  // Answers with labels are no pairs of texts to be told apart, unless somebody says so.
+  if (const std::string form = conversation_form(data);
+      form == "rated answers" && !script.task && !script.text_column_name && !script.text_column_names)
+    refuse_conversations(data, form, "--text_column_name");
   std::vector<std::string> names;
   for (const Task& task : kTasks) {
     if (script.task ? *script.task == task.name || *script.task == task.alias : task.fits(data, script)) return task;

@@ -93,7 +93,10 @@ TEST_F(SemanticSegmentation, RefusesMapsThatDoNotFit) {
 // Classes beyond those of the checkpoint need a head of their own.
 TEST_F(SemanticSegmentation, TakesClassesFromTheMaps) {
   write_png(folder_ / "classes3.png", {kSide, kSide, 1, std::vector<uint8_t>(kSide * kSide, 4)});
-  EXPECT_EQ(prepare_task(arguments()).model->labels().size(), 5u);
+  TrainArguments run = arguments();
+  EXPECT_NE(test::message_of([&] { prepare_task(run); }).find("decode_head.classifier.weight"), std::string::npos);
+  run.script.ignore_mismatched_sizes = true;
+  EXPECT_EQ(prepare_task(run).model->labels().size(), 5u);
 }
 
 TEST(SegmentationMetrics, AreThoseOfEvaluate) {

@@ -153,9 +153,9 @@ class RankAllocation : public AdapterTraining {
         row.push_back(score > threshold);
       }
       module.kept->value = Tensor::from(kept, {module.rank, 1});
-      Tensor left = module.e.tensor->value.detach() * module.kept->value;
-      eval({left});
-      module.e.tensor->value = left;
+      std::vector<float> left = module.e.tensor->value.to_vector<float>();
+      for (size_t i = 0; i < left.size(); ++i) left[i] *= kept[i];
+      module.e.tensor->value = Tensor::from(left, {module.rank, 1});
       module.e.tensor->value.set_requires_grad();
       pattern[module.name] = std::move(row);
     }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/json/json.h"
 #include "models/loading/adapters/kinds/prompt_learning.h"
 #include "models/nn/layers.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prefix tuning (Li and Liang, 2021): trained keys and values stand before those of the tokens in each layer.
 #include "base/error.h"
+#include "base/json/json.h"
 #include "models/generative.h"
 #include "models/loading/adapters/kinds/prompt_learning.h"
 #include "models/loading/input_names.h"

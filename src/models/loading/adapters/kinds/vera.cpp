@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/json/json.h"
 #include "models/loading/adapters/adapter_making.h"
 #include "models/nn/layers.h"
 #include "models/nn/weight.h"

@@ -27,9 +27,12 @@ std::vector<FileSet> file_sets(const std::optional<std::string>& given, const st
     sets.push_back({name, limit ? data.first(std::min(*limit, data.size())) : data});
     if (sets.back().data.size() == 0) fail("{}: expected rows, found none", path);
   };
-  if (!given->starts_with('{')) load("", *given);
-  else
-    for (const auto& [name, path] : files_of(*given, argument).items()) load(name, path.get<std::string>());
+  if (!given->starts_with('{')) {
+    load("", *given);
+    return sets;
+  }
+  const Json files = files_of(*given, argument);
+  for (const auto& [name, path] : files.items()) load(name, path.get<std::string>());
   return sets;
 }
 

@@ -12,6 +12,7 @@
 #include "models/sentences/sentence_head.h"
 #include "models/sentences/text_limit.h"
 #include "runtime/distributed/process_group.h"
+#include "work/train/loop/samplers.h"
 #include "work/train/tasks/sentences/evaluators.h"
 #include "work/train/tasks/sentences/file_sets.h"
 #include "work/train/tasks/sentences/sentence_data.h"
@@ -168,6 +169,11 @@ SentenceModules modules_of(const ScriptArguments& script) {
   return modules;
 }
 
+// The library draws the batches of evaluations too, the same each time: they say which rows are negatives.
+FileSet as_drawn(const FileSet& set, int64_t seed) {
+  return {set.name, set.data.select(random_order(set.data.size(), seed, 0))};
+}
+
 // The rows of the one set of `sets`, as those of this number in training.
 TrainingData rows_to_evaluate(const std::shared_ptr<const std::vector<SentenceSet>>& sets, size_t number) {
   TrainingData data;
@@ -231,7 +237,7 @@ void prepare_sentence_embedding(const TrainArguments& arguments, const TaskFiles
            "--validation_file: expected an object with the name of a set of --train_file ({}) and "
            "its file, found {}",
            fmt::join(names, ", "), quoted(*script.validation_file));
-    const auto set = add(held[0], *first);
+    const auto set = add(as_drawn(held[0], arguments.training.seed), *first);
     const size_t number = train.empty() ? 0 : static_cast<size_t>(place - names.begin());
     if (train.empty()) sets.push_back({(*set)[0].columns(), first->loss});
     if ((*set)[0].columns() != sets[number].columns)

@@ -100,8 +100,7 @@ TEST_P(GoldenPreferences, ARunLogsTheSame) {
     if (!test::has_library("transom_gloo.so")) GTEST_SKIP() << "built without gloo";
     write_file(work.path() / "args.json", dump_json(given));
     for (const test::Outcome& outcome :
-         test::run_ranks({test::build_folder() + "/bin/transom", "train", (work.path() / "args.json").string()},
-                         work.path(), about["processes"].get<int>()))
+         test::run_ranks({"train", (work.path() / "args.json").string()}, work.path(), about["processes"].get<int>()))
       ASSERT_EQ(outcome.status, 0) << outcome.error;
   } else {
     const test::KeptLog quiet;
