@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <numeric>
 
@@ -348,6 +349,45 @@ void convolution_weight_gradient(const Arrays& in, const Attributes& attributes,
 #define BITS(op) binary<[](auto x, auto y) { return static_cast<int64_t>(x) op static_cast<int64_t>(y); }>
 #define ENTRY(name) {#name, name}
 
+// One pair more on the cheapest path of exchanges, until no row or no column is left (Bellman and Ford's search).
+void assign(const Number* cost, const Number* counted, int64_t rows, int64_t columns, Number* row_of) {
+  constexpr Number kFar = std::numeric_limits<Number>::infinity();
+  const auto at = [&](int64_t r, int64_t c) {
+    const Number value = cost[r * columns + c];
+    return std::isfinite(value) ? value : Number(std::numeric_limits<float>::max());
+  };
+  std::fill(row_of, row_of + columns, -1);
+  for (std::vector<int64_t> column_of(rows, -1);;) {
+    std::vector<Number> to_row(rows, kFar), to_column(columns, kFar);
+    std::vector<int64_t> before(rows, -1);
+    for (int64_t c = 0; c < columns; ++c)
+      if (counted[c] != 0 && row_of[c] < 0) to_column[c] = 0;
+    for (bool shorter = true; shorter;) {
+      shorter = false;
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < columns; ++c)
+          if (column_of[r] != c && to_column[c] + at(r, c) < to_row[r] - Number(1e-12))
+            to_row[r] = to_column[c] + at(r, c), before[r] = c, shorter = true;
+      for (int64_t r = 0; r < rows; ++r)
+        if (const int64_t c = column_of[r]; c >= 0) to_column[c] = to_row[r] - at(r, c);
+    }
+    int64_t end = -1;
+    for (int64_t r = 0; r < rows; ++r)
+      if (column_of[r] < 0 && to_row[r] < kFar && (end < 0 || to_row[r] < to_row[end])) end = r;
+    if (end < 0) return;
+    for (int64_t r = end; r >= 0;) {
+      const int64_t c = before[r], next = row_of[c];
+      column_of[r] = c, row_of[c] = r, r = next;
+    }
+  }
+}
+void linear_sum_assignment(const Arrays& in, const Attributes&, Arrays& out) {
+  const Shape& shape = in[0].shape;
+  for (int64_t b = 0; b < shape[0]; ++b)
+    assign(in[0].at.data() + b * shape[1] * shape[2], in[1].at.data() + b * shape[2], shape[1], shape[2],
+           out[0].at.data() + b * shape[2]);
+}
+
 Compute find_operation(const std::string& name) {
   static const std::map<std::string, Compute> table = {
       {"neg", UNARY(-x)}, {"abs", UNARY(x < 0 ? -x : x == 0 ? 0 : x)}, {"sign", UNARY(x > 0 ? 1 : x < 0 ? -1 : x)},
@@ -363,7 +403,7 @@ Compute find_operation(const std::string& name) {
       {"equal", BINARY(x == y)}, {"not_equal", BINARY(x != y)}, {"less", BINARY(x < y)},
       {"less_equal", BINARY(x <= y)}, {"greater", BINARY(x > y)}, {"greater_equal", BINARY(x >= y)},
       ENTRY(select), ENTRY(cast), ENTRY(reduce_sum), ENTRY(reduce_max), ENTRY(reduce_min), ENTRY(cumulative_sum),
-      ENTRY(sort), ENTRY(top_k), {"arg_max", arg<true>}, {"arg_min", arg<false>}, ENTRY(reshape), ENTRY(permute),
+      ENTRY(sort), ENTRY(top_k), ENTRY(linear_sum_assignment), {"arg_max", arg<true>}, {"arg_min", arg<false>}, ENTRY(reshape), ENTRY(permute),
       ENTRY(broadcast), ENTRY(slice), ENTRY(pad), ENTRY(concatenate), ENTRY(reverse), ENTRY(gather),
       ENTRY(scatter_add), ENTRY(dynamic_slice), ENTRY(dynamic_update_slice), ENTRY(iota), ENTRY(constant),
       ENTRY(random_bits), ENTRY(dot_general), ENTRY(convolution), ENTRY(convolution_input_gradient),

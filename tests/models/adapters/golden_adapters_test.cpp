@@ -168,6 +168,32 @@ TEST_P(GoldenAdapters, TrainingGoesOnFromWhatIsSaved) {
   EXPECT_EQ(logits_of(*again), logits_of(*model));
 }
 
+// The updates of AdaLoRA's importances leave nothing behind that later gradients meet: in parts of a batch, and where a
+// class divides its loss by a count of its own.
+TEST(Adalora, GoesOnInPartsOfABatch) {
+  const auto model = Model::from_pretrained((golden_adapters() / "tied").string());
+  Adaptation::add(*model,
+                  AdapterConfig::with(R"({"peft_type": "ADALORA", "init_r": 4, "target_r": 2, "total_step": 4})"), 1);
+  TrainingArguments arguments;
+  arguments.output_dir = "unused";
+  arguments.resolve();
+  TrainStep step(*model, arguments);
+  const auto file = SafetensorsFile::open(golden_adapters() / "tokens.safetensors");
+  std::vector<NamedTensors> parts;
+  for (int64_t i = 0; i < 2; ++i) {
+    NamedTensors part;
+    for (const char* name : {"input_ids", "attention_mask", "labels"})
+      part.set(name, squeeze(slice(tensor_of(file, name), 0, i, i + 1), 0));
+    parts.push_back(part);
+  }
+  float first = 0, last = 0;
+  for (int64_t i = 0; i < 4; ++i) {
+    last = step(parts, 2e-2, i).loss.item<float>();
+    if (i == 0) first = last;
+  }
+  EXPECT_LT(last, first);
+}
+
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenAdapters, testing::ValuesIn(cases_of_adapters()), test::NameOfCase());
 
 }  // namespace

@@ -99,7 +99,7 @@ const std::map<std::string_view, std::string_view> kElsewhere = {
     {"adjust_throughput", "rates, which differ from run to run: tests/work/train/loop/throughput_test.cpp"},
     {"tf32", "devices that have it: tests/runtime/device"},
     {"activation_checkpointing", "memory, not numbers: tests/graph/autodiff"},
-    {"torch_compile", "always; --mode: tests/work/train/loop"},
+    {"padding_free", "memory and time, not numbers: tests/work/train/tasks/chats"},
     {"average_tokens_across_devices", "several processes: tests/runtime/distributed"},
     {"distillation_temperature", "tests/work/train/loop/distillation_test.cpp"},
     {"distillation_weight", "tests/work/train/loop/distillation_test.cpp"},

@@ -86,6 +86,8 @@ class RankAllocation : public AdapterTraining {
   void trace_update(std::span<const std::shared_ptr<Parameter>> trained, std::span<const Tensor> gradients,
                     int64_t number) override {
     check_steps();
+    // What is made of them here is no use of theirs that gradients go through.
+    for (const std::shared_ptr<Parameter>& parameter : trained) parameter->value.set_requires_grad();
     for (AdaptedTriplets& module : modules_) {
       if (number < total_ - last_)
         for (Importance* one : {&module.a, &module.e, &module.b})
