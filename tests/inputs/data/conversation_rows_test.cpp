@@ -46,7 +46,8 @@ TEST(ConversationRows, AreRefusedByEveryReaderOfText) {
       {R"({"prompt": "a", "chosen": "b", "rejected": "c"})",
        "a.jsonl: found preferences (columns prompt, chosen, rejected), "}};
   const std::string of_preferences =
-      "which --task dpo, kto, orpo or cpo train a policy on, and --task reward a reward model; name one of them, or for "
+      "which --task dpo, kto, orpo or cpo train a policy on, and --task reward a reward model; name one of them, or "
+      "for "
       "another task one column of text with ";
   for (const auto& [text, begins] : rows) {
     const std::string begin = begins, end = begins.find("preferences") == begins.npos ? of_others : of_preferences;
