@@ -9,6 +9,7 @@
 #include "work/train/setup/new_model.h"
 #include "work/train/tasks/labelled_file_sets.h"
 #include "work/train/tasks/media/audio_rows.h"
+#include "work/train/tasks/media/random_of_row.h"
 #include "work/train/tasks/tasks.h"
 #include "work/train/tasks/text/text_features.h"
 
@@ -60,7 +61,7 @@ TrainingData sounds_for_training(std::shared_ptr<const LabelledSounds> data, dou
       const auto most = static_cast<int64_t>(seconds * static_cast<double>(sound.sampling_rate));
       const int64_t spare = static_cast<int64_t>(sound.samples.size()) - most;
       if (spare <= 0) return std::move(sound);
-      Mt19937 random((static_cast<uint64_t>(seed) * 0x9E3779B9u + draw) * 0x85EBCA6Bu + place);
+      Mt19937 random = random_of_row(seed, draw, place);
       const auto begin = sound.samples.begin() + random.randint(spare);
       return Sound{{begin, begin + most}, sound.sampling_rate};
     });

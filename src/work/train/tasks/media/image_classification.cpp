@@ -13,6 +13,7 @@
 #include "work/train/metrics/metrics.h"
 #include "work/train/setup/new_model.h"
 #include "work/train/tasks/labelled_file_sets.h"
+#include "work/train/tasks/media/random_of_row.h"
 #include "work/train/tasks/tasks.h"
 #include "work/train/tasks/text/text_features.h"
 
@@ -88,7 +89,7 @@ TrainingData pictures_for_training(std::shared_ptr<const Pictures> pictures, con
     const std::vector<int64_t> rows = std::move(batch.numbers.at(kRows));
     batch.numbers.erase(kRows);
     pictures->fill(batch, rows, [&](const Image& image, size_t place) {
-      Mt19937 random((static_cast<uint64_t>(seed) * 0x9E3779B9u + draw) * 0x85EBCA6Bu + place);
+      Mt19937 random = random_of_row(seed, draw, place);
       const auto [height, width] = pictures->size;
       const Image cut = random_resized_crop(image, height, width, kResampling, random, area);
       return flip ? random_flip(cut, random) : cut;

@@ -21,6 +21,7 @@
 #include "work/train/metrics/box_metrics.h"
 #include "work/train/setup/new_model.h"
 #include "work/train/step/model_loss.h"
+#include "work/train/tasks/media/random_of_row.h"
 #include "work/train/tasks/read_report.h"
 #include "work/train/tasks/tasks.h"
 #include "work/train/tasks/text/text_features.h"
@@ -177,8 +178,7 @@ TrainingData rows_for_training(std::shared_ptr<const DetectionRows> rows, const 
     const std::vector<int64_t> wanted = std::move(batch.numbers.at(kRows));
     batch.numbers.erase(kRows);
     std::vector<char> mirrors(wanted.size(), 0);
-    for (size_t i = 0; flip && i < wanted.size(); ++i)
-      mirrors[i] = Mt19937((static_cast<uint64_t>(seed) * 0x9E3779B9u + draw) * 0x85EBCA6Bu + i).randint(2) == 1;
+    for (size_t i = 0; flip && i < wanted.size(); ++i) mirrors[i] = random_of_row(seed, draw, i).randint(2) == 1;
     rows->fill(batch, wanted, mirrors);
   };
   return data;

@@ -19,6 +19,7 @@
 #include "work/train/metrics/segmentation_metrics.h"
 #include "work/train/setup/new_model.h"
 #include "work/train/step/model_loss.h"
+#include "work/train/tasks/media/random_of_row.h"
 #include "work/train/tasks/read_report.h"
 #include "work/train/tasks/tasks.h"
 #include "work/train/tasks/text/text_features.h"
@@ -131,7 +132,7 @@ TrainingData scenes_for_training(std::shared_ptr<const Scenes> scenes, const Tra
     const std::vector<int64_t> rows = std::move(batch.numbers.at(kRows));
     batch.numbers.erase(kRows);
     scenes->fill(batch, rows, [&](const Scene& scene, size_t place) {
-      Mt19937 random((static_cast<uint64_t>(seed) * 0x9E3779B9u + draw) * 0x85EBCA6Bu + place);
+      Mt19937 random = random_of_row(seed, draw, place);
       return scenes->random_part(scene, flip, random);
     });
   };
