@@ -10,14 +10,14 @@
 namespace transom {
 namespace {
 
-constexpr MeshAxis kSequenceAxis = MeshAxis::kTensor;
+constexpr MeshAxis kTensorAxis = MeshAxis::kTensor;
 constexpr size_t kPlaceDimension = 1, kFewestDimensions = 3;  // [batch, places, width]
 
 bool cuts_places(const Placement& placement) {
   if (placement.dimensions.size() < kFewestDimensions) return false;
   const Cuts& cuts = placement.dimensions[kPlaceDimension];
   return std::any_of(cuts.begin(), cuts.end(), [](const Cut& cut) {
-    return std::find(cut.axes.begin(), cut.axes.end(), kSequenceAxis) != cut.axes.end();
+    return std::find(cut.axes.begin(), cut.axes.end(), kTensorAxis) != cut.axes.end();
   });
 }
 
@@ -25,7 +25,7 @@ bool cuts_places(const Placement& placement) {
 int cut_factor(const FactorCuts& factors) {
   for (size_t f = 0; f < factors.size(); ++f)
     for (const Cut& cut : factors[f])
-      if (std::find(cut.axes.begin(), cut.axes.end(), kSequenceAxis) != cut.axes.end()) return static_cast<int>(f);
+      if (std::find(cut.axes.begin(), cut.axes.end(), kTensorAxis) != cut.axes.end()) return static_cast<int>(f);
   return -1;
 }
 
@@ -33,26 +33,25 @@ int cut_factor(const FactorCuts& factors) {
 
 ShardedValue GraphSharder::into_stretches(ShardedValue value, Phase phase) {
   // Gradients are summed over all that they come from before they are scattered: where they meet a value that is cut.
-  if (phase != Phase::kForward || !value.placement.partial.has(kSequenceAxis) ||
-      value.shape.size() < kFewestDimensions || !is_floating(value.local.dtype()) ||
-      value.placement.sharded().has(kSequenceAxis))
+  if (phase != Phase::kForward || !value.placement.partial.has(kTensorAxis) || value.shape.size() < kFewestDimensions ||
+      !is_floating(value.local.dtype()) || value.placement.sharded().has(kTensorAxis))
     return value;
-  Placement target = cut_further(mesh_, value.placement, value.shape, kPlaceDimension, kSequenceAxis);
+  Placement target = cut_further(mesh_, value.placement, value.shape, kPlaceDimension, kTensorAxis);
   if (target == value.placement) return value;  // too few places
-  target.partial.remove(kSequenceAxis);
+  target.partial.remove(kTensorAxis);
   return resharder_.reshard(value, target);
 }
 
 ShardedValue GraphSharder::with_all_places(const Tensor& tensor, const ShardedValue& value) {
-  if (!value.placement.sharded().has(kSequenceAxis)) return value;
-  const Placement whole = without_axes(mesh_, value.placement, {kSequenceAxis});
+  if (!value.placement.sharded().has(kTensorAxis)) return value;
+  const Placement whole = without_axes(mesh_, value.placement, {kTensorAxis});
   // Several products use what only moves the elements of one tensor (gradients of weights, its rows): that is gathered,
   // once for all of them.
   const Node& node = *tensor.node();
   if (node.operation->moves_only && node.inputs.size() == 1 && node.types.size() == 1 && !node.region) {
     const ShardedValue from = forms_of(node.inputs[0]).values.front();
     const auto rule = factor_rule(node);
-    if (rule && from.placement.partial.empty() && from.placement.sharded().has(kSequenceAxis)) {
+    if (rule && from.placement.partial.empty() && from.placement.sharded().has(kTensorAxis)) {
       const ShardedValue gathered = with_all_places(node.inputs[0], from);
       const auto cuts = cuts_of_factors(mesh_, *rule, rule->inputs[0], gathered.placement);
       if (cuts && placement_of(mesh_, *rule, rule->outputs[0], *cuts) == whole) {
@@ -101,7 +100,7 @@ void GraphSharder::forget_gathered_stretches() {
     });
     if (!cut) continue;
     const auto is_gathered = [&](const ShardedValue& value) {
-      return !value.placement.partial.has(kSequenceAxis) && !value.placement.sharded().has(kSequenceAxis);
+      return !value.placement.partial.has(kTensorAxis) && !value.placement.sharded().has(kTensorAxis);
     };
     values.erase(std::remove_if(values.begin() + 1, values.end(), is_gathered), values.end());
   }
