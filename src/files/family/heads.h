@@ -78,6 +78,8 @@ struct FamilyHead {
   std::vector<std::string> vocabulary_size = {"vocab_size"};  // the first field that is there
   std::string classes = "num_labels";  // the field that says how many, where there is no id2label
   bool begins_as_given = false;        // what decoder_input_ids hold need not begin with the decoder's first token
+  bool judges_pairs_apart = false;     // of kContrastive: whether a text and a picture belong together does not hang on
+                                       // the others, and the sigmoid of a logit is its probability (SigLIP)
 };
 
 // Whether the labels are classes that id2label names.

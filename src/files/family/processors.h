@@ -21,12 +21,13 @@ struct PositionLimit {
   std::string table_flag = {};  // a flag of the configuration; without it there is no table
 };
 
-// Places of a text that pictures fill: one for each patch, with num_additional_image_tokens more, and without the class
-// token where vision_feature_select_strategy is "default" (LlavaProcessor).
+// Places of a text that pictures fill.
 struct ImageTokens {
   std::string token;                   // what stands for a picture, where the processor's files do not say: "<image>"
   std::vector<std::string> id_fields;  // of its number in config.json; the first that is there counts
   int64_t id = 0;                      // where none is there
+  // Transformers' class without "Processor", which says what a picture becomes in a text and how many places it has.
+  std::string processor = "Llava";
 };
 
 struct FamilyProcessors {
@@ -36,6 +37,7 @@ struct FamilyProcessors {
   Stated<bool> spaced_words;            // words that are given one by one get the space before them, as run_ner does
   Stated<bool> spans;                   // learns to fill gaps by writing what stood in them: it has no mask token
   std::optional<ImageTokens> image_tokens = {};  // of models that read pictures among their tokens
+  int64_t text_length = 0;  // texts beside pictures are filled up to so many tokens; 0: to the longest of them
 };
 
 }  // namespace transom

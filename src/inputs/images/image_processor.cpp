@@ -66,6 +66,7 @@ constexpr Defaults kDefaults[] = {
     {"ViT", 224, 224, 0, 0, Resampling::kBilinear, false, true},
     {"DeiT", 256, 256, 0, 224, Resampling::kBicubic, false, true},
     {"CLIP", 0, 0, 224, 224, Resampling::kBicubic, true, false},
+    {"Siglip", 224, 224, 0, 0, Resampling::kBicubic, false, true},
     {"Llava", 0, 0, 224, 224, Resampling::kBicubic, true, false},
     {"Bit", 0, 0, 224, 224, Resampling::kBicubic, true, false},
     {"ConvNext", 0, 0, 384, 0, Resampling::kBicubic, false, false},
