@@ -7,6 +7,7 @@
 #include "cpu/attention/paged_attention.h"
 #include "cpu/products/grouped_linear.h"
 #include "cpu/products/quantized_matmul.h"
+#include "cpu/recurrence/recurrence.h"
 
 namespace transom::cpu {
 bool Node::is_frozen(int32_t value) const {
@@ -68,6 +69,8 @@ const KernelTable& kernel_table() {
     add_attention_kernels(made);
     add_attention_gradient_kernels(made);
     add_paged_attention_kernels(made);
+    add_scan_kernels(made);
+    add_paged_state_kernels(made);
     add_quantized_kernels(made);
     add_grouped_kernels(made);
     add_code_kernels(made);

@@ -10,6 +10,7 @@
 #include "cpu/vector/products/code_products.h"
 #include "cpu/vector/products/pair_rows.h"
 #include "cpu/vector/products/row_products.h"
+#include "cpu/vector/scan.h"
 #include "cpu/vector/transpose.h"
 
 // A level that is compiled for x86 only.
@@ -107,6 +108,13 @@ const PartialRows& partial_rows() {
   static const auto table = first_of<PartialRows>({{"avx512", has_avx512(), TRANSOM_X86(avx512, fill_partial_rows)},
                                                    {"avx2", has_avx2(), TRANSOM_X86(avx2, fill_partial_rows)},
                                                    {"portable", true, portable::fill_partial_rows}});
+  return table;
+}
+
+const ScanKernels& scan_kernels() {
+  static const auto table = first_of<ScanKernels>({{"avx512", has_avx512(), TRANSOM_X86(avx512, fill_scan)},
+                                                   {"avx2", has_avx2(), TRANSOM_X86(avx2, fill_scan)},
+                                                   {"portable", true, portable::fill_scan}});
   return table;
 }
 

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the selective scan and its gradient are made of where a device does not compute them as a whole: products over
+// chunks of tokens where a head has one rate, else sums that reach twice as far each time.
+#pragma once
+
+#include <utility>
+
+#include "graph/ops/recurrence/recurrence.h"
+#include "graph/ops/rules.h"
+
+namespace transom {
+
+// Checks x [rows..., H, P], dt, a, b, c, and the state [first, H, P, S] behind them.
+void expect_scan(const Inference& in, size_t rows);
+
+// b or c [..., G, S] for each head: [..., H, S]
+Tensor of_heads(const Tensor& x, int64_t heads);
+
+// h_t = exp(rate_t) h_(t - 1) + v_t k_t, y_t = h_t q_t in chunks: v [B, T, H, P], rates [B, T, H], k and q
+// [B, T, H, S], state [B, H, P, S].
+Scanned chunked_scan(const Tensor& v, const Tensor& rates, const Tensor& k, const Tensor& q, const Tensor& state);
+
+// All states h_0 ... h_T, [B, T + 1, H, P, S], of inputs [B, T, H, P, S] and decays [B, T, H, P or 1, S].
+Tensor all_states(const Tensor& inputs, const Tensor& decays, const Tensor& state);
+
+}  // namespace transom
