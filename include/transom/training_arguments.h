@@ -229,7 +229,7 @@ struct ScriptArguments {
   bool packing = false;
   std::string packing_strategy = "bfd";
   std::optional<bool> eval_packing;    // as packing
-  std::vector<std::string> loss_type;  // of sft, dpo, kto, cpo; empty: the task's
+  std::vector<std::string> loss_type;  // of sft, dpo, kto, cpo, grpo; empty: the task's
 
   // Preferences and rewards
   std::vector<double> loss_weights;  // one for each of them; empty: 1
@@ -251,6 +251,37 @@ struct ScriptArguments {
   bool sync_ref_model = false;
   double ref_model_mixup_alpha = 0.6;
   int64_t ref_model_sync_steps = 512;
+
+  // Policies: --task grpo and rloo
+  std::vector<std::string> reward_funcs;  // as docs/guide/policy-training.md lists them
+  std::optional<std::string> reward_model_name_or_path;
+  std::vector<double> reward_weights;  // one for each of them; empty: 1
+  std::optional<int64_t> num_generations, num_generations_eval;
+  int64_t max_completion_length = 512;
+  std::optional<int64_t> generation_batch_size, steps_per_generation;
+  int64_t num_iterations = 1;
+  std::optional<double> temperature;  // 1
+  double top_p = 1;
+  int64_t top_k = 0;
+  std::optional<double> min_p;
+  double repetition_penalty = 1;
+  JsonText generation_kwargs, chat_template_kwargs;
+  double epsilon = 0.2;
+  std::optional<double> epsilon_high, delta;
+  std::string importance_sampling_level = "token";
+  std::string scale_rewards = "group";
+  std::string multi_objective_aggregation = "sum_then_normalize";
+  bool mask_truncated_completions = false;
+  bool use_bias_correction_kl = true;
+  std::optional<double> off_policy_mask_threshold;
+  double entropy_coef = 0;
+  double sapo_temperature_neg = 1.05, sapo_temperature_pos = 1;
+  double vespo_k_pos = 2, vespo_lambda_pos = 3, vespo_k_neg = 3, vespo_lambda_neg = 2;
+  bool normalize_advantages = false;
+  std::vector<double> reward_clip_range;  // empty, or two numbers
+  bool log_completions = false, log_unique_prompts = false;
+  std::optional<int64_t> num_completions_to_print;
+  std::optional<std::string> completions_file;
 
   // Sentences
   std::optional<std::string> loss;  // its name; or an object with one for each set of train_file

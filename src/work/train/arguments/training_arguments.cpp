@@ -64,7 +64,6 @@ const Argument kTrainingArguments[] = {
     field<&T::distillation_temperature>("distillation_temperature",
                                         "What the logits of student and teacher are divided by (see teacher_model).")
         .above(0),
-    alias("temperature", "distillation_temperature"),
     field<&T::distillation_weight>("distillation_weight",
                                    "Weight of the teacher's loss; the label loss gets 1 minus this.")
         .at_least(0)

@@ -203,6 +203,8 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
         micro_batches.push_back(to_inputs(rows.next(), *run.model, padding_free));
         run.count_tokens(micro_batches.back());
       }
+      run.step.objective().prepare(*run.model, micro_batches,
+                                   epoch * batches + batch - static_cast<int64_t>(micro_batches.size()));
       run.tell(&TrainerCallback::on_step_begin);
       run.update(micro_batches);
       if (run.steps_of_this_call == arguments.throughput_warmup_steps)
@@ -248,6 +250,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   summary.emplace_back("train_loss",
                        run.losses.total() / static_cast<double>(std::max<int64_t>(run.state.global_step, 1)));
   run.add_measures(summary, run.losses.mean_measures());  // of the updates behind the last record, as TRL logs them
+  run.add_numbers(summary);
   run.memory.end("train", &summary);
   run.log(summary);
   const std::optional<std::string> best =

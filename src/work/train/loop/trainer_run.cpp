@@ -105,6 +105,7 @@ void Trainer::Run::log_training() {
   if (std::isfinite(losses.last_norm())) record.emplace_back("grad_norm", losses.last_norm());
   record.emplace_back("learning_rate", last_rate);
   add_measures(record, losses.mean_measures());
+  add_numbers(record);
   if (const double seconds = seconds_since(begin); arguments.include_num_input_tokens_seen != "no" && seconds > 0) {
     record.emplace_back("train_runtime", seconds);
     record.emplace_back("train_tokens_per_second",
@@ -126,6 +127,10 @@ void Trainer::Run::add_measures(LogRecord& record, const std::vector<std::option
   for (size_t i = 0; i < means.size(); ++i)
     if (means[i]) record.emplace_back(prefix + measures->names.at(i), *means[i]);
   if (measures->tokens) record.emplace_back(prefix + "num_tokens", static_cast<double>(state.num_input_tokens_seen));
+}
+
+void Trainer::Run::add_numbers(LogRecord& record, const std::string& prefix) {
+  for (auto& [name, value] : step.objective().take_numbers(prefix.empty())) record.emplace_back(prefix + name, value);
 }
 
 std::vector<int64_t> Trainer::Run::evaluations_before(int64_t epoch, int64_t updates_per_epoch) const {
@@ -208,6 +213,7 @@ LogRecord Trainer::Run::evaluate(const std::string& prefix) {
     for (const auto& [name, value] : compute_metrics(predictions))
       record.emplace_back(name.starts_with(prefix + "_") ? name : prefix + "_" + name, value);
   add_measures(record, predictions.measures, prefix + "_");
+  add_numbers(record, prefix + "_");
   for (const auto& item : speed_metrics(prefix, seconds_since(begin), eval_data->rows,
                                         (eval_data->rows + all_eval_rows() - 1) / all_eval_rows()))
     record.push_back(item);

@@ -70,6 +70,8 @@ struct Trainer::Run {
   // Appends means of what the objective measures, and the tokens so far; nothing where nothing was measured.
   void add_measures(LogRecord& record, const std::vector<std::optional<double>>& means,
                     const std::string& prefix = "") const;
+  // Appends what the objective measured on the host.
+  void add_numbers(LogRecord& record, const std::string& prefix = "");
   bool logs_tokens() const;  // as a measure
 
   // Batches of a device that all processes have at once.

@@ -7,6 +7,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "transom/model.h"
@@ -58,6 +60,14 @@ class Objective {
   // Whether the loss of an evaluated batch divides by the counts of all processes; else each divides by its own, and
   // the mean of batches weighs them by their rows.
   virtual bool evaluates_over_processes() const { return false; }
+  // Completes the inputs of an update's micro-batches before it begins, from the weights as they are then (texts that
+  // the model writes). `first`: so many micro-batches of the run came before.
+  virtual void prepare(Model&, std::vector<NamedTensors>& /*micro_batches*/, int64_t /*first*/) {}
+  // The same of a batch of an evaluation, this process's `number`th of it.
+  virtual void prepare_evaluation(Model&, NamedTensors& /*inputs*/, int64_t /*number*/) {}
+  // What the host measured since it was last asked, in training or in evaluations; the log shows it beside measures().
+  virtual std::vector<std::pair<std::string, double>> take_numbers(bool /*training*/) { return {}; }
+
   // Whether a batch has a loss; batches without are only passed through the model.
   virtual bool has_loss(const NamedTensors&) const { return true; }
   // Whether a row's loss is that of the row alone, so that a batch may be filled up with rows that do not count.

@@ -37,6 +37,7 @@ class TrainStep {
     Tensor measures;       // see added_values, f32 [2, names]; empty where nothing is measured
   };
   const Model& model() const { return model_; }
+  Model& model() { return model_; }
   // Updates the model's parameters. `step` counts updates from 0 and sets the dropout draws.
   Result operator()(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step);
 
