@@ -127,9 +127,13 @@ Tensor ConditionalGenerationModel::run_step(const PassInputs& pass, ForwardConte
   return squeeze(cast(logits(slice(hidden, 1, hidden.dim(1) - 1, hidden.dim(1)), context), DType::kFloat32), 1);
 }
 
+Tensor ConditionalGenerationModel::decoder_ids(const Tensor& labels) const {
+  return shifted_right(labels, decoder_start_token_id_, pad_token_id_);
+}
+
 NamedTensors ConditionalGenerationModel::run(const NamedTensors& inputs, ForwardContext& context) const {
   const Tensor labels = inputs.find("labels");
-  const Tensor ids = labels.defined() ? shifted_right(labels, decoder_start_token_id_, pad_token_id_) : Tensor();
+  const Tensor ids = labels.defined() ? decoder_ids(labels) : Tensor();
   const EncoderDecoderOutput output = body()(inputs, ids, context);
   Tensor hidden = output.decoder.last_hidden_state;
   if (context.logits_to_keep > 0 && context.logits_to_keep < hidden.dim(1))

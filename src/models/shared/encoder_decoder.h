@@ -115,6 +115,7 @@ class ConditionalGenerationModel : public GenerativeModel {
   virtual const EncoderDecoder& body() const = 0;
   Tensor decoder_states(const Tensor& input_ids, const Tensor& position_ids, ForwardContext& context) const;
   virtual Tensor logits(const Tensor& hidden, ForwardContext& context) const = 0;  // [B, T, D] -> [B, T, V]
+  virtual Tensor decoder_ids(const Tensor& labels) const;  // what the decoder reads where it is given labels alone
 
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override;
   void run_encoder(const NamedTensors& inputs, ForwardContext& context) const override;

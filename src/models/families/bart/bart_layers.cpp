@@ -18,8 +18,12 @@ Tensor block(const Tensor& x, bool norm_before, const LayerNorm& norm, const Lay
 
 }  // namespace
 
-BartConfig::BartConfig(const Config& config)
-    : vocab_size(config.get_int("vocab_size", 50265)),
+BartConfig::BartConfig(const Config& given, const BartVariant& variant)
+    : BartConfig(with_defaults(given, variant.defaults), variant, Read{}) {}
+
+BartConfig::BartConfig(const Config& config, const BartVariant& variant, Read)
+    : BartVariant(variant),
+      vocab_size(config.get_int("vocab_size", 50265)),
       d_model(config.get_int("d_model", 1024)),
       encoder_layers(config.get_int("encoder_layers", 12)),
       encoder_attention_heads(config.get_int("encoder_attention_heads", 16)),
@@ -49,9 +53,11 @@ BartConfig::BartConfig(const Config& config)
   };
   expect_divisor("encoder_attention_heads", encoder_attention_heads);
   expect_divisor("decoder_attention_heads", decoder_attention_heads);
-  // Variants of other families that were once written with the same fields.
-  for (const char* variant : {"normalize_before", "add_final_layer_norm", "add_bias_logits"})
-    refuse_unless(config, variant, "false");
+  // Once these fields said which of the relatives a model is.
+  const auto expect = [&](const char* field, bool value) { refuse_unless(config, field, value ? "true" : "false"); };
+  expect("normalize_before", norm_before);
+  expect("add_final_layer_norm", final_norm);
+  expect("add_bias_logits", false);
 }
 
 double BartConfig::embed_scale() const { return scale_embedding ? std::sqrt(static_cast<double>(d_model)) : 1.0; }

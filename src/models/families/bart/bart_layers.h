@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layers of the transformer (Vaswani et al., 2017) under the names that BART, Marian and Whisper have for them.
+// The layers of the transformer (Vaswani et al., 2017) under the names that BART and its relatives have for them.
 // B batch, T time, S time of the source, D hidden, H heads.
 #pragma once
 
@@ -7,8 +7,24 @@
 
 namespace transom {
 
-struct BartConfig {
-  explicit BartConfig(const Config& config);
+// What sets the relatives of BART apart.
+struct BartVariant {
+  const char* defaults = "{}";  // where the configuration is silent
+  bool norm_before = false;     // of attention and feed-forward layer; else behind the sum
+  bool key_bias = true;
+  bool embedding_norm = true;  // layernorm_embedding
+  bool final_norm = false;     // layer_norm behind each stack
+  bool logits_bias = true;     // final_logits_bias
+  bool wraps_labels = false;   // the decoder starts with the last token of its text (mBART: the language)
+  enum class Positions {
+    kLearned,      // from row 2 of a table
+    kTable,        // sines and cosines, which checkpoints may hold
+    kPastPadding,  // sines and cosines, counted from the padding id; padding has none
+  } positions = Positions::kLearned;
+};
+
+struct BartConfig : BartVariant {
+  explicit BartConfig(const Config& config, const BartVariant& variant = {});
   int64_t vocab_size, d_model, encoder_layers, encoder_attention_heads, encoder_ffn_dim, decoder_layers,
       decoder_attention_heads, decoder_ffn_dim, max_position_embeddings;
   int64_t pad_token_id, eos_token_id, decoder_start_token_id;
@@ -17,11 +33,13 @@ struct BartConfig {
   std::string activation_function, problem_type;
   bool scale_embedding, tie_word_embeddings;
   int64_t num_labels;
-  // What sets Whisper apart.
-  bool norm_before = false, key_bias = true;
 
   Linear::Options new_weights() const { return {.deviation = init_std}; }
   double embed_scale() const;
+
+ private:
+  struct Read {};
+  BartConfig(const Config& config, const BartVariant& variant, Read);
 };
 
 class BartAttention {

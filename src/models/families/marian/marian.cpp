@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Marian (Junczys-Dowmunt et al., 2018), the translation models of Opus-MT: BART's layers over sinusoidal positions,
 // which hardly any checkpoint holds. B batch, T time, D hidden, V vocabulary.
-#include <algorithm>
-#include <cmath>
-
-#include "base/error.h"
-#include "models/families/bart/bart_layers.h"
+#include "models/families/bart/bart_body.h"
 
 namespace transom {
 namespace {
@@ -24,28 +20,8 @@ struct MarianConfig : BartConfig {
   int64_t decoder_vocab_size;
 };
 
-// Sines, then cosines, of the position at falling frequencies: [positions, D].
-std::vector<float> sinusoids(int64_t positions, int64_t width) {
-  if (positions < 0 || width < 0 || positions > (int64_t{1} << 28) / std::max<int64_t>(width, 1))
-    fail("config.json: max_position_embeddings {} of d_model {} are more than this takes", positions, width);
-  std::vector<float> values;
-  const int64_t sines = (width + 1) / 2;
-  for (int64_t position = 0; position < positions; ++position)
-    for (int64_t i = 0; i < width; ++i) {
-      const int64_t pair = i < sines ? i : i - sines;
-      const double angle =
-          static_cast<double>(position) / std::pow(10000.0, 2 * static_cast<double>(pair) / static_cast<double>(width));
-      values.push_back(static_cast<float>(i < sines ? std::sin(angle) : std::cos(angle)));
-    }
-  return values;
-}
-
-// Not trained, and saved again only where the checkpoint holds them.
 std::shared_ptr<Parameter> positions_of(const Scope& scope, const MarianConfig& c) {
-  const Shape shape{c.max_position_embeddings, c.d_model};
-  const std::vector<float> values = sinusoids(shape[0], shape[1]);
-  if (scope.holds("weight")) return scope.buffer("weight", {DType::kFloat32, shape}, Initial::given(values));
-  return std::make_shared<Parameter>(Parameter{scope.path() + ".weight", Tensor::from(values, shape)});
+  return sinusoid_table(scope, c.max_position_embeddings, c.d_model);
 }
 
 class Marian : public EncoderDecoder {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // T5 (Raffel et al., 2020), 1.0 and 1.1: pre-norm with RMS norms, no biases, unscaled attention, and in place of
 // positions a bias on scores that depends on the distance of two tokens, which the first layer of a stack has and all
-// layers use. B batch, T time, S time of the source, D hidden, H heads, V vocabulary.
+// layers use. mT5 (Xue et al., 2021) is T5 1.1 for many languages; in UMT5 (Chung et al., 2023) each layer has a bias
+// of its own. B batch, T time, S time of the source, D hidden, H heads, V vocabulary.
 #include <algorithm>
 #include <cmath>
 
@@ -14,13 +15,22 @@
 namespace transom {
 namespace {
 
+// What sets the relatives apart.
+struct T5Variant {
+  const char* defaults = "{}";      // where the configuration is silent
+  bool bias_in_each_layer = false;  // by distance
+};
+
 struct T5Config {
+  T5Config(const Config& given, const T5Variant& variant) : T5Config(with_defaults(given, variant.defaults)) {
+    bias_in_each_layer = variant.bias_in_each_layer;
+  }
   explicit T5Config(const Config& config);
   int64_t vocab_size, d_model, d_kv, d_ff, num_layers, num_decoder_layers, num_heads, relative_attention_num_buckets,
       relative_attention_max_distance, pad_token_id, eos_token_id, decoder_start_token_id, num_labels;
   double dropout_rate, classifier_dropout, layer_norm_epsilon, initializer_factor;
   std::string dense_act_fn, problem_type;
-  bool is_gated_act = false, tie_word_embeddings, scale_decoder_outputs;
+  bool is_gated_act = false, bias_in_each_layer = false, tie_word_embeddings, scale_decoder_outputs;
 
   // Deviation of new weights that map from this width.
   double deviation(int64_t width) const { return initializer_factor / std::sqrt(static_cast<double>(width)); }
@@ -164,6 +174,7 @@ class T5Block {
     cross_norm_.emplace(scope / "layer" / 1 / "layer_norm", c.d_model, c.layer_norm_epsilon);
   }
 
+  int64_t place() const { return place_; }
   Tensor operator()(const Tensor& x, const Tensor& bias, ForwardContext& context) const {
     const ModuleScope module(path_);
     const Tensor h = x + dropout_(self_attention_(self_norm_(x, context), bias, context), context);
@@ -195,25 +206,34 @@ class T5Stack {
       : c_(c),
         decoder_(decoder),
         embed_tokens_(shared),
-        relative_attention_bias_(scope / "block" / 0 / "layer" / 0 / "SelfAttention" / "relative_attention_bias",
-                                 c.relative_attention_num_buckets, c.num_heads, c.deviation(c.d_model)),
         final_layer_norm_(scope / "final_layer_norm", c.d_model, c.layer_norm_epsilon),
         dropout_(c.dropout_rate) {
     const int64_t layers = decoder ? c.num_decoder_layers : c.num_layers;
-    for (int64_t i = 0; i < layers; ++i) block_.emplace_back(scope / "block" / i, c, i, decoder);
+    for (int64_t i = 0; i < layers; ++i) {
+      if (i == 0 || c.bias_in_each_layer)
+        relative_attention_bias_.emplace_back(
+            scope / "block" / i / "layer" / 0 / "SelfAttention" / "relative_attention_bias",
+            c.relative_attention_num_buckets, c.num_heads, c.deviation(c.d_model));
+      block_.emplace_back(scope / "block" / i, c, i, decoder);
+    }
   }
 
   DecoderOutput operator()(const DecoderInputs& in, const EncodedSource& source, ForwardContext& context) const {
     const Tensor x =
         dropout_(in.inputs_embeds.defined() ? in.inputs_embeds : embed_tokens_(in.input_ids, context), context);
     const bool cached = decoder_ && context.cache;
-    Tensor bias = position_bias(relative_attention_bias_, c_, !decoder_, in.position_ids,
-                                cached ? context.cache->places().dim(1) : in.length, context);
-    if (in.bias.defined()) bias = bias + in.bias;
+    const auto bias_of = [&](const Embedding& embedding) {
+      const Tensor bias = position_bias(embedding, c_, !decoder_, in.position_ids,
+                                        cached ? context.cache->places().dim(1) : in.length, context);
+      return in.bias.defined() ? bias + in.bias : bias;
+    };
+    const Tensor shared = block_.empty() || c_.bias_in_each_layer ? Tensor() : bias_of(relative_attention_bias_[0]);
     const auto norm = [&](const Tensor& y, ForwardContext&) {
       return dropout_(final_layer_norm_(y, context), context);
     };
     return through_decoder(block_, x, context, norm, [&](const T5Block& block, const Tensor& y) {
+      const Tensor bias =
+          shared.defined() ? shared : bias_of(relative_attention_bias_[static_cast<size_t>(block.place())]);
       return decoder_ ? block(y, bias, in.causal, source, context) : block(y, bias, context);
     });
   }
@@ -221,7 +241,8 @@ class T5Stack {
  private:
   T5Config c_;
   bool decoder_;
-  Embedding embed_tokens_, relative_attention_bias_;
+  Embedding embed_tokens_;
+  std::vector<Embedding> relative_attention_bias_;  // of the first block for all of them, or one of each
   std::vector<T5Block> block_;
   RmsNorm final_layer_norm_;
   Dropout dropout_;
@@ -261,7 +282,7 @@ class T5 : public EncoderDecoder {
 
 class T5WithHead : public Model {
  protected:
-  T5WithHead(const Config& config, const Scope& scope) : c_(config), transformer_(scope, c_) {}
+  T5WithHead(const T5Config& c, const Scope& scope) : c_(c), transformer_(scope, c_) {}
   std::vector<std::string> input_names() const override { return encoder_decoder_input_names(); }
   EncoderDecoderOutput with_shifted_ids(const NamedTensors& inputs, ForwardContext& context) const {
     const Tensor ids = inputs.at("input_ids");
@@ -274,7 +295,7 @@ class T5WithHead : public Model {
 
 class T5Model : public T5WithHead {
  public:
-  T5Model(const Config& config, const Scope& scope) : T5WithHead(config, scope) {}
+  T5Model(const T5Config& c, const Scope& scope) : T5WithHead(c, scope) {}
 
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
@@ -284,8 +305,6 @@ class T5Model : public T5WithHead {
 
 class T5ForConditionalGeneration : public ConditionalGenerationModel {
  public:
-  T5ForConditionalGeneration(const Config& config, const Scope& scope)
-      : T5ForConditionalGeneration(T5Config(config), scope) {}
   // tie_word_embeddings says whether the head is scaled. Whether it has a weight of its own, what is stored decides.
   T5ForConditionalGeneration(const T5Config& c, const Scope& scope)
       : ConditionalGenerationModel(c.decoder_start_token_id, c.pad_token_id),
@@ -321,7 +340,7 @@ class T5EncoderBody {
 
 class T5EncoderModel : public Model {
  public:
-  T5EncoderModel(const Config& config, const Scope& scope) : body_(scope, T5Config(config)) {}
+  T5EncoderModel(const T5Config& c, const Scope& scope) : body_(scope, c) {}
 
  protected:
   std::vector<std::string> input_names() const override { return {"input_ids", "attention_mask", "inputs_embeds"}; }
@@ -338,8 +357,8 @@ class T5EncoderModel : public Model {
 
 class T5ForTokenClassification : public Model {
  public:
-  T5ForTokenClassification(const Config& config, const Scope& scope)
-      : c_(config),
+  T5ForTokenClassification(const T5Config& c, const Scope& scope)
+      : c_(c),
         transformer_(scope / "transformer", c_),
         dropout_(c_.classifier_dropout),
         classifier_(scope / "classifier", c_.d_model, c_.num_labels, {.deviation = c_.initializer_factor}) {}
@@ -365,8 +384,8 @@ class T5ForTokenClassification : public Model {
 
 class T5ForSequenceClassification : public T5WithHead {
  public:
-  T5ForSequenceClassification(const Config& config, const Scope& scope)
-      : T5WithHead(config, scope / "transformer"),
+  T5ForSequenceClassification(const T5Config& c, const Scope& scope)
+      : T5WithHead(c, scope / "transformer"),
         classification_head_(scope / "classification_head", c_.d_model, c_.num_labels, c_.classifier_dropout,
                              c_.deviation(c_.d_model)) {}
 
@@ -384,8 +403,8 @@ class T5ForSequenceClassification : public T5WithHead {
 
 class T5ForQuestionAnswering : public T5WithHead {
  public:
-  T5ForQuestionAnswering(const Config& config, const Scope& scope)
-      : T5WithHead(config, scope),
+  T5ForQuestionAnswering(const T5Config& c, const Scope& scope)
+      : T5WithHead(c, scope),
         qa_outputs_(scope / "qa_outputs", c_.d_model, 2, {.deviation = c_.deviation(c_.d_model)}) {}
 
  protected:
@@ -405,49 +424,67 @@ class T5ForQuestionAnswering : public T5WithHead {
   Linear qa_outputs_;
 };
 
+template <const T5Variant& variant, typename M>
+std::unique_ptr<Model> make_t5(const Config& config, const Scope& scope) {
+  return std::make_unique<M>(T5Config(config, variant), scope);
+}
+
+constexpr T5Variant kT5{};
+constexpr T5Variant kMT5{.defaults = R"({"vocab_size": 250112, "d_ff": 1024, "num_layers": 8, "num_heads": 6,
+                                         "feed_forward_proj": "gated-gelu"})"};
+constexpr T5Variant kUMT5{.defaults = kMT5.defaults, .bias_in_each_layer = true};
+
+// `prefix`: of the names of classes.
+template <const T5Variant& variant>
+Family t5_family_of(const std::string& model_type, const std::string& prefix) {
+  return {
+      .model_type = model_type,
+      .base_prefix = "transformer",
+      .architectures = {{prefix + "Model", body_head({}), make_t5<variant, T5Model>},
+                        {prefix + "EncoderModel", body_head({"feature-extraction"}), make_t5<variant, T5EncoderModel>,
+                         text_inputs()},
+                        {prefix + "ForConditionalGeneration",
+                         sequence_to_sequence_head({"text2text-generation", "summarization", "translation"},
+                                                   {"lm_head"}, "lm_head"),
+                         make_t5<variant, T5ForConditionalGeneration>},
+                        {prefix + "ForSequenceClassification", sequence_classification_head({"classification_head"}),
+                         make_t5<variant, T5ForSequenceClassification>, text_to_text_inputs(false)},
+                        {prefix + "ForTokenClassification", token_classification_head({"classifier"}),
+                         make_t5<variant, T5ForTokenClassification>, text_inputs()},
+                        {prefix + "ForQuestionAnswering", question_answering_head({"qa_outputs"}),
+                         make_t5<variant, T5ForQuestionAnswering>, text_to_text_inputs(false)}},
+      .inputs = text_to_text_inputs(),
+      .ties_scale_head = true,
+      .processors =
+          {.tokenizer = "T5", .image_processor = none, .positions = none, .spaced_words = false, .spans = true},
+      .weights = {.lora_targets = {"q", "v"},
+                  .late_parts = none,
+                  .awq_activation = none,
+                  .scaled_layers = none,
+                  .opens_no_codes = true,
+                  .multi_query = none,
+                  .adapter_targets = {.ia3 = {"k", "v", "wo"},
+                                      .ia3_feedforward = {"wo"},
+                                      .norms = {"layer_norm", "final_layer_norm"},
+                                      .adalora = {"q", "k", "v", "o", "wi", "wo"}}},
+      .foreign = {.gguf = none, .keras = none, .flax = none},
+      .planning = {.fused_attention = false}};
+}
+
 }  // namespace
 
 static Family t5_family() {
-  return {.model_type = "t5",
-          .base_prefix = "transformer",
-          .architectures = {{"T5Model", body_head({}), make_model<T5Model>},
-                            {"T5EncoderModel", body_head({"feature-extraction"}), make_model<T5EncoderModel>,
-                             text_inputs()},
-                            {"T5ForConditionalGeneration",
-                             sequence_to_sequence_head({"text2text-generation", "summarization", "translation"},
-                                                       {"lm_head"}, "lm_head"),
-                             make_model<T5ForConditionalGeneration>},
-                            {"T5ForSequenceClassification", sequence_classification_head({"classification_head"}),
-                             make_model<T5ForSequenceClassification>, text_to_text_inputs(false)},
-                            {"T5ForTokenClassification", token_classification_head({"classifier"}),
-                             make_model<T5ForTokenClassification>, text_inputs()},
-                            {"T5ForQuestionAnswering", question_answering_head({"qa_outputs"}),
-                             make_model<T5ForQuestionAnswering>, text_to_text_inputs(false)}},
-          .inputs = text_to_text_inputs(),
-          .ties_scale_head = true,
-          .processors =
-              {.tokenizer = "T5", .image_processor = none, .positions = none, .spaced_words = false, .spans = true},
-          .weights = {.lora_targets = {"q", "v"},
-                      .late_parts = none,
-                      .awq_activation = none,
-                      .scaled_layers = none,
-                      .opens_no_codes = true,
-                      .multi_query = none,
-                      .adapter_targets = {.ia3 = {"k", "v", "wo"},
-                                          .ia3_feedforward = {"wo"},
-                                          .norms = {"layer_norm", "final_layer_norm"},
-                                          .adalora = {"q", "k", "v", "o", "wi", "wo"}}},
-          .foreign = {.gguf = t5_gguf(),
-                      .keras = KerasNames{.body = "",
-                                          .without = {"T5ForQuestionAnswering", "T5ForSequenceClassification",
-                                                      "T5ForTokenClassification"},
-                                          .scale = "weight"},
-                      .flax = FlaxNames{.without = {"T5ForQuestionAnswering", "T5ForSequenceClassification",
-                                                    "T5ForTokenClassification"},
-                                        .scale = "weight"}},
-          .planning = {.fused_attention = false}};
+  const std::vector<std::string> newer = {"T5ForQuestionAnswering", "T5ForSequenceClassification",
+                                          "T5ForTokenClassification"};
+  Family family = t5_family_of<kT5>("t5", "T5");
+  family.foreign = {.gguf = t5_gguf(),
+                    .keras = KerasNames{.body = "", .without = newer, .scale = "weight"},
+                    .flax = FlaxNames{.without = newer, .scale = "weight"}};
+  return family;
 }
+static Family mt5_family() { return t5_family_of<kMT5>("mt5", "MT5"); }
+static Family umt5_family() { return t5_family_of<kUMT5>("umt5", "UMT5"); }
 
-const RegisterFamilies kT5Family{t5_family};
+const RegisterFamilies kT5Families{t5_family, mt5_family, umt5_family};
 
 }  // namespace transom
