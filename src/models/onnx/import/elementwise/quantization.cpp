@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quantised tensors: QuantizeLinear and its relatives, products of 8-bit integers.
+#include "models/onnx/import/elementwise/quantization.h"
+
 #include <limits>
 
 #include "base/error.h"
@@ -45,7 +47,8 @@ Range range_of(ElementType type) {
   return is_unsigned(type) ? Range{0, count - 1} : Range{-count / 2, count / 2 - 1};
 }
 
-// Rounded, moved by the zero point, cut to the type's range.
+}  // namespace
+
 Value quantised(const Tensor& scaled, const Tensor& zero_point, ElementType type) {
   if (is_floating(type)) return cast_value(value_of(scaled), type, true);
   const DType dtype = scaled.dtype();
@@ -55,6 +58,20 @@ Value quantised(const Tensor& scaled, const Tensor& zero_point, ElementType type
   q = minimum(maximum(q, constant(range.low, dtype)), constant(range.high, dtype));
   return {type, cast(cast(q, DType::kInt32), *info(type).carrier)};
 }
+
+DynamicCodes dynamic_codes(const Tensor& x) {
+  Axes axes(static_cast<size_t>(x.rank()));
+  for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(i);
+  const Tensor zero = constant(0), top = constant(255);
+  const Tensor low = minimum(reduce_min(x, axes), zero), high = maximum(reduce_max(x, axes), zero);
+  const Tensor range = sub(high, low);
+  const Tensor scale = select(equal(range, zero), constant(1), div(range, top));  // zeros alone have the scale 1
+  const Tensor place = round(minimum(maximum(div(neg(low), scale), zero), top));
+  const Tensor zero_point = cast(cast(place, DType::kInt32), DType::kUInt8);
+  return {quantised(div(x, scale), zero_point, ElementType::kUInt8).tensor, scale, zero_point};
+}
+
+namespace {
 
 Results quantize_linear(Call& call) {
   const Tensor& x = call.tensor(0);
@@ -97,19 +114,11 @@ Results dequantize_linear(Call& call) {
   return {{type, cast(mul(cast(value, DType::kFloat32), scale), *info(type).carrier)}};
 }
 
-// The range of all elements with zero in it, in 255 steps.
 Results dynamic_quantize_linear(Call& call) {
-  const Tensor& x = call.tensor(0);
-  Axes axes(static_cast<size_t>(x.rank()));
-  for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(i);
-  const Tensor zero = constant(0), top = constant(255);
-  const Tensor low = minimum(reduce_min(x, axes), zero), high = maximum(reduce_max(x, axes), zero);
-  const Tensor scale = div(sub(high, low), top);
-  const Tensor place = round(minimum(maximum(div(neg(low), scale), zero), top));
-  const Tensor zero_point = cast(cast(place, DType::kInt32), DType::kUInt8);
-  return {quantised(div(x, scale), zero_point, ElementType::kUInt8),
-          {ElementType::kFloat32, scale},
-          {ElementType::kUInt8, zero_point}};
+  const DynamicCodes codes = dynamic_codes(call.tensor(0));
+  return {{ElementType::kUInt8, codes.codes},
+          {ElementType::kFloat32, codes.scale},
+          {ElementType::kUInt8, codes.zero_point}};
 }
 
 // The product of integers without their zero points, in i32: the bytes are multiplied as they are, and what the zero

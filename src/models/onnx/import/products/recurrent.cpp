@@ -3,16 +3,25 @@
 #include <functional>
 
 #include "base/error.h"
+#include "models/onnx/import/contrib/contrib.h"
 #include "models/onnx/import/elementwise/activations.h"
 #include "models/onnx/import/elementwise/element_values.h"
+#include "models/onnx/import/elementwise/quantization.h"
 #include "models/onnx/import/run/precision.h"
 
 namespace transom::onnx {
 namespace {
 
-// What the three operators share: x [T, B, I] and the weights of one direction.
+// A weight of codes, beside which the inputs are codes, too: of all their elements at each product.
+struct CodedWeight {
+  Tensor centred;  // i32 [I, gates * H], without the zero point
+  Tensor scale;    // [] or [gates * H]
+};
+
+// What the operators share: x [T, B, I] and the weights of one direction.
 struct Cell {
-  Tensor w, r;                    // [gates * H, I] and [gates * H, H]
+  Tensor w, r;                    // [gates * H, I] and [gates * H, H]; undefined with the next two
+  CodedWeight coded_w, coded_r;   // of DynamicQuantizeLSTM
   Tensor input_bias, state_bias;  // [gates * H]
   std::vector<std::string> functions;
   std::vector<double> alphas, betas;
@@ -27,6 +36,8 @@ struct Sequence {
   bool batch_first;
 };
 
+bool is_coded(const Call& call) { return call.node().domain == kMicrosoft; }
+
 Sequence sequence_of(const Call& call, int64_t gates) {
   Sequence s;
   s.batch_first = call.integer("layout", 0) != 0;
@@ -34,9 +45,10 @@ Sequence sequence_of(const Call& call, int64_t gates) {
   call.require(s.x.rank() == 3 && call.tensor(1).rank() == 3 && call.tensor(2).rank() == 3,
                "expected tensors of rank 3");
   s.T = s.x.dim(0), s.B = s.x.dim(1);
-  s.directions = call.tensor(1).dim(0), s.hidden = call.tensor(2).dim(2);
-  call.require(call.tensor(1).dim(1) == gates * s.hidden && call.tensor(2).dim(1) == gates * s.hidden &&
-                   call.tensor(2).dim(0) == s.directions,
+  const int64_t rows = is_coded(call) ? 2 : 1;  // the axis of the gates: weights of codes are transposed
+  s.directions = call.tensor(1).dim(0), s.hidden = call.tensor(2).dim(3 - rows);
+  call.require(call.tensor(1).dim(rows) == gates * s.hidden && call.tensor(2).dim(rows) == gates * s.hidden &&
+                   call.tensor(2).dim(0) == s.directions && call.tensor(1).dim(3 - rows) == s.x.dim(2),
                "the weights do not fit each other");
   const std::string direction = call.text("direction", "forward");
   call.require(s.directions == (direction == "bidirectional" ? 2 : 1), "the weights do not fit the direction");
@@ -45,13 +57,38 @@ Sequence sequence_of(const Call& call, int64_t gates) {
   return s;
 }
 
+// Scales and zero points of [directions] or [directions, gates * H].
+CodedWeight coded_weight(const Call& call, const Sequence& s, size_t input, size_t scale, int64_t direction) {
+  const Tensor codes = cast(squeeze(slice(call.tensor(input), 0, direction, direction + 1), 0), DType::kInt32);
+  const auto beside = [&](size_t place) {
+    const Tensor& values = call.tensor(place);
+    call.require(values.rank() >= 1 && values.dim(0) == s.directions &&
+                     (values.size() == s.directions || values.shape() == Shape{s.directions, codes.dim(1)}),
+                 "the scales and zero points do not fit the weights");
+    const Tensor own = slice(values, 0, direction, direction + 1);
+    return own.size() == 1 ? reshape(own, {}) : reshape(own, {codes.dim(1)});
+  };
+  return {sub(codes, cast(beside(scale + 1), DType::kInt32)), cast(beside(scale), s.x.dtype())};
+}
+
+// x [.., I] by a weight [gates * H, I], or by codes.
+Tensor gate_product(const Call& call, const Tensor& x, const Tensor& weight, const CodedWeight& coded) {
+  if (weight.defined()) return matmul(x, transpose(weight, 0, 1), call.computing());
+  const DynamicCodes codes = dynamic_codes(x);
+  const Tensor centred = sub(cast(codes.codes, DType::kInt32), cast(codes.zero_point, DType::kInt32));
+  return mul(cast(matmul(centred, coded.centred, call.computing()), x.dtype()), mul(codes.scale, coded.scale));
+}
+
 Cell cell_of(const Call& call, const Sequence& s, int64_t direction, int64_t gates,
              std::vector<std::string> functions) {
   const auto part = [&](size_t input) {
     return cast(squeeze(slice(call.tensor(input), 0, direction, direction + 1), 0), s.x.dtype());
   };
-  Cell cell{.w = part(1),
-            .r = part(2),
+  const bool coded = is_coded(call);
+  Cell cell{.w = coded ? Tensor() : part(1),
+            .r = coded ? Tensor() : part(2),
+            .coded_w = coded ? coded_weight(call, s, 1, 8, direction) : CodedWeight{},
+            .coded_r = coded ? coded_weight(call, s, 2, 10, direction) : CodedWeight{},
             .input_bias = {},
             .state_bias = {},
             .functions = {},
@@ -110,8 +147,7 @@ Results unrolled(const Call& call, int64_t gates, const std::vector<std::string>
   for (int64_t direction = 0; direction < s.directions; ++direction) {
     const Cell cell = cell_of(call, s, direction, gates, functions);
     const bool backwards = only_backwards || direction == 1;
-    const Tensor from_input =
-        add(matmul(s.x, transpose(cell.w, 0, 1), call.computing()), cell.input_bias);  // [T, B, gates * H]
+    const Tensor from_input = add(gate_product(call, s.x, cell.w, cell.coded_w), cell.input_bias);  // [T, B, gates * H]
     Tensor h = initial(call, s, 5, direction), c;
     if (has_cell_state) c = initial(call, s, 6, direction);
     std::vector<Tensor> states(static_cast<size_t>(s.T));
@@ -177,7 +213,7 @@ Results lstm(Call& call) {
   return unrolled(call, 4, {"Sigmoid", "Tanh", "Tanh"}, true,
                   [&](const Cell& cell, const Tensor& x, Tensor& h, Tensor& c) {
                     const int64_t H = cell.hidden;
-                    const Tensor gates = add(x, add(recurrent_product(call, h, cell.r), cell.state_bias));
+                    const Tensor gates = add(x, add(gate_product(call, h, cell.r, cell.coded_r), cell.state_bias));
                     const auto with_peephole = [&](int64_t i, int64_t hole, const Tensor& state) {
                       const Tensor part = gate(gates, cell, i);
                       if (!cell.peepholes.defined()) return part;
@@ -193,8 +229,17 @@ Results lstm(Call& call) {
                   });
 }
 
+// An LSTM whose weights are codes, with scales and zero points behind its inputs.
+Results dynamic_quantize_lstm(Call& call) {
+  only_attributes(
+      call, {"activation_alpha", "activation_beta", "activations", "clip", "direction", "hidden_size", "input_forget"});
+  for (size_t input = 8; input < 12; ++input) call.tensor(input);  // refuses a node without them
+  return lstm(call);
+}
+
 }  // namespace
 
-const RegisterOperators kRecurrent = {{"RNN", rnn, 7}, {"GRU", gru, 7}, {"LSTM", lstm, 7}};
+const RegisterOperators kRecurrent = {
+    {"RNN", rnn, 7}, {"GRU", gru, 7}, {"LSTM", lstm, 7}, contrib("DynamicQuantizeLSTM", dynamic_quantize_lstm)};
 
 }  // namespace transom::onnx
