@@ -60,6 +60,7 @@ Tensor less_equal(const Tensor& x, const Tensor& y);
 Tensor greater(const Tensor& x, const Tensor& y);
 Tensor greater_equal(const Tensor& x, const Tensor& y);
 Tensor select(const Tensor& condition, const Tensor& x, const Tensor& y);
+inline Tensor where(const Tensor& condition, const Tensor& x, const Tensor& y) { return select(condition, x, y); }
 Tensor cast(const Tensor& x, DType dtype);
 
 inline Tensor operator-(const Tensor& x) { return neg(x); }
@@ -81,7 +82,8 @@ Tensor reduce_sum(const Tensor& x, const Axes& axes, bool keep = false);
 Tensor reduce_max(const Tensor& x, const Axes& axes, bool keep = false);
 Tensor reduce_min(const Tensor& x, const Axes& axes, bool keep = false);
 Tensor mean(const Tensor& x, const Axes& axes, bool keep = false);
-Tensor sum(const Tensor& x);  // over all axes, shape []
+Tensor sum(const Tensor& x);   // over all axes, shape []
+Tensor mean(const Tensor& x);  // over all axes, shape []
 Tensor arg_max(const Tensor& x, int64_t axis);
 Tensor arg_min(const Tensor& x, int64_t axis);
 Tensor cumulative_sum(const Tensor& x, int64_t axis);
@@ -99,6 +101,7 @@ Tensor flatten(const Tensor& x, int64_t first, int64_t last = -1);  // joins the
 Tensor slice(const Tensor& x, int64_t axis, int64_t begin, int64_t end, int64_t stride = 1);
 Tensor pad(const Tensor& x, const Axes& low, const Axes& high, double value = 0);
 Tensor concatenate(const std::vector<Tensor>& tensors, int64_t axis);
+Tensor stack(const std::vector<Tensor>& tensors, int64_t axis = 0);  // side by side along a new axis
 Tensor reverse(const Tensor& x, const Axes& axes);
 
 // ---- indexing
@@ -113,6 +116,7 @@ Tensor dynamic_update_slice(const Tensor& x, const Tensor& update, const Tensor&
 // ---- random numbers: element i of a draw depends on key and i alone. key: i64 [2] = (seed, offset).
 Tensor random_bits(const Tensor& key, const Shape& shape);                                    // u32
 Tensor random_uniform(const Tensor& key, const Shape& shape, DType dtype = DType::kFloat32);  // [0, 1)
+Tensor random_normal(const Tensor& key, const Shape& shape, DType dtype = DType::kFloat32);   // mean 0, deviation 1
 Tensor dropout(const Tensor& x, const Tensor& key,
                double probability);  // what is kept is scaled by 1 / (1 - probability)
 
@@ -125,6 +129,10 @@ Tensor dot_general(const Tensor& x, const Tensor& y, const DotAxes& axes,
                    const Computing& computing TRANSOM_DEFAULT({}), std::optional<DType> dtype = std::nullopt);
 // As NumPy's, batch axes broadcast.
 Tensor matmul(const Tensor& x, const Tensor& y, const Computing& computing TRANSOM_DEFAULT({}));
+// NumPy's einsum: "bij,bjk->bik", "ii", "...i,...i->..."; without an arrow the result has the indices that come once, in
+// the order of the alphabet.
+Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands,
+              const Computing& computing TRANSOM_DEFAULT({}));
 // x [..., K], weight [N, K], bias [N] or undefined -> [..., N]
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias TRANSOM_DEFAULT({}),
               const Computing& computing TRANSOM_DEFAULT({}));

@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <iosfwd>
 #include <memory>
 #include <span>
 #include <string>
@@ -73,6 +74,9 @@ class Tensor {
   T item() const;
   std::vector<std::byte> to_bytes() const;
 
+  // Row `index` of axis 0, without that axis; -1 is the last one.
+  Tensor operator[](int64_t index) const;
+
   // The same value, through which no gradient flows.
   Tensor detach() const;
   // Marks this tensor as one whose gradient may be asked for: results computed from it keep their graph.
@@ -87,6 +91,11 @@ class Tensor {
   std::shared_ptr<Node> node_;
   int output_ = 0;
 };
+
+// Values and type, as NumPy prints them: "[[1, 2],\n [3, 4]] f32[2, 2]". Of tensors with more than 1,000 elements each
+// axis shows its first and last three. Computes what it needs.
+std::string to_string(const Tensor& tensor);
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 // Computes the tensors now, in one program. In lazy mode this, or reading a value, is what runs anything.
 void eval(std::span<const Tensor> tensors);

@@ -7,6 +7,7 @@
 
 #include "support/evaluation.h"
 #include "support/message.h"
+#include "transom/gradients.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -295,6 +296,8 @@ TEST(Composites, FollowTheirFormulas) {
   const Leaf far = leaf({4}, {-100, 0, 2, 1000});
   expect_near(evaluate(softplus(far.tensor), {far}),
               {3.720075976020836e-44, 0.6931471805599453, 2.1269280110429727, 1000});
+  const Leaf ends = leaf({3}, {-kInfinity, kInfinity, kNan});
+  expect_near(evaluate(softplus(ends.tensor), {ends}), {0, kInfinity, kNan});
 }
 
 TEST(Composites, SoftmaxOfLargeValuesIsFinite) {
@@ -319,7 +322,91 @@ TEST(Activations, AreFoundByTheirNamesInConfigurations) {
       std::string::npos);
 }
 
+// At 0 too, where the parts that a function is written with have corners and the function has none.
+TEST(Activations, ThatAreSmoothHaveTheSlopeOfTheirValues) {
+  const Values points{-3, -0.5, 0, 0.25, 4};
+  for (const char* name : {"gelu", "gelu_new", "quick_gelu", "silu", "sigmoid", "tanh", "softplus", "mish", "elu"}) {
+    Leaf x = leaf({5}, points);
+    x.tensor.set_requires_grad(true);
+    constexpr double kStep = 1e-5;
+    Values below, above;
+    for (const double point : points) below.push_back(point - kStep), above.push_back(point + kStep);
+    const Leaf low = leaf({5}, below), high = leaf({5}, above);
+    Values slopes = evaluate(activation(name, high.tensor), {high});
+    const Values values_below = evaluate(activation(name, low.tensor), {low});
+    for (size_t i = 0; i < slopes.size(); ++i) slopes[i] = (slopes[i] - values_below[i]) / (2 * kStep);
+    SCOPED_TRACE(name);
+    // The second derivative at the point times the step, and rounding over the step. The second derivative of elu jumps
+    // at 0.
+    expect_near(evaluate(gradients(reduce_sum(activation(name, x.tensor), {0}), {x.tensor})[0], {x}), slopes, 2e-5);
+  }
+}
+
+TEST(Activations, WithACornerAtZeroHaveTheGradientOfPyTorchThere) {
+  for (const auto& [name, slope] : {std::pair{"relu", 0.0}, {"relu2", 0.0}, {"relu6", 0.0}, {"leaky_relu", 0.01}}) {
+    Leaf x = leaf({1}, {0});
+    x.tensor.set_requires_grad(true);
+    SCOPED_TRACE(name);
+    expect_near(evaluate(gradients(reduce_sum(activation(name, x.tensor), {0}), {x.tensor})[0], {x}), {slope});
+  }
+}
+
+// ---- einsum, against NumPy
+
+TEST(Einsum, SumsAsNumPyDoes) {
+  const Leaf a = counted({2, 3}), b = counted({3, 2}), square = counted({3, 3}), cube = counted({2, 3, 2});
+  EXPECT_EQ(evaluate(einsum("ij,jk->ik", {a.tensor, b.tensor}), {a, b}), (Values{10, 13, 28, 40}));
+  EXPECT_EQ(evaluate(einsum("ij,jk", {a.tensor, b.tensor}), {a, b}), (Values{10, 13, 28, 40}));
+  EXPECT_EQ(evaluate(einsum("ij,jk->ki", {a.tensor, b.tensor}), {a, b}), (Values{10, 28, 13, 40}));
+  EXPECT_EQ(evaluate(einsum("ii", {square.tensor}), {square}), (Values{12}));
+  EXPECT_EQ(evaluate(einsum("ii->i", {square.tensor}), {square}), (Values{0, 4, 8}));
+  EXPECT_EQ(evaluate(einsum("...j->...", {cube.tensor}), {cube}), (Values{1, 5, 9, 13, 17, 21}));
+  EXPECT_EQ(evaluate(einsum("ab,abc->c", {a.tensor, cube.tensor}), {a, cube}), (Values{110, 125}));
+  const Leaf left = leaf({2}, {1, 2}), right = leaf({2}, {3, 4});
+  EXPECT_EQ(evaluate(einsum("i,j->ij", {left.tensor, right.tensor}), {left, right}), (Values{3, 4, 6, 8}));
+}
+
+TEST(Einsum, RefusesWhatDoesNotFit) {
+  const Leaf a = counted({2, 3}), b = counted({2, 2});
+  const auto why = [&](std::string_view equation, const std::vector<Tensor>& operands) {
+    return test::message_of([&] { einsum(equation, operands); });
+  };
+  EXPECT_NE(why("ij,jk->ik", {a.tensor, b.tensor}).find("the extents 3 and 2"), std::string::npos);
+  EXPECT_NE(why("ij->ij", {a.tensor, b.tensor}).find("another number of terms than the 2 tensors"), std::string::npos);
+  EXPECT_NE(why("ijk->i", {a.tensor}).find("does not fit a tensor of 2 axes"), std::string::npos);
+  EXPECT_NE(why("ij->ii", {a.tensor}).find("twice in the result"), std::string::npos);
+  EXPECT_NE(why("ij->k", {a.tensor}).find("an index of no term"), std::string::npos);
+  EXPECT_NE(why("i1->i", {a.tensor}).find("expected letters"), std::string::npos);
+  EXPECT_NE(why("i......j", {a.tensor}).find("one '...' a term"), std::string::npos);
+}
+
+// ---- shorthands
+
+TEST(Shorthands, AreTheOperationsThatTheyStandFor) {
+  const Leaf x = counted({2, 3});
+  EXPECT_EQ(evaluate(x.tensor[1], {x}), (Values{3, 4, 5}));
+  EXPECT_EQ(evaluate(x.tensor[-2][2], {x}), (Values{2}));
+  EXPECT_THROW(x.tensor[2], Error);
+  EXPECT_THROW(sum(x.tensor)[0], Error);
+  EXPECT_EQ(evaluate(mean(x.tensor), {x}), (Values{2.5}));
+  EXPECT_EQ(evaluate(where(greater(x.tensor, constant(2, DType::kFloat64)), x.tensor, -x.tensor), {x}),
+            (Values{0, -1, -2, 3, 4, 5}));
+  EXPECT_EQ(evaluate(stack({x.tensor[0], x.tensor[1]}, -1), {x}), (Values{0, 3, 1, 4, 2, 5}));
+}
+
 // ---- random numbers
+
+TEST(RandomNormal, HasTheMomentsOfTheNormalDistribution) {
+  const Leaf key = leaf({2}, {7, 0}, DType::kInt64);
+  const Values draws = evaluate(random_normal(key.tensor, {40001}), {key});
+  double first = 0, second = 0, fourth = 0;
+  for (const double x : draws) first += x, second += x * x, fourth += x * x * x * x;
+  const auto count = static_cast<double>(draws.size());
+  // Five standard errors of each: 1, sqrt(2) and sqrt(96) over the root of the count.
+  EXPECT_NEAR(first / count, 0, 5 / std::sqrt(count));
+  EXPECT_NEAR(second / count, 1, 5 * std::sqrt(2 / count));
+  EXPECT_NEAR(fourth / count, 3, 5 * std::sqrt(96 / count));
+}
 
 // The known answers of Random123 for Philox4x32-10, all bits clear.
 TEST(RandomBits, ArePhilox) {

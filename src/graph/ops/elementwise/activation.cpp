@@ -160,7 +160,7 @@ constexpr Activation kActivations[] = {
     {"gelu_10", [](const Tensor& x) { return clipped(gelu(x), -10, 10); }},
     {"relu", relu},
     {"relu2", [](const Tensor& x) { return relu(x) * relu(x); }},
-    {"relu6", [](const Tensor& x) { return clipped(x, 0, 6); }},
+    {"relu6", [](const Tensor& x) { return minimum(relu(x), full(x.shape(), 6, x.dtype())); }},  // no gradient at 0
     {"leaky_relu", [](const Tensor& x) { return select(greater(x, zeros(x.shape(), x.dtype())), x, x * 0.01); }},
     {"sigmoid", sigmoid},
     {"silu", silu},
@@ -171,7 +171,8 @@ constexpr Activation kActivations[] = {
     // Cut before the exponential: were the branch that is not taken infinite, its gradient would be 0 inf = NaN.
     {"elu",
      [](const Tensor& x) {
-       return select(greater(x, zeros(x.shape(), x.dtype())), x, expm1(minimum(x, zeros(x.shape(), x.dtype()))));
+       const Tensor zero = zeros(x.shape(), x.dtype()), positive = greater(x, zero);
+       return select(positive, x, expm1(select(positive, zero, x)));
      }},
     {"hardswish", [](const Tensor& x) { return x * clipped(x + 3.0, 0, 6) * (1.0 / 6.0); }},
     {"laplace",
@@ -198,8 +199,8 @@ Tensor relu(const Tensor& x) {
   const Tensor zero = zeros(x.shape(), x.dtype());
   return select(less_equal(x, zero), zero, x);
 }
-// log(1 + e^x) without overflow.
-Tensor softplus(const Tensor& x) { return relu(x) + log1p(exp(-abs(x))); }
+// log(1 + e^x) without overflow. At 0 the larger of x and 0 shares its gradient, and abs has none: 0.5, which is right.
+Tensor softplus(const Tensor& x) { return maximum(x, zeros(x.shape(), x.dtype())) + log1p(exp(-abs(x))); }
 
 Tensor activation(std::string_view name, const Tensor& x) {
   std::vector<std::string> names;

@@ -2,6 +2,7 @@
 // Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
 #include <algorithm>
 #include <array>
+#include <numbers>
 
 #include "base/threads/threads.h"
 #include "graph/ops/records.h"
@@ -105,6 +106,15 @@ Tensor random_uniform(const Tensor& key, const Shape& shape, DType dtype) {
   const double levels = dtype == DType::kBFloat16 ? 0x1p8 : dtype == DType::kFloat16 ? 0x1p11 : 0x1p24;
   const Tensor bits = cast(random_bits(key, shape), DType::kInt64);
   return cast(cast(bits / (0x1p32 / levels), DType::kFloat32) * (1 / levels), dtype);
+}
+
+// Box and Muller (1958): two uniform draws make two normal ones. 1 - u is in (0, 1], where the logarithm is finite.
+Tensor random_normal(const Tensor& key, const Shape& shape, DType dtype) {
+  const int64_t count = elements(shape), half = (count + 1) / 2;
+  const Tensor u = random_uniform(key, {2, half}, DType::kFloat32);
+  const Tensor radius = sqrt(log(1.0 - u[0]) * -2.0), angle = u[1] * (2 * std::numbers::pi);
+  const Tensor normal = concatenate({radius * cos(angle), radius * sin(angle)}, 0);
+  return cast(reshape(slice(normal, 0, 0, count), shape), dtype);
 }
 
 Tensor dropout(const Tensor& x, const Tensor& key, double probability) {

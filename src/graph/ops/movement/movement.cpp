@@ -418,6 +418,21 @@ Tensor concatenate(const std::vector<Tensor>& tensors, int64_t axis) {
   return make_tensor(kConcatenate, tensors, {{"axis", normal_axis(axis, tensors[0].rank(), "concatenate")}});
 }
 
+Tensor stack(const std::vector<Tensor>& tensors, int64_t axis) {
+  std::vector<Tensor> parts;
+  for (const Tensor& tensor : tensors) parts.push_back(unsqueeze(tensor, axis));
+  return concatenate(parts, axis);
+}
+
+Tensor Tensor::operator[](int64_t index) const {
+  if (rank() == 0) fail("{}a tensor without axes has no element {}", scope_prefix(), index);
+  const int64_t extent = dim(0);
+  if (index < -extent || index >= extent)
+    fail("{}index {} is outside of axis 0 of {}", scope_prefix(), index, to_string(type()));
+  const int64_t row = index < 0 ? index + extent : index;
+  return squeeze(slice(*this, 0, row, row + 1), 0);
+}
+
 Tensor reverse(const Tensor& x, const Axes& axes) {
   return make_tensor(kReverse, {x}, {{"axes", normal_axes(axes, x.rank(), "reverse")}});
 }

@@ -261,17 +261,22 @@ Tensor reduce_sum(const Tensor& x, const Axes& axes, bool keep) { return reduce(
 Tensor reduce_max(const Tensor& x, const Axes& axes, bool keep) { return reduce(kReduceMax, x, axes, keep); }
 Tensor reduce_min(const Tensor& x, const Axes& axes, bool keep) { return reduce(kReduceMin, x, axes, keep); }
 
+namespace {
+Axes all_axes(const Tensor& x) {
+  Axes axes(static_cast<size_t>(x.rank()));
+  std::iota(axes.begin(), axes.end(), int64_t{0});
+  return axes;
+}
+}  // namespace
+
 Tensor mean(const Tensor& x, const Axes& axes, bool keep) {
   int64_t count = 1;
   for (const int64_t axis : normal_axes(axes, x.rank(), "mean")) count *= x.dim(axis);
   return reduce_sum(x, axes, keep) * (1.0 / static_cast<double>(count));
 }
 
-Tensor sum(const Tensor& x) {
-  Axes axes(static_cast<size_t>(x.rank()));
-  std::iota(axes.begin(), axes.end(), int64_t{0});
-  return reduce_sum(x, axes);
-}
+Tensor sum(const Tensor& x) { return reduce_sum(x, all_axes(x)); }
+Tensor mean(const Tensor& x) { return mean(x, all_axes(x)); }
 
 Tensor arg_max(const Tensor& x, int64_t axis) {
   return make_tensor(kArgMax, {x}, {{"axis", normal_axis(axis, x.rank(), "arg_max")}});

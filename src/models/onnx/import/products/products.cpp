@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products: MatMul, Gemm, Einsum, Det.
-#include <algorithm>
-#include <map>
-#include <numeric>
-
 #include "graph/ir/node.h"
 #include "graph/ops/records.h"
 #include "models/onnx/import/elementwise/element_values.h"
@@ -52,149 +48,11 @@ Results gemm(Call& call) {
   return {call.like(0, add(product, c))};
 }
 
-// ---- Einsum
-
-using Letters = std::string;
-
-// "..." becomes as many digits as it has axes, the last being '9': they stand before all letters.
-Letters letters_of(const Call& call, std::string term, int64_t rank) {
-  term.erase(std::remove(term.begin(), term.end(), ' '), term.end());
-  const size_t dots = term.find("...");
-  if (dots == std::string::npos) {
-    if (rank >= 0) call.require(static_cast<int64_t>(term.size()) == rank, "a term does not fit its tensor");
-    return term;
-  }
-  const int64_t axes = rank - static_cast<int64_t>(term.size()) + 3;
-  call.require(axes >= 0 && axes <= 10, "a term does not fit its tensor");
-  Letters names;
-  for (int64_t i = 0; i < axes; ++i) names += static_cast<char>('0' + (10 - axes + i));
-  return term.substr(0, dots) + names + term.substr(dots + 3);
-}
-
-struct Term {
-  Tensor x;
-  Letters letters;
-};
-
-// An axis that comes twice becomes its diagonal: both, side by side, are one axis of n^2 places, of which each n + 1st
-// is taken.
-void take_diagonals(Term& term) {
-  for (size_t i = 0; i < term.letters.size(); ++i)
-    for (size_t j = i + 1; j < term.letters.size(); ++j) {
-      if (term.letters[i] != term.letters[j]) continue;
-      const auto first = static_cast<int64_t>(i);
-      std::vector<int64_t> order(term.letters.size());
-      std::iota(order.begin(), order.end(), int64_t{0});
-      std::rotate(order.begin() + first + 1, order.begin() + static_cast<ptrdiff_t>(j),
-                  order.begin() + static_cast<ptrdiff_t>(j) + 1);
-      const int64_t n = term.x.dim(first);
-      Shape joined = term.x.shape();
-      joined.erase(joined.begin() + static_cast<ptrdiff_t>(j));
-      joined[i] = n * n;
-      term.x = slice(reshape(permute(term.x, order), joined), first, 0, n * n, n + 1);
-      term.letters.erase(j--, 1);
-    }
-}
-
-void sum_out(Term& term, const Letters& kept) {
-  std::vector<int64_t> axes;
-  Letters left;
-  for (size_t i = 0; i < term.letters.size(); ++i) {
-    if (kept.find(term.letters[i]) == Letters::npos) axes.push_back(static_cast<int64_t>(i));
-    else left += term.letters[i];
-  }
-  if (!axes.empty()) term.x = reduce_sum(term.x, axes);
-  term.letters = left;
-}
-
-Term product(const Term& x, const Term& y, const Letters& kept, const Computing& computing) {
-  DotAxes axes;
-  Letters batch, x_free, y_free;
-  for (size_t i = 0; i < x.letters.size(); ++i) {
-    const char letter = x.letters[i];
-    const size_t j = y.letters.find(letter);
-    if (j == Letters::npos) {
-      x_free += letter;
-    } else if (kept.find(letter) != Letters::npos) {
-      axes.x_batch.push_back(static_cast<int64_t>(i)), axes.y_batch.push_back(static_cast<int64_t>(j));
-      batch += letter;
-    } else {
-      axes.x_contract.push_back(static_cast<int64_t>(i)), axes.y_contract.push_back(static_cast<int64_t>(j));
-    }
-  }
-  for (const char letter : y.letters)
-    if (x.letters.find(letter) == Letters::npos) y_free += letter;
-  return {dot_general(x.x, y.x, axes, computing), batch + x_free + y_free};
-}
-
-// Extents of 1 broadcast, as those of "..." may.
-void spread_terms(std::vector<Term>& terms, const Call& call) {
-  std::map<char, int64_t> extents;
-  for (const Term& term : terms)
-    for (size_t i = 0; i < term.letters.size(); ++i) {
-      int64_t& extent = extents.emplace(term.letters[i], 1).first->second;
-      const int64_t here = term.x.shape()[i];
-      call.require(extent == 1 || here == 1 || extent == here, "an index has two extents");
-      if (here != 1) extent = here;
-    }
-  for (Term& term : terms) {
-    Shape shape;
-    for (const char letter : term.letters) shape.push_back(extents.at(letter));
-    term.x = broadcast_to(term.x, shape);
-  }
-}
-
-Results einsum(Call& call) {
-  const std::string equation = call.text("equation", "");
-  const size_t arrow = equation.find("->");
-  const std::string left = equation.substr(0, arrow);
-  std::vector<Term> terms;
-  size_t begin = 0;
-  for (size_t i = 0; i < call.inputs(); ++i) {
-    const size_t comma = left.find(',', begin);
-    call.require((comma == std::string::npos) == (i + 1 == call.inputs()), "the equation has another number of terms");
-    terms.push_back({call.tensor(i), letters_of(call, left.substr(begin, comma - begin), call.tensor(i).rank())});
-    begin = comma + 1;
-  }
-  call.require(!terms.empty(), "it has no inputs");
-  const DType dtype = terms[0].x.dtype();
-  std::map<char, int> counts;  // of each index in all terms: twice in one is twice
-  int64_t most_dots = 0;
-  for (const Term& term : terms)
-    for (const char letter : term.letters) {
-      ++counts[letter];
-      if (letter <= '9') most_dots = std::max<int64_t>(most_dots, 10 - (letter - '0'));
-    }
-  Letters result;
-  if (arrow != std::string::npos) {
-    std::string right = equation.substr(arrow + 2);
-    right.erase(std::remove(right.begin(), right.end(), ' '), right.end());
-    const bool dots = right.find("...") != std::string::npos;
-    result = letters_of(call, right, dots ? static_cast<int64_t>(right.size()) - 3 + most_dots : -1);
-  } else {  // the indices of "...", then those that come once, in order of the alphabet
-    for (const auto& [letter, count] : counts)
-      if (letter <= '9' || count == 1) result += letter;
-  }
-  for (const char letter : result) call.require(counts.contains(letter), "the result has an index of no input");
-  spread_terms(terms, call);
-  for (Term& term : terms) {
-    term.x = wide(term.x);
-    take_diagonals(term);
-  }
-  Term joined = terms[0];
-  for (size_t i = 1; i < terms.size(); ++i) {
-    // What neither the result nor a later term needs is summed at once.
-    Letters later = result;
-    for (size_t j = i + 1; j < terms.size(); ++j) later += terms[j].letters;
-    sum_out(joined, later + terms[i].letters);
-    sum_out(terms[i], later + joined.letters);
-    joined = product(joined, terms[i], later, call.computing());
-  }
-  sum_out(joined, result);
-  std::vector<int64_t> permutation;
-  for (const char letter : result) permutation.push_back(static_cast<int64_t>(joined.letters.find(letter)));
-  call.require(permutation.size() == joined.letters.size(), "an index comes twice in the result");
-  return {call.like(0, cast(permute(joined.x, permutation), dtype))};
+Results einsum_operator(Call& call) {
+  call.require(call.inputs() > 0, "it has no inputs");
+  std::vector<Tensor> terms;
+  for (size_t i = 0; i < call.inputs(); ++i) terms.push_back(wide(call.tensor(i)));
+  return {call.like(0, cast(einsum(call.text("equation", ""), terms, call.computing()), call.tensor(0).dtype()))};
 }
 
 // By elimination with the largest pivot of each column.
@@ -228,6 +86,6 @@ Results determinant(Call& call) {
 }  // namespace
 
 const RegisterOperators kProducts = {
-    {"MatMul", matmul_operator}, {"Gemm", gemm}, {"Einsum", einsum, 12}, {"Det", determinant, 11}};
+    {"MatMul", matmul_operator}, {"Gemm", gemm}, {"Einsum", einsum_operator, 12}, {"Det", determinant, 11}};
 
 }  // namespace transom::onnx

@@ -54,12 +54,7 @@ Tensor log_sums_of_squares(const Tensor& logits) {
   return log(reduce_sum(exp(log_softmax(predicting(logits.detach()), kAsGiven) * 2.0), {2}));
 }
 
-// The larger of 0 and -x is written so that its gradient at 0, where policy and reference are one, is that of the
-// whole.
-Tensor log_sigmoid(const Tensor& x) {
-  const Tensor size = abs(x);
-  return x * 0.5 - size * 0.5 - log1p(exp(-size));
-}
+Tensor log_sigmoid(const Tensor& x) { return -softplus(-x); }
 
 Tensor of_pairs(const Tensor& x, int64_t which) {
   Shape pairs{x.dim(0) / 2, 2};
