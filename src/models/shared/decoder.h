@@ -72,6 +72,7 @@ struct DecoderTraits {
   std::optional<int64_t> pad_token_id;
   int64_t max_positions = 0, cache_expires_at = 0;
   double auxiliary_weight = 0;
+  bool texts_in_rows = true;  // whether several texts may stand in a row, each of which sees itself alone
 };
 
 // The body of a decoder-only model.

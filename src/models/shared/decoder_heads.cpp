@@ -24,7 +24,7 @@ class DecoderModel : public GenerativeModel {
   int64_t max_positions() const override { return traits_.max_positions; }
   bool can_generate() const override { return false; }
   int64_t cache_expires_at() const override { return traits_.cache_expires_at; }
-  bool takes_texts_in_rows() const override { return true; }
+  bool takes_texts_in_rows() const override { return traits_.texts_in_rows; }
   int64_t embedding_width() const override {
     const Parameter& table = *body_->word_embeddings().weight();
     return table.packed ? table.packed->depth : table.value.dim(1);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "graph/ir/operation.h"
+#include "graph/ops/recurrence/state_places.h"
 
 namespace transom {
 
@@ -22,17 +23,9 @@ struct Scanned {
 Scanned selective_scan(const Tensor& x, const Tensor& dt, const Tensor& a, const Tensor& b, const Tensor& c,
                        const Tensor& state);
 
-// Where the states of texts lie between passes: token n goes on from row from[n] of a pool, of zeros where that is
-// negative, and leaves its state in row to[n], nowhere where that is negative. What an earlier token of the pass has
-// left there is read. i64 [N] both.
-struct StatePlaces {
-  Tensor pool;  // [R, ...]
-  Tensor from, to;
-};
-
-// The same of tokens one behind the other: x [N, H, P], dt [N, H], b and c [N, G, S], pool [R, H, P, S] -> y [N, H, P]
-// and the pool. A token's bits do not depend on how the tokens of its text are cut into passes, where a device computes
-// this as a whole.
+// The same of tokens of any texts, one behind the other: x [N, H, P], dt [N, H], b and c [N, G, S], pool [R, H, P, S]
+// -> y [N, H, P] and the pool. A token's bits do not depend on how the tokens of its text are cut into passes, where a
+// device computes this as a whole.
 Scanned paged_selective_scan(const Tensor& x, const Tensor& dt, const Tensor& a, const Tensor& b, const Tensor& c,
                              const StatePlaces& places);
 

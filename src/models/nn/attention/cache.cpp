@@ -110,6 +110,14 @@ void KeyValueCache::set_state(size_t number, Tensor state) {
   states_[number] = std::move(state);
 }
 
+StatePlaces KeyValueCache::state_places(size_t, const Type&) {
+  fail(ErrorKind::kInternal, "a cache of rows has no pools of states");
+}
+
+void KeyValueCache::set_state_pool(size_t, Tensor) {
+  fail(ErrorKind::kInternal, "a cache of rows has no pools of states");
+}
+
 void KeyValueCache::forget_visible() {
   visible_.clear();
   padding_ = {};

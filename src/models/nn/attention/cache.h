@@ -9,6 +9,7 @@
 
 #include <vector>
 
+#include "graph/ops/recurrence/state_places.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -74,10 +75,16 @@ class KeyValueCache {
 
   // ---- of layers that keep something else than keys and values of each token: the state of a recurrence, the last
   // inputs of a convolution. By numbers from 0 on; in the first pass there is none (undefined), and each pass sets all.
-  // What stands before a text is padding (places()), which a state must not see. A cache that others share cannot hold
-  // them (kUnsupported): such models are computed row by row.
+  // What stands before a text is padding (places()), which a state must not see.
   virtual Tensor state(size_t number) const;
   virtual void set_state(size_t number, Tensor state);  // [B, ...], of one type in all passes
+  // A cache of tokens of any texts (PagedCache) has no state() of a row (kUnsupported): models that know no other are
+  // computed row by row. It has a pool of the states of all texts, each of the type `one`, which a layer reads and
+  // writes by operations on pools (graph/ops/recurrence). In a pass that only finds out what layers keep there is no
+  // pool yet.
+  virtual bool has_state_pools() const { return false; }
+  virtual StatePlaces state_places(size_t number, const Type& one);
+  virtual void set_state_pool(size_t number, Tensor pool);
 
   // ---- of encoder-decoder models: what the encoder made, and its keys and values in each decoder layer, which the
   // first pass computes (append has no part in them).

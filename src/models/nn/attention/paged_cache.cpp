@@ -18,11 +18,27 @@ Tensor with_tokens(const Tensor& pool, const Tensor& slots, const Tensor& heads)
 }  // namespace
 
 int64_t KeyValueShape::bytes(int64_t tokens) const {
+  if (is_state()) return elements(state) * static_cast<int64_t>(size_of(dtype));
   return tokens * heads * (key_width + value_width) * static_cast<int64_t>(size_of(dtype));
 }
 
-PagedCache::PagedCache(std::vector<KeysAndValues> pools, int64_t block_size, PagedTokens tokens)
-    : pools_(std::move(pools)), block_size_(block_size), tokens_(std::move(tokens)) {}
+std::vector<Type> pool_types(const std::vector<KeyValueShape>& shapes, int64_t blocks, int64_t tokens) {
+  std::vector<Type> types;
+  for (const KeyValueShape& shape : shapes) {
+    if (shape.is_state()) {
+      types.push_back({shape.dtype, shape.state});
+      types.back().shape.insert(types.back().shape.begin(), blocks);
+      continue;
+    }
+    for (const int64_t width : {shape.key_width, shape.value_width})
+      types.push_back({shape.dtype, {blocks * tokens, shape.heads, width}});
+  }
+  return types;
+}
+
+PagedCache::PagedCache(std::vector<KeysAndValues> pools, int64_t block_size, PagedTokens tokens,
+                       std::vector<Tensor> states)
+    : pools_(std::move(pools)), states_(std::move(states)), block_size_(block_size), tokens_(std::move(tokens)) {}
 
 Tensor PagedCache::attend(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
                           const AttentionOptions& options, const Computing& computing) {
@@ -45,5 +61,29 @@ Tensor PagedCache::attend(int64_t layer, const Tensor& q, const Tensor& k, const
 
 Tensor PagedCache::state(size_t) const { refuse_state(); }
 void PagedCache::set_state(size_t, Tensor) { refuse_state(); }
+
+// The state behind a token lies with the block that holds the token; the first of a block goes on from the state of the
+// block before it.
+StatePlaces PagedCache::state_places(size_t number, const Type& one) {
+  if (!tokens_.slots.defined()) {
+    if (state_shapes_.size() <= number) state_shapes_.resize(number + 1);
+    state_shapes_[number] = {.dtype = one.dtype, .state = one.shape};
+    return {};
+  }
+  if (!from_.defined()) {
+    const int64_t N = tokens_.slots.dim(0);
+    const Tensor size = full({N}, static_cast<double>(block_size_), DType::kInt64), none = zeros({N}, DType::kInt64);
+    const Tensor nowhere = full({N}, -1, DType::kInt64), place = cast(tokens_.lengths, DType::kInt64) - 1.0;
+    to_ = select(greater_equal(tokens_.slots, none), div(tokens_.slots, size), nowhere);
+    const Tensor block = div(place, size);
+    const Tensor before = cast(
+        squeeze(take_along_axis(tokens_.block_tables, unsqueeze(maximum(block - 1.0, none), 1), 1), 1), DType::kInt64);
+    const Tensor begins = equal(remainder(place, size), none), first = equal(place, none);
+    from_ = select(begins, select(first, nowhere, before), to_);
+  }
+  return {states_.at(number), from_, to_};
+}
+
+void PagedCache::set_state_pool(size_t number, Tensor pool) { states_.at(number) = std::move(pool); }
 
 }  // namespace transom

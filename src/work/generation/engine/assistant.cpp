@@ -25,11 +25,17 @@ const GenerativeModel& paged_writer(const Model& model) {
 }
 
 std::vector<KeyValueShape> shapes_of(const GenerativeModel& model) {
+  std::vector<KeyValueShape> shapes;
   try {
-    return key_value_shapes(model);
+    shapes = key_value_shapes(model);
   } catch (const Error& error) {
     fail(error.kind(), "assistant: {}", error.what());
   }
+  // Tokens that are refused can be written over, but not taken out of a state.
+  if (std::ranges::any_of(shapes, &KeyValueShape::is_state))
+    fail(ErrorKind::kUnsupported, "assistant: {} keeps a state, which cannot go back behind a refused token",
+         model.architecture());
+  return shapes;
 }
 
 int64_t length_limit(const GenerativeModel& model) {

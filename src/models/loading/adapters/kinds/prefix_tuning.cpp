@@ -80,6 +80,7 @@ KeyValueShape keys_of_model(const AdapterConfig& config, const Model& model, int
   model.forward(inputs, context);
   const std::vector<KeyValueShape>& found = cache.shapes();
   if (found.empty()) refuse("keeps no keys and values");
+  if (!cache.state_shapes().empty()) refuse("keeps states beside keys and values");
   for (const KeyValueShape& shape : found)
     if (shape.heads != found[0].heads || shape.key_width != found[0].key_width ||
         shape.value_width != found[0].key_width)

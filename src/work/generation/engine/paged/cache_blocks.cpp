@@ -14,7 +14,20 @@ namespace {
 // is everybody's, and no more than so much of it is taken.
 constexpr int64_t kShareOfCard = 2, kShareOfHost = 4, kMostOfHost = int64_t{1} << 29;
 
+// States of a block that are little, and tokens that a beginning which is to be found again has at most.
+constexpr int64_t kFewBytes = int64_t{1} << 18, kMostTokens = 256;
+
 }  // namespace
+
+int64_t tokens_of_block(int64_t block_size, const std::vector<KeyValueShape>& shapes) {
+  const auto bytes = [&](bool of_states) {
+    int64_t sum = 0;
+    for (const KeyValueShape& shape : shapes) sum += shape.is_state() == of_states ? shape.bytes(block_size) : 0;
+    return sum;
+  };
+  while (block_size < kMostTokens && bytes(true) > std::max(kFewBytes, bytes(false))) block_size *= 2;
+  return block_size;
+}
 
 BlockCounts cache_blocks(const EngineOptions& options, const std::vector<KeyValueShape>& shapes, int64_t length) {
   int64_t block_bytes = 0;

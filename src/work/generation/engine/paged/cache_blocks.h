@@ -18,4 +18,8 @@ struct BlockCounts {
 // one text of `length` tokens.
 BlockCounts cache_blocks(const EngineOptions& options, const std::vector<KeyValueShape>& shapes, int64_t length);
 
+// How many tokens a block has: those of the options, or more, so that the states of a model, of which a block has one
+// each, take no more memory than its keys, or little.
+int64_t tokens_of_block(int64_t block_size, const std::vector<KeyValueShape>& shapes);
+
 }  // namespace transom

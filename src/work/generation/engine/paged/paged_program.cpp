@@ -53,10 +53,12 @@ std::vector<KeyValueShape> key_value_shapes(const GenerativeModel& model, const 
   const Tensor one = zeros({1, 1}, DType::kInt64);
   logits_of(model, {one, zeros(shape_of_positions(model.position_axes(), 1), DType::kInt64)}, 1, cache,
             apart_with(nullptr));
-  if (cache.shapes().empty()) fail(ErrorKind::kUnsupported, "{} keeps no keys", model.architecture());
   std::vector<KeyValueShape> shapes = cache.shapes();
+  shapes.insert(shapes.end(), cache.state_shapes().begin(), cache.state_shapes().end());
+  if (shapes.empty()) fail(ErrorKind::kUnsupported, "{} keeps no keys", model.architecture());
   for (KeyValueShape& shape : shapes)
-    if (cache_dtype != "auto") shape.dtype = parse_dtype(cache_dtype);
+    if (shape.is_state()) continue;
+    else if (cache_dtype != "auto") shape.dtype = parse_dtype(cache_dtype);
     else if (shape.dtype == DType::kFloat32 && rounds_inputs(model)) shape.dtype = DType::kFloat16;
   return shapes;
 }
@@ -72,7 +74,7 @@ PagedProgram::PagedProgram(const GenerativeModel& model, std::vector<KeyValueSha
   tell({.kind = ProcessCommand::Kind::kMake,
         .blocks = blocks,
         .block_size = block_size,
-        .cache_dtype = shapes_.front().dtype});
+        .cache_dtype = shapes_.front().is_state() ? DType::kFloat32 : shapes_.front().dtype});
   make_pools();
 }
 
@@ -103,16 +105,20 @@ void PagedProgram::compute_together(std::span<const Tensor> outputs, const std::
 void PagedProgram::make_pools() {
   pools_.clear();
   for (reserved_ = evaluator_ ? 0 : most_; reserved_ > blocks_; reserved_ /= 2)
-    if (pools_ = reserve_pools(shapes_, reserved_ * block_size_); !pools_.empty()) {
-      clear_rows(pools_, 0, blocks_ * block_size_);
+    if (pools_ = reserve_pools(pool_types(shapes_, reserved_, block_size_)); !pools_.empty()) {
+      clear_rows(pools_, 0, blocks_, reserved_);
       return;
     }
   reserved_ = 0;
-  for (const KeyValueShape& shape : shapes_)
-    for (const int64_t width : {shape.key_width, shape.value_width}) {
-      pools_.push_back(zeros({blocks_ * block_size_, shape.heads, width}, shape.dtype));
-      eval({pools_.back()});
-    }
+  for (const Type& type : pool_types(shapes_, blocks_, block_size_)) {
+    pools_.push_back(zeros(type.shape, type.dtype));
+    eval({pools_.back()});
+  }
+}
+
+Tensor PagedProgram::larger_pool(size_t number, int64_t blocks) const {
+  const Type more = pool_types(shapes_, blocks, block_size_).at(number);
+  return concatenate({pools_.at(number), zeros(more.shape, more.dtype)}, 0);
 }
 
 std::vector<Tensor> PagedProgram::traced(const StepKind& kind, const Computing& computing,
@@ -120,10 +126,16 @@ std::vector<Tensor> PagedProgram::traced(const StepKind& kind, const Computing& 
   PassInputs pass{in[0], in[1]};
   if (kind.embeds) pass.embeddings = in[kInputs], pass.is_given = in[kInputs + 1];
   std::vector<KeysAndValues> pools;
-  for (size_t i = inputs_before_pools(kind.embeds); i < in.size(); i += 2) pools.push_back({in[i], in[i + 1]});
-  PagedCache cache(std::move(pools), block_size_, {.slots = in[2], .block_tables = in[3], .lengths = in[4]});
+  std::vector<Tensor> states;
+  size_t next = inputs_before_pools(kind.embeds);
+  for (const KeyValueShape& shape : shapes_)
+    if (shape.is_state()) states.push_back(in[next++]);
+    else pools.push_back({in[next], in[next + 1]}), next += 2;
+  PagedCache cache(std::move(pools), block_size_, {.slots = in[2], .block_tables = in[3], .lengths = in[4]},
+                   std::move(states));
   std::vector<Tensor> results{logits_of(model_, pass, kind.scored, cache, computing)};
   for (const KeysAndValues& pool : cache.pools()) results.push_back(pool.keys), results.push_back(pool.values);
+  results.insert(results.end(), cache.states().begin(), cache.states().end());
   return results;
 }
 
@@ -132,7 +144,7 @@ const CompiledFunction& PagedProgram::step(const StepKind& kind, const Computing
   if (known != steps_.end()) return known->second;
   const auto trace = [this, kind, computing](const std::vector<Tensor>& in) { return traced(kind, computing, in); };
   CompileOptions options{.name = "engine step", .capture = false, .donated = {}};
-  for (size_t i = 0; i < 2 * shapes_.size(); ++i) options.donated.push_back(inputs_before_pools(kind.embeds) + i);
+  for (size_t i = 0; i < pools(); ++i) options.donated.push_back(inputs_before_pools(kind.embeds) + i);
   return steps_.emplace(kind, compile(trace, std::move(options))).first->second;
 }
 
@@ -155,11 +167,7 @@ void PagedProgram::grow(int64_t blocks) {
   if (evaluator_) {
     tell({.kind = ProcessCommand::Kind::kGrow, .blocks = blocks});
     std::vector<Tensor> larger;
-    for (const Tensor& pool : pools_) {
-      Shape more = pool.shape();
-      more[0] = blocks * block_size_;
-      larger.push_back(concatenate({pool, zeros(more, pool.dtype())}, 0));
-    }
+    for (size_t i = 0; i < pools_.size(); ++i) larger.push_back(larger_pool(i, blocks));
     pools_.clear();
     compute_together({}, larger);
     blocks_ += blocks;
@@ -167,18 +175,16 @@ void PagedProgram::grow(int64_t blocks) {
   }
   // What is reserved may hold anything; it becomes part of the cache.
   const int64_t before = blocks_, grown = std::min(blocks_ + blocks, std::max(reserved_, blocks_));
-  clear_rows(pools_, blocks_ * block_size_, grown * block_size_);
+  clear_rows(pools_, blocks_, grown, std::max(reserved_, blocks_));
   blocks -= grown - blocks_;
   blocks_ = grown;
   if (blocks == 0) return;
   // One after the other, so that never more than one of them is there twice.
   try {
-    for (Tensor& pool : pools_) {
-      Shape more = pool.shape();
-      more[0] = blocks * block_size_;
-      Tensor larger = concatenate({pool, zeros(more, pool.dtype())}, 0);
+    for (size_t i = 0; i < pools_.size(); ++i) {
+      Tensor larger = larger_pool(i, blocks);
       eval({larger});
-      pool = std::move(larger);
+      pools_[i] = std::move(larger);
     }
   } catch (...) {
     pools_.clear();  // those that have grown leave no memory to turn them back
@@ -196,25 +202,35 @@ void PagedProgram::grow(int64_t blocks) {
 void PagedProgram::copy_blocks(const std::vector<std::pair<int32_t, int32_t>>& pairs) {
   const NoGradient inference;
   if (pairs.empty() || pools_.empty()) return;
-  const auto trace = [](const std::vector<Tensor>& in) {
+  // Rows of keys and values, and blocks of states.
+  const auto trace = [shapes = shapes_](const std::vector<Tensor>& in) {
     std::vector<Tensor> results;
-    for (size_t i = 2; i < in.size(); ++i) results.push_back(scatter(in[i], in[1], gather(in[i], in[0], 0)));
+    size_t next = 4;
+    const auto copy = [&](size_t from) {
+      results.push_back(scatter(in[next], in[from + 1], gather(in[next], in[from], 0)));
+      ++next;
+    };
+    for (const KeyValueShape& shape : shapes)
+      if (shape.is_state()) copy(2);
+      else copy(0), copy(0);
     return results;
   };
   tell({.kind = ProcessCommand::Kind::kCopy, .pairs = pairs});
   if (!copy_ && !evaluator_) {
     CompileOptions options{.name = "copy of blocks", .capture = false, .donated = {}};
-    for (size_t i = 0; i < 2 * shapes_.size(); ++i) options.donated.push_back(2 + i);
+    for (size_t i = 0; i < pools(); ++i) options.donated.push_back(4 + i);
     copy_ = compile(trace, std::move(options));
   }
-  const auto count = static_cast<size_t>(rounded_tokens(static_cast<int64_t>(pairs.size())) * block_size_);
-  std::vector<int64_t> from(count, 0), to(count, -1);
-  size_t place = 0;
-  for (const auto& [first, second] : pairs)
-    for (int64_t i = 0; i < block_size_; ++i, ++place)
-      from[place] = first * block_size_ + i, to[place] = second * block_size_ + i;
-  std::vector<Tensor> arguments{Tensor::from(from, {static_cast<int64_t>(count)}),
-                                Tensor::from(to, {static_cast<int64_t>(count)})};
+  const int64_t count = rounded_tokens(static_cast<int64_t>(pairs.size()));
+  std::vector<Tensor> arguments;
+  for (const int64_t size : {block_size_, int64_t{1}}) {
+    std::vector<int64_t> from(static_cast<size_t>(count * size), 0), to(from.size(), -1);
+    size_t place = 0;
+    for (const auto& [first, second] : pairs)
+      for (int64_t i = 0; i < size; ++i, ++place) from[place] = first * size + i, to[place] = second * size + i;
+    arguments.push_back(Tensor::from(from, {count * size}));
+    arguments.push_back(Tensor::from(to, {count * size}));
+  }
   std::move(pools_.begin(), pools_.end(), std::back_inserter(arguments));
   pools_.clear();
   if (evaluator_) return compute_together({}, trace(arguments));

@@ -17,8 +17,8 @@
 
 namespace transom {
 
-// What the layers of the model keep of a token, in the type EngineOptions::cache_dtype. Throws kUnsupported for a model
-// whose attention cannot be paged.
+// What the layers of the model keep of a token, in the type EngineOptions::cache_dtype, then what they keep of a text.
+// Throws kUnsupported for a model whose attention cannot be paged.
 std::vector<KeyValueShape> key_value_shapes(const GenerativeModel& model, const std::string& cache_dtype = "auto");
 
 struct PagedPass {
@@ -78,11 +78,14 @@ class PagedProgram {
   void compute_together(std::span<const Tensor> outputs, const std::vector<Tensor>& pools);
   const CompiledFunction& step(const StepKind& kind, const Computing& computing);
   void make_pools();
+  size_t pools() const { return pool_types(shapes_, 1, 1).size(); }
+  // With so many more blocks of zeros.
+  Tensor larger_pool(size_t number, int64_t blocks) const;
   const GenerativeModel& model_;
   std::vector<KeyValueShape> shapes_;
   int64_t blocks_, block_size_, most_;
   int64_t reserved_ = 0;       // blocks that the pools have room for; 0: as many as there are
-  std::vector<Tensor> pools_;  // keys and values of each layer
+  std::vector<Tensor> pools_;  // keys and values of each layer, then states
   Tensor scores_;              // of the last pass, where the host reads them on the device
   std::vector<float> copied_;  // elsewhere: megabytes, whose memory is not asked for at each step
   Evaluator* evaluator_;       // null: this process alone

@@ -29,10 +29,11 @@ constexpr int64_t kMostPromptScores = 64;
 
 class PagedRunner : public Runner {
  public:
-  PagedRunner(const GenerativeModel& model, const EngineOptions& options, std::vector<KeyValueShape> shapes,
+  PagedRunner(const GenerativeModel& model, const EngineOptions& options, const std::vector<KeyValueShape>& shapes,
               BlockCounts blocks, int64_t most_tokens)
-      : program_(model, std::move(shapes), blocks.first, options.block_size, blocks.most),
+      : program_(model, shapes, blocks.first, options.block_size, blocks.most),
         texts_(program_, blocks, options.block_size, options.prefix_caching),
+        has_states_(std::ranges::any_of(shapes, &KeyValueShape::is_state)),
         widths_{model.position_axes(), model.embedding_width()},
         most_tokens_(most_tokens),
         budget_(options.step_seconds, most_tokens),
@@ -376,11 +377,15 @@ class PagedRunner : public Runner {
     Sequence& sequence = *part.sequence;
     const bool chose = part.end() >= part.length;
     sequence.seen = chose ? std::min(part.end(), std::max(sequence.length() - 1, part.length)) : part.end();
+    // A state does not go back behind tokens that were refused; the one behind the last whole block is still there.
+    if (has_states_ && sequence.seen < part.end())
+      sequence.seen = sequence.seen / texts_.block_size() * texts_.block_size();
     texts_.note_seen(sequence);
   }
 
   PagedProgram program_;
   SequenceCache texts_;
+  const bool has_states_;
   std::map<const Sequence*, std::shared_ptr<const EmbeddedInputs>> embedded_;  // those of a request have one
   const TokenWidths widths_;
   const int64_t most_tokens_;
@@ -406,10 +411,12 @@ std::unique_ptr<Runner> make_paged(const GenerativeModel& model, const EngineOpt
     if (error.kind() != ErrorKind::kUnsupported && error.kind() != ErrorKind::kInput) throw;
     return nullptr;
   }
-  const BlockCounts blocks = cache_blocks(options, shapes, length);
+  EngineOptions sized = options;
+  sized.block_size = tokens_of_block(options.block_size, shapes);
+  const BlockCounts blocks = cache_blocks(sized, shapes, length);
   const int64_t limit = model.max_positions();
   const int64_t tokens = limit > 0 ? std::min(limit, options.max_batched_tokens) : options.max_batched_tokens;
-  return std::make_unique<PagedRunner>(model, options, std::move(shapes), blocks, tokens);
+  return std::make_unique<PagedRunner>(model, sized, shapes, blocks, tokens);
 }
 
 }  // namespace transom

@@ -12,17 +12,15 @@
 
 namespace transom {
 
-std::vector<Tensor> reserve_pools(const std::vector<KeyValueShape>& shapes, int64_t tokens) {
+std::vector<Tensor> reserve_pools(const std::vector<Type>& types) {
   const std::shared_ptr<Device> device = default_device();
   if (!device->shares_host_memory()) return {};
   std::vector<Tensor> pools;
   try {
-    for (const KeyValueShape& shape : shapes)
-      for (const int64_t width : {shape.key_width, shape.value_width}) {
-        const Type type{shape.dtype, {tokens, shape.heads, width}};
-        const auto bytes = static_cast<size_t>(elements(type.shape)) * size_of(shape.dtype);
-        pools.push_back(make_input(type, device->allocate(bytes)));
-      }
+    for (const Type& type : types) {
+      const auto bytes = static_cast<size_t>(elements(type.shape)) * size_of(type.dtype);
+      pools.push_back(make_input(type, device->allocate(bytes)));
+    }
   } catch (const std::bad_alloc&) {
     return {};
   } catch (const Error& error) {
@@ -32,7 +30,7 @@ std::vector<Tensor> reserve_pools(const std::vector<KeyValueShape>& shapes, int6
   return pools;
 }
 
-void clear_rows(std::span<const Tensor> pools, int64_t begin, int64_t end) {
+void clear_rows(std::span<const Tensor> pools, int64_t begin, int64_t end, int64_t blocks) {
   if (begin >= end) return;
   std::vector<std::span<std::byte>> stretches;
   for (const Tensor& pool : pools) {
@@ -40,8 +38,8 @@ void clear_rows(std::span<const Tensor> pools, int64_t begin, int64_t end) {
     buffer->device().synchronize();
     std::byte* const data = buffer->host_pointer();
     if (!data) fail(ErrorKind::kInternal, "a pool that the host does not reach");
-    const size_t row = buffer->bytes() / static_cast<size_t>(pool.dim(0));
-    stretches.emplace_back(data + static_cast<size_t>(begin) * row, static_cast<size_t>(end - begin) * row);
+    const size_t block = buffer->bytes() / static_cast<size_t>(blocks);
+    stretches.emplace_back(data + static_cast<size_t>(begin) * block, static_cast<size_t>(end - begin) * block);
   }
   // Most of the time goes into pages that are touched for the first time.
   parallel_for(stretches.size(), [&](size_t i) { std::memset(stretches[i].data(), 0, stretches[i].size()); });

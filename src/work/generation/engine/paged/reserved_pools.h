@@ -10,11 +10,12 @@
 
 namespace transom {
 
-// The keys and values of each layer, [tokens, G, d], with undefined contents. None where the device in use has memory
-// of its own, which would be taken at once, or where there is no memory.
-std::vector<Tensor> reserve_pools(const std::vector<KeyValueShape>& shapes, int64_t tokens);
+// Pools with undefined contents. None where the device in use has memory of its own, which would be taken at once, or
+// where there is no memory.
+std::vector<Tensor> reserve_pools(const std::vector<Type>& types);
 
-// Sets the rows [begin, end) of the pools of reserve_pools, which may have been through programs since, to zeros.
-void clear_rows(std::span<const Tensor> pools, int64_t begin, int64_t end);
+// Sets the blocks [begin, end) of the pools of reserve_pools, which may have been through programs since, to zeros.
+// They have `blocks` blocks.
+void clear_rows(std::span<const Tensor> pools, int64_t begin, int64_t end, int64_t blocks);
 
 }  // namespace transom
