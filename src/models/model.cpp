@@ -19,6 +19,7 @@
 #include "models/nn/weight.h"
 #include "models/precision.h"
 #include "models/save_configuration.h"
+#include "models/shared/mixtures/fused_experts.h"
 #include "models/unfinite_numbers.h"
 #include "runtime/tensor/evaluator.h"
 
@@ -133,13 +134,16 @@ void save_configuration(const Model& model, const std::string& directory) {
 }
 
 NamedViews stored_weights(const Model& model) {
-  NamedViews views;
+  NamedTensors::Items values;
   for (const auto* tensors : {&model.parameters(), &model.frozen(), &model.buffers()})
-    for (const std::shared_ptr<Parameter>& tensor : *tensors) {
-      const Tensor value = unpacked(*tensor, model.dtype());
-      const auto bytes = std::make_shared<const std::vector<std::byte>>(value.to_bytes());
-      views.emplace_back(tensor->name, TensorView{value.dtype(), value.shape(), *bytes, bytes});
-    }
+    for (const std::shared_ptr<Parameter>& tensor : *tensors)
+      values.emplace_back(tensor->name, unpacked(*tensor, model.dtype()));
+  NamedViews views;
+  for (auto& [name, value] : with_turned_experts(std::move(values))) {
+    const auto bytes = std::make_shared<const std::vector<std::byte>>(value.to_bytes());
+    views.emplace_back(name, TensorView{value.dtype(), value.shape(), *bytes, bytes});
+    value = {};  // what was computed for it goes
+  }
   return views;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/json/json.h"
 #include "models/family.h"
+#include "models/shared/mixtures/fused_experts.h"
 #include "support/golden_cases.h"
 #include "transom/gradients.h"
 #include "transom/model.h"
@@ -64,7 +65,9 @@ TEST_P(GoldenModel, OutputsAndGradients) {
   const std::vector<Tensor> computed = gradients(objective, values);
   eval(computed);
   NamedTensors by_name;
-  for (size_t i = 0; i < values.size(); ++i) by_name.set(model->parameters()[i]->name, computed[i]);
+  NamedTensors::Items named;
+  for (size_t i = 0; i < values.size(); ++i) named.emplace_back(model->parameters()[i]->name, computed[i]);
+  for (const auto& [name, tensor] : with_turned_experts(std::move(named))) by_name.set(name, tensor);
   const NamedTensors expected_gradients = load_inputs(folder / "grads.safetensors");
   for (const auto& [name, tensor] : expected_gradients.items())
     expect_golden(name, by_name.at(name), tensor, tolerance["grads"]);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/json/json.h"
+#include "models/shared/mixtures/fused_experts.h"
 #include "support/golden_cases.h"
 #include "transom/compile.h"
 #include "transom/gradients.h"
@@ -76,8 +77,11 @@ class GoldenOnDevice : public testing::TestWithParam<std::string> {
       for (const auto& [name, tensor] : outputs.items()) tensors.push_back(tensor), names.push_back(name);
       if (!differentiates) return tensors;
       for (const auto& parameter : model->parameters()) values.push_back(parameter->value);
-      for (const Tensor& gradient : gradients(outputs.at("loss"), values)) tensors.push_back(gradient);
-      for (const auto& parameter : model->parameters()) names.push_back("gradient of " + parameter->name);
+      const std::vector<Tensor> computed = gradients(outputs.at("loss"), values);
+      NamedTensors::Items named;
+      for (size_t i = 0; i < values.size(); ++i) named.emplace_back(model->parameters()[i]->name, computed[i]);
+      for (auto& [name, gradient] : with_turned_experts(std::move(named)))
+        tensors.push_back(gradient), names.push_back("gradient of " + name);
       return tensors;
     };
     std::vector<Tensor> tensors;

@@ -5,10 +5,12 @@
 #include "cpu/attention/paged_attention.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "cpu/device/threads.h"
 #include "cpu/kernels/widening.h"
+#include "cpu/vector/attention/partial_rows.h"
 #include "cpu/vector/products/row_products.h"
 
 namespace transom::cpu {
@@ -22,6 +24,7 @@ struct PagedPlan {
   int64_t rows, H, G, d, e, size, blocks, M;
   int64_t window;
   float scale, cap;
+  bool sinks;                                 // one more score for each head, without a value
   transom_dtype dtype, kept, table, lengths;  // of queries and the result; of the blocks
   RowStorage storage;
 
@@ -37,6 +40,7 @@ struct PagedPlan {
         window(node.integer("sliding_window")),
         scale(static_cast<float>(node.number("scale"))),
         cap(static_cast<float>(node.number("soft_cap"))),
+        sinks(node.inputs().size() == 6),
         dtype(node.input(0).dtype),
         kept(node.input(1).dtype),
         table(node.input(3).dtype),
@@ -164,7 +168,15 @@ struct PagedAttention {
       float* own = weights + row * row_width;
       // At an address of its own, whatever the window: reductions of a row then have one order.
       if (skipped > 0) std::memmove(own, own + skipped, size(keys) * sizeof(float));
-      vector_kernels().attention_weights(own, nullptr, plan.scale, plan.cap, size(keys));
+      if (plan.sinks) {
+        float largest, sum;
+        partial_rows().statistics(own, nullptr, plan.scale, plan.cap, size(keys), &largest, &sum);
+        const float sink = arguments.input<float>(5)[(g + row / rows) * shared + row % shared];
+        const float share = sum / (sum + std::exp(sink - largest));
+        for (int64_t key = 0; key < keys; ++key) own[key] *= share;
+      } else {
+        vector_kernels().attention_weights(own, nullptr, plan.scale, plan.cap, size(keys));
+      }
       if (skipped > 0) std::memmove(own + skipped, own, size(keys) * sizeof(float));
     }
     std::fill_n(y, G * rows * padded, 0.0f);
@@ -204,7 +216,8 @@ Kernel make_paged_attention(const Node& node) {
 }
 
 bool claims_single_queries(std::span<const transom_value> inputs, std::span<const transom_attribute>) {
-  if (inputs.size() != 5 || inputs[0].shape[1] != 1) return false;
+  if (inputs.size() < 5 || inputs.size() > 6 || inputs[0].shape[1] != 1) return false;
+  if (inputs.size() == 6 && inputs[5].dtype != TRANSOM_FLOAT32) return false;  // sinks
   for (const transom_value& input : inputs)
     if (std::count(input.shape, input.shape + input.rank, 0)) return false;
   for (const size_t i : {0, 1})
@@ -216,6 +229,7 @@ bool claims_single_queries(std::span<const transom_value> inputs, std::span<cons
 
 void add_paged_attention_kernels(KernelTable& table) {
   table["paged_attention"] = {make_paged_attention, claims_single_queries};
+  table["paged_sink_attention"] = {make_paged_attention, claims_single_queries};
 }
 
 }  // namespace transom::cpu

@@ -16,7 +16,8 @@ constexpr Method kMethods[] = {{"gptq", read_gptq},
                                {"awq", read_awq},
                                {"compressed-tensors", read_compressed_tensors},
                                {"fp8", read_fine_grained_fp8},
-                               {"bitsandbytes", read_bitsandbytes}};
+                               {"bitsandbytes", read_bitsandbytes},
+                               {"mxfp4", read_mxfp4}};
 
 // What AutoAWQ's own file calls otherwise.
 Config renamed(const Config& config) {

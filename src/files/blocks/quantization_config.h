@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights that quantization_config of a config.json describes: GPTQ, AWQ, compressed-tensors, fine-grained fp8,
-// bitsandbytes, in the forms in which those libraries and Transformers write them.
+// bitsandbytes, MXFP4, in the forms in which those libraries and Transformers write them.
 #pragma once
 
 #include <optional>
@@ -24,5 +24,6 @@ void read_awq(const Config& config, Checkpoint& checkpoint);
 void read_compressed_tensors(const Config& config, Checkpoint& checkpoint);
 void read_fine_grained_fp8(const Config& config, Checkpoint& checkpoint);
 void read_bitsandbytes(const Config& config, Checkpoint& checkpoint);
+void read_mxfp4(const Config& config, Checkpoint& checkpoint);
 
 }  // namespace transom

@@ -23,6 +23,7 @@ enum class GgufChange {
   kTransposed,     // Conv1D's [in, out] became [out, in] (gpt2)
   kExperts,        // the matrices of all experts stand together; in `name` a star stands for the expert
   kRow,            // a matrix of one row became a vector (qwen2moe)
+  kBare,           // a parameter by itself, which is no module's .weight (the sinks of gpt-oss)
 };
 
 struct GgufName {

@@ -84,6 +84,7 @@ class Converter {
     const auto place =
         dot == tensor.name.npos ? std::nullopt : checkpoint_place(tensor.name.substr(0, dot), names_, has);
     if (!place) add(tensor, tensor.name, GgufChange::kNone);
+    else if (place->rule->change == GgufChange::kBare) add(tensor, place->name, GgufChange::kNone);
     else if (place->rule->change == GgufChange::kExperts) add_experts(tensor, place->name + tensor.name.substr(dot));
     else add(tensor, place->name + tensor.name.substr(dot), place->rule->change);
   }
@@ -106,11 +107,12 @@ class Converter {
     checkpoint_.add_compressed(name, {std::move(matrix)});
   }
 
-  // The matrices of all experts as one tensor [experts, out, in]; a star in the name stands for the expert.
+  // The matrices of all experts as one tensor [experts, out, in], or their biases; a star in the name stands for the
+  // expert.
   void add_experts(const GgufTensor& tensor, const std::string& name) {
-    if (tensor.shape.size() != 3 || experts_ < 1 || tensor.shape[0] != experts_)
+    if (tensor.shape.size() != (name.ends_with(".bias") ? 2 : 3) || experts_ < 1 || tensor.shape[0] != experts_)
       fail("{}: expected the matrices of {} experts, found {}", where(tensor), experts_,
-           tensor.shape.size() == 3 ? fmt::format("{}", tensor.shape[0]) : fmt::format("{} axes", tensor.shape.size()));
+           tensor.shape.size() > 1 ? fmt::format("{}", tensor.shape[0]) : fmt::format("{} axes", tensor.shape.size()));
     const size_t size = tensor.bytes.size() / static_cast<size_t>(experts_), star = name.find('*');
     for (int64_t e = 0; e < experts_; ++e) {
       GgufTensor part = tensor;

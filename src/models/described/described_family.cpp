@@ -157,6 +157,10 @@ void check_together(const Json& file, std::vector<std::string>& findings) {
     findings.emplace_back("decoder.norm: rms norms have no bias");
   if (is_section(file, "decoder.attention.fused") && constant("decoder.attention.head_norms.over", "all_heads"))
     findings.emplace_back("decoder.attention: norms over all heads and a fused layer are not carried out together");
+  if (is_section(file, "decoder.attention.latent"))
+    for (const char* other : {"fused", "head_norms", "growth"})
+      if (is_section(file, std::string("decoder.attention.") + other))
+        findings.push_back(fmt::format("decoder.attention: latent and {} are not carried out together", other));
   const Json aliases = file.value("aliases", Json::object());
   for (const auto& [name, own] : aliases.items())
     if (!own.is_string() || !json_at(file["defaults"], own.get_ref<const std::string&>()))

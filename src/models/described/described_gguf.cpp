@@ -17,7 +17,10 @@ constexpr std::pair<std::string_view, GgufChange> kChanges[] = {
     {"rotary_pairs", GgufChange::kRotaryPairs},
     {"rotary_pairs_of_keys", GgufChange::kRotaryPairsOfKeys},
     {"heads_together", GgufChange::kHeadsTogether},
-    {"one_more", GgufChange::kOneMore}};
+    {"one_more", GgufChange::kOneMore},
+    {"experts", GgufChange::kExperts},
+    {"row", GgufChange::kRow},
+    {"bare", GgufChange::kBare}};
 constexpr std::pair<std::string_view, KeyKind> kKinds[] = {{"count", KeyKind::kCount},
                                                            {"number", KeyKind::kNumber},
                                                            {"truth", KeyKind::kTruth},

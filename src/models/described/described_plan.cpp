@@ -70,6 +70,17 @@ int64_t module_count(int64_t number, const char* name) {
   return number;
 }
 
+std::optional<LatentPlan> described_latent(const Source& source) {
+  const OptionSection latent = source.section("decoder.attention.latent");
+  if (!latent.holds()) return std::nullopt;
+  return LatentPlan{.query_rank = latent.whole("query_rank"),
+                    .rank = latent.whole("rank"),
+                    .plain = module_count(latent.whole("plain"), "latent.plain"),
+                    .turning = module_count(latent.whole("turning"), "latent.turning"),
+                    .value_size = latent.whole("value_size"),
+                    .norm_epsilon = latent.real("epsilon")};
+}
+
 AttentionPlan described_attention(const Source& source, int64_t layer, const NormPlan& norm) {
   const OptionSection attention = source.section("decoder.attention", layer);
   AttentionPlan plan{.heads = module_count(attention.whole("heads"), "heads"),
@@ -87,8 +98,13 @@ AttentionPlan described_attention(const Source& source, int64_t layer, const Nor
                      .window = attention.whole("window"),
                      .head_norms = described_head_norms(source, layer, norm),
                      .dropout = attention.real("dropout")};
+  plan.sinks = attention.text("sinks");
+  plan.latent = described_latent(source);
+  if (plan.latent) plan.head_size = plan.latent->plain + plan.latent->turning;
   plan.scale =
       attention.is_null("scale") ? 1 / std::sqrt(static_cast<double>(plan.head_size)) : attention.real("scale");
+  if (plan.latent && source.section("decoder.attention.latent").flag("scaled"))
+    plan.scale *= scale_of_stretched_scores(source.values);
   if (plan.window < 0) fail("decoder.attention.window: expected a number from 0, found {}", plan.window);
   if (const OptionSection growth = source.section("decoder.attention.growth"); growth.holds())
     plan.growth = QueryGrowthPlan{.beta = growth.real("beta"), .length = growth.real("length")};
@@ -106,6 +122,23 @@ FeedForwardPlan described_feed_forward(const Source& source, int64_t layer) {
           .activation = section.text("activation"),
           .bias = section.flag("bias"),
           .activation_dropout = section.real("activation_dropout")};
+}
+
+RouterPlan described_router(const OptionSection& experts) {
+  using Scores = RouterPlan::Scores;
+  const std::string scores = experts.text("scores");
+  return {.scores = scores == "softmax"   ? Scores::kSoftmax
+                    : scores == "sigmoid" ? Scores::kSigmoid
+                                          : Scores::kSoftmaxOfChosen,
+          .module = experts.text("router"),
+          .bias = experts.flag("router_bias"),
+          .wide = experts.flag("wide_router"),
+          .correction = experts.text("correction"),
+          .groups = experts.whole("groups"),
+          .seen_groups = experts.whole("seen_groups"),
+          .two_largest = experts.flag("two_largest"),
+          .epsilon = experts.real("epsilon"),
+          .factor = experts.real("factor")};
 }
 
 std::optional<ExpertsConfig> described_experts(const Source& source, const DecoderPlan& plan) {
@@ -126,6 +159,10 @@ std::optional<ExpertsConfig> described_experts(const Source& source, const Decod
                   .up = experts.text("up")};
   config.shares_sum_to_one = experts.flag("shares_sum_to_one");
   config.shared_width = experts.whole("shared_width");
+  config.shared = experts.text("shared"), config.shared_gate = experts.flag("shared_gate");
+  config.biases = experts.flag("biases");
+  config.gate = {.limit = experts.real("limit"), .sharpness = experts.real("sharpness")};
+  config.router = described_router(experts);
   if (config.experts < 1 || config.experts > kMostLayers || config.experts_per_token < 1 ||
       config.experts_per_token > config.experts)
     fail("decoder.experts: {} of {} experts cannot be chosen", config.experts_per_token, config.experts);
@@ -216,7 +253,8 @@ DecoderPlan described_plan(const Json& file, const Config& config) {
   if (layers < 0 || layers > kMostLayers) fail("decoder.layers: expected 0 to {}, found {}", kMostLayers, layers);
   for (int64_t layer = 0; layer < layers; ++layer) {
     BlockPlan block = described_block(source, layer, plan);
-    if (const auto rotary = described_rotary(file, source.values, layer, block.attention.head_size)) {
+    const int64_t turning = block.attention.latent ? block.attention.latent->turning : block.attention.head_size;
+    if (const auto rotary = described_rotary(file, source.values, layer, turning)) {
       const auto known = std::find(plan.rotary.begin(), plan.rotary.end(), *rotary);
       block.attention.rotary = static_cast<size_t>(known - plan.rotary.begin());
       if (known == plan.rotary.end()) plan.rotary.push_back(*rotary);

@@ -79,6 +79,27 @@ void fix_alpha(const Config& config, RotaryOptions& options) {
 
 }  // namespace
 
+double scale_of_stretched_scores(const OptionValues& values) {
+  const Config config = with_rotary_defaults(values);
+  for (const char* field : kFields) {
+    if (!config.has(field) || !json_of(config)[field].is_object()) continue;
+    const Json& parameters = json_of(config)[field];
+    const auto number = [&](const char* name) {
+      const Json* found = json_at(parameters, name);
+      if (!found || found->is_null()) return 0.0;
+      if (!found->is_number()) fail("{}: {}: {}: expected a number", config.where(), field, name);
+      return found->get<double>();
+    };
+    const Json *kind = json_at(parameters, "rope_type"), *older = json_at(parameters, "type");
+    if (!kind || kind->is_null()) kind = older;
+    const double share = number("mscale_all_dim"), factor = number("factor");
+    if (!kind || *kind == "default" || share == 0 || factor <= 1) return 1;
+    const double each = 0.1 * share * std::log(factor) + 1;
+    return each * each;
+  }
+  return 1;
+}
+
 std::optional<RotaryPlan> described_rotary(const Json& file, const OptionValues& values, int64_t layer,
                                            int64_t head_size) {
   const OptionSection rotary(file, values, "decoder.rotary", layer);

@@ -12,4 +12,7 @@ namespace transom {
 std::optional<RotaryPlan> described_rotary(const Json& file, const OptionValues& values, int64_t layer,
                                            int64_t head_size);
 
+// What "mscale_all_dim" of stretched positions makes of the scale of scores (DeepSeek-AI, 2024); 1 without it.
+double scale_of_stretched_scores(const OptionValues& values);
+
 }  // namespace transom

@@ -58,6 +58,7 @@ constexpr SchemaOption kAttention[] = {
     {"soft_cap", kNumber, "0", true},
     {"clip", kNumber, "0", true},
     {"window", kNumber, "0", true},
+    {"sinks", kText, "null"},
     {"dropout", kNumber, "\"$attention_dropout\""},
     {"output_dropout", kNumber, "0"},
 };
@@ -75,6 +76,16 @@ constexpr SchemaOption kHeadNorms[] = {
     {"bias", kFlag, "null"},  // null: as the other norms
     {"epsilon", kNumber, "null"},
     {"after_rotary", kFlag, "false"},
+};
+constexpr SchemaOption kLatent[] = {
+    {"when", kFlag, "true"},
+    {"query_rank", kNumber, R"({"first": ["$q_lora_rank", 0]})"},
+    {"rank", kNumber, "\"$kv_lora_rank\""},
+    {"plain", kNumber, "\"$qk_nope_head_dim\""},
+    {"turning", kNumber, "\"$qk_rope_head_dim\""},
+    {"value_size", kNumber, "\"$v_head_dim\""},
+    {"epsilon", kNumber, "1e-6"},  // of the norms of latent vectors
+    {"scaled", kFlag, "true"},     // scores, where mscale_all_dim of rotary positions says so
 };
 constexpr SchemaOption kGrowth[] = {
     {"when", kFlag, "true"},
@@ -123,6 +134,21 @@ constexpr SchemaOption kExperts[] = {
     {"down", kText, "\"down_proj\""},
     {"shares_sum_to_one", kFlag, "true"},
     {"shared_width", kNumber, "0"},
+    {"shared", kText, "\"shared_expert\""},
+    {"shared_gate", kFlag, "true"},
+    {"biases", kFlag, "false"},
+    {"limit", kNumber, "0"},  // above 0: gates and what they let by are clamped
+    {"sharpness", kNumber, "1"},
+    {"router", kText, "\"gate\""},
+    {"router_bias", kFlag, "false"},
+    {"wide_router", kFlag, "false"},
+    {"scores", kText, "\"softmax\"", false, "softmax softmax_of_chosen sigmoid"},
+    {"correction", kText, "null"},
+    {"groups", kNumber, "1"},
+    {"seen_groups", kNumber, "1"},
+    {"two_largest", kFlag, "false"},
+    {"epsilon", kNumber, "0"},
+    {"factor", kNumber, "1"},
     {"balance", kNumber, "0"},
     {"jitter", kNumber, "0"},
 };
@@ -140,6 +166,7 @@ constexpr SchemaSection kSections[] = {
     {"decoder.attention", kAttention, true},
     {"decoder.attention.fused", kFused, false},
     {"decoder.attention.head_norms", kHeadNorms, false},
+    {"decoder.attention.latent", kLatent, false},
     {"decoder.attention.growth", kGrowth, false},
     {"decoder.rotary", kRotary, false},
     {"decoder.alibi", kAlibi, false},

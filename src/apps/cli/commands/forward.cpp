@@ -10,6 +10,7 @@
 #include "files/checkpoint/safetensors.h"
 #include "models/loading/weights/missing_weights.h"
 #include "models/onnx/import/run/imported_graph.h"
+#include "models/shared/mixtures/fused_experts.h"
 #include "runtime/tensor/mode_scope.h"
 #include "transom/compile.h"
 #include "transom/distributed.h"
@@ -122,7 +123,9 @@ int forward(const ForwardArguments& options) {
     std::vector<Tensor> parameters;
     for (const auto& parameter : model->parameters()) parameters.push_back(parameter->value);
     const std::vector<Tensor> values = transom::gradients(loss, parameters);
-    for (size_t i = 0; i < values.size(); ++i) gradients.set(model->parameters()[i]->name, values[i]);
+    NamedTensors::Items named;
+    for (size_t i = 0; i < values.size(); ++i) named.emplace_back(model->parameters()[i]->name, values[i]);
+    for (auto& [name, value] : with_turned_experts(std::move(named))) gradients.set(name, value);
   };
   if (options.sharding.any()) {
     const ModeScope traced(Mode::kLazy);

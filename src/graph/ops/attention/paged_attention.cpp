@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "graph/ops/attention/attention_parts.h"
 #include "graph/ops/records.h"
 #include "graph/ops/rules.h"
 
@@ -47,6 +48,74 @@ double flops_of_pages(const CostRequest& cost) {
   return 2 * pairs * static_cast<double>(q[3] + v.back());
 }
 
+// Of all but sinks.
+std::vector<Type> infer_pages(const Inference& in) {
+  expect_floating(in, 0);
+  const int64_t size = in.attributes.get_int(kBlockSize, 0);
+  check(in, size >= 0, "expected a block_size above 0, found {}", size);
+  for (size_t i = 0; i < 3; ++i)
+    check(in, in.rank(i) == (i > 0 && size > 0 ? 3 : 4),
+          "expected q, k_blocks and v_blocks of four axes (with block_size, the blocks of three), found {}",
+          in.inputs[i]);
+  expect_floating(in, 1);
+  check(in, in.dtype(1) == in.dtype(2), "expected blocks of one type, found {} and {}", in.inputs[1], in.inputs[2]);
+  const Shape& q = in.shape(0);
+  check(in, size == 0 || (in.shape(1)[0] % size == 0 && in.shape(2)[0] == in.shape(1)[0]),
+        "k_blocks of {} and v_blocks of {} are no blocks of {}", in.shape(1), in.shape(2), size);
+  const Shape k = in_blocks(in.shape(1), size), v = in_blocks(in.shape(2), size);
+  check(in, k[0] == v[0] && k[1] == v[1] && k[2] == v[2] && q[3] == k[3],
+        "q {}, k_blocks {} and v_blocks {} do not fit: expected [B, T, H, d], [N, size, G, d] and [N, size, G, e]", q,
+        k, v);
+  check(in, k[2] > 0 && q[2] % k[2] == 0, "{} heads of queries do not share {} heads of keys", q[2], k[2]);
+  check(in, is_index(in.dtype(3)) && in.rank(3) == 2 && in.shape(3)[0] == q[0],
+        "expected a block table of i32 or i64 [{}, M], found {}", q[0], in.inputs[3]);
+  check(in, is_index(in.dtype(4)) && in.shape(4) == Shape{q[0]}, "expected lengths of i32 or i64 [{}], found {}", q[0],
+        in.inputs[4]);
+  check(in, in.attributes.get_int("sliding_window") >= 0 && in.attributes.get_float("soft_cap") >= 0,
+        "expected a sliding window and a soft cap of at least 0");
+  return {{in.dtype(0), {q[0], q[1], q[2], v[3]}}};
+}
+
+struct GatheredPages {
+  Tensor k, v, bias;
+};
+
+GatheredPages gather_pages(std::span<const Tensor> in, const Attributes& attributes) {
+  const Tensor &q = in[0], &block_table = in[3];
+  const int64_t size = attributes.get_int(kBlockSize, 0);
+  const auto rows = [&](const Tensor& blocks) {
+    return cast(gathered(reshape(blocks, in_blocks(blocks.shape(), size)), block_table), q.dtype());
+  };
+  const Tensor k = rows(in[1]), v = rows(in[2]);
+  return {k, v, bias_of(in[4], q.dim(1), k.dim(1), attributes.get_int("sliding_window"))};
+}
+
+// Of attention to what was gathered.
+Attributes attributes_of_pages(const Attributes& attributes) {
+  return {{"scale", attributes.get_float("scale")},       {"causal", int64_t{0}}, {"sliding_window", int64_t{0}},
+          {"soft_cap", attributes.get_float("soft_cap")}, {"dropout", 0.0},       {"biased", int64_t{1}}};
+}
+
+std::vector<Sample> samples_of_pages(bool with_sinks) {
+  std::vector<Sample> samples;
+  const auto add = [&](DType dtype, DType kept, Shape q, Shape k, int64_t e, int64_t blocks, int64_t window,
+                       double soft_cap) {
+    const Shape v = {k[0], k[1], k[2], e};
+    std::vector<Type> inputs{
+        {dtype, q}, {kept, k}, {kept, v}, {DType::kInt64, {q[0], blocks}}, {DType::kInt32, {q[0]}}};
+    if (with_sinks) inputs.push_back({DType::kFloat32, {q[2]}});
+    samples.push_back({inputs, {{"scale", 0.5}, {"sliding_window", window}, {"soft_cap", soft_cap}}, -1, 1, k[0]});
+  };
+  for (const auto& [dtype, kept] :
+       {std::pair{DType::kFloat32, DType::kFloat32}, std::pair{DType::kBFloat16, DType::kBFloat16},
+        std::pair{DType::kFloat32, DType::kFloat16}}) {
+    add(dtype, kept, {2, 1, 4, 3}, {9, 4, 2, 3}, 2, 3, 0, 0);
+    add(dtype, kept, {3, 5, 2, 2}, {12, 4, 2, 2}, 2, 4, 0, 0);
+    add(dtype, kept, {2, 3, 2, 2}, {8, 3, 1, 2}, 3, 3, 2, 2.0);
+  }
+  return samples;
+}
+
 const Operation kPagedAttention = {
     .name = "paged_attention",
     .kind = OperationKind::kComposite,
@@ -61,79 +130,49 @@ const Operation kPagedAttention = {
     .flops = flops_of_pages,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 5);
-      expect_floating(in, 0);
-      const int64_t size = in.attributes.get_int(kBlockSize, 0);
-      check(in, size >= 0, "expected a block_size above 0, found {}", size);
-      for (size_t i = 0; i < 3; ++i)
-        check(in, in.rank(i) == (i > 0 && size > 0 ? 3 : 4),
-              "expected q, k_blocks and v_blocks of four axes (with block_size, the blocks of three), found {}",
-              in.inputs[i]);
-      expect_floating(in, 1);
-      check(in, in.dtype(1) == in.dtype(2), "expected blocks of one type, found {} and {}", in.inputs[1], in.inputs[2]);
-      const Shape& q = in.shape(0);
-      check(in, size == 0 || (in.shape(1)[0] % size == 0 && in.shape(2)[0] == in.shape(1)[0]),
-            "k_blocks of {} and v_blocks of {} are no blocks of {}", in.shape(1), in.shape(2), size);
-      const Shape k = in_blocks(in.shape(1), size), v = in_blocks(in.shape(2), size);
-      check(in, k[0] == v[0] && k[1] == v[1] && k[2] == v[2] && q[3] == k[3],
-            "q {}, k_blocks {} and v_blocks {} do not fit: expected [B, T, H, d], [N, size, G, d] and [N, size, G, e]",
-            q, k, v);
-      check(in, k[2] > 0 && q[2] % k[2] == 0, "{} heads of queries do not share {} heads of keys", q[2], k[2]);
-      check(in, is_index(in.dtype(3)) && in.rank(3) == 2 && in.shape(3)[0] == q[0],
-            "expected a block table of i32 or i64 [{}, M], found {}", q[0], in.inputs[3]);
-      check(in, is_index(in.dtype(4)) && in.shape(4) == Shape{q[0]}, "expected lengths of i32 or i64 [{}], found {}",
-            q[0], in.inputs[4]);
-      check(in, in.attributes.get_int("sliding_window") >= 0 && in.attributes.get_float("soft_cap") >= 0,
-            "expected a sliding window and a soft cap of at least 0");
-      return {{in.dtype(0), {q[0], q[1], q[2], v[3]}}};
+      return infer_pages(in);
     },
     .decompose = [](std::span<const Tensor> in, const Attributes& attributes) -> std::vector<Tensor> {
-      const Tensor &q = in[0], &block_table = in[3];
-      const int64_t size = attributes.get_int(kBlockSize, 0);
-      const auto rows = [&](const Tensor& blocks) {
-        return cast(gathered(reshape(blocks, in_blocks(blocks.shape(), size)), block_table), q.dtype());
-      };
-      const Tensor k = rows(in[1]), v = rows(in[2]);
-      const Tensor bias = bias_of(in[4], q.dim(1), k.dim(1), attributes.get_int("sliding_window"));
-      return {make_tensor(op::attention, {q, k, v, bias},
-                          {{"scale", attributes.get_float("scale")},
-                           {"causal", int64_t{0}},
-                           {"sliding_window", int64_t{0}},
-                           {"soft_cap", attributes.get_float("soft_cap")},
-                           {"dropout", 0.0},
-                           {"biased", int64_t{1}}})};
+      const GatheredPages pages = gather_pages(in, attributes);
+      return {make_tensor(op::attention, {in[0], pages.k, pages.v, pages.bias}, attributes_of_pages(attributes))};
     },
-    .samples = []() -> std::vector<Sample> {
-      std::vector<Sample> samples;
-      const auto add = [&](DType dtype, DType kept, Shape q, Shape k, int64_t e, int64_t blocks, int64_t window,
-                           double soft_cap) {
-        const Shape v = {k[0], k[1], k[2], e};
-        samples.push_back({{{dtype, q}, {kept, k}, {kept, v}, {DType::kInt64, {q[0], blocks}}, {DType::kInt32, {q[0]}}},
-                           {{"scale", 0.5}, {"sliding_window", window}, {"soft_cap", soft_cap}},
-                           -1,
-                           1,
-                           k[0]});
-      };
-      for (const auto& [dtype, kept] :
-           {std::pair{DType::kFloat32, DType::kFloat32}, std::pair{DType::kBFloat16, DType::kBFloat16},
-            std::pair{DType::kFloat32, DType::kFloat16}}) {
-        add(dtype, kept, {2, 1, 4, 3}, {9, 4, 2, 3}, 2, 3, 0, 0);
-        add(dtype, kept, {3, 5, 2, 2}, {12, 4, 2, 2}, 2, 4, 0, 0);
-        add(dtype, kept, {2, 3, 2, 2}, {8, 3, 1, 2}, 3, 3, 2, 2.0);
-      }
-      return samples;
-    }};
+    .samples = [] { return samples_of_pages(false); }};
+
+// An operation of its own, since devices that have a kernel for the other one have none for this.
+const Operation kPagedSinkAttention = {
+    .name = "paged_sink_attention",
+    .kind = OperationKind::kComposite,
+    .documentation = "(the inputs of paged_attention, sinks [H]): the same with sinks as sink_attention has them.",
+    .category = Category::kAttention,
+    .autocast = AutocastClass::kLow,
+    .flops = flops_of_pages,
+    .infer = [](const Inference& in) -> std::vector<Type> {
+      expect_inputs(in, 6);
+      std::vector<Type> result = infer_pages(in);
+      const Type expected{wide_type(in.dtype(0)), {in.shape(0)[2]}};
+      check(in, in.inputs[5] == expected, "expected sinks of {}, found {}", expected, in.inputs[5]);
+      return result;
+    },
+    .decompose = [](std::span<const Tensor> in, const Attributes& attributes) -> std::vector<Tensor> {
+      const GatheredPages pages = gather_pages(in, attributes);
+      return {make_tensor(find_operation("sink_attention"), {in[0], pages.k, pages.v, pages.bias, in[5]},
+                          attributes_of_pages(attributes))};
+    },
+    .samples = [] { return samples_of_pages(true); }};
 
 }  // namespace
 
-const RegisterOperations kRegisteredPagedAttention{&kPagedAttention};
+const RegisterOperations kRegisteredPagedAttention{&kPagedAttention, &kPagedSinkAttention};
 
 Tensor paged_attention(const Tensor& q, const Tensor& k_rows, const Tensor& v_rows, int64_t block_size,
                        const Tensor& block_table, const Tensor& lengths, const AttentionOptions& options,
-                       const Computing& computing) {
+                       const Computing& computing, const Tensor& sinks) {
   if (!options.causal) fail("{}paged_attention: expected causal attention", scope_prefix());
   // The cache stays as it is kept: a cast would read all of it.
   const Tensor queries = autocast_inputs(kPagedAttention, {q}, computing)[0];
-  return make_tensor(kPagedAttention, {queries, k_rows, v_rows, block_table, lengths},
+  std::vector<Tensor> inputs{queries, k_rows, v_rows, block_table, lengths};
+  if (sinks.defined()) inputs.push_back(cast(sinks, wide_type(queries.dtype())));
+  return make_tensor(sinks.defined() ? kPagedSinkAttention : kPagedAttention, std::move(inputs),
                      {{"scale", options.scale},
                       {"sliding_window", options.sliding_window},
                       {"soft_cap", options.soft_cap},

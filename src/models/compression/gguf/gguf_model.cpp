@@ -62,6 +62,8 @@ bool is_dropped(const GgufNames& names, const std::string& parameter) {
 }
 
 Entry entry_of(const std::string& name, const GgufNames& names) {
+  if (const auto bare = gguf_place(name, names); bare && bare->rule->change == GgufChange::kBare)
+    return {bare->name + ".weight", bare->rule->gguf, bare->layer, bare->rule->change, {}, {}};
   const size_t dot = name.rfind('.');
   const auto place = dot == name.npos ? std::nullopt : gguf_place(name.substr(0, dot), names);
   if (!place) fail(ErrorKind::kUnsupported, "{}: GGUF has no name for this tensor", name);
@@ -98,7 +100,7 @@ class Writer {
     const auto id = [](const char* name) { return find_ggml_type(name)->id; };
     for (const char* exact : {"position_embd", "token_types", "ffn_gate_inp", "attn_rel_b", "cross_attn_rel_b"})
       if (place.part == exact) return id("F32");
-    if (place.shape.size() < 2) return id("F32");
+    if (place.shape.size() < 2 || place.name.ends_with(".bias")) return id("F32");
     const char* name = type_.matrices;
     const bool head = place.part == "output" || (place.part == "token_embd" && !has_head_);
     const std::string_view mixture = type_.name;

@@ -80,7 +80,7 @@ void KeyValueCache::end() {
 }
 
 Tensor KeyValueCache::attend(int64_t, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                             const AttentionOptions&, const Computing&) {
+                             const AttentionOptions&, const Computing&, const Tensor&) {
   return {};
 }
 

@@ -57,9 +57,10 @@ class KeyValueCache {
 
   // ---- for the layers of a decoder, during a forward pass
   // The causal attention of new tokens, q [B, T, H, d], k [B, T, G, d] and v [B, T, G, e] -> [B, T, H, e], of a cache
-  // that computes it by itself (PagedCache). Undefined: append() and visible() are what the layer needs.
+  // that computes it by itself (PagedCache); `sinks` may be undefined. Undefined: append() and visible() are what the
+  // layer needs.
   virtual Tensor attend(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
-                        const AttentionOptions& options, const Computing& computing);
+                        const AttentionOptions& options, const Computing& computing, const Tensor& sinks);
   // Adds keys [B, T, G, d] and values [B, T, G, e] of the new tokens; gives those of all S places.
   KeysAndValues append(int64_t layer, const Tensor& keys, const Tensor& values);
   // What is added to scores, [B, 1, T, S]: each new token sees itself and what stands before it, but no padding, and no

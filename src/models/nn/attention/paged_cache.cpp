@@ -41,7 +41,7 @@ PagedCache::PagedCache(std::vector<KeysAndValues> pools, int64_t block_size, Pag
     : pools_(std::move(pools)), states_(std::move(states)), block_size_(block_size), tokens_(std::move(tokens)) {}
 
 Tensor PagedCache::attend(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
-                          const AttentionOptions& options, const Computing& computing) {
+                          const AttentionOptions& options, const Computing& computing, const Tensor& sinks) {
   if (bias.defined() || !options.causal)
     fail(ErrorKind::kUnsupported, "attention with a bias or without a causal mask cannot be paged");
   const auto place = static_cast<size_t>(layer);
@@ -55,7 +55,7 @@ Tensor PagedCache::attend(int64_t layer, const Tensor& q, const Tensor& k, const
   // Each token is a row of one query: what it sees does not show how the others of its text were cut into passes.
   const Tensor queries = reshape(q, {q.dim(0) * q.dim(1), 1, q.dim(2), q.dim(3)});
   const Tensor mixed = paged_attention(queries, pool.keys, pool.values, block_size_, tokens_.block_tables,
-                                       tokens_.lengths, options, computing);
+                                       tokens_.lengths, options, computing, sinks);
   return reshape(mixed, {q.dim(0), q.dim(1), q.dim(2), v.dim(3)});
 }
 

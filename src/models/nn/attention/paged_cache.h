@@ -43,7 +43,7 @@ class PagedCache : public KeyValueCache {
 
   // Input rows are [1, N]. Throws kUnsupported for attention with a bias: it is not a function of tokens alone.
   Tensor attend(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
-                const AttentionOptions& options, const Computing& computing) override;
+                const AttentionOptions& options, const Computing& computing, const Tensor& sinks) override;
   Tensor state(size_t number) const override;
   void set_state(size_t number, Tensor state) override;
   bool has_state_pools() const override { return true; }

@@ -91,7 +91,43 @@ std::optional<FactorRule> rule_of_paged_attention(const Node& node) {
   }
   rule.input({{B}, {rule.factor(rule.shape(3)[1], FactorRule::Kind::kWhole)}});
   rule.input({{B}});
+  if (node.inputs.size() == 6) rule.input({{G, group}});  // sinks
   rule.output({{B}, {T}, {G, group}, {e}});
+  return rule.take();
+}
+
+// As attention; queries are whole too.
+std::optional<FactorRule> rule_of_sink_attention(const Node& node) {
+  if (node.attributes.get_float("dropout") > 0) return std::nullopt;
+  RuleBuilder rule(node);
+  const Shape &q = rule.shape(0), &k = rule.shape(1), &v = rule.shape(2);
+  const bool forward = node.types.size() == 1;
+  const FactorRule::Kind added = forward ? FactorRule::Kind::kFree : FactorRule::Kind::kSum;
+  const auto whole = [&](int64_t extent) { return rule.factor(extent, FactorRule::Kind::kWhole); };
+  const int B = rule.factor(q[0], added), G = rule.factor(k[2]), group = rule.factor(q[2] / k[2], added),
+            T = whole(q[1]), S = whole(k[1]), d = whole(q[3]), e = whole(v[3]);
+  const FactorRule::Operand of_q = {{B}, {T}, {G, group}, {d}}, of_k = {{B}, {S}, {G}, {d}},
+                            of_v = {{B}, {S}, {G}, {e}}, of_out = {{B}, {T}, {G, group}, {e}}, of_sinks = {{G, group}};
+  rule.input(of_q);
+  rule.input(of_k);
+  rule.input(of_v);
+  if (node.attributes.get_int("biased")) {
+    const Shape& bias = rule.shape(3);
+    FactorRule::Operand operand = {{B}, {G, group}, {T}, {S}};
+    for (size_t i = 0; i < 4; ++i)
+      if (bias[i] == 1) operand[i] = {whole(1)};
+    rule.input(operand);
+  }
+  rule.input(of_sinks);
+  if (forward) {
+    rule.output(of_out);
+    return rule.take();
+  }
+  rule.input(of_out);
+  rule.output(of_q);
+  rule.output(of_k);
+  rule.output(of_v);
+  rule.output(of_sinks);
   return rule.take();
 }
 

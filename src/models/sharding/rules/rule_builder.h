@@ -43,6 +43,7 @@ class RuleBuilder {
 std::optional<FactorRule> rule_of_attention(const Node& node);
 std::optional<FactorRule> rule_of_paged_attention(const Node& node);
 std::optional<FactorRule> rule_of_ranged_attention(const Node& node);
+std::optional<FactorRule> rule_of_sink_attention(const Node& node);
 std::optional<FactorRule> rule_of_rotary(const Node& node);
 
 }  // namespace transom

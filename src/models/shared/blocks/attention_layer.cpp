@@ -4,10 +4,7 @@
 #include "base/error.h"
 
 namespace transom {
-namespace {
 
-// Numbers that stand side by side, apart: those at even places of what turns, then those at odd ones. Queries and keys
-// alike, so that their products are the same.
 Tensor turning_apart(const Tensor& x, int64_t pairs) {
   const int64_t d = x.dim(3), turning = 2 * pairs;
   const Tensor head = turning < d ? slice(x, 3, 0, turning) : x;
@@ -15,8 +12,6 @@ Tensor turning_apart(const Tensor& x, int64_t pairs) {
   const Tensor apart = reshape(permute(beside, {0, 1, 2, 4, 3}), {x.dim(0), x.dim(1), x.dim(2), turning});
   return turning < d ? concatenate({apart, slice(x, 3, turning, d)}, 3) : apart;
 }
-
-}  // namespace
 
 PlannedAttention::PlannedAttention(const Scope& scope, const DecoderPlan& plan, int64_t number)
     : number_(number),
@@ -38,6 +33,7 @@ PlannedAttention::PlannedAttention(const Scope& scope, const DecoderPlan& plan, 
     query_norm_.emplace(scope, norms->query, plan_.heads, plan_.head_size, *norms);
     key_norm_.emplace(scope, norms->key, plan_.key_value_heads, plan_.head_size, *norms);
   }
+  if (!plan_.sinks.empty()) sinks_ = scope.parameter(plan_.sinks, {plan_.heads}, Initial::normal(plan.deviation));
   interleaved_ = plan_.rotary && plan.rotary[*plan_.rotary].interleaved;
 }
 
@@ -56,7 +52,9 @@ Tensor PlannedAttention::operator()(const Tensor& x, const AttentionInputs& inpu
   q = turned(q), k = turned(k);
   if (cut && plan_.head_norms->after_rotary) q = (*query_norm_)(q, context), k = (*key_norm_)(k, context);
   if (plan_.growth) q = grown(q, inputs.in.position_ids);
-  return (*output_)(cached_attention(number_, q, k, v, inputs.bias, options, dropout_, context), context);
+  const Tensor mixed =
+      cached_attention(number_, q, k, v, inputs.bias, options, dropout_, context, sinks_ ? sinks_->value : Tensor());
+  return (*output_)(mixed, context);
 }
 
 PlannedAttention::Projected PlannedAttention::project(const Tensor& x, ForwardContext& context) const {

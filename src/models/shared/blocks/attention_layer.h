@@ -15,6 +15,10 @@ struct AttentionInputs {
   std::vector<RotaryAngles> angles;  // one for each of the plan's
 };
 
+// Heads x [B, T, H, d] whose numbers turn in pairs side by side, with the numbers of `pairs` pairs apart: those at even
+// places of what turns, then those at odd ones. Queries and keys alike, so that their products are the same.
+Tensor turning_apart(const Tensor& x, int64_t pairs);
+
 // The self-attention of an AttentionPlan, x [B, T, D] -> [B, T, D]. `number` is that of the layer in the cache.
 class PlannedAttention {
  public:
@@ -35,6 +39,7 @@ class PlannedAttention {
   AttentionPlan plan_;
   bool interleaved_ = false;
   AttentionOptions options_;
+  std::shared_ptr<Parameter> sinks_;  // null: none
   std::optional<Linear> fused_, query_, key_, value_, output_;
   std::optional<HeadNorm> query_norm_, key_norm_;
   Dropout dropout_;

@@ -61,6 +61,18 @@ struct QueryGrowthPlan {
   double beta = 0, length = 1;
 };
 
+// Keys and values that are made of one latent vector of each token (multi-head latent attention, DeepSeek-AI, 2024):
+// keys are `plain` numbers of a head beside `turning` ones that all heads share, values are `value_size` numbers.
+// Queries may be made of a latent vector too. A cache holds the latent vector and the shared numbers alone.
+struct LatentPlan {
+  int64_t query_rank = 0, rank = 1;  // of the latent vectors; of queries 0: none
+  int64_t plain = 1, turning = 1, value_size = 1;
+  std::string query_inner = "self_attn.q_a_proj", query_norm = "self_attn.q_a_layernorm",
+              query_outer = "self_attn.q_b_proj", inner = "self_attn.kv_a_proj_with_mqa",
+              norm = "self_attn.kv_a_layernorm", outer = "self_attn.kv_b_proj";  // modules
+  double norm_epsilon = 1e-6;
+};
+
 struct AttentionPlan {
   int64_t heads = 1, key_value_heads = 1, head_size = 1;
   std::string query = "self_attn.q_proj", key = "self_attn.k_proj", value = "self_attn.v_proj",
@@ -72,6 +84,8 @@ struct AttentionPlan {
   std::optional<size_t> rotary;              // which of the plan's; none: no positions here
   std::optional<HeadNormsPlan> head_norms;
   std::optional<QueryGrowthPlan> growth;
+  std::optional<LatentPlan> latent;  // of one head size, plain + turning; there are as many heads of keys as of queries
+  std::string sinks;                 // a parameter [H]: one more score of each head, without a value; empty: none
   double dropout = 0;
 };
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/shared/blocks/planned_decoder.h"
 
+#include <tuple>
+
 #include "base/error.h"
 #include "models/shared/blocks/attention_layer.h"
 #include "models/shared/blocks/feed_forward_layer.h"
+#include "models/shared/blocks/latent_attention.h"
 #include "models/shared/blocks/position_bias.h"
 
 namespace transom {
@@ -14,7 +17,6 @@ class PlannedBlock {
   PlannedBlock(const Scope& scope, const DecoderPlan& plan, int64_t number)
       : path_(scope.path()),
         plan_(plan.blocks[static_cast<size_t>(number)]),
-        attention_(scope, plan, number),
         attention_dropout_(plan_.attention_dropout),
         feed_forward_dropout_(plan_.feed_forward_dropout) {
     const auto make = [&](std::optional<PlannedNorm>& norm, const std::string& module) {
@@ -22,6 +24,8 @@ class PlannedBlock {
     };
     // In the order of what Transformers' modules are: of two norms both stand before the feed-forward layer.
     const bool four = !plan_.after_attention.empty();
+    if (plan_.attention.latent) latent_attention_.emplace(scope, plan, number);
+    else attention_.emplace(scope, plan, number);
     make(before_attention_, plan_.before_attention);
     make(after_attention_, plan_.after_attention);
     if (!four) make(before_feed_forward_, plan_.before_feed_forward);
@@ -35,8 +39,9 @@ class PlannedBlock {
                     ForwardContext& context) const {
     const ModuleScope module(path_);
     const Tensor read = normed(before_attention_, x, context);
-    const Tensor attended =
-        added(after_attention_, attention_dropout_(attention_(read, inputs, context), context), context);
+    const Tensor mixed =
+        attention_ ? (*attention_)(read, inputs, context) : (*latent_attention_)(read, inputs, context);
+    const Tensor attended = added(after_attention_, attention_dropout_(mixed, context), context);
     const auto feed_forward = [&](const Tensor& y) {
       const Tensor made = experts_ ? (*experts_)(y, context, router) : (*feed_forward_)(y, context);
       return added(after_feed_forward_, feed_forward_dropout_(made, context), context);
@@ -59,7 +64,8 @@ class PlannedBlock {
 
   std::string path_;
   BlockPlan plan_;
-  PlannedAttention attention_;
+  std::optional<PlannedAttention> attention_;
+  std::optional<LatentAttention> latent_attention_;
   std::optional<PlannedNorm> before_attention_, after_attention_, before_feed_forward_, after_feed_forward_;
   std::optional<PlannedFeedForward> feed_forward_;
   std::optional<MixtureOfExperts> experts_;
@@ -149,6 +155,24 @@ class PlannedDecoder : public Decoder {
   Dropout dropout_;
 };
 
+void check_latent(const AttentionPlan& a) {
+  constexpr int64_t kWidest = 1 << 20;
+  const LatentPlan& latent = *a.latent;
+  for (const auto& [name, number, least] : {std::tuple{"q_lora_rank", latent.query_rank, int64_t{0}},
+                                            {"kv_lora_rank", latent.rank, int64_t{1}},
+                                            {"qk_nope_head_dim", latent.plain, int64_t{1}},
+                                            {"qk_rope_head_dim", latent.turning, int64_t{1}},
+                                            {"v_head_dim", latent.value_size, int64_t{1}}})
+    if (number < least || number > kWidest)
+      fail("config.json: {}: expected {} to {}, found {}", name, least, kWidest, number);
+  if (a.heads != a.key_value_heads)
+    fail(
+        "config.json: num_key_value_heads: expected {} (num_attention_heads), as keys are made of latent vectors, "
+        "found {}",
+        a.heads, a.key_value_heads);
+  if (!a.sinks.empty()) fail("sinks are not carried out where keys are made of latent vectors");
+}
+
 void check_plan(const DecoderPlan& plan) {
   constexpr int64_t kMostHeads = 1 << 16;
   for (const BlockPlan& block : plan.blocks) {
@@ -160,8 +184,10 @@ void check_plan(const DecoderPlan& plan) {
     if (a.fused && a.fused->layout == FusedPlan::Layout::kBlocks &&
         (a.fused->blocks < 1 || a.heads * a.head_size % a.fused->blocks != 0 || a.heads != a.key_value_heads))
       fail("config.json: {} numbers of queries do not lie in {} blocks", a.heads * a.head_size, a.fused->blocks);
-    if (a.rotary && 2 * ((plan.rotary[*a.rotary].options.width + 1) / 2) > a.head_size)
-      fail("config.json: {} numbers turn, but a head has {}", plan.rotary[*a.rotary].options.width, a.head_size);
+    const int64_t turning = a.latent ? a.latent->turning : a.head_size;
+    if (a.rotary && 2 * ((plan.rotary[*a.rotary].options.width + 1) / 2) > turning)
+      fail("config.json: {} numbers turn, but a head has {}", plan.rotary[*a.rotary].options.width, turning);
+    if (a.latent) check_latent(a);
   }
 }
 

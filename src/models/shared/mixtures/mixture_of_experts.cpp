@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/shared/mixtures/mixture_of_experts.h"
 
+#include <tuple>
+
 #include "base/error.h"
 #include "graph/ops/products/grouped_linear.h"
 #include "models/nn/weight.h"
@@ -14,11 +16,28 @@ Tensor is_expert(const Tensor& chosen, int64_t expert) {
   return cast(equal(chosen, full(chosen.shape(), static_cast<double>(expert), DType::kInt64)), DType::kFloat32);
 }
 
+void check_experts(const ExpertsConfig& c) {
+  if (c.experts < 1 || c.experts_per_token < 1 || c.experts_per_token > c.experts)
+    fail("config.json: {} experts for each token (num_experts_per_tok) of {} (num_experts) cannot be",
+         c.experts_per_token, c.experts);
+  const RouterPlan& router = c.router;
+  if (router.groups < 1 || c.experts % router.groups != 0 || router.seen_groups < 1 ||
+      router.seen_groups > router.groups)
+    fail("config.json: {} of {} groups (topk_group, n_group) of {} experts cannot be", router.seen_groups,
+         router.groups, c.experts);
+  const int64_t each = c.experts / router.groups;
+  if (c.experts_per_token > router.seen_groups * each)
+    fail("config.json: {} experts for each token (num_experts_per_tok), but the groups that it sees have {}",
+         c.experts_per_token, router.seen_groups * each);
+  if (router.groups > 1 && router.two_largest && each < 2)
+    fail("config.json: groups (n_group) are chosen by their two best experts, but they have {}", each);
+}
+
 }  // namespace
 
 Tensor MixtureOfExperts::Weight::operator()(const Tensor& x, ForwardContext& context) const {
   const ModuleScope module(path);
-  return linear(x, *parameter, {}, context);
+  return linear(x, *parameter, bias ? bias->value : Tensor(), context);
 }
 
 const ExpertNames& mixtral_expert_names() {
@@ -32,31 +51,30 @@ const ExpertNames& gated_expert_names() {
 }
 
 MixtureOfExperts::SharedExpert::SharedExpert(const Scope& scope, const ExpertsConfig& c)
-    : gate_proj(scope / "shared_expert" / "gate_proj", c.width, c.shared_width,
-                {.bias = false, .deviation = c.deviation}),
-      up_proj(scope / "shared_expert" / "up_proj", c.width, c.shared_width, {.bias = false, .deviation = c.deviation}),
-      down_proj(scope / "shared_expert" / "down_proj", c.shared_width, c.width,
-                {.bias = false, .deviation = c.deviation}),
-      gate(scope / "shared_expert_gate", c.width, 1, {.bias = false, .deviation = c.deviation}) {}
+    : gate_proj(scope / c.shared / "gate_proj", c.width, c.shared_width, {.bias = false, .deviation = c.deviation}),
+      up_proj(scope / c.shared / "up_proj", c.width, c.shared_width, {.bias = false, .deviation = c.deviation}),
+      down_proj(scope / c.shared / "down_proj", c.shared_width, c.width, {.bias = false, .deviation = c.deviation}) {
+  if (c.shared_gate) gate.emplace(scope / (c.shared + "_gate"), c.width, 1, Linear::Options{false, c.deviation});
+}
 
 MixtureOfExperts::MixtureOfExperts(const Scope& scope, const ExpertsConfig& c)
-    : config_(c),
-      gate_(scope / "gate", c.width, c.experts, {.bias = false, .deviation = c.deviation}),
-      path_((scope / "experts").path()) {
-  if (c.experts < 1 || c.experts_per_token < 1 || c.experts_per_token > c.experts)
-    fail("config.json: {} experts for each token (num_experts_per_tok) of {} (num_experts) cannot be",
-         c.experts_per_token, c.experts);
+    : config_(c), path_((scope / "experts").path()) {
+  check_experts(c);
+  const auto make = [&](const Scope& at, int64_t in, int64_t out, bool bias) {
+    Weight made{at.path(), at.parameter("weight", {out, in}, Initial::normal(c.deviation)), nullptr};
+    made.parameter->use = Parameter::Use::kLinear;
+    if (bias) made.bias = at.parameter("bias", {out}, Initial::zeros());
+    return made;
+  };
+  const Scope router = scope / c.router.module;
+  router_ = make(router, c.width, c.experts, c.router.bias);
+  if (!c.router.correction.empty())
+    correction_ = router.buffer(c.router.correction, {DType::kFloat32, {c.experts}}, Initial::zeros());
   for (int64_t i = 0; i < c.experts; ++i) {
     const Scope expert = scope / "experts" / i;
-    const auto weight = [&](const std::string& name, int64_t in, int64_t out) {
-      const Scope at = expert / name;
-      Weight made{at.path(), at.parameter("weight", {out, in}, Initial::normal(c.deviation))};
-      made.parameter->use = Parameter::Use::kLinear;
-      return made;
-    };
-    Weight gate = weight(c.names.gate, c.width, c.intermediate_width),
-           down = weight(c.names.down, c.intermediate_width, c.width),
-           up = weight(c.names.up, c.width, c.intermediate_width);
+    Weight gate = make(expert / c.names.gate, c.width, c.intermediate_width, c.biases),
+           down = make(expert / c.names.down, c.intermediate_width, c.width, c.biases),
+           up = make(expert / c.names.up, c.width, c.intermediate_width, c.biases);
     experts_.push_back({std::move(gate), std::move(down), std::move(up)});
   }
   if (c.shared_width > 0) shared_.emplace(scope, c);
@@ -76,19 +94,37 @@ bool MixtureOfExperts::are_plain(const Computing& computing) const {
   return true;
 }
 
+// Of the chosen experts [N, k] -> [N, k, width]; undefined where there are none.
+Tensor MixtureOfExperts::biases_of(const std::vector<std::shared_ptr<Parameter>>& biases, const Tensor& chosen) {
+  if (biases.empty()) return {};
+  std::vector<Tensor> rows;
+  for (const auto& bias : biases) rows.push_back(unsqueeze(bias->value, 0));
+  return gather(concatenate(rows, 0), chosen, 0);
+}
+
+Tensor MixtureOfExperts::gated(const Tensor& gate, const Tensor& up) const {
+  const ExpertGate& form = config_.gate;
+  if (form.limit <= 0) return activation(config_.activation, gate) * up;
+  const Tensor most = full(gate.shape(), form.limit, gate.dtype()), least = full(up.shape(), -form.limit, up.dtype());
+  const Tensor g = minimum(gate, most);
+  return (minimum(maximum(up, least), most) + 1.0) * (g * sigmoid(g * form.sharpness));
+}
+
 Tensor MixtureOfExperts::grouped(const Tensor& tokens, const Tensor& chosen, const Tensor& shares,
                                  const Computing& computing) const {
   const ModuleScope module(path_);
-  std::vector<Tensor> gate, down, up;
-  for (const Expert& expert : experts_) {
-    gate.push_back(expert.gate.parameter->value);
-    down.push_back(expert.down.parameter->value);
-    up.push_back(expert.up.parameter->value);
-  }
-  const Tensor inner = activation(config_.activation, grouped_linear(tokens, chosen, std::move(gate), computing)) *
-                       grouped_linear(tokens, chosen, std::move(up), computing);
-  const Tensor y = grouped_linear(inner, chosen, std::move(down), computing);  // [B T, k, D]
-  return reduce_sum(y * cast(unsqueeze(shares, -1), y.dtype()), {1});
+  const auto product = [&](const Tensor& x, Weight Expert::*layer) {
+    std::vector<Tensor> weights;
+    std::vector<std::shared_ptr<Parameter>> biases;
+    for (const Expert& expert : experts_) {
+      weights.push_back((expert.*layer).parameter->value);
+      if (config_.biases) biases.push_back((expert.*layer).bias);
+    }
+    const Tensor y = grouped_linear(x, chosen, std::move(weights), computing);
+    return config_.biases ? y + cast(biases_of(biases, chosen), y.dtype()) : y;
+  };
+  const Tensor y = product(gated(product(tokens, &Expert::gate), product(tokens, &Expert::up)), &Expert::down);
+  return reduce_sum(y * cast(unsqueeze(shares, -1), y.dtype()), {1});  // [B T, k, D] -> [B T, D]
 }
 
 Tensor MixtureOfExperts::dense(const Tensor& tokens, const Tensor& chosen, const Tensor& shares,
@@ -97,27 +133,77 @@ Tensor MixtureOfExperts::dense(const Tensor& tokens, const Tensor& chosen, const
   for (size_t i = 0; i < experts_.size(); ++i) {
     const Expert& expert = experts_[i];
     const Tensor share = reduce_sum(shares * is_expert(chosen, static_cast<int64_t>(i)), {1}, true);  // [B T, 1]
-    const Tensor y =
-        expert.down(activation(config_.activation, expert.gate(tokens, context)) * expert.up(tokens, context), context);
+    const Tensor y = expert.down(gated(expert.gate(tokens, context), expert.up(tokens, context)), context);
     const Tensor part = y * cast(share, y.dtype());
     result = result.defined() ? result + part : part;
   }
   return result;
 }
 
+Tensor MixtureOfExperts::router_logits(const Tensor& tokens, ForwardContext& context) const {
+  const Parameter& weight = *router_.parameter;
+  const bool plain = !weight.packed && !adapter_of(weight, context.computing) && !context.computing.observer;
+  if (!config_.router.wide || !plain) return router_(tokens, context);
+  const ModuleScope module(router_.path);
+  Computing wide = context.computing;
+  wide.dtype = DType::kFloat32, wide.int8 = false;
+  const Tensor bias = router_.bias ? cast(router_.bias->value, DType::kFloat32) : Tensor();
+  return linear(cast(tokens, DType::kFloat32), cast(weight.value, DType::kFloat32), bias, wide);
+}
+
+// Scores [N, experts]; the lowest where an expert stands in no group that the token sees.
+Tensor MixtureOfExperts::seen(const Tensor& scores) const {
+  const RouterPlan& router = config_.router;
+  if (router.groups == 1) return scores;
+  const int64_t N = scores.dim(0), groups = router.groups, each = config_.experts / groups;
+  const Tensor apart = reshape(scores, {N, groups, each});
+  const Tensor of_groups = router.two_largest ? reduce_sum(top_k(apart, 2).first, {2}) : reduce_max(apart, {2});
+  const Tensor best = top_k(of_groups, router.seen_groups).second;  // [N, seen]
+  const Shape pairs = {N, groups, router.seen_groups};
+  const Tensor is_best = reduce_sum(
+      cast(equal(broadcast_to(unsqueeze(best, 1), pairs), iota(pairs, 1)), DType::kFloat32), {2}, true);  // [N, g, 1]
+  const Tensor visible = broadcast_to(greater(is_best, zeros(is_best.shape())), apart.shape());
+  return reshape(select(visible, apart, full(apart.shape(), kMaskedScore)), scores.shape());
+}
+
+MixtureOfExperts::Choice MixtureOfExperts::choose(const Tensor& logits, const Computing& computing) const {
+  using Scores = RouterPlan::Scores;
+  const RouterPlan& router = config_.router;
+  const Tensor wide = cast(logits, DType::kFloat32);
+  if (router.scores == Scores::kSoftmaxOfChosen) {
+    const auto [largest, chosen] = top_k(wide, config_.experts_per_token);
+    return {chosen, softmax(largest, computing)};
+  }
+  const Tensor scores = router.scores == Scores::kSigmoid ? sigmoid(wide) : softmax(wide, computing);
+  Choice choice;
+  if (!correction_ && router.groups == 1) {
+    std::tie(choice.shares, choice.experts) = top_k(scores, config_.experts_per_token);
+  } else {
+    const Tensor detached = scores.detach();
+    const Tensor corrected = correction_ ? detached + unsqueeze(correction_->value, 0) : detached;
+    choice.experts = top_k(seen(corrected), config_.experts_per_token).second;
+    choice.shares = take_along_axis(scores, choice.experts, 1);
+  }
+  if (config_.shares_sum_to_one) {
+    const Tensor sum = reduce_sum(choice.shares, {1}, true);
+    choice.shares = choice.shares / (router.epsilon == 0 ? sum : sum + router.epsilon);
+  }
+  if (router.factor != 1) choice.shares = choice.shares * router.factor;
+  return choice;
+}
+
 Tensor MixtureOfExperts::operator()(const Tensor& x, ForwardContext& context, std::vector<Tensor>* router) const {
   const Tensor tokens = reshape(x, {x.dim(0) * x.dim(1), x.dim(2)});
-  const Tensor logits = gate_(tokens, context);
+  const Tensor logits = router_logits(tokens, context);
   if (router) router->push_back(logits);
-  const auto [weights, chosen] =
-      top_k(softmax(cast(logits, DType::kFloat32), context.computing), config_.experts_per_token);
-  const Tensor shares = config_.shares_sum_to_one ? weights / reduce_sum(weights, {1}, true) : weights;  // [B T, k]
+  const auto [chosen, shares] = choose(logits, context.computing);
   Tensor result = are_plain(context.computing) ? grouped(tokens, chosen, shares, context.computing)
                                                : dense(tokens, chosen, shares, context);
   if (shared_) {
     const Tensor inner =
         activation(config_.activation, shared_->gate_proj(tokens, context)) * shared_->up_proj(tokens, context);
-    result = result + sigmoid(shared_->gate(tokens, context)) * shared_->down_proj(inner, context);
+    const Tensor made = shared_->down_proj(inner, context);
+    result = result + (shared_->gate ? sigmoid((*shared_->gate)(tokens, context)) * made : made);
   }
   return reshape(result, x.shape());
 }

@@ -17,6 +17,32 @@ struct ExpertNames {
 const ExpertNames& mixtral_expert_names();  // block_sparse_moe; w1, w2, w3
 const ExpertNames& gated_expert_names();    // mlp; gate_proj, down_proj, up_proj: Qwen and most later ones
 
+// How the experts of a token and their shares follow from the logits of a router.
+struct RouterPlan {
+  enum class Scores {
+    kSoftmax,          // over all experts
+    kSoftmaxOfChosen,  // the largest logits choose, and the softmax is over these
+    kSigmoid,
+  } scores = Scores::kSoftmax;
+  std::string module = "gate";
+  bool bias = false;       // of its layer
+  bool wide = false;       // its layer computes in f32, whatever the model computes in
+  std::string correction;  // a buffer that is added to scores for the choice alone; empty: none
+  // Experts stand in groups, of which a token sees those with the best scores: the largest of an expert, or the sum of
+  // the two largest. 1: all are one group.
+  int64_t groups = 1, seen_groups = 1;
+  bool two_largest = false;
+  double epsilon = 0;  // added to the sum that shares are divided by
+  double factor = 1;   // of shares
+};
+
+// What an expert makes of its gate g and its other layer u.
+struct ExpertGate {
+  // Above 0: (min(max(u, -limit), limit) + 1) g' sigmoid(sharpness g') with g' = min(g, limit); else activation(g) u.
+  double limit = 0;
+  double sharpness = 1;
+};
+
 struct ExpertsConfig {
   int64_t experts = 8, experts_per_token = 2, width = 0, intermediate_width = 0;
   std::string activation = "silu";
@@ -25,15 +51,21 @@ struct ExpertsConfig {
   double jitter = 0;            // by which training shakes what the router sees; other than 0 is not carried out
   ExpertNames names = mixtral_expert_names();
   bool shares_sum_to_one = true;  // the chosen experts' probabilities are divided by their sum
-  int64_t shared_width = 0;       // of one more expert for every token, with a gate of its own: Qwen 2; 0: none
-  std::vector<bool> layers;       // which of the model's layers have experts; empty: all
+  bool biases = false;            // of the layers of experts
+  ExpertGate gate = {};
+  RouterPlan router = {};
+  int64_t shared_width = 0;              // of one more expert for every token; 0: none
+  std::string shared = "shared_expert";  // its module
+  bool shared_gate = true;               // it has a gate of its own: Qwen 2
+  std::vector<bool> layers;              // which of the model's layers have experts; empty: all
   bool at(size_t layer) const { return layers.empty() || layers[layer]; }
 };
 
-// The sparse feed-forward layer of Mixtral (Jiang et al., 2024): a gate chooses for each token the experts whose gated
-// feed-forward layers it goes through; their results are weighed by the softmax over the chosen ones, or over all.
-// Plain weights are multiplied with the tokens of their expert alone. Compressed ones, those with adapters, and those
-// that are watched or must give the same bits in any company are given every token, and what was not chosen is dropped.
+// The sparse feed-forward layer of Mixtral (Jiang et al., 2024) and its kin: a router chooses for each token the
+// experts whose gated feed-forward layers it goes through; their results are weighed by the softmax over the chosen
+// ones, or over all. Plain weights are multiplied with the tokens of their expert alone. Compressed ones, those with
+// adapters, and those that are watched or must give the same bits in any company are given every token, and what was
+// not chosen is dropped.
 class MixtureOfExperts {
  public:
   MixtureOfExperts(const Scope& scope, const ExpertsConfig& config);
@@ -43,23 +75,34 @@ class MixtureOfExperts {
  private:
   struct Weight {
     std::string path;
-    std::shared_ptr<Parameter> parameter;
+    std::shared_ptr<Parameter> parameter, bias;  // the second may be null
     Tensor operator()(const Tensor& x, ForwardContext& context) const;
   };
   struct Expert {
     Weight gate, down, up;
   };
-  // The expert that every token goes through, as much as a gate of its own lets by.
+  // The expert that every token goes through, as much as a gate of its own lets by where there is one.
   struct SharedExpert {
     SharedExpert(const Scope& scope, const ExpertsConfig& config);
-    Linear gate_proj, up_proj, down_proj, gate;
+    Linear gate_proj, up_proj, down_proj;
+    std::optional<Linear> gate;
   };
+  // Of each token the experts, i64 [N, k], and their shares, f32 [N, k].
+  struct Choice {
+    Tensor experts, shares;
+  };
+  Tensor router_logits(const Tensor& tokens, ForwardContext& context) const;
+  Choice choose(const Tensor& logits, const Computing& computing) const;
+  Tensor seen(const Tensor& scores) const;
+  Tensor gated(const Tensor& gate, const Tensor& up) const;
+  static Tensor biases_of(const std::vector<std::shared_ptr<Parameter>>& biases, const Tensor& chosen);
   bool are_plain(const Computing& computing) const;
   Tensor grouped(const Tensor& tokens, const Tensor& chosen, const Tensor& shares, const Computing& computing) const;
   Tensor dense(const Tensor& tokens, const Tensor& chosen, const Tensor& shares, ForwardContext& context) const;
 
   ExpertsConfig config_;
-  Linear gate_;
+  Weight router_;
+  std::shared_ptr<Parameter> correction_;  // null: none
   std::string path_;
   std::vector<Expert> experts_;
   std::optional<SharedExpert> shared_;
