@@ -21,6 +21,10 @@ namespace {
 
 constexpr std::string_view kSafetensors = "model.safetensors";
 constexpr std::string_view kTorch = "pytorch_model.bin";
+// Parts of a pipeline of diffusers.
+constexpr std::string_view kDiffusersSafetensors = "diffusion_pytorch_model.safetensors";
+constexpr std::string_view kDiffusersTorch = "diffusion_pytorch_model.bin";
+constexpr std::string_view kReadNames[] = {kSafetensors, kTorch, kDiffusersSafetensors, kDiffusersTorch};
 constexpr std::string_view kIndex = ".index.json";
 constexpr std::string_view kKept = "old-";  // before the name of a shard that is being replaced
 constexpr uint64_t kMaximumIndex = uint64_t{1} << 28;
@@ -134,7 +138,7 @@ Checkpoint Checkpoint::open(const fs::path& directory) {
   if (is_container(directory)) return gguf_checkpoint(GgufFile::open(directory));
   Checkpoint result;
   Aliases aliases;
-  for (const std::string_view name : {kSafetensors, kTorch}) {
+  for (const std::string_view name : kReadNames) {
     const fs::path file = directory / name;
     const fs::path index = index_of(directory, name);
     if (path_exists(file)) {
@@ -178,7 +182,7 @@ Checkpoint Checkpoint::open(const fs::path& directory) {
 
 bool Checkpoint::exists(const fs::path& directory) {
   if (is_container(directory)) return true;
-  for (const std::string_view name : {kSafetensors, kTorch})
+  for (const std::string_view name : kReadNames)
     if (path_exists(directory / name) || path_exists(index_of(directory, name))) return true;
   if (ShardedTensorFiles::exists(directory)) return true;
   return holds_foreign_checkpoint(directory);

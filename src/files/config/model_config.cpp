@@ -45,7 +45,11 @@ Config read_model_config(const fs::path& directory) {
       if (index && !config.has("architectures")) set_architecture(config, *index, family);
       return config;
     }
-  return Config::read(directory / "config.json");
+  Config config = Config::read(directory / "config.json");
+  // Diffusers says the class by a name of its own.
+  if (!config.has("architectures") && config.has("_class_name"))
+    set_field(config, "architectures", Json::array({config.get_string("_class_name")}));
+  return config;
 }
 
 Config text_config_of(const Config& config) {
