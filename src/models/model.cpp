@@ -139,7 +139,7 @@ NamedViews stored_weights(const Model& model) {
     for (const std::shared_ptr<Parameter>& tensor : *tensors)
       values.emplace_back(tensor->name, unpacked(*tensor, model.dtype()));
   NamedViews views;
-  for (auto& [name, value] : with_turned_experts(std::move(values))) {
+  for (auto& [name, value] : with_joined_experts(std::move(values))) {
     const auto bytes = std::make_shared<const std::vector<std::byte>>(value.to_bytes());
     views.emplace_back(name, TensorView{value.dtype(), value.shape(), *bytes, bytes});
     value = {};  // what was computed for it goes

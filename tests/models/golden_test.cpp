@@ -67,7 +67,7 @@ TEST_P(GoldenModel, OutputsAndGradients) {
   NamedTensors by_name;
   NamedTensors::Items named;
   for (size_t i = 0; i < values.size(); ++i) named.emplace_back(model->parameters()[i]->name, computed[i]);
-  for (const auto& [name, tensor] : with_turned_experts(std::move(named))) by_name.set(name, tensor);
+  for (const auto& [name, tensor] : with_joined_experts(std::move(named))) by_name.set(name, tensor);
   const NamedTensors expected_gradients = load_inputs(folder / "grads.safetensors");
   for (const auto& [name, tensor] : expected_gradients.items())
     expect_golden(name, by_name.at(name), tensor, tolerance["grads"]);

@@ -80,7 +80,7 @@ class GoldenOnDevice : public testing::TestWithParam<std::string> {
       const std::vector<Tensor> computed = gradients(outputs.at("loss"), values);
       NamedTensors::Items named;
       for (size_t i = 0; i < values.size(); ++i) named.emplace_back(model->parameters()[i]->name, computed[i]);
-      for (auto& [name, gradient] : with_turned_experts(std::move(named)))
+      for (auto& [name, gradient] : with_joined_experts(std::move(named)))
         tensors.push_back(gradient), names.push_back("gradient of " + name);
       return tensors;
     };

@@ -30,7 +30,7 @@ constexpr std::pair<std::string_view, KeyKind> kKinds[] = {{"count", KeyKind::kC
 // What a file says of itself, whole; all but the first two may be left out.
 constexpr std::string_view kParts[] = {"architecture", "model_class", "prefix",       "names",  "layers",
                                        "stack",        "keys",        "without_keys", "rotary", "biases",
-                                       "activations",  "fixed",       "stands_for"};
+                                       "activations",  "fixed",       "stands_for",   "windows"};
 constexpr std::string_view kKeyParts[] = {"key", "field", "kind", "written", "read", "older"};
 constexpr std::string_view kRotaryParts[] = {"theta", "part", "theta_field", "part_field"};
 
@@ -155,6 +155,9 @@ void check_described_gguf(const Json& section, std::vector<std::string>& finding
   for (const char* name : {"prefix", "stack"})
     if (section.contains(name) && !section[name].is_string())
       findings.push_back(fmt::format("gguf.{}: expected a text", name));
+  if (section.contains("windows") &&
+      (!section["windows"].is_number_unsigned() || section["windows"].get<uint64_t>() > 1 << 16))
+    findings.emplace_back("gguf.windows: expected how many layers there are for one that sees all");
   for (const char* name : {"biases", "fixed", "stands_for"})
     if (section.contains(name) && !section[name].is_object())
       findings.push_back(fmt::format("gguf.{}: expected an object", name));
@@ -196,6 +199,7 @@ GgufFamily described_gguf(const Json& section) {
                              .theta_field = own.value("theta_field", std::string()),
                              .part_field = own.value("part_field", std::string())};
   }
+  if (section.contains("windows")) gguf.windows = GgufWindows{.pattern = section["windows"].get<int64_t>()};
   const Json fixed = section.value("fixed", Json::object()), biases = section.value("biases", Json::object());
   for (const auto& [field, value] : fixed.items()) gguf.fixed.push_back({field, value.dump()});
   for (const auto& [field, tensor] : biases.items()) gguf.biases.emplace_back(field, tensor.get<std::string>());

@@ -125,7 +125,7 @@ int forward(const ForwardArguments& options) {
     const std::vector<Tensor> values = transom::gradients(loss, parameters);
     NamedTensors::Items named;
     for (size_t i = 0; i < values.size(); ++i) named.emplace_back(model->parameters()[i]->name, values[i]);
-    for (auto& [name, value] : with_turned_experts(std::move(named))) gradients.set(name, value);
+    for (auto& [name, value] : with_joined_experts(std::move(named))) gradients.set(name, value);
   };
   if (options.sharding.any()) {
     const ModeScope traced(Mode::kLazy);

@@ -292,8 +292,9 @@ const TensorView* CheckpointParameters::find_among_experts(const std::string& na
     FusedTensor& fused = fused_[candidate];
     fused.count = all->shape.empty() ? 0 : all->shape[0] * place->parts;
     bool turned = false;
-    for (const std::string& biases : names_in_checkpoints(place->biases, family_))
-      turned = turned || checkpoint_->find(biases) != nullptr;
+    if (!place->always)
+      for (const std::string& biases : names_in_checkpoints(place->biases, family_))
+        turned = turned || checkpoint_->find(biases) != nullptr;
     if (place->is_bias && !turned) fail("{}: there is no {} beside it", where, quoted(place->biases));
     TensorView view = turned ? turned_back(*all, *place, where) : view_of_expert(*all, *place, where);
     return &fused.parts.insert_or_assign(name, std::move(view)).first->second;

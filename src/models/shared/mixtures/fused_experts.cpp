@@ -23,6 +23,13 @@ std::optional<FusedExpert> fused_expert(const std::string& parameter) {
   if (error != std::errc() || after == end || *after != '.' || end - after - 1 < static_cast<ptrdiff_t>(ending.size()))
     return std::nullopt;
   const std::string_view module(after + 1, static_cast<size_t>(end - after - 1) - ending.size());
+  const ExpertNames& granite = granite_expert_names();
+  if (!place.is_bias && (module == granite.gate || module == granite.up || module == granite.down)) {
+    const bool joined = module != granite.down;
+    place.tensor = parameter.substr(0, at) + (joined ? ".input_linear.weight" : ".output_linear.weight");
+    place.part = module == granite.up ? 1 : 0, place.parts = joined ? 2 : 1, place.always = true;
+    return place;
+  }
   const std::string experts = parameter.substr(0, at + kExperts.size());
   const std::string tail = place.is_bias ? "_bias" : "";
   place.biases = experts + "down_proj_bias";
@@ -80,8 +87,16 @@ namespace {
 // The parts of one tensor of a file: those of an expert one behind the other.
 using PartsOfTensor = std::map<int64_t, Tensor>;
 
-Tensor turned_experts(const PartsOfTensor& parts, const FusedExpert& place) {
+Tensor joined_parts(const PartsOfTensor& parts, const FusedExpert& place) {
   std::vector<Tensor> experts;
+  if (place.always) {
+    for (auto part = parts.begin(); part != parts.end();) {
+      std::vector<Tensor> rows;
+      for (int64_t i = 0; i < place.parts; ++i, ++part) rows.push_back(part->second);
+      experts.push_back(unsqueeze(rows.size() == 1 ? rows[0] : concatenate(rows, 0), 0));
+    }
+    return experts.size() == 1 ? experts[0] : concatenate(experts, 0);
+  }
   for (auto part = parts.begin(); part != parts.end();) {
     std::vector<Tensor> beside;  // the parts of an expert take turns
     for (int64_t i = 0; i < place.parts; ++i, ++part) beside.push_back(unsqueeze(part->second, 1));
@@ -95,19 +110,26 @@ Tensor turned_experts(const PartsOfTensor& parts, const FusedExpert& place) {
 
 }  // namespace
 
-NamedTensors::Items with_turned_experts(NamedTensors::Items tensors) {
-  std::set<std::string> turned;  // by the tensor that shows it
+NamedTensors::Items with_joined_experts(NamedTensors::Items tensors) {
+  std::set<std::string> biased;  // by the tensor of their biases
+  bool any = false;
   for (const auto& [name, tensor] : tensors)
-    if (const auto place = fused_expert(name); place && place->is_bias) turned.insert(place->biases);
-  if (turned.empty()) return tensors;
+    if (const auto place = fused_expert(name)) {
+      if (place->is_bias) biased.insert(place->biases);
+      any = any || place->is_bias || place->always;
+    }
+  if (!any) return tensors;
+  const auto is_joined = [&](const std::optional<FusedExpert>& place) {
+    return place && (place->always || biased.contains(place->biases));
+  };
   std::map<std::string, PartsOfTensor> parts;
   for (const auto& [name, tensor] : tensors)
-    if (const auto place = fused_expert(name); place && turned.contains(place->biases))
+    if (const auto place = fused_expert(name); is_joined(place))
       parts[place->tensor].emplace(place->expert * place->parts + place->part, tensor);
   NamedTensors::Items result;
   for (auto& [name, tensor] : tensors) {
     const auto place = fused_expert(name);
-    if (!place || !turned.contains(place->biases)) {
+    if (!is_joined(place)) {
       result.emplace_back(std::move(name), std::move(tensor));
       continue;
     }
@@ -116,7 +138,7 @@ NamedTensors::Items with_turned_experts(NamedTensors::Items tensors) {
     const auto count = static_cast<int64_t>(found->second.size());
     if (found->second.rbegin()->first + 1 != count || count % place->parts != 0)
       fail("{}: {} of the weights of its experts are there, and not all", place->tensor, count);
-    result.emplace_back(place->tensor, turned_experts(found->second, *place));
+    result.emplace_back(place->tensor, joined_parts(found->second, *place));
     parts.erase(found);
   }
   return result;

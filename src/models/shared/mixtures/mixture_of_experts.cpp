@@ -45,6 +45,11 @@ const ExpertNames& mixtral_expert_names() {
   return names;
 }
 
+const ExpertNames& granite_expert_names() {
+  static const ExpertNames names{"block_sparse_moe", "input_linear.gate", "output_linear", "input_linear.up"};
+  return names;
+}
+
 const ExpertNames& gated_expert_names() {
   static const ExpertNames names{"mlp", "gate_proj", "down_proj", "up_proj"};
   return names;

@@ -16,6 +16,9 @@ struct ExpertNames {
 };
 const ExpertNames& mixtral_expert_names();  // block_sparse_moe; w1, w2, w3
 const ExpertNames& gated_expert_names();    // mlp; gate_proj, down_proj, up_proj: Qwen and most later ones
+// Granite, whose files always have the experts of a layer together: block_sparse_moe; input_linear.gate, output_linear,
+// input_linear.up, of which the first and the last are one tensor.
+const ExpertNames& granite_expert_names();
 
 // How the experts of a token and their shares follow from the logits of a router.
 struct RouterPlan {

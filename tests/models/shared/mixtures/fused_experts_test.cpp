@@ -55,7 +55,7 @@ TEST(FusedExperts, WithBiasesLieTurned) {
       given.emplace_back(module + ".bias", counted({rows}, from));
     }
   given.emplace_back("layers.0.mlp.router.bias", counted({2}, 7));
-  const NamedTensors::Items written = with_turned_experts(given);
+  const NamedTensors::Items written = with_joined_experts(given);
   NamedTensors files;
   for (const auto& [name, tensor] : written) files.set(name, tensor);
   ASSERT_EQ(written.size(), 5);
@@ -73,7 +73,27 @@ TEST(FusedExperts, WithBiasesLieTurned) {
     EXPECT_EQ(std::vector<std::byte>(back.bytes.begin(), back.bytes.end()), tensor.to_bytes()) << name;
   }
   given.erase(given.begin());
-  EXPECT_NE(test::message_of([&] { with_turned_experts(given); }).find("and not all"), std::string::npos);
+  EXPECT_NE(test::message_of([&] { with_joined_experts(given); }).find("and not all"), std::string::npos);
+}
+
+// Those of Granite always stand together, the rows of the gate before the others.
+TEST(FusedExperts, OfGraniteStandTogether) {
+  NamedTensors::Items given;
+  for (int64_t expert = 0; expert < 2; ++expert)
+    for (const char* layer : {"input_linear.gate", "output_linear", "input_linear.up"})
+      given.emplace_back(fmt::format("layers.0.block_sparse_moe.experts.{}.{}.weight", expert, layer),
+                         full({1, 2}, static_cast<double>(given.size())));
+  const NamedTensors::Items written = with_joined_experts(given);
+  ASSERT_EQ(written.size(), 2);
+  EXPECT_EQ(written[0].first, "layers.0.block_sparse_moe.input_linear.weight");
+  EXPECT_EQ(written[0].second.shape(), (Shape{2, 2, 2}));
+  EXPECT_EQ(written[0].second.to_vector<float>(), (std::vector<float>{0, 0, 2, 2, 3, 3, 5, 5}));
+  EXPECT_EQ(written[1].first, "layers.0.block_sparse_moe.output_linear.weight");
+  EXPECT_EQ(written[1].second.to_vector<float>(), (std::vector<float>{1, 1, 4, 4}));
+  const auto up = fused_expert(given[5].first);
+  ASSERT_TRUE(up);
+  EXPECT_EQ(up->tensor, written[0].first);
+  EXPECT_EQ(up->part, 1);
 }
 
 // The checkpoint of a golden case with its experts put together.
