@@ -130,6 +130,7 @@ DecoderPlan plan_of(const RopeDecoderConfig& c) {
                    .token_scale = c.embedding_scale,
                    .embedding_dropout = c.embedding_dropout,
                    .norm = norm_of(c),
+                   .bidirectional = c.bidirectional,
                    .experts = c.experts};
   for (int64_t i = 0; i < c.num_hidden_layers; ++i) plan.blocks.push_back(block_of(c, static_cast<size_t>(i)));
   for (const RotaryOptions& options : c.rotary) plan.rotary.push_back({options});

@@ -50,6 +50,7 @@ struct RopeDecoderConfig {
   std::vector<int64_t> sliding_windows;  // of each layer; 0: none
   std::vector<RotaryOptions> rotary;     // one for all layers, or one for each
   int64_t cache_expires_at = 0;
+  bool bidirectional = false;  // an encoder: all tokens see all, or those within their window on both sides
 
   RotaryDefaults rotary_defaults(double theta = 10000) const;
   // The kind of each layer, "full_attention" or "sliding_attention": layer_types, else what `otherwise` says of layer

@@ -141,7 +141,7 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
         inputs["labels"] = labels
     elif class_name.endswith("SequenceClassification"):
         inputs["labels"] = integers(classes, (3,))
-        if family_name in ("bart", "t5"):  # all texts have as many ends
+        if family_name in ("bart", "mbart", "t5", "mt5", "umt5"):  # all texts have as many ends
             ids[:, 6], ids[mask == 0] = config.eos_token_id, config.pad_token_id
             ids[:, 7:], mask[:, 7:] = config.pad_token_id, 0
     elif class_name.endswith("QuestionAnswering"):
@@ -163,13 +163,13 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
         inputs["labels"] = integers(2, (3,))
     elif class_name.endswith(("CausalLM", "LMHeadModel")):
         inputs["labels"] = torch.where(mask == 1, ids, -100)
-    elif class_name in ("T5ForConditionalGeneration", "BartForConditionalGeneration", "MarianMTModel"):
+    elif class_name.endswith(("ForConditionalGeneration", "MarianMTModel")):
         labels = integers(config.vocab_size - 3, (3, 8), 4)
         start = torch.full((3, 1), config.decoder_start_token_id)
         inputs["decoder_input_ids"] = torch.cat([start, labels[:, :-1]], 1)
         inputs["labels"] = labels.clone()
         inputs["labels"][1, 6:] = -100
-    elif class_name in ("T5Model", "BartModel", "MarianModel"):
+    elif getattr(config, "is_encoder_decoder", False) and class_name.endswith("Model") and "Encoder" not in class_name:
         start = torch.full((3, 1), config.decoder_start_token_id)
         inputs["decoder_input_ids"] = torch.cat([start, integers(config.vocab_size - 3, (3, 7), 4)], 1)
     return inputs

@@ -47,8 +47,11 @@ std::shared_ptr<Parameter> sinusoid_table(const Scope& scope, int64_t positions,
 
 // ---- the body
 
-BartEmbeddings::BartEmbeddings(const Scope& scope, const BartConfig& c, const Embedding& words)
-    : scale_(c.embed_scale()), embed_tokens_(words), dropout_(c.dropout) {
+BartEmbeddings::BartEmbeddings(const Scope& scope, const BartConfig& c, const Embedding& words, bool decoder)
+    : scale_(c.embed_scale()),
+      scales_given_(decoder && c.positions == BartVariant::Positions::kTable),
+      embed_tokens_(words),
+      dropout_(c.dropout) {
   switch (c.positions) {
     case BartVariant::Positions::kLearned:
       learned_.emplace(scope / "embed_positions", c.max_position_embeddings + kOffset, c.d_model, c.init_std);
@@ -65,7 +68,8 @@ BartEmbeddings::BartEmbeddings(const Scope& scope, const BartConfig& c, const Em
 
 Tensor BartEmbeddings::operator()(const Tensor& ids, const Tensor& embeds, const Tensor& positions,
                                   ForwardContext& context) const {
-  const Tensor words = embeds.defined() ? embeds : embed_tokens_(ids, context) * scale_;
+  const Tensor given = embeds.defined() ? embeds : embed_tokens_(ids, context);
+  const Tensor words = embeds.defined() && !scales_given_ ? given : given * scale_;
   const Tensor places = learned_ ? (*learned_)(positions + static_cast<double>(kOffset), context)
                         : table_ ? gather(table_->value, positions, 0)
                                  : (*waves_)(positions, context);
@@ -76,8 +80,8 @@ Tensor BartEmbeddings::operator()(const Tensor& ids, const Tensor& embeds, const
 BartBody::BartBody(const Scope& scope, const BartConfig& c)
     : shared(shared_embedding(scope, c.vocab_size, c.d_model, c.init_std, c.pad_token_id, c.tie_word_embeddings)),
       c_(c),
-      encoder_embeddings_(scope / "encoder", c, words_of(scope / "encoder")),
-      decoder_embeddings_(scope / "decoder", c, words_of(scope / "decoder")) {
+      encoder_embeddings_(scope / "encoder", c, words_of(scope / "encoder"), false),
+      decoder_embeddings_(scope / "decoder", c, words_of(scope / "decoder"), true) {
   if (past_padding() && c.pad_token_id < 0)
     fail("config.json: pad_token_id: expected a number, behind which positions begin, found none");
   for (int64_t i = 0; i < c.encoder_layers; ++i) encoder_layers_.emplace_back(scope / "encoder" / "layers" / i, c);

@@ -17,12 +17,13 @@ std::shared_ptr<Parameter> sinusoid_table(const Scope& scope, int64_t positions,
 // One of both stacks.
 class BartEmbeddings {
  public:
-  BartEmbeddings(const Scope& scope, const BartConfig& config, const Embedding& words);
+  BartEmbeddings(const Scope& scope, const BartConfig& config, const Embedding& words, bool decoder);
   // ids or embeds; positions [B or 1, T] as `positions` of the variant counts them -> [B, T, D]
   Tensor operator()(const Tensor& ids, const Tensor& embeds, const Tensor& positions, ForwardContext& context) const;
 
  private:
   double scale_;
+  bool scales_given_;  // embeddings in place of ids too
   Embedding embed_tokens_;
   std::optional<Embedding> learned_;
   std::shared_ptr<Parameter> table_;

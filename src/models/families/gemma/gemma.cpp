@@ -15,7 +15,6 @@ constexpr char kGemmaPrefix[] = "model";
 
 RopeDecoderConfig gemma_config(const Config& given, std::string_view defaults) {
   const Config config = with_defaults(given, defaults);
-  refuse_unless(config, "use_bidirectional_attention", "false");
   RopeDecoderConfig c(config);
   c.norm = RopeDecoderConfig::Norm::kRmsFromOne;
   c.embedding_scale = std::sqrt(static_cast<double>(c.hidden_size));
@@ -38,6 +37,7 @@ double soft_cap(const Config& config, const std::string& field, double otherwise
 }
 
 std::unique_ptr<Decoder> make_gemma(const Config& config, const Scope& scope) {
+  refuse_unless(config, "use_bidirectional_attention", "false");
   RopeDecoderConfig c = gemma_config(config, R"({"vocab_size": 256000, "hidden_size": 3072, "intermediate_size": 24576,
       "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 16, "head_dim": 256,
       "max_position_embeddings": 8192, "pad_token_id": 0, "tie_word_embeddings": true})");
@@ -49,6 +49,7 @@ std::unique_ptr<Decoder> make_gemma(const Config& config, const Scope& scope) {
 }
 
 std::unique_ptr<Decoder> make_gemma2(const Config& config, const Scope& scope) {
+  refuse_unless(config, "use_bidirectional_attention", "false");
   RopeDecoderConfig c = later(config, R"({"vocab_size": 256000, "hidden_size": 2304, "intermediate_size": 9216,
       "num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
       "max_position_embeddings": 8192, "pad_token_id": 0, "tie_word_embeddings": true})");
@@ -67,11 +68,14 @@ std::unique_ptr<Decoder> make_gemma3(const Config& config, const Scope& scope) {
   c.head_norms = true;
   // Transformers reads attn_logit_softcapping of this model and does not use it.
   c.logit_soft_cap = soft_cap(config, "final_logit_softcapping", 0);
+  // EmbeddingGemma: an encoder, whose window lies half before a token and half behind it.
+  c.bidirectional = config.get_bool("use_bidirectional_attention", false);
   const auto types = c.layer_types(config, [](const Config& given, int64_t layer) {
     const int64_t pattern = given.get_int("sliding_window_pattern", 6);
     return pattern > 0 && (layer + 1) % pattern != 0;
   });
-  c.slide_where(config, types, int_or_none(config, "sliding_window", 4096));
+  const int64_t window = int_or_none(config, "sliding_window", 4096);
+  c.slide_where(config, types, c.bidirectional ? window / 2 + 1 : window);
   for (const std::string& type : types) {
     RotaryDefaults defaults = c.rotary_defaults(type == "sliding_attention" ? 10000 : 1000000);
     defaults.layer_type = type;

@@ -19,11 +19,13 @@ namespace {
 struct T5Variant {
   const char* defaults = "{}";      // where the configuration is silent
   bool bias_in_each_layer = false;  // by distance
+  bool scales_head = true;          // what the head reads, where tie_word_embeddings does not say false
 };
 
 struct T5Config {
   T5Config(const Config& given, const T5Variant& variant) : T5Config(with_defaults(given, variant.defaults)) {
     bias_in_each_layer = variant.bias_in_each_layer;
+    scale_decoder_outputs = scale_decoder_outputs && variant.scales_head;
   }
   explicit T5Config(const Config& config);
   int64_t vocab_size, d_model, d_kv, d_ff, num_layers, num_decoder_layers, num_heads, relative_attention_num_buckets,
@@ -431,7 +433,8 @@ std::unique_ptr<Model> make_t5(const Config& config, const Scope& scope) {
 
 constexpr T5Variant kT5{};
 constexpr T5Variant kMT5{.defaults = R"({"vocab_size": 250112, "d_ff": 1024, "num_layers": 8, "num_heads": 6,
-                                         "feed_forward_proj": "gated-gelu"})"};
+                                         "feed_forward_proj": "gated-gelu"})",
+                         .scales_head = false};
 constexpr T5Variant kUMT5{.defaults = kMT5.defaults, .bias_in_each_layer = true};
 
 // `prefix`: of the names of classes.

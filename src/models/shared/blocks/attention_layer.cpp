@@ -2,6 +2,7 @@
 #include "models/shared/blocks/attention_layer.h"
 
 #include "base/error.h"
+#include "models/nn/attention/texts_in_rows.h"
 
 namespace transom {
 
@@ -12,6 +13,19 @@ Tensor turning_apart(const Tensor& x, int64_t pairs) {
   const Tensor apart = reshape(permute(beside, {0, 1, 2, 4, 3}), {x.dim(0), x.dim(1), x.dim(2), turning});
   return turning < d ? concatenate({apart, slice(x, 3, turning, d)}, 3) : apart;
 }
+
+namespace {
+
+// The bias of keys that stand less than `window` places from a query of the same T tokens: the lowest score elsewhere.
+Tensor within(const Tensor& bias, int64_t T, int64_t window) {
+  const Tensor distance = abs(iota({T, T}, 0) - iota({T, T}, 1));
+  const Tensor near = less(distance, full({T, T}, static_cast<double>(window), DType::kInt64));
+  if (!bias.defined()) return reshape(additive_where(near), {1, 1, T, T});
+  const Shape all{bias.dim(0), bias.dim(1), T, T};
+  return select(broadcast_to(near, all), broadcast_to(bias, all), broadcast_to(additive_where(near), all));
+}
+
+}  // namespace
 
 PlannedAttention::PlannedAttention(const Scope& scope, const DecoderPlan& plan, int64_t number)
     : number_(number),
@@ -46,15 +60,29 @@ Tensor PlannedAttention::operator()(const Tensor& x, const AttentionInputs& inpu
     const RotaryAngles& angles = inputs.angles[*plan_.rotary];
     return rotate(interleaved_ ? turning_apart(heads, angles.cosine.dim(3)) : heads, angles);
   };
-  AttentionOptions options = options_;
-  options.causal = inputs.in.causal;
-  if (!inputs.in.causal) options.sliding_window = 0;  // a mask of four axes says all
   q = turned(q), k = turned(k);
   if (cut && plan_.head_norms->after_rotary) q = (*query_norm_)(q, context), k = (*key_norm_)(k, context);
   if (plan_.growth) q = grown(q, inputs.in.position_ids);
-  const Tensor mixed =
-      cached_attention(number_, q, k, v, inputs.bias, options, dropout_, context, sinks_ ? sinks_->value : Tensor());
-  return (*output_)(mixed, context);
+  return (*output_)(attended(q, k, v, inputs, context), context);
+}
+
+Tensor PlannedAttention::attended(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionInputs& inputs,
+                                  ForwardContext& context) const {
+  AttentionOptions options = options_;
+  options.causal = inputs.in.causal;
+  if (!inputs.in.causal) options.sliding_window = 0;  // a mask says all
+  if (!inputs.both_sides || plan_.window == 0)
+    return cached_attention(number_, q, k, v, inputs.bias, options, dropout_, context,
+                            sinks_ ? sinks_->value : Tensor());
+  if (sinks_) fail(ErrorKind::kUnsupported, "sinks beside windows on both sides are not carried out");
+  if (const TextsInRows* whole = context.texts) {
+    const TextsInRows near = within_window(*whole, plan_.window - 1);
+    context.texts = &near;
+    const Tensor mixed = attention(q, k, v, inputs.bias, options, dropout_, context);
+    context.texts = whole;
+    return mixed;
+  }
+  return attention(q, k, v, within(inputs.bias, q.dim(1), plan_.window), options, dropout_, context);
 }
 
 PlannedAttention::Projected PlannedAttention::project(const Tensor& x, ForwardContext& context) const {

@@ -13,6 +13,7 @@ struct AttentionInputs {
   const DecoderInputs& in;
   Tensor bias;                       // in.bias, and what positions add
   std::vector<RotaryAngles> angles;  // one for each of the plan's
+  bool both_sides = false;           // windows are of keys before a query and behind it, less than so far from it
 };
 
 // Heads x [B, T, H, d] whose numbers turn in pairs side by side, with the numbers of `pairs` pairs apart: those at even
@@ -30,6 +31,8 @@ class PlannedAttention {
     Tensor q, k, v;  // [B, T, H, d], [B, T, G, d], [B, T, G, d]
   };
   Projected project(const Tensor& x, ForwardContext& context) const;
+  Tensor attended(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionInputs& inputs,
+                  ForwardContext& context) const;
   Projected parted(const Tensor& joint) const;
   Tensor clipped(const Tensor& x) const;
   Tensor grown(const Tensor& q, const Tensor& position_ids) const;

@@ -142,6 +142,7 @@ struct DecoderPlan {
   std::vector<RotaryPlan> rotary;
   std::optional<AlibiPlan> alibi;
   std::optional<PositionTable> positions;
+  bool bidirectional = false;                        // all tokens see all, or those on both sides within their window
   bool counts_padding = true;                        // positions; false: padding has none
   bool takes_positions = true, takes_types = false;  // position_ids; token_type_ids, whose vectors are those of tokens
   std::optional<ExpertsConfig> experts;

@@ -91,8 +91,15 @@ class PlannedDecoder : public Decoder {
     const Positions places = !plan_.takes_positions ? Positions::kNone
                              : plan_.counts_padding ? Positions::kInOrder
                                                     : Positions::kByMask;
-    const DecoderInputs in = decoder_inputs(inputs, context, places, plan_.traits.max_positions);
-    AttentionInputs pass{in, in.bias, {}};
+    DecoderInputs in = decoder_inputs(inputs, context, places, plan_.traits.max_positions);
+    const bool both_sides = plan_.bidirectional && in.causal;  // else a mask of four axes says all
+    if (plan_.bidirectional) {
+      if (context.cache)
+        fail(ErrorKind::kUnsupported,
+             "this model sees the tokens to come (bidirectional attention): it does not write");
+      in.causal = false;
+    }
+    AttentionInputs pass{in, in.bias, {}, both_sides};
     if (alibi_) {
       pass.bias = (*alibi_)(in);
       if (in.bias.defined()) pass.bias = pass.bias + in.bias;

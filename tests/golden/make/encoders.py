@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Encoders and encoder-decoders that are relatives of others: two small configurations of each, that differ in what the
+family has options for, and a case of one layer for every other class."""
+
+from family import MASKED, SEQUENCE, TOKENS, ANSWERS, Family, names
+
+WRITES = "ForConditionalGeneration"
+BUCKETS = dict(
+    relative_attention_num_buckets=8, relative_attention_max_distance=20, decoder_start_token_id=0, eos_token_id=1, pad_token_id=0
+)
+MARKS = dict(pad_token_id=1, bos_token_id=2, eos_token_id=3, decoder_start_token_id=3, forced_eos_token_id=3)
+ODD_BART = dict(
+    d_model=18, encoder_attention_heads=3, decoder_attention_heads=2, encoder_ffn_dim=20, decoder_ffn_dim=14, encoder_layers=3
+)
+
+
+def both(class_name, short, first, second, special, other, ending="lm"):
+    """`first` and `second`: fields of the two configurations, which `special` and `other` describe."""
+    return {f"{short}-{ending}": (class_name, first, special), f"{short}-other-{ending}": (class_name, second, other)}
+
+
+ENCODERS = {
+    "mt5": Family(
+        BUCKETS,
+        names("MT5", "Model", "EncoderModel", WRITES, SEQUENCE, TOKENS, ANSWERS),
+        sizes="t5",
+        small=both(
+            "MT5" + WRITES, "mt5", {}, dict(d_kv=6, num_heads=3, num_decoder_layers=1, feed_forward_proj="gated-silu"),
+            "T5 1.1: gated; the head is not scaled", "odd heads; one layer that writes; another gate",
+        ),
+    ),
+    "umt5": Family(
+        BUCKETS,
+        names("UMT5", "Model", "EncoderModel", WRITES, SEQUENCE, TOKENS, ANSWERS),
+        sizes="t5",
+        small=both(
+            "UMT5" + WRITES, "umt5", {}, dict(d_kv=5, num_heads=2, num_layers=3, feed_forward_proj="relu", tie_word_embeddings=False),
+            "a bias by distance in each layer; a scaled head", "without a gate; the head is not scaled",
+        ),
+    ),
+    "mbart": Family(
+        MARKS | dict(decoder_start_token_id=4),
+        names("MBart", "Model", WRITES, SEQUENCE, ANSWERS),
+        sizes="bart",
+        small=both(
+            "MBart" + WRITES, "mbart", {}, ODD_BART | dict(scale_embedding=True, activation_function="relu"),
+            "norms before layers and behind stacks; labels begin with their last token", "scaled embeddings; odd heads; ReLU",
+        ),
+    ),
+    "m2m_100": Family(
+        MARKS,
+        names("M2M100", "Model", WRITES),
+        sizes="bart",
+        small=both(
+            "M2M100" + WRITES, "m2m-100", {}, ODD_BART | dict(scale_embedding=False, activation_function="gelu"),
+            "sinusoids behind the padding's id; scaled embeddings", "no scale; odd heads; GELU",
+        ),
+    ),
+    "pegasus": Family(
+        MARKS | dict(pad_token_id=0, decoder_start_token_id=0),
+        names("Pegasus", "Model", WRITES),
+        sizes="bart",
+        small=both(
+            "Pegasus" + WRITES, "pegasus", {}, ODD_BART | dict(scale_embedding=True, activation_function="relu"),
+            "sinusoids; a bias of the logits", "scaled embeddings; odd heads; ReLU",
+        ),
+    ),
+    "eurobert": Family(
+        dict(mask_token_id=4),
+        names("EuroBert", "Model", MASKED, SEQUENCE, TOKENS),
+        sizes="grouped",
+        small=both(
+            "EuroBert" + MASKED, "eurobert", {}, dict(hidden_size=18, num_attention_heads=3, num_key_value_heads=1,
+            attention_bias=True, mlp_bias=True, tie_word_embeddings=True), "LLaMA's layers that see both sides",
+            "biases; a tied head with a bias", "masked",
+        ) | both(
+            "EuroBert" + SEQUENCE, "eurobert", dict(classifier_pooling="mean"), dict(classifier_pooling="bos"),
+            "the mean of states", "the first state", "classes",
+        ),
+    ),
+}
