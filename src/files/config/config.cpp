@@ -44,8 +44,37 @@ void set_field(Config& config, std::string_view key, Json value) {
   config.fields().json[std::string(key)] = std::move(value);
 }
 
+namespace {
+
+// Python writes infinity as the bare word Infinity, which JSON has not; Transformers 5 writes {"__float__":
+// "Infinity"}.
+std::string with_tagged_infinity(const std::string& text) {
+  constexpr std::string_view kWord = "Infinity";
+  std::string result;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted && c == '\\' && i + 1 < text.size()) {
+      result += c;
+      result += text[++i];
+      continue;
+    }
+    if (c == '"') quoted = !quoted;
+    if (!quoted && c == kWord[0] && (i == 0 || text[i - 1] != '-') && text.compare(i, kWord.size(), kWord) == 0) {
+      result += R"({"__float__": "Infinity"})";
+      i += kWord.size() - 1;
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
 Config Config::read(const std::filesystem::path& path) {
-  return parse(read_file(path, uint64_t{1} << 26), path.string());
+  const std::string text = read_file(path, uint64_t{1} << 26);
+  return parse(text.find("Infinity") == std::string::npos ? text : with_tagged_infinity(text), path.string());
 }
 
 Config Config::parse(std::string_view text, const std::string& where) {
