@@ -79,6 +79,12 @@ ZipArchive::ZipArchive(std::span<const std::byte> bytes, std::string where) : by
   }
 }
 
+std::vector<std::string> ZipArchive::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : entries_) names.push_back(name);
+  return names;
+}
+
 std::string ZipArchive::find_ending(std::string_view ending) const {
   for (const auto& [name, entry] : entries_)
     if (name.ends_with(ending)) return name;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace transom {
 
@@ -21,6 +22,7 @@ class ZipArchive {
     std::shared_ptr<const void> owner;  // null: they lie in the archive
   };
   Entry read(const std::string& name, uint64_t* budget = nullptr) const;
+  std::vector<std::string> names() const;
   bool holds(const std::string& name) const { return entries_.contains(name); }
   // The first name with this ending; empty where there is none.
   std::string find_ending(std::string_view ending) const;

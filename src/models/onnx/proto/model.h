@@ -101,7 +101,8 @@ struct Model {
   std::string where;  // the path, for errors
   int64_t ir_version = 0;
   std::string producer;
-  std::map<std::string, int64_t> opsets;  // by domain; "" stands for ai.onnx
+  std::map<std::string, std::string> metadata;  // metadata_props: what an exporter says of the model
+  std::map<std::string, int64_t> opsets;        // by domain; "" stands for ai.onnx
   Graph graph;
   std::vector<Function> functions;
 };

@@ -262,6 +262,16 @@ Function read_function(std::string_view bytes, FileContext& context) {
   return function;
 }
 
+void read_metadata(std::string_view bytes, std::map<std::string, std::string>& metadata, const std::string& where) {
+  std::string name, value;
+  WireReader reader(bytes, where, kOnnxFile);
+  while (const auto field = reader.next()) {
+    if (field->number == 1) name = reader.text(*field);
+    if (field->number == 2) value = reader.text(*field);
+  }
+  metadata.insert_or_assign(std::move(name), std::move(value));
+}
+
 }  // namespace
 
 Model parse_model(std::string_view bytes, const std::string& where, std::shared_ptr<const void> owner,
@@ -286,6 +296,9 @@ Model parse_model(std::string_view bytes, const std::string& where, std::shared_
         break;
       case 8:
         read_opset(reader.text(*field), model.opsets, where);
+        break;
+      case 14:
+        read_metadata(reader.text(*field), model.metadata, where);
         break;
       case 25:
         model.functions.push_back(read_function(reader.text(*field), context));
