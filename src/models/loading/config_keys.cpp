@@ -75,6 +75,8 @@ constexpr KnownKey kCommon[] = {{"architectures"},
                                 {"language"},
                                 {"license"},
                                 {"vocab_type"},
+                                {"vocab_list"},  // of proteins, for the tokenizer
+                                {"esmfold_config"},
                                 {"directionality"},
                                 {"pooler_fc_size"},
                                 {"pooler_num_attention_heads"},

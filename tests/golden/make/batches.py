@@ -118,7 +118,7 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
         tokenizer is None
         and getattr(config, "type_vocab_size", 0) > 1
         and "token_type_ids" not in inputs
-        and family_name in ("bert", "albert", "electra")
+        and family_name in ("bert", "albert", "electra", "nomic_bert", "jina_embeddings_v3", "deberta", "mobilebert")
     ):
         inputs["token_type_ids"] = (torch.arange(TEXT) >= 6).long().expand(3, TEXT).contiguous() * inputs[
             "attention_mask"
@@ -152,6 +152,8 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
         labels = torch.where((torch.rand(ids.shape, generator=random) < 0.4) & (mask == 1), ids, -100)
         labels[0, 2] = ids[0, 2]
         inputs["labels"] = labels
+        if getattr(config, "token_dropout", False):  # ESM reads masked tokens as nought
+            ids[0, 2], ids[1, 4] = config.mask_token_id, config.mask_token_id
     elif class_name in ("BertForPreTraining", "AlbertForPreTraining"):
         labels = torch.where((torch.rand(ids.shape, generator=random) < 0.4) & (mask == 1), ids, -100)
         labels[0, 2] = ids[0, 2]

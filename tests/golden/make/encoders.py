@@ -78,4 +78,39 @@ ENCODERS = {
             "the mean of states", "the first state", "classes",
         ),
     ),
+    "esm": Family(
+        dict(pad_token_id=0, mask_token_id=4, eos_token_id=3, position_embedding_type="rotary"),
+        names("Esm", "Model", MASKED, SEQUENCE, TOKENS),
+        small=both(
+            "Esm" + MASKED, "esm", dict(token_dropout=True), dict(position_embedding_type="absolute", hidden_size=18,
+            num_attention_heads=3, emb_layer_norm_before=True, tie_word_embeddings=False),
+            "rotary positions; masked tokens are read as nought", "a table of positions; a norm behind the embeddings; untied", "masked",
+        ),
+    ),
+    "nomic_bert": Family(
+        {},
+        names("NomicBert", "Model", MASKED, SEQUENCE, TOKENS),
+        small=both(
+            "NomicBert" + MASKED, "nomic-bert", {}, dict(hidden_size=18, num_attention_heads=3, head_dim=4, hidden_act="gelu",
+            tie_word_embeddings=False, rope_parameters={"rope_type": "linear", "rope_theta": 500.0, "factor": 2.0}),
+            "gated layers without biases; rotary positions", "heads of their own width; stretched positions; untied", "masked",
+        ),
+    ),
+    "jina_embeddings_v3": Family(
+        dict(pad_token_id=1, bos_token_id=2, eos_token_id=3),
+        names("JinaEmbeddingsV3", "Model", MASKED, SEQUENCE, TOKENS, ANSWERS),
+        small=both(
+            "JinaEmbeddingsV3" + MASKED, "jina-embeddings-v3", {}, dict(hidden_size=18, num_attention_heads=3, hidden_act="relu",
+            type_vocab_size=2, tie_word_embeddings=False), "XLM-RoBERTa with rotary positions", "odd heads; ReLU; untied", "masked",
+        ),
+    ),
+    "deberta": Family(
+        dict(relative_attention=True, pos_att_type=["c2p", "p2c"], position_biased_input=False),
+        names("Deberta", "Model", MASKED, SEQUENCE, TOKENS, ANSWERS),
+        small=both(
+            "Deberta" + MASKED, "deberta", dict(max_relative_positions=8), dict(hidden_size=18, num_attention_heads=3, talking_head=True,
+            pos_att_type="p2c", position_biased_input=True, type_vocab_size=2, legacy=False),
+            "one layer for queries, keys and values; both kinds of positions", "heads that mix; a table of positions; token types", "masked",
+        ),
+    ),
 }

@@ -1,188 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeBERTa v2 and v3 (He et al., 2021): a BERT whose attention sees content and relative position apart. A score is the
-// sum of content to content, content to position (c2p) and position to content (p2c). B batch, T time, D hidden, H
-// heads, d head size, R relative positions.
-#include <algorithm>
-#include <cctype>
-#include <cmath>
+// DeBERTa, versions 1 to 3 (He et al., 2021): a BERT whose attention sees content and relative position apart. B batch,
+// T time, D hidden, R relative positions.
 #include <limits>
 
 #include "base/error.h"
-#include "base/json/json.h"
+#include "models/families/deberta_v2/deberta_attention.h"
 #include "models/family.h"
 #include "models/nn/vision/convolution.h"
-#include "models/shared/encoder_model.h"
-#include "models/shared/relative_distance.h"
 
 namespace transom {
 namespace {
-
-struct DebertaV2Config : BertConfig {
-  explicit DebertaV2Config(const Config& config);
-  bool relative_attention, position_biased_input, share_att_key, c2p = false, p2c = false, norm_rel_ebd = false, legacy;
-  int64_t position_buckets, max_relative_positions, embedding_size, attention_head_size, conv_kernel_size, conv_groups,
-      pooler_hidden_size;
-  double pooler_dropout, cls_dropout;
-  std::string conv_act, pooler_hidden_act;
-
-  // Relative positions lie within -span .. span - 1.
-  int64_t span() const { return position_buckets > 0 ? position_buckets : max_relative_positions; }
-  int64_t all_heads() const { return num_attention_heads * attention_head_size; }
-};
-
-// A list of names, or one string with bars between them.
-std::vector<std::string> names_in(const Config& config, const std::string& field) {
-  if (!config.has(field)) return {};
-  if (!json_of(config)[field].is_string()) return config.get_strings(field);
-  std::vector<std::string> names(1);
-  for (const char c : config.get_string(field)) {
-    if (c == '|') names.emplace_back();
-    else if (c != ' ') names.back() += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
-  return names;
-}
-
-DebertaV2Config::DebertaV2Config(const Config& config)
-    : BertConfig(with_defaults(config, R"({"vocab_size": 128100, "hidden_size": 1536, "num_hidden_layers": 24,
-          "num_attention_heads": 24, "intermediate_size": 6144, "type_vocab_size": 0, "layer_norm_eps": 1e-7})")),
-      relative_attention(config.get_bool("relative_attention", false)),
-      position_biased_input(config.get_bool("position_biased_input", true)),
-      share_att_key(config.get_bool("share_att_key", false)),
-      legacy(config.get_bool("legacy", true)),
-      position_buckets(config.get_int("position_buckets", -1)),
-      max_relative_positions(config.get_int("max_relative_positions", -1)),
-      embedding_size(config.get_int("embedding_size", hidden_size)),
-      attention_head_size(config.get_int("attention_head_size", hidden_size / num_attention_heads)),
-      conv_kernel_size(config.get_int("conv_kernel_size", 0)),
-      conv_groups(config.get_int("conv_groups", 1)),
-      pooler_hidden_size(config.get_int("pooler_hidden_size", hidden_size)),
-      pooler_dropout(config.get_float("pooler_dropout", 0)),
-      cls_dropout(config.get_float("cls_dropout", hidden_dropout_prob)),
-      conv_act(config.get_string("conv_act", "tanh")),
-      pooler_hidden_act(config.get_string("pooler_hidden_act", "gelu")) {
-  classifier_dropout = hidden_dropout_prob;
-  if (max_relative_positions < 1) max_relative_positions = max_position_embeddings;
-  constexpr int64_t kFarthest = int64_t{1} << 20;
-  if (std::max(max_relative_positions, position_buckets) > kFarthest)
-    fail("config.json: max_relative_positions and position_buckets: expected at most {}, found {} and {}", kFarthest,
-         max_relative_positions, position_buckets);
-  for (const std::string& type : names_in(config, "pos_att_type")) {
-    if (type == "c2p") c2p = true;
-    else if (type == "p2c") p2c = true;
-    else fail("config.json: pos_att_type: {} is not carried out; c2p and p2c are", quoted(type));
-  }
-  for (const std::string& norm : names_in(config, "norm_rel_ebd")) norm_rel_ebd |= norm == "layer_norm";
-  if (pooler_hidden_size != hidden_size)
-    fail("config.json: pooler_hidden_size {} must be hidden_size {}", pooler_hidden_size, hidden_size);
-}
-
-// Near positions have a bucket each; farther ones share buckets of growing ranges.
-int64_t log_bucket(int64_t distance, int64_t buckets, int64_t max_position) {
-  const int64_t middle = buckets / 2, length = std::abs(distance);
-  if (length <= middle) return distance;
-  const auto ratio = [&](double x) { return std::log(static_cast<float>(x / static_cast<double>(middle))); };
-  const float place = std::ceil(ratio(static_cast<double>(length)) / ratio(static_cast<double>(max_position - 1)) *
-                                static_cast<float>(middle - 1));
-  const int64_t bucket = static_cast<int64_t>(place) + middle;
-  return distance < 0 ? -bucket : bucket;
-}
-
-// The relative position of each query and key as a row of the table of 2 span: i64 [T, T].
-Tensor relative_positions(int64_t T, const DebertaV2Config& c) {
-  // Twice the greatest distance of a bucket of its own is in the last one for certain: one table serves every length.
-  const int64_t M = 2 * std::max(c.max_relative_positions, c.span());
-  std::vector<int64_t> rows;  // of the distances -M .. M
-  for (int64_t distance = -M; distance <= M; ++distance) {
-    const int64_t position =
-        c.position_buckets > 0 ? log_bucket(distance, c.position_buckets, c.max_relative_positions) : distance;
-    rows.push_back(std::clamp<int64_t>(position + c.span(), 0, 2 * c.span() - 1));
-  }
-  const Tensor place = clipped(iota({T, T}, 0) - iota({T, T}, 1), M) + static_cast<double>(M);
-  return gather(Tensor::from(rows, {2 * M + 1}), place, 0);
-}
-
-// The score of what is not seen: finite, since a place of padding sees nothing at all.
-double hidden_score(DType dtype) { return dtype == DType::kFloat16 ? -65504.0 : -3.3895313892515355e38; }
-
-// What all layers see of positions.
-struct DistanceTables {
-  Tensor embeddings;  // [1, R, D]; empty without relative attention
-  Tensor rows;        // i64 [T, T]
-};
-
-class DisentangledAttention {
- public:
-  DisentangledAttention(const Scope& scope, const DebertaV2Config& c)
-      : path_(scope.path()),
-        heads_(c.num_attention_heads),
-        scale_(1 / std::sqrt(static_cast<double>(c.attention_head_size * (1 + (c.c2p ? 1 : 0) + (c.p2c ? 1 : 0))))),
-        c2p_(c.relative_attention && c.c2p),
-        p2c_(c.relative_attention && c.p2c),
-        query_proj_(scope / "query_proj", c.hidden_size, c.all_heads(), c.new_weights()),
-        key_proj_(scope / "key_proj", c.hidden_size, c.all_heads(), c.new_weights()),
-        value_proj_(scope / "value_proj", c.hidden_size, c.all_heads(), c.new_weights()),
-        position_dropout_(c.hidden_dropout_prob),
-        dropout_(c.attention_probs_dropout_prob) {
-    if (c.share_att_key) return;
-    if (c2p_) pos_key_proj_.emplace(scope / "pos_key_proj", c.hidden_size, c.all_heads(), c.new_weights());
-    if (p2c_) pos_query_proj_.emplace(scope / "pos_query_proj", c.hidden_size, c.all_heads(), c.new_weights());
-  }
-
-  Tensor operator()(const Tensor& x, const Tensor& mask, const DistanceTables& positions,
-                    ForwardContext& context) const {
-    const ModuleScope module(path_);
-    const int64_t B = x.dim(0), T = x.dim(1);
-    const Tensor queries = split(query_proj_(x, context)), keys = split(key_proj_(x, context)),
-                 values = split(value_proj_(x, context));
-    Tensor scores = products(queries, keys, context);  // [B, H, T, T]
-    if (c2p_ || p2c_) {
-      const Tensor embeddings = position_dropout_(positions.embeddings, context);
-      if (c2p_)
-        scores =
-            scores + chosen(products(queries, of_positions(key_or(pos_key_proj_), embeddings, B, context), context),
-                            positions.rows);
-      if (p2c_)  // the position seen from the key: the same row, as buckets are symmetric
-        scores =
-            scores +
-            transpose(chosen(products(keys, of_positions(query_or(pos_query_proj_), embeddings, B, context), context),
-                             permute(positions.rows, {1, 0})),
-                      2, 3);
-    }
-    scores = scores * scale_;
-    // Scores of padding are replaced, so that no gradient comes from there.
-    if (mask.defined())
-      scores = select(broadcast_to(mask, scores.shape()), scores,
-                      full(scores.shape(), hidden_score(scores.dtype()), scores.dtype()));
-    const Tensor weights = cast(dropout_(softmax(scores, context.computing), context), values.dtype());
-    const Tensor mixed = dot_general(weights, values, {{0, 1}, {0, 2}, {3}, {1}}, context.computing);  // [B, H, T, d]
-    return reshape(permute(mixed, {0, 2, 1, 3}), {B, T, -1});
-  }
-
- private:
-  Tensor split(const Tensor& x) const { return reshape(x, {x.dim(0), x.dim(1), heads_, x.dim(2) / heads_}); }
-  static Tensor products(const Tensor& x, const Tensor& y, ForwardContext& context) {
-    return dot_general(x, y, {{0, 2}, {0, 2}, {3}, {3}}, context.computing);
-  }
-  const Linear& key_or(const std::optional<Linear>& own) const { return own ? *own : key_proj_; }
-  const Linear& query_or(const std::optional<Linear>& own) const { return own ? *own : query_proj_; }
-  Tensor of_positions(const Linear& projection, const Tensor& embeddings, int64_t B,
-                      ForwardContext& context) const {  // [B, R, H, d]
-    const Tensor projected = split(projection(embeddings, context));
-    return broadcast_to(projected, {B, projected.dim(1), projected.dim(2), projected.dim(3)});
-  }
-  // scores [B, H, T, R] of all relative positions, rows [T, T] -> [B, H, T, T]
-  static Tensor chosen(const Tensor& scores, const Tensor& rows) {
-    return take_along_axis(scores, broadcast_to(rows, {scores.dim(0), scores.dim(1), rows.dim(0), rows.dim(1)}), 3);
-  }
-
-  std::string path_;
-  int64_t heads_;
-  double scale_;
-  bool c2p_, p2c_;
-  Linear query_proj_, key_proj_, value_proj_;
-  std::optional<Linear> pos_key_proj_, pos_query_proj_;
-  Dropout position_dropout_, dropout_;
-};
 
 class DebertaV2Layer {
  public:
@@ -332,7 +159,10 @@ class DebertaV2Body {
   std::optional<ConvolutionLayer> conv_;
 };
 
-using DebertaV2WithHead = EncoderModel<DebertaV2Body>;
+struct DebertaBody : DebertaV2Body {
+  using Settings = DebertaConfig;
+  DebertaBody(const Scope& scope, const DebertaConfig& config) : DebertaV2Body(scope, config) {}
+};
 
 // The first token, through a dense layer: [B, T, D] -> [B, D].
 class ContextPooler {
@@ -351,29 +181,32 @@ class ContextPooler {
   Dropout dropout_;
 };
 
-class DebertaV2Model : public DebertaV2WithHead {
+template <typename Body>
+class AnyDebertaModel : public EncoderModel<Body> {
  public:
-  DebertaV2Model(const Config& config, const Scope& scope) : DebertaV2WithHead(config, scope, "") {}
+  AnyDebertaModel(const Config& config, const Scope& scope) : EncoderModel<Body>(config, scope, "") {}
 
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    return with_head(inputs, context, [&](const Tensor& hidden) {
+    return this->with_head(inputs, context, [&](const Tensor& hidden) {
       return NamedTensors{{"last_hidden_state", hidden}};
     });
   }
 };
 
-class DebertaV2ForSequenceClassification : public DebertaV2WithHead {
+template <typename Body>
+class AnyDebertaForSequenceClassification : public EncoderModel<Body> {
  public:
-  DebertaV2ForSequenceClassification(const Config& config, const Scope& scope)
-      : DebertaV2WithHead(config, scope),
-        pooler_(scope / "pooler", config_),
-        dropout_(config_.cls_dropout),
-        classifier_(scope / "classifier", config_.hidden_size, config_.num_labels, config_.new_weights()) {}
+  AnyDebertaForSequenceClassification(const Config& config, const Scope& scope)
+      : EncoderModel<Body>(config, scope),
+        pooler_(scope / "pooler", this->config_),
+        dropout_(this->config_.cls_dropout),
+        classifier_(scope / "classifier", this->config_.hidden_size, this->config_.num_labels,
+                    this->config_.new_weights()) {}
 
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    return with_head(inputs, context, [&](const Tensor& hidden) {
+    return this->with_head(inputs, context, [&](const Tensor& hidden) {
       const Tensor logits = classifier_(dropout_(pooler_(hidden, context), context), context),
                    labels = inputs.find("labels");
       return with_loss(labels.defined() ? loss(logits, labels, context) : Tensor(), {{"logits", logits}});
@@ -384,8 +217,8 @@ class DebertaV2ForSequenceClassification : public DebertaV2WithHead {
   // Without a problem type: negative labels do not count, and labels for each class are a distribution.
   Tensor loss(const Tensor& logits, const Tensor& labels, const ForwardContext& context) const {
     const bool one_a_row = labels.rank() == 1 || labels.dim(-1) == 1;
-    if (!config_.problem_type.empty() || config_.num_labels == 1)
-      return classification_loss(logits, labels, config_.problem_type, context);
+    if (!this->config_.problem_type.empty() || this->config_.num_labels == 1)
+      return classification_loss(logits, labels, this->config_.problem_type, context);
     if (one_a_row) {
       const Tensor ids = cast(labels, DType::kInt64), none = full(ids.shape(), -100, DType::kInt64);
       return mean_cross_entropy(logits, select(less(ids, full(ids.shape(), 0, DType::kInt64)), none, ids), context);
@@ -400,18 +233,19 @@ class DebertaV2ForSequenceClassification : public DebertaV2WithHead {
   Linear classifier_;
 };
 
-class DebertaV2ForMultipleChoice : public DebertaV2WithHead {
+template <typename Body>
+class AnyDebertaForMultipleChoice : public EncoderModel<Body> {
  public:
-  DebertaV2ForMultipleChoice(const Config& config, const Scope& scope)
-      : DebertaV2WithHead(config, scope),
-        pooler_(scope / "pooler", config_),
-        dropout_(config_.cls_dropout),
-        classifier_(scope / "classifier", config_.hidden_size, 1, config_.new_weights()) {}
+  AnyDebertaForMultipleChoice(const Config& config, const Scope& scope)
+      : EncoderModel<Body>(config, scope),
+        pooler_(scope / "pooler", this->config_),
+        dropout_(this->config_.cls_dropout),
+        classifier_(scope / "classifier", this->config_.hidden_size, 1, this->config_.new_weights()) {}
 
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const int64_t choices = choices_of(inputs);
-    return with_head(flattened_choices(inputs), context, [&](const Tensor& hidden) {
+    return this->with_head(flattened_choices(inputs), context, [&](const Tensor& hidden) {
       return choice_outputs(classifier_(dropout_(pooler_(hidden, context), context), context), choices, inputs,
                             context);
     });
@@ -424,28 +258,30 @@ class DebertaV2ForMultipleChoice : public DebertaV2WithHead {
 };
 
 // Of two layouts: the older has BERT's names.
-class DebertaV2ForMaskedLM : public DebertaV2WithHead {
+template <typename Body>
+class AnyDebertaForMaskedLM : public EncoderModel<Body> {
  public:
-  DebertaV2ForMaskedLM(const Config& config, const Scope& scope)
-      : DebertaV2WithHead(config, scope),
-        dense_((config_.legacy ? scope / "cls" / "predictions" / "transform" : scope / "lm_predictions" / "lm_head") /
+  AnyDebertaForMaskedLM(const Config& config, const Scope& scope)
+      : EncoderModel<Body>(config, scope),
+        dense_((this->config_.legacy ? scope / "cls" / "predictions" / "transform"
+                                     : scope / "lm_predictions" / "lm_head") /
                    "dense",
-               config_.hidden_size, config_.embedding_size, config_.new_weights()),
-        layer_norm_(
-            (config_.legacy ? scope / "cls" / "predictions" / "transform" : scope / "lm_predictions" / "lm_head") /
-                "LayerNorm",
-            config_.embedding_size, config_.layer_norm_eps),
-        decoder_(config_.legacy ? scope / "cls" / "predictions" : scope / "lm_predictions" / "lm_head",
-                 config_.tie_word_embeddings || !config_.legacy ? "bias" : "decoder.bias", "decoder.weight",
-                 body_.word_embeddings(), config_.tie_word_embeddings || !config_.legacy, config_.embedding_size,
-                 config_.vocab_size, config_.initializer_range) {}
+               this->config_.hidden_size, this->config_.embedding_size, this->config_.new_weights()),
+        layer_norm_((this->config_.legacy ? scope / "cls" / "predictions" / "transform"
+                                          : scope / "lm_predictions" / "lm_head") /
+                        "LayerNorm",
+                    this->config_.embedding_size, this->config_.layer_norm_eps),
+        decoder_(this->config_.legacy ? scope / "cls" / "predictions" : scope / "lm_predictions" / "lm_head",
+                 this->config_.tie_word_embeddings || !this->config_.legacy ? "bias" : "decoder.bias", "decoder.weight",
+                 this->body_.word_embeddings(), this->config_.tie_word_embeddings || !this->config_.legacy,
+                 this->config_.embedding_size, this->config_.vocab_size, this->config_.initializer_range) {}
 
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    return with_head(inputs, context, [&](const Tensor& hidden) {
+    return this->with_head(inputs, context, [&](const Tensor& hidden) {
       return token_outputs(
-          decoder_(layer_norm_(activation(config_.hidden_act, dense_(hidden, context)), context), context), inputs,
-          context);
+          decoder_(layer_norm_(activation(this->config_.hidden_act, dense_(hidden, context)), context), context),
+          inputs, context);
     });
   }
 
@@ -461,9 +297,10 @@ static Family deberta_v2_family() {
   return {
       .model_type = "deberta-v2",
       .base_prefix = "deberta",
-      .architectures = {{"DebertaV2Model", body_head({"feature-extraction"}), make_model<DebertaV2Model>},
+      .architectures = {{"DebertaV2Model", body_head({"feature-extraction"}),
+                         make_model<AnyDebertaModel<DebertaV2Body>>},
                         {"DebertaV2ForSequenceClassification", sequence_classification_head({"pooler", "classifier"}),
-                         make_model<DebertaV2ForSequenceClassification>},
+                         make_model<AnyDebertaForSequenceClassification<DebertaV2Body>>},
                         {"DebertaV2ForTokenClassification", token_classification_head({"classifier"}),
                          make_model<EncoderForTokenClassification<DebertaV2Body>>},
                         {"DebertaV2ForQuestionAnswering", question_answering_head({"qa_outputs"}),
@@ -471,9 +308,9 @@ static Family deberta_v2_family() {
                         {"DebertaV2ForMaskedLM",
                          masked_lm_head({"cls", "lm_predictions"},
                                         {"cls.predictions.decoder", "lm_predictions.lm_head.decoder"}),
-                         make_model<DebertaV2ForMaskedLM>},
+                         make_model<AnyDebertaForMaskedLM<DebertaV2Body>>},
                         {"DebertaV2ForMultipleChoice", multiple_choice_head({"pooler", "classifier"}),
-                         make_model<DebertaV2ForMultipleChoice>}},
+                         make_model<AnyDebertaForMultipleChoice<DebertaV2Body>>}},
       .inputs = typed_text_inputs(0),
       .processors = {.tokenizer = "DebertaV2",
                      .image_processor = none,
@@ -495,6 +332,41 @@ static Family deberta_v2_family() {
       .planning = {.fused_attention = false}};
 }
 
-const RegisterFamilies kDebertaV2Family{deberta_v2_family};
+static Family deberta_family() {
+  return {
+      .model_type = "deberta",
+      .base_prefix = "deberta",
+      .architectures = {{"DebertaModel", body_head({"feature-extraction"}), make_model<AnyDebertaModel<DebertaBody>>},
+                        {"DebertaForSequenceClassification", sequence_classification_head({"pooler", "classifier"}),
+                         make_model<AnyDebertaForSequenceClassification<DebertaBody>>},
+                        {"DebertaForTokenClassification", token_classification_head({"classifier"}),
+                         make_model<EncoderForTokenClassification<DebertaBody>>},
+                        {"DebertaForQuestionAnswering", question_answering_head({"qa_outputs"}),
+                         make_model<EncoderForQuestionAnswering<DebertaBody>>},
+                        {"DebertaForMaskedLM",
+                         masked_lm_head({"cls", "lm_predictions"},
+                                        {"cls.predictions.decoder", "lm_predictions.lm_head.decoder"}),
+                         make_model<AnyDebertaForMaskedLM<DebertaBody>>}},
+      .inputs = typed_text_inputs(0),
+      .processors = {.tokenizer = "Deberta",
+                     .image_processor = none,
+                     .positions =
+                         PositionLimit{.fields = {"max_position_embeddings"}, .table_flag = "position_biased_input"},
+                     .spaced_words = true,
+                     .spans = false},
+      .weights = {.lora_targets = {"in_proj"},
+                  .late_parts = none,
+                  .awq_activation = none,
+                  .scaled_layers = none,
+                  .opens_no_codes = false,
+                  .multi_query = none,
+                  .adapter_targets = {.ia3 = {"in_proj", "output.dense"},
+                                      .ia3_feedforward = {"output.dense"},
+                                      .norms = {}}},
+      .foreign = {.gguf = none, .keras = none, .flax = none},
+      .planning = {.fused_attention = false}};
+}
+
+const RegisterFamilies kDebertaFamilies{deberta_v2_family, deberta_family};
 
 }  // namespace transom
