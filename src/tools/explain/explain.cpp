@@ -94,6 +94,25 @@ std::vector<Profile::NodeTime> node_times(const Compilation& compilation, Profil
   return times;
 }
 
+// What a kernel reached is possible: where that is more than the products that were timed, it is the limit. What lies
+// in caches is faster than memory: such a kernel is at its limit.
+void add_limits(Explanation& result, const Compilation& compilation) {
+  const auto type_of = [&](const Explanation::Kernel& kernel) {
+    return product_type(*compilation.graph.nodes[kernel.node]);
+  };
+  for (const Explanation::Kernel& kernel : result.kernels)
+    if (kernel.seconds > 0 && kernel.operations > 0 &&
+        result.limits.seconds_of(kernel.operations, 0, type_of(kernel)) >=
+            result.limits.seconds_of(0, kernel.bytes, type_of(kernel)))
+      result.limits.raise(type_of(kernel), kernel.operations / kernel.seconds);
+  for (Explanation::Kernel& kernel : result.kernels) {
+    kernel.least = result.limits.seconds_of(kernel.operations, kernel.bytes, type_of(kernel));
+    kernel.by_memory = result.limits.seconds_of(0, kernel.bytes, type_of(kernel)) >= kernel.least;
+    if (kernel.seconds > 0) kernel.least = std::min(kernel.least, kernel.seconds);
+    result.least_seconds += kernel.least;
+  }
+}
+
 void add_kernels(Explanation& result, const Compilation& compilation, Profile& profile) {
   const std::vector<Profile::NodeTime> times = node_times(compilation, profile);
   const TensorMap<std::string> names = names_of(compilation.graph);
@@ -117,13 +136,10 @@ void add_kernels(Explanation& result, const Compilation& compilation, Profile& p
       kernel.seconds = times[n].seconds / static_cast<double>(times[n].calls);
       if (const auto source = sources.find(kernel.kernel); source != sources.end()) kernel.source = source->second;
     }
-    const DType dtype = product_type(*node);
-    kernel.least = result.limits.seconds_of(kernel.operations, kernel.bytes, dtype);
-    kernel.by_memory = result.limits.seconds_of(0, kernel.bytes, dtype) >= kernel.least;
     result.kernel_seconds += kernel.seconds;
-    result.least_seconds += kernel.least;
     result.kernels.push_back(std::move(kernel));
   }
+  add_limits(result, compilation);
   result.pieces = compilation.pieces.size();
   // Pieces run one behind the other, and each of them counts from its own beginning.
   double begin = 0;

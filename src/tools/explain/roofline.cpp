@@ -69,6 +69,14 @@ double Limits::products_of(DType dtype) const {
   return products.empty() ? 0 : products[0].rate;
 }
 
+void Limits::raise(DType dtype, double rate) {
+  if (products.empty()) return;
+  auto place =
+      std::find_if(products.begin(), products.end(), [&](const Products& known) { return known.dtype == dtype; });
+  if (place == products.end()) place = products.begin();
+  place->rate = std::max(place->rate, rate);
+}
+
 double Limits::seconds_of(double operations, double bytes, DType dtype) const {
   const double rate = products_of(dtype);
   return std::max(rate > 0 ? operations / rate : 0, bandwidth > 0 ? bytes / bandwidth : 0);

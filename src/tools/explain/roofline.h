@@ -19,6 +19,8 @@ struct Limits {
   double bandwidth = 0;            // bytes a second
 
   double products_of(DType dtype) const;  // the rate in this type; that of f32 if it was not measured
+  // A rate that was reached: it becomes that of products_of(dtype) where it is more.
+  void raise(DType dtype, double rate);
   // The seconds that so many operations and bytes take at least.
   double seconds_of(double operations, double bytes, DType dtype) const;
 };

@@ -95,6 +95,21 @@ TEST(Explanation, MeasuresTheLimits) {
   EXPECT_GT(limits.bandwidth, 1e6);
 }
 
+TEST(Limits, GrowWithWhatWasReached) {
+  Limits limits{{{DType::kFloat32, 100}, {DType::kBFloat16, 400}}, 10};
+  limits.raise(DType::kFloat32, 90);
+  EXPECT_EQ(limits.products_of(DType::kFloat32), 100);
+  limits.raise(DType::kFloat32, 120);
+  EXPECT_EQ(limits.products_of(DType::kFloat32), 120);
+  limits.raise(DType::kFloat16, 150);  // was not measured: it counts as f32
+  EXPECT_EQ(limits.products_of(DType::kFloat16), 150);
+  EXPECT_EQ(limits.products_of(DType::kBFloat16), 400);
+}
+
+TEST(Explanation, NoKernelIsBeyondItsLimit) {
+  for (const Explanation::Kernel& kernel : forward().kernels) EXPECT_LE(kernel.least, kernel.seconds) << kernel.values;
+}
+
 TEST(Limits, AreThoseOfWhatTakesLonger) {
   const Limits limits{{{DType::kFloat32, 100}, {DType::kBFloat16, 400}}, 10};
   EXPECT_DOUBLE_EQ(limits.seconds_of(1000, 10, DType::kFloat32), 10);
