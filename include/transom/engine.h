@@ -68,8 +68,10 @@ struct TextPiece {
   std::optional<int64_t> special;  // the token; none: characters
 };
 
-// Log probabilities after the logits processors, before temperature and the logits warpers. Of beams: what the search
-// adds up.
+// Log probabilities after the logits processors, before temperature and the logits warpers. Where nothing changes the
+// scores before these, they are the device's log_softmax: to the bit what a training pass under
+// Computing::batch_invariant says of the token (`transom certify --level on-policy`). Of beams: what the search adds
+// up.
 struct TokenLogprobs {
   int64_t token = 0;
   float logprob = 0;

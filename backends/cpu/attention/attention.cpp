@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention, and partial_attention, which gives what its softmax is made of. A task is a block of queries of one head.
+#include "cpu/attention/apart_attention.h"
 #include "cpu/attention/attention_few_queries.h"
 #include "cpu/attention/attention_gemm.h"
 #include "cpu/attention/ranged_attention.h"
 #include "cpu/device/threads.h"
 #include "cpu/kernels/wide_operands.h"
+#include "cpu/products/panel_product.h"
 #include "cpu/vector/attention/partial_rows.h"
 #include "cpu/vector/kernels.h"
 
@@ -110,6 +112,7 @@ struct AttentionProgram {
 
 Kernel make_attention(const Node& node) {
   node.output();
+  if (is_batch_invariant(node)) return make_apart_attention(node);
   if (has_few_queries(node)) return make_attention_of_few_queries(node);
   const WideOperands wide(node, {0, 1, 2}, 1);
   auto program = std::make_shared<const AttentionProgram>(node, wide.dtype());

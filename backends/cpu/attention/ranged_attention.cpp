@@ -5,10 +5,12 @@
 
 #include <algorithm>
 
+#include "cpu/attention/apart_attention.h"
 #include "cpu/attention/attention_gemm.h"
 #include "cpu/attention/query_ranges.h"
 #include "cpu/device/threads.h"
 #include "cpu/kernels/wide_operands.h"
+#include "cpu/products/panel_product.h"
 #include "cpu/vector/kernels.h"
 
 namespace transom::cpu {
@@ -77,6 +79,7 @@ struct RangedProgram {
 
 Kernel make_ranged_attention(const Node& node) {
   node.output();
+  if (is_batch_invariant(node)) return make_apart_attention(node);
   const WideOperands wide(node, {0, 1, 2}, 1);
   auto program = std::make_shared<const RangedProgram>(node, wide.dtype());
   return {fmt::format("attention in ranges {}", vector_kernels().name),

@@ -3,6 +3,7 @@
 #include "cpu/products/pair_product.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "cpu/kernels/packed_weight.h"
 #include "cpu/kernels/scratch.h"
@@ -22,8 +23,10 @@ struct PairPanels : PackedWeight {
 
 class PairProduct {
  public:
-  PairProduct(const ProductPlan& plan, const PairRows& table)
+  // `stored`: the type that b is packed from, where it is not bf16.
+  PairProduct(const ProductPlan& plan, const PairRows& table, transom_dtype stored)
       : table_(table),
+        stored_(stored),
         m_(plan.m),
         n_(plan.n),
         k_(plan.k),
@@ -34,7 +37,7 @@ class PairProduct {
         output_(plan.output),
         bias_(plan.bias) {}
 
-  std::vector<int64_t> key() const { return {-3, k_, n_, b_row_, b_column_}; }
+  std::vector<int64_t> key() const { return {-3, k_, n_, b_row_, b_column_, stored_}; }
 
   std::shared_ptr<PairPanels> pack(const std::byte* b) const {
     auto made = std::make_shared<PairPanels>();
@@ -73,6 +76,7 @@ class PairProduct {
   // [k / 2, width, 2]
   void pack_panel(const std::byte* b, int64_t panel, uint16_t* to) const {
     const int64_t first = panel * width_, there = std::min(width_, n_ - first);
+    if (stored_ != TRANSOM_BFLOAT16) return pack_rounded(b, first, there, to);
     const auto* from = reinterpret_cast<const uint16_t*>(b) + first * b_column_;
     if (b_row_ == 1 && b_column_ % 2 == 0)  // pairs are words that lie so already
       return pack_rows_as_panel(reinterpret_cast<const uint32_t*>(from), b_column_ / 2, there, k_ / 2, width_,
@@ -80,6 +84,29 @@ class PairProduct {
     for (int64_t i = 0; i < k_; ++i)
       for (int64_t j = 0; j < width_; ++j)
         to[i / 2 * 2 * width_ + 2 * j + i % 2] = j < there ? from[i * b_row_ + j * b_column_] : uint16_t{0};
+  }
+
+  // The same of columns of another type, which are rounded as a cast rounds them.
+  void pack_rounded(const std::byte* b, int64_t first, int64_t there, uint16_t* to) const {
+    const auto place = [&](int64_t i, int64_t j) -> uint16_t& { return to[i / 2 * 2 * width_ + 2 * j + i % 2]; };
+    const auto from = [&](int64_t i, int64_t j) {
+      return b + static_cast<size_t>(i * b_row_ + (first + j) * b_column_) * element_size(stored_);
+    };
+    std::fill_n(to, panel_numbers(), uint16_t{0});
+    // Along whichever axis lies in memory.
+    const bool along_depth = b_row_ == 1;
+    const int64_t lines = along_depth ? there : k_, length = along_depth ? k_ : there;
+    std::vector<uint16_t> line(static_cast<size_t>(length));
+    for (int64_t i = 0; i < lines; ++i) {
+      if (along_depth || b_column_ == 1)
+        convert(stored_, along_depth ? from(0, i) : from(i, 0), TRANSOM_BFLOAT16,
+                reinterpret_cast<std::byte*>(line.data()), length);
+      else
+        for (int64_t j = 0; j < length; ++j)
+          convert(stored_, from(i, j), TRANSOM_BFLOAT16, reinterpret_cast<std::byte*>(&line[static_cast<size_t>(j)]),
+                  1);
+      for (int64_t j = 0; j < length; ++j) (along_depth ? place(j, i) : place(i, j)) = line[static_cast<size_t>(j)];
+    }
   }
 
   // The bias in f32, null if there is none.
@@ -120,6 +147,7 @@ class PairProduct {
   }
 
   const PairRows& table_;
+  transom_dtype stored_;
   int64_t m_, n_, k_, b_row_, b_column_, width_, panels_;
   transom_dtype output_;
   bool bias_;
@@ -129,18 +157,20 @@ class PairProduct {
 
 std::optional<Kernel> pair_product(const Node& node, const ProductPlan& plan, bool waits) {
   const PairRows* rows = pair_rows();
-  // Of a weight that is kept in another type the cast is not made.
+  if (!rows || plan.a.dtype != TRANSOM_BFLOAT16 || plan.k % 2 != 0) return std::nullopt;
+  // Whether a weight is frozen, and in which type it is kept, does not show in the bits: what is sampled from a server
+  // is what a training pass computes, whose weights are neither.
   const std::optional<Node::Origin> weight = node.frozen_origin(1);
-  if (!rows || plan.a.dtype != TRANSOM_BFLOAT16 || plan.k % 2 != 0 || (weight && weight->dtype != TRANSOM_BFLOAT16))
-    return std::nullopt;
-  const PairProduct product(plan, *rows);
-  const bool frozen = node.frozen(1);
-  return Kernel{fmt::format("rows apart, pairs of bf16{}", frozen ? ", packed" : ""),
+  const PairProduct product(plan, *rows, weight ? weight->dtype : TRANSOM_BFLOAT16);
+  const bool frozen = weight.has_value();
+  Kernel kernel{fmt::format("rows apart, pairs of bf16{}", frozen ? ", packed" : ""),
                 [=](const Arguments& arguments) {
                   if (const auto kept = kept_weight(product, arguments, frozen, waits)) product.run(arguments, *kept);
                   else product.run(arguments);
                 },
                 product.scratch_bytes()};
+  if (weight) kernel.instead.emplace_back(1, weight->value);
+  return kernel;
 }
 
 }  // namespace transom::cpu

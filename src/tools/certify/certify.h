@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether a device computes the right thing: its operations against the float64 of their records, models against the
-// reference device, and what the plugin interface promises.
+// reference device, what the plugin interface promises, and whether what is sampled is what is trained.
 #pragma once
 
 #include <functional>
@@ -11,9 +11,10 @@ namespace transom::certify {
 
 struct Options {
   std::string device;                   // empty: the best found
-  std::vector<std::string> levels;      // of "operations", "models", "behaviour"; empty: all
+  std::vector<std::string> levels;      // of "operations", "models", "behaviour", "on-policy"; empty: all but the last
   std::vector<std::string> operations;  // those that level "operations" tries; empty: all
   std::vector<std::string> models;      // directories; empty: small ones made from configurations
+  int64_t prompts = 1000;               // that level "on-policy" samples of each model in each setting
   uint64_t seed = 1;
   bool stop_at_first_failure = false;
   std::function<void(const Row&)> observe;  // each row as it is done
@@ -38,5 +39,6 @@ class Recorder {
 void certify_operations(Recorder& recorder);
 void certify_models(Recorder& recorder);
 void certify_behaviour(Recorder& recorder);
+void certify_on_policy(Recorder& recorder);
 
 }  // namespace transom::certify

@@ -102,9 +102,9 @@ std::string to_text(const Report& report) {
     if (row.level != level) {
       level = row.level;
       text += fmt::format("{}{:<34} {:<18} {:>6} {:>10} {:>10}  {}\n", text.empty() ? "" : "\n",
-                          level == "operations" ? "OPERATION"
-                          : level == "models"   ? "MODEL"
-                                                : "BEHAVIOUR",
+                          level == "operations"                       ? "OPERATION"
+                          : level == "models" || level == "on-policy" ? "MODEL"
+                                                                      : "BEHAVIOUR",
                           "", "CASES", level == "operations" ? "WORST ULP" : "WORST", "BOUND", "VERDICT");
     }
     text += fmt::format("{:<34} {:<18} {:>6} {:>10} {:>10}  {}{}\n", row.subject, row.variant, row.cases,

@@ -16,7 +16,7 @@ std::string_view name_of(Verdict verdict);  // "pass", "fail", "not supported"
 
 // A line of a table.
 struct Row {
-  std::string level;    // "operations", "models", "behaviour"
+  std::string level;    // "operations", "models", "behaviour", "on-policy"
   std::string subject;  // an operation, a model, what the device is asked to do
   std::string variant;  // "f32 forward", "loss curve"
   Verdict verdict = Verdict::kPass;

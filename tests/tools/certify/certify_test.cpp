@@ -88,7 +88,35 @@ TEST(Certify, TakesAModelWithoutAHead) {
 TEST(Certify, RefusesUnknownLevels) {
   const test::CommandOutcome outcome = test::run_command(kProgram + " certify --device cpu --level speed");
   EXPECT_EQ(outcome.status, 2);
-  EXPECT_NE(outcome.output.find("expected operations, models or behaviour"), std::string::npos) << outcome.output;
+  EXPECT_NE(outcome.output.find("expected operations, models, behaviour or on-policy"), std::string::npos)
+      << outcome.output;
+}
+
+// What the engine samples is what a training pass computes, to the bit: plain and with LoRA, in f32 and bf16, after
+// updates.
+TEST(Certify, SamplesAreOnPolicy) {
+  const test::CommandOutcome outcome =
+      test::run_command(kProgram + " certify --seed 1 --device cpu --level on-policy --prompts 24 --json");
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  const Json report = parse_json(outcome.output, "the certificate");
+  ASSERT_EQ(report["rows"].size(), 8u);
+  for (const Json& row : report["rows"]) {
+    EXPECT_EQ(row["verdict"], "pass") << row.dump();
+    EXPECT_GE(row["cases"], 24) << row.dump();
+  }
+}
+
+TEST(Certify, OnPolicyTakesModelsThatWrite) {
+  const test::TemporaryFolder folder;
+  Model::from_config(R"({"model_type": "bert", "architectures": ["BertModel"], "vocab_size": 40, "hidden_size": 16,
+                         "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24,
+                         "max_position_embeddings": 32, "type_vocab_size": 2})",
+                     {.seed = 3})
+      ->save_pretrained(folder.string());
+  const test::CommandOutcome outcome =
+      test::run_command(kProgram + " certify --device cpu --level on-policy " + folder.string());
+  EXPECT_EQ(outcome.status, 2) << outcome.output;
+  EXPECT_NE(outcome.output.find("expected a causal language model"), std::string::npos) << outcome.output;
 }
 
 // Built as a project of its own that knows one header.

@@ -15,7 +15,7 @@ namespace {
 struct CertifyOptions {
   std::string device, output, verify, level;
   std::vector<std::string> models, operations;
-  int64_t seed = 0;
+  int64_t seed = 0, prompts = 1000;
   bool json = false, stop = false;
 };
 
@@ -40,8 +40,12 @@ int run_certify(const CertifyOptions& o) {
   if (!o.output.empty()) expect_folder(o.output);
   if (!o.operations.empty() && !o.output.empty())
     fail(ErrorKind::kUsage, "--operation: a certificate is of all operations; leave out --output");
-  certify::Options options{
-      .device = o.device, .operations = o.operations, .models = o.models, .stop_at_first_failure = o.stop};
+  if (o.prompts < 1) fail(ErrorKind::kUsage, "--prompts: expected at least 1, found {}", o.prompts);
+  certify::Options options{.device = o.device,
+                           .operations = o.operations,
+                           .models = o.models,
+                           .prompts = o.prompts,
+                           .stop_at_first_failure = o.stop};
   std::string_view rest = o.level;
   while (!rest.empty()) {
     const size_t end = std::min(rest.find(','), rest.size());
@@ -85,20 +89,27 @@ int run_certify(const CertifyOptions& o) {
 Command certify_command() {
   static CertifyOptions options;
   Command command{.name = "certify",
-                  .help = "Show that a device computes the right thing: operations, models, behaviour",
+                  .help =
+                      "Show that a device computes the right thing: operations, models, behaviour; and that what is "
+                      "sampled is what is trained",
                   .examples =
                       "  transom certify --device cpu --output certificate\n"
                       "  transom certify --device cuda --level operations,behaviour --json\n"
+                      "  transom certify --level on-policy --model SmolLM2-135M --prompts 100\n"
                       "  transom certify --verify certificate/certificate.json"};
-  command.options = {{"--device", &options.device, "cpu, cuda:1 ... (default: TRANSOM_DEVICE, else the best found)"},
-                     {"--operation", &options.operations, "names of operations to try (default: all)"},
-                     {kModelFlag, &options.models, "directories of checkpoints (default: small models of its own)"},
-                     {"--level", &options.level, "operations, models, behaviour, with commas (default: all)"},
-                     {"--seed", &options.seed, "seed of shapes and values (0: a new one)"},
-                     {"--json", &options.json, "the report on standard output"},
-                     {"--output", &options.output, "directory for certificate.json and certificate.html"},
-                     {"--stop_at_first_failure", &options.stop, "do not go on after something is wrong"},
-                     {"--verify", &options.verify, "check that a certificate.json was not modified"}};
+  command.options = {
+      {"--device", &options.device, "cpu, cuda:1 ... (default: TRANSOM_DEVICE, else the best found)"},
+      {"--operation", &options.operations, "names of operations to try (default: all)"},
+      {kModelPlace, &options.models, "directories of checkpoints (default: small models of its own)"},
+      {"--level", &options.level,
+       "operations, models, behaviour, with commas (default: these); on-policy: the engine's log "
+       "probabilities are those of a training pass, to the bit"},
+      {"--prompts", &options.prompts, "of on-policy: prompts that are sampled of each model in each setting"},
+      {"--seed", &options.seed, "seed of shapes and values (0: a new one)"},
+      {"--json", &options.json, "the report on standard output"},
+      {"--output", &options.output, "directory for certificate.json and certificate.html"},
+      {"--stop_at_first_failure", &options.stop, "do not go on after something is wrong"},
+      {"--verify", &options.verify, "check that a certificate.json was not modified"}};
   command.run = [] { return run_certify(options); };
   return command;
 }

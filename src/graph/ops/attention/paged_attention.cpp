@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "graph/ops/attention/attention_parts.h"
+#include "graph/ops/computing.h"
 #include "graph/ops/records.h"
 #include "graph/ops/rules.h"
 
@@ -134,7 +135,10 @@ const Operation kPagedAttention = {
     },
     .decompose = [](std::span<const Tensor> in, const Attributes& attributes) -> std::vector<Tensor> {
       const GatheredPages pages = gather_pages(in, attributes);
-      return {make_tensor(op::attention, {in[0], pages.k, pages.v, pages.bias}, attributes_of_pages(attributes))};
+      // Each row is a query of its own, whose bits are those of a pass without a cache that keeps rows apart.
+      Attributes apart = attributes_of_pages(attributes);
+      apart.set(kBatchInvariant, int64_t{1});
+      return {make_tensor(op::attention, {in[0], pages.k, pages.v, pages.bias}, std::move(apart))};
     },
     .samples = [] { return samples_of_pages(false); }};
 

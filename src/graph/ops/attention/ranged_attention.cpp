@@ -163,13 +163,14 @@ Tensor ranged_attention(const Tensor& q, const Tensor& k, const Tensor& v, const
   if (bias.defined()) inputs.push_back(cast(bias, wide_type(inputs[0].dtype())));
   if (dropout > 0) inputs.push_back(key);
   inputs.push_back(ranges);
-  return make_tensor(kRangedAttention, std::move(inputs),
-                     {{"scale", options.scale},
-                      {"causal", static_cast<int64_t>(options.causal)},
-                      {"sliding_window", options.sliding_window},
-                      {"soft_cap", options.soft_cap},
-                      {"dropout", dropout},
-                      {"biased", static_cast<int64_t>(bias.defined())}});
+  Attributes attributes{{"scale", options.scale},
+                        {"causal", static_cast<int64_t>(options.causal)},
+                        {"sliding_window", options.sliding_window},
+                        {"soft_cap", options.soft_cap},
+                        {"dropout", dropout},
+                        {"biased", static_cast<int64_t>(bias.defined())}};
+  keep_rows_apart(attributes, computing);
+  return make_tensor(kRangedAttention, std::move(inputs), std::move(attributes));
 }
 
 }  // namespace transom

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "graph/ops/attention/paged_attention.h"
+#include "graph/ops/computing.h"
 
 namespace transom {
 namespace {
@@ -40,10 +41,13 @@ PagedCache::PagedCache(std::vector<KeysAndValues> pools, int64_t block_size, Pag
                        std::vector<Tensor> states)
     : pools_(std::move(pools)), states_(std::move(states)), block_size_(block_size), tokens_(std::move(tokens)) {}
 
-Tensor PagedCache::attend(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
-                          const AttentionOptions& options, const Computing& computing, const Tensor& sinks) {
+Tensor PagedCache::attend(int64_t layer, const Tensor& q, const Tensor& given_keys, const Tensor& given_values,
+                          const Tensor& bias, const AttentionOptions& options, const Computing& computing,
+                          const Tensor& sinks) {
   if (bias.defined() || !options.causal)
     fail(ErrorKind::kUnsupported, "attention with a bias or without a causal mask cannot be paged");
+  // As attention itself would read them, so that a pass without a cache has the same numbers.
+  const Tensor k = autocast_low(given_keys, computing), v = autocast_low(given_values, computing);
   const auto place = static_cast<size_t>(layer);
   if (!tokens_.slots.defined()) {
     if (shapes_.size() <= place) shapes_.resize(place + 1);

@@ -44,15 +44,15 @@ class RowByRow : public Runner {
     if (sequence.seen < taken.prompt_length()) statistics.prompt_tokens += taken.prompt_length();
     sequence.seen = sequence.length();
     statistics.generated_tokens += !taken.only_reads();
-    sequence.choose(scores);
+    sequence.choose({scores});
   }
 
   // Tokens of the prompt come one by one where what follows each of them is asked for.
   static void read_prompt(Sequence& sequence, Decoding& decoding) {
     const int64_t end = std::min(sequence.request().prompt_length(), sequence.length());
     for (int64_t n = sequence.seen + 1; n < end; ++n) {
-      const std::vector<float> scores = decoding.next({{sequence.tokens().begin(), sequence.tokens().begin() + n}});
-      sequence.read_prompt(n - 1, scores);
+      std::vector<float> scores = decoding.next({{sequence.tokens().begin(), sequence.tokens().begin() + n}});
+      sequence.read_prompt(n - 1, {scores});
       sequence.seen = n;
     }
   }
@@ -72,7 +72,7 @@ class RowByRow : public Runner {
     for (const Sequence* row : rows) texts.push_back(row->tokens());
     std::vector<float> scores = decoding.next(texts);
     const auto V = static_cast<size_t>(decoding.vocabulary());
-    for (size_t i = 0; i < rows.size(); ++i) rows[i]->choose(std::span(scores).subspan(i * V, V));
+    for (size_t i = 0; i < rows.size(); ++i) rows[i]->choose({std::span(scores).subspan(i * V, V)});
     statistics.generated_tokens += static_cast<int64_t>(rows.size());
     const std::vector<size_t> sources = group.advance();
     if (group.has_ended()) return;

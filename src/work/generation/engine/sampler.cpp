@@ -96,7 +96,7 @@ void Sampler::forbid_others(std::span<float> scores) {
   if (!any) fail("constraint: no token may follow the text so far, and it may not end; the grammar leads nowhere");
 }
 
-Choice Sampler::choose(const TokenIds& tokens, std::span<float> scores) {
+Choice Sampler::choose(const TokenIds& tokens, std::span<float> scores, std::span<const float> logarithms) {
   const SamplingRules& r = *rules_;
   r.add_biases(scores);
   const ScoredRow row{tokens, 0, scores};
@@ -112,7 +112,8 @@ Choice Sampler::choose(const TokenIds& tokens, std::span<float> scores) {
     fail("the scores of the next token are no probabilities (NaN, infinite, or all forbidden)");
   choice.token = static_cast<int64_t>(r.sampled_ ? draw(scores, random_) : place_of(scores, highest));
   if (r.logprobs_)
-    choice.logprobs = logprobs_of(unwarped.empty() ? scores : std::span<float>(unwarped), choice.token, *r.logprobs_);
+    choice.logprobs = logprobs_of(unwarped.empty() ? scores : std::span<float>(unwarped), choice.token, *r.logprobs_,
+                                  r.changes_scores() ? std::span<const float>() : logarithms);
   return choice;
 }
 
@@ -122,7 +123,14 @@ void Sampler::accept(int64_t token) {
   asked_ = Mask::kNotAsked;
 }
 
-TokenLogprobs logprobs_of(std::span<const float> scores, int64_t token, int64_t count) {
+TokenLogprobs logprobs_of(std::span<const float> scores, int64_t token, int64_t count,
+                          std::span<const float> logarithms) {
+  if (!logarithms.empty()) {
+    TokenLogprobs result{.token = token, .logprob = logarithms[static_cast<size_t>(token)], .top = {}};
+    result.top = likeliest(scores, count);
+    for (auto& [place, score] : result.top) score = logarithms[static_cast<size_t>(place)];
+    return result;
+  }
   const float highest = *std::max_element(scores.begin(), scores.end());
   double total = 0;
   for (const float score : scores) total += std::exp(static_cast<double>(score) - highest);

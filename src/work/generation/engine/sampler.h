@@ -28,6 +28,9 @@ class SamplingRules {
 
  private:
   friend class Sampler;
+  bool changes_scores() const {
+    return !bias_.empty() || !processors_.empty() || presence_ != 0 || frequency_ != 0 || constraint_;
+  }
   size_t prompt_;
   bool sampled_;
   double presence_, frequency_;
@@ -54,7 +57,9 @@ class Sampler {
   // throws.
   void seek_mask(double seconds);
   // What follows `tokens` (with the prompt) by the scores [V], which are changed. Throws where no token is left.
-  Choice choose(const TokenIds& tokens, std::span<float> scores);
+  // `logarithms`: of the softmax of the scores as they are given, or empty; log probabilities are these where nothing
+  // changes the scores before the warpers.
+  Choice choose(const TokenIds& tokens, std::span<float> scores, std::span<const float> logarithms = {});
   // The row goes on with the token that was chosen.
   void accept(int64_t token);
 
@@ -67,7 +72,8 @@ class Sampler {
   std::vector<uint32_t> mask_;
 };
 
-// The log probability of `token`, and of the `count` likeliest ones, by softmax(scores).
-TokenLogprobs logprobs_of(std::span<const float> scores, int64_t token, int64_t count);
+// The log probability of `token`, and of the `count` likeliest ones, by softmax(scores), or as `logarithms` say.
+TokenLogprobs logprobs_of(std::span<const float> scores, int64_t token, int64_t count,
+                          std::span<const float> logarithms = {});
 
 }  // namespace transom

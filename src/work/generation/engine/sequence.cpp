@@ -25,10 +25,11 @@ Sequence::Sequence(std::shared_ptr<const AdmittedRequest> request, int64_t index
   if (tokens_.empty()) finish(FinishReason::kLength);
 }
 
-void Sequence::read_prompt(int64_t position, std::span<const float> scores) {
+void Sequence::read_prompt(int64_t position, const SequenceScores& given) {
   const std::optional<int64_t>& count = request_->request.prompt_logprobs;
   if (!count || position != static_cast<int64_t>(prompt_.size()) || position + 1 >= request_->prompt_length()) return;
-  prompt_.push_back(logprobs_of(scores, request_->request.prompt.tokens[static_cast<size_t>(position) + 1], *count));
+  const int64_t next = request_->request.prompt.tokens[static_cast<size_t>(position) + 1];
+  prompt_.push_back(logprobs_of(given.scores, next, *count, given.logarithms));
 }
 
 void Sequence::seek_mask(double seconds) {
@@ -42,18 +43,19 @@ void Sequence::seek_mask(double seconds) {
 
 bool Sequence::is_late() const { return request_->deadline && std::chrono::steady_clock::now() >= *request_->deadline; }
 
-void Sequence::choose(std::span<float> scores) {
+void Sequence::choose(const SequenceScores& given) {
+  const std::span<float> scores = given.scores;
   if (group_) {
     request_->rules->add_biases(scores);
     request_->rules->subtract_penalties(tokens_, scores);
     return group_->give(index_, scores);
   }
   if (request_->only_reads()) {
-    read_prompt(length() - 1, scores);
+    read_prompt(length() - 1, given);
     return finish(FinishReason::kLength);
   }
   const GenerationConfig& config = request_->request.config;
-  const Choice choice = sampler_.choose(tokens_, scores);
+  const Choice choice = sampler_.choose(tokens_, scores, given.logarithms);
   tokens_.push_back(choice.token);
   if (std::find(config.eos_token_id.begin(), config.eos_token_id.end(), choice.token) != config.eos_token_id.end()) {
     event_.end_token = choice.token;

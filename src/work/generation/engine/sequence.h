@@ -39,6 +39,12 @@ struct AdmittedRequest {
   bool only_reads() const { return request.config.max_new_tokens == 0; }
 };
 
+// The scores [V] of a token to come, and the logarithms of their softmax where the device has given them, else nothing.
+struct SequenceScores {
+  std::span<float> scores;
+  std::span<const float> logarithms = {};
+};
+
 class Sequence {
  public:
   // With a group it is a beam, which joins the group.
@@ -66,11 +72,11 @@ class Sequence {
   // Of whoever computes: how many of the tokens the model has seen, so that their keys and values are there.
   int64_t seen = 0;
 
-  // The scores [V] of what follows the prompt's token at `position`, for prompt_logprobs. In order; a position that
-  // comes again, after preemption, is ignored.
-  void read_prompt(int64_t position, std::span<const float> scores);
-  // Chooses the next token by the scores [V] that follow tokens(), which are changed. A beam gives them to its group.
-  void choose(std::span<float> scores);
+  // The scores of what follows the prompt's token at `position`, for prompt_logprobs. In order; a position that comes
+  // again, after preemption, is ignored.
+  void read_prompt(int64_t position, const SequenceScores& given);
+  // Chooses the next token by the scores that follow tokens(), which are changed. A beam gives them to its group.
+  void choose(const SequenceScores& given);
   // Prompt lookup: at most `most` tokens that followed the last ones where these stood before. A draft of which nothing
   // was accepted makes the next steps go without.
   TokenIds draft(int64_t most);

@@ -70,6 +70,9 @@ class Objective {
 
   // Whether a batch has a loss; batches without are only passed through the model.
   virtual bool has_loss(const NamedTensors&) const { return true; }
+  // Whether passes are computed under Computing::batch_invariant: log probabilities are then those of the engine that
+  // sampled the tokens, to the bit.
+  virtual bool keeps_rows_apart() const { return false; }
   // Whether a row's loss is that of the row alone, so that a batch may be filled up with rows that do not count.
   virtual bool rows_stand_alone() const { return false; }
 

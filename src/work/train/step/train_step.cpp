@@ -146,6 +146,7 @@ Tensor TrainStep::evaluation_loss(const NamedTensors& inputs, NamedTensors* outp
 LossPass TrainStep::pass_of(const NamedTensors& inputs, ForwardContext& context) const {
   if (sharding_) sharding_->cut_rows(inputs);
   context.computing = joined(computing_of(arguments_, context.training), context.computing);
+  context.computing.batch_invariant = context.computing.batch_invariant || objective_->keeps_rows_apart();
   return {.model = model_, .context = context, .rank = batch_rank(), .ranks = batch_ranks()};
 }
 

@@ -134,6 +134,7 @@ std::vector<Tensor> PagedProgram::traced(const StepKind& kind, const Computing& 
   PagedCache cache(std::move(pools), block_size_, {.slots = in[2], .block_tables = in[3], .lengths = in[4]},
                    std::move(states));
   std::vector<Tensor> results{logits_of(model_, pass, kind.scored, cache, computing)};
+  if (kind.logarithms) results.push_back(log_softmax(results[0], kAsGiven));
   for (const KeysAndValues& pool : cache.pools()) results.push_back(pool.keys), results.push_back(pool.values);
   results.insert(results.end(), cache.states().begin(), cache.states().end());
   return results;
@@ -238,28 +239,29 @@ void PagedProgram::copy_blocks(const std::vector<std::pair<int32_t, int32_t>>& p
   eval(pools_);
 }
 
-std::span<float> PagedProgram::read(Tensor scores) {
-  if (scores.dtype() != DType::kFloat32 || is_in_host_memory(scores)) return copied_ = scores.to_vector<float>();
-  const auto count = static_cast<size_t>(scores.size());
-  const std::shared_ptr<Buffer> buffer = buffer_of(scores);
+std::span<float> PagedProgram::read(Tensor numbers, ReadNumbers& kept) {
+  if (numbers.dtype() != DType::kFloat32 || is_in_host_memory(numbers)) return kept.copied = numbers.to_vector<float>();
+  const auto count = static_cast<size_t>(numbers.size());
+  const std::shared_ptr<Buffer> buffer = buffer_of(numbers);
   if (std::byte* const data = buffer->is_writable() ? buffer->host_pointer() : nullptr) {
     buffer->device().synchronize();
-    scores_ = std::move(scores);
+    kept.tensor = std::move(numbers);
     return {reinterpret_cast<float*>(data), count};
   }
-  copied_.resize(count);
-  buffer->read(std::as_writable_bytes(std::span(copied_)));
-  return copied_;
+  kept.copied.resize(count);
+  buffer->read(std::as_writable_bytes(std::span(kept.copied)));
+  return kept.copied;
 }
 
-std::span<float> PagedProgram::run(const PagedPass& pass, const RequestAdapter& adapter) {
+std::span<float> PagedProgram::run(const PagedPass& pass, const RequestAdapter& adapter, bool logarithms) {
   const NoGradient inference;
-  scores_ = {};
+  scores_.tensor = {}, logs_.tensor = {}, logarithms_ = {};
   tell({.kind = ProcessCommand::Kind::kRun, .pass = pass});
   if (pools_.empty()) make_pools();
   const auto tokens = static_cast<int64_t>(pass.ids.size());
   const Computing computing = apart_with(adapter.set.get());
-  const StepKind kind{pass.scored, key_of(apart_with(nullptr)).value(), adapter.number, !pass.embeddings.empty()};
+  const StepKind kind{pass.scored, key_of(apart_with(nullptr)).value(), adapter.number, !pass.embeddings.empty(),
+                      logarithms && !evaluator_};
   std::vector<Tensor> arguments{Tensor::from(pass.ids, {1, tokens}),
                                 Tensor::from(pass.positions, shape_of_positions(model_.position_axes(), tokens)),
                                 Tensor::from(pass.slots, {tokens}),
@@ -274,11 +276,13 @@ std::span<float> PagedProgram::run(const PagedPass& pass, const RequestAdapter& 
   if (evaluator_) {
     const std::vector<Tensor> together = traced(kind, computing, arguments);
     compute_together({together.data(), 1}, {together.begin() + 1, together.end()});
-    return read(together[0]);
+    return read(together[0], scores_);
   }
   std::vector<Tensor> results = step(kind, computing)(std::move(arguments));
-  pools_.assign(std::make_move_iterator(results.begin() + 1), std::make_move_iterator(results.end()));
-  return read(std::move(results[0]));
+  const auto pools = results.begin() + (kind.logarithms ? 2 : 1);
+  pools_.assign(std::make_move_iterator(pools), std::make_move_iterator(results.end()));
+  if (kind.logarithms) logarithms_ = read(std::move(results[1]), logs_);
+  return read(std::move(results[0]), scores_);
 }
 
 }  // namespace transom

@@ -45,8 +45,11 @@ class PagedProgram {
   PagedProgram(const PagedProgram&) = delete;
   PagedProgram& operator=(const PagedProgram&) = delete;
   // The scores [K, V] of what follows the last K tokens, until the next call. If it throws, all keys and values are
-  // lost.
-  std::span<float> run(const PagedPass& pass, const RequestAdapter& adapter);
+  // lost. `logarithms`: log_probabilities() are wanted too.
+  std::span<float> run(const PagedPass& pass, const RequestAdapter& adapter, bool logarithms = false);
+  // The logarithms [K, V] of the softmax of the last pass's scores as the device computes them, which are those of a
+  // training pass to the bit. Empty where they were not asked for, and over several processes.
+  std::span<const float> log_probabilities() const { return logarithms_; }
   // What the model makes of an input among the tokens, a row [D] for each of its places. If it throws, nothing is lost,
   // but over several processes all is, as after run().
   std::vector<float> embed(const AttachedInput& input, const RequestAdapter& adapter);
@@ -68,11 +71,16 @@ class PagedProgram {
     std::string computing;  // its key, without the adapter
     size_t adapter;         // its number
     bool embeds;            // rows stand in place of tokens
+    bool logarithms;        // of the softmax of the scores, behind these
     auto operator<=>(const StepKind&) const = default;
   };
   std::vector<Tensor> traced(const StepKind& kind, const Computing& computing, const std::vector<Tensor>& in) const;
-  // Where they are, if the host reaches them, else a copy.
-  std::span<float> read(Tensor scores);
+  // Numbers of a pass, where they are, if the host reaches them, else a copy.
+  struct ReadNumbers {
+    Tensor tensor;              // where the host reads them on the device
+    std::vector<float> copied;  // elsewhere: megabytes, whose memory is not asked for at each step
+  };
+  static std::span<float> read(Tensor numbers, ReadNumbers& kept);
   void tell(const ProcessCommand& command);
   // Computes `outputs` and the new pools on all processes.
   void compute_together(std::span<const Tensor> outputs, const std::vector<Tensor>& pools);
@@ -86,10 +94,10 @@ class PagedProgram {
   int64_t blocks_, block_size_, most_;
   int64_t reserved_ = 0;       // blocks that the pools have room for; 0: as many as there are
   std::vector<Tensor> pools_;  // keys and values of each layer, then states
-  Tensor scores_;              // of the last pass, where the host reads them on the device
-  std::vector<float> copied_;  // elsewhere: megabytes, whose memory is not asked for at each step
-  Evaluator* evaluator_;       // null: this process alone
-  std::string failure_;        // out of step with the other processes
+  ReadNumbers scores_, logs_;  // of the last pass
+  std::span<const float> logarithms_;
+  Evaluator* evaluator_;  // null: this process alone
+  std::string failure_;   // out of step with the other processes
   std::map<StepKind, CompiledFunction> steps_;
   std::optional<CompiledFunction> copy_;
 };

@@ -327,23 +327,31 @@ class PagedRunner : public Runner {
       for (int64_t place = part->begin; place < part->end(); ++place)
         (part->is_scored(place) ? scored : silent).push_back(pass_token(*part, place));
     const PagedPass pass = pass_of(silent, scored, texts_.block_size(), most_tokens_, widths_);
-    const std::span<float> scores = program_.run(pass, adapter);
+    const bool logarithms = std::any_of(parts.begin(), parts.end(), [](const StepPart* part) {
+      const EngineRequest& request = part->sequence->request().request;
+      return request.logprobs || request.prompt_logprobs;
+    });
+    const std::span<float> scores = program_.run(pass, adapter, logarithms);
+    const std::span<const float> logs = program_.log_probabilities();
     const size_t V = scores.size() / static_cast<size_t>(pass.scored);
     float* next = scores.data() + (static_cast<size_t>(pass.scored) - scored.size()) * V;
     for (const StepPart* part : parts) {
       statistics.prompt_tokens +=
           std::clamp<int64_t>(part->sequence->request().prompt_length() - part->begin, 0, part->count);
-      next = read(*part, next, V, statistics);
+      next = read(*part, next, logs.empty() ? nullptr : logs.data() + (next - scores.data()), V, statistics);
       note_seen(*part);
     }
   }
 
-  // Reads the rows of scores of a part, and gives back where the next part's begin. Tokens of a draft are taken as long
-  // as they are what is chosen.
-  float* read(const StepPart& part, float* next, size_t V, EngineStatistics& statistics) {
-    std::vector<std::pair<int64_t, std::span<float>>> rows;
-    for (int64_t place = part.begin; place < part.end(); ++place)
-      if (part.is_scored(place)) rows.emplace_back(place, std::span(next, V)), next += V;
+  // Reads the rows of scores of a part, and of their logarithms (null: there are none), and gives back where the next
+  // part's begin. Tokens of a draft are taken as long as they are what is chosen.
+  float* read(const StepPart& part, float* next, const float* logs, size_t V, EngineStatistics& statistics) {
+    std::vector<std::pair<int64_t, SequenceScores>> rows;
+    for (int64_t place = part.begin; place < part.end(); ++place) {
+      if (!part.is_scored(place)) continue;
+      rows.push_back({place, {{next, V}, logs ? std::span(logs, V) : std::span<const float>()}});
+      next += V, logs = logs ? logs + V : nullptr;
+    }
     Sequence& sequence = *part.sequence;
     try {
       for (const auto& [place, scores] : rows) {
