@@ -31,16 +31,18 @@ Tensor is_there(const Tensor& index) { return greater_equal(index, zeros(index.s
 Tensor at_least_zero(const Tensor& index) { return maximum(index, zeros(index.shape(), DType::kInt64)); }
 
 // x [N, ...] where the condition [N] holds, else y.
-Tensor where(const Tensor& condition, const Tensor& x, const Tensor& y) {
+Tensor rows_where(const Tensor& condition, const Tensor& x, const Tensor& y) {
   Shape shape(x.shape().size(), 1);
   shape[0] = condition.dim(0);
   return select(broadcast_to(reshape(condition, shape), x.shape()), x, y);
 }
-Tensor where(const Tensor& condition, const Tensor& x) { return where(condition, x, zeros(x.shape(), x.dtype())); }
+Tensor rows_where(const Tensor& condition, const Tensor& x) {
+  return rows_where(condition, x, zeros(x.shape(), x.dtype()));
+}
 
 // Rows of x [R, ...] at the indices; zeros where these are negative.
 Tensor rows_at(const Tensor& x, const Tensor& index) {
-  return where(is_there(index), gather(x, at_least_zero(index), 0));
+  return rows_where(is_there(index), gather(x, at_least_zero(index), 0));
 }
 
 const Operation kPagedSelectiveScan = {
@@ -66,7 +68,7 @@ const Operation kPagedSelectiveScan = {
       Tensor decay = unsqueeze(exp(unsqueeze(dt, 2) * a), 2);               // [N, H, 1, S or 1]
       Tensor state = unsqueeze(x * unsqueeze(dt, 2), 3) * unsqueeze(b, 2);  // [N, H, P, S]
       Tensor before = tokens_before(in[6], in[7]);
-      state = state + decay * where(logical_not(is_there(before)), rows_at(pool, in[6]));
+      state = state + decay * rows_where(logical_not(is_there(before)), rows_at(pool, in[6]));
       for (int64_t places = 1; places < N; places *= 2) {
         state = state + decay * rows_at(state, before);
         decay = decay * rows_at(decay, before);
@@ -136,7 +138,7 @@ const Operation kPagedConvolution = {
         behind = select(goes_on, behind, behind + 1.0);
         const Tensor kept =
             gather(begin, at_least_zero(current * static_cast<double>(K - 1) + static_cast<double>(K - 1) - behind), 0);
-        inputs.push_back(where(goes_on, gather(x, current, 0), kept));
+        inputs.push_back(rows_where(goes_on, gather(x, current, 0), kept));
       }
       const auto tap = [&](int64_t k) { return squeeze(slice(weight, 1, K - 1 - k, K - k), 1); };
       Tensor y = inputs[static_cast<size_t>(K - 1)] * tap(K - 1);
