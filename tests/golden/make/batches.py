@@ -4,6 +4,8 @@
 import torch
 
 import detection
+import captions
+import towers
 import vision_language
 from common import generator
 from random_models import WORDS
@@ -87,7 +89,8 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
         family_name
         in ("vit", "swin", "convnext", "resnet", "efficientnet", "dinov2", "timm_wrapper", "clip_vision_model", "deit")
         or family_name == "dinov2_with_registers"
-        or class_name == "CLIPForImageClassification"
+        or family_name == "siglip_vision_model"
+        or class_name in ("CLIPForImageClassification", "SiglipForImageClassification")
     ):
         side = (
             getattr(config, "image_size", None)
@@ -110,6 +113,10 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
     if family_name == "clip":
         texts = text_inputs(config.text_config, name, tokenizer, False)
         return {**texts, "pixel_values": floats(3, 3, 32, 32)}
+    if family_name in captions.CAPTIONS:
+        return captions.inputs_of(name, config, random)
+    if family_name == "siglip":
+        return towers.inputs_of(name, config, text_inputs(config.text_config, name, tokenizer, False), floats)
     in_pairs = "QuestionAnswering" in class_name or "PreTraining" in class_name or "NextSentence" in class_name
     inputs = text_inputs(config, name, tokenizer, in_pairs)
     if family_name == "clip_text_model":

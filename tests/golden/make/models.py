@@ -23,6 +23,7 @@ from common import HERE, rounded, seed_of, write_json
 from random_models import config_of, draw_weights
 from vocabularies import load, make_tokenizer_files
 
+WRITERS = ("CausalLM", "LMHeadModel", "ConditionalGeneration", "MTModel", "VisionEncoderDecoderModel")
 STEPS, WARMUP, RATE = 20, 2, 1e-3
 
 
@@ -53,7 +54,7 @@ def cases():
         mains = {class_name: (name, special) for name, (class_name, special) in family.main.items()}
         smalls = {class_name for class_name, _, _ in family.small.values()}
         for class_name in family.classes:
-            if class_name in smalls:
+            if class_name in smalls and class_name not in mains:
                 continue
             if class_name in mains:
                 name, special = mains[class_name]
@@ -226,7 +227,7 @@ def build(name, family_name, class_name, is_main):
         if eager
         else getattr(transformers, class_name)(config)
     )
-    writes = class_name.endswith(("CausalLM", "LMHeadModel", "ConditionalGeneration", "MTModel")) and (
+    writes = class_name.endswith(WRITERS) and (
         is_main or name in FAMILIES[family_name].small
     )
     draw_weights(model, name, writes)
@@ -238,8 +239,9 @@ def tokenizer_of(name, family):
     kind = TOKENIZERS.get(kind, kind)
     with tempfile.TemporaryDirectory() as folder:
         make_tokenizer_files(kind, pathlib.Path(folder))
-        if family is FAMILIES["llava"]:
-            vision_language.add_image_token(folder)
+        named = next(key for key, each in FAMILIES.items() if each is family)
+        if vision_language.has_pictures(named):
+            vision_language.add_image_token(folder, vision_language.marks_of(named))
         return load(folder)
 
 
@@ -262,7 +264,7 @@ def save(model, name, family_name, is_main, folder):
         kind = TOKENIZERS.get(name, family.tokenizer)
         make_tokenizer_files(TOKENIZERS.get(kind, kind), folder)
         if vision_language.has_pictures(family_name):
-            vision_language.add_image_token(folder)
+            vision_language.add_image_token(folder, vision_language.marks_of(family_name))
             vision_language.save_processor(name, model.config, folder)
     processor = PROCESSORS.get(name)
     if processor and is_main:
@@ -278,7 +280,7 @@ def make_case(name, family_name, class_name, is_main, special, out):
     model, tokenizer, config = build(name, family_name, class_name, is_main)
     if STORED.get(name) == "bf16" and is_main:  # weights that bfloat16 holds exactly
         model = model.to(torch.bfloat16).float()
-    kwargs = {"return_loss": True} if class_name == "CLIPModel" else {}
+    kwargs = {"return_loss": True} if class_name in ("CLIPModel", "SiglipModel") else {}
     inputs = dlrm.inputs(name) if family_name == "dlrm" else inputs_of(name, family_name, class_name, config, tokenizer)
     save(model, name, family_name, is_main, folder / "model")
     if (
@@ -332,10 +334,10 @@ def make(out, only=None):
             (is_main or family_name in FAMILIES and name in FAMILIES[family_name].small)
             and hasattr(model, "generate")
             and model.can_generate()
-            and class_name.endswith(("CausalLM", "LMHeadModel", "ConditionalGeneration", "MTModel"))
+            and class_name.endswith(WRITERS)
         ):
             if getattr(model.config, "output_router_logits", False):  # with it 5.24 fails at the second token
                 model.config.output_router_logits = False
             generation.make_runs(model, tokenizer, name, out / name)
-            if vision_language.has_pictures(family_name):
+            if vision_language.has_pictures(family_name) and family_name != "smolvlm":  # whose class reads videos too
                 vision_language.make_processed(out / name)

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Towers of texts and of pictures that are trained to agree pair by pair: SigLIP."""
+
+import torch
+
+from family import Family, names
+from sizes import SIZES
+
+ACTIVE = dict(hidden_act="gelu_pytorch_tanh")
+PARTS = dict(
+    text_config=SIZES["encoder"] | ACTIVE | dict(vocab_size=60, pad_token_id=1, bos_token_id=2, eos_token_id=3),
+    vision_config=SIZES["vision"] | ACTIVE,
+)
+OTHER = dict(
+    text_config=dict(
+        hidden_size=12,
+        intermediate_size=20,
+        num_hidden_layers=1,
+        num_attention_heads=3,
+        max_position_embeddings=20,
+        vocab_size=50,
+        projection_size=18,
+        hidden_act="gelu",
+        layer_norm_eps=1e-5,
+        pad_token_id=1,
+    ),
+    vision_config=dict(
+        hidden_size=18,
+        intermediate_size=14,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        image_size=21,
+        patch_size=7,
+        hidden_act="relu",
+    ),
+)
+
+TOWERS = {
+    "siglip": Family(
+        PARTS,
+        names("Siglip", "Model", "ForImageClassification"),
+        {"siglip": ("SiglipModel", "sigmoids of pairs; a query attends to all patches; what fills a text is read")},
+        "t5",
+        "none",
+        small={
+            "siglip-other": ("SiglipModel", OTHER, "towers of other widths; a projection; masked texts; other activations")
+        },
+    ),
+    "siglip_text_model": Family(ACTIVE, ["SiglipTextModel"]),
+    "siglip_vision_model": Family(ACTIVE, ["SiglipVisionModel"], sizes="vision"),
+}
+
+
+def fields_of(fields, tokenizer):
+    """With the words of a tokenizer."""
+    if tokenizer is None:
+        return fields
+    words = dict(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, eos_token_id=tokenizer.eos_token_id)
+    return fields | dict(text_config=fields["text_config"] | words)
+
+
+def inputs_of(name, config, texts, floats):
+    """Texts and pictures; the main case says nothing of what fills the texts."""
+    side = config.vision_config.image_size
+    if name == "siglip":
+        texts = {"input_ids": texts["input_ids"]}
+    return texts | {"pixel_values": floats(3, 3, side, side)}
