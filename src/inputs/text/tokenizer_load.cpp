@@ -10,6 +10,8 @@
 #include "inputs/text/components/fields.h"
 #include "inputs/text/sentencepiece/sentencepiece.h"
 #include "inputs/text/slow_tokenizers/ctc_characters.h"
+#include "inputs/text/slow_tokenizers/esm.h"
+#include "inputs/text/slow_tokenizers/language_classes.h"
 #include "inputs/text/slow_tokenizers/marian.h"
 #include "inputs/text/slow_tokenizers/tokenizer_class_files.h"
 #include "inputs/text/slow_tokenizers/tokenizer_class_options.h"
@@ -90,6 +92,7 @@ void lower_first(Json& tokenizer) {
 void Tokenizer::State::build(const Json& fields, const std::string& where, const std::string& config_where) {
   config = read_tokenizer_config(fields, config_where);
   apply_class_options(fields, *file.rest, config_where);
+  apply_language_class(fields, file, config_where);
   if (small_letters) lower_first(*file.rest);
   const Json& json = *file.rest;
   parts.normalizer = make_normalizer(field(json, "normalizer", where), where + "normalizer");
@@ -189,11 +192,23 @@ void Tokenizer::State::read(const fs::path& folder, Json& fields, const std::str
     file = read_tokenizer_json(*json, path("tokenizer.json"));
     return build(fields, path("tokenizer.json: "), config_where);
   }
+  if (words != nullptr && family == "Esm") {
+    name_special_tokens(family, fields);
+    file = read_esm_vocabulary(*words, fields, path("vocab.txt"));
+    has_offsets = false;
+    return build(fields, path("vocab.txt: "), config_where);
+  }
   if (words != nullptr) {
     name_bert_tokens(fields, config_where);
     file = read_bert_vocabulary(*words, fields, path("vocab.txt"));
     return build(fields, path("vocab.txt: "), config_where);
   }
+  for (const char* unread : {"Nllb", "MBart50", "Pegasus", "M2M100"})
+    if (family == unread)
+      fail(ErrorKind::kUnsupported,
+           "{}: {}Tokenizer: expected tokenizer.json, found none; its older files are not read (save_pretrained of "
+           "Transformers writes it)",
+           name, family);
   name_special_tokens(family, fields);
   if (const std::string* added = find_file("added_tokens.json"))
     fields["added_tokens.json"] = parse_json(*added, path("added_tokens.json"));

@@ -9,7 +9,7 @@ case of one layer, 60 words and no tokenizer, called after family and head.
 from captions import CAPTIONS
 from decoders import DECODERS
 from detection import DETECTION
-from encoders import ENCODERS
+from encoders import BOTH_SIDES, ENCODERS
 from experts import EXPERTS
 from family import ANSWERS, CAUSAL, CHOICE, MASKED, ROPE, SEQUENCE, TOKENS, Family, names
 from patches import TOKENS_BEFORE_PATCHES
@@ -238,18 +238,7 @@ FAMILIES = {
         {"gemma3-lm": ("Gemma3ForCausalLM", "norms of q and k; two kinds of positions")},
         "gemma",
         "grouped",
-        small={
-            "gemma3-both-sides": (
-                "Gemma3TextModel",
-                dict(use_bidirectional_attention=True, sliding_window=12, num_hidden_layers=3, layer_types=["sliding_attention"] * 2 + ["full_attention"]),
-                "EmbeddingGemma: sees both sides, in windows of 6 each way",
-            ),
-            "gemma3-both-sides-classes": (
-                "Gemma3TextForSequenceClassification",
-                dict(use_bidirectional_attention=True, sliding_window=14, num_key_value_heads=1, attention_bias=True),
-                "sees both sides; one head of keys; biases",
-            ),
-        },
+        small=BOTH_SIDES,
     ),
     "gpt2": Family(
         {},

@@ -19,6 +19,20 @@ def both(class_name, short, first, second, special, other, ending="lm"):
     return {f"{short}-{ending}": (class_name, first, special), f"{short}-other-{ending}": (class_name, second, other)}
 
 
+# Gemma 3 as EmbeddingGemma has it.
+BOTH_SIDES = {
+    "gemma3-both-sides": (
+        "Gemma3TextModel",
+        dict(use_bidirectional_attention=True, sliding_window=12, num_hidden_layers=3, layer_types=["sliding_attention"] * 2 + ["full_attention"]),
+        "EmbeddingGemma: sees both sides, in windows of 6 each way",
+    ),
+    "gemma3-both-sides-classes": (
+        "Gemma3TextForSequenceClassification",
+        dict(use_bidirectional_attention=True, sliding_window=14, num_key_value_heads=1, attention_bias=True),
+        "sees both sides; one head of keys; biases",
+    ),
+}
+
 ENCODERS = {
     "mt5": Family(
         BUCKETS,

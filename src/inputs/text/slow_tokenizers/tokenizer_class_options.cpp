@@ -104,7 +104,6 @@ std::string tokenizer_family(const Json& config, const std::string& model_type, 
     if (name == "Wav2Vec2CTC" || name == "Wav2Vec2") return "Wav2Vec2CTC";
     return name;
   }
-  if (model_type == "mbart") return "MBart";  // has no record: Transom reads its texts, and not its models
   const Family* known = find_family(model_type);
   return known ? *known->processors.tokenizer : "";
 }
@@ -127,6 +126,12 @@ void name_special_tokens(const std::string& family, Json& config) {
     name({{"bos_token", "<|endoftext|>"}, {"eos_token", "<|endoftext|>"}, {"unk_token", "<|endoftext|>"}});
   else if (is({"Qwen2"}))
     name({{"eos_token", "<|endoftext|>"}, {"unk_token", "<|endoftext|>"}, {"pad_token", "<|endoftext|>"}});
+  else if (is({"Esm"}))
+    name({{"unk_token", "<unk>"},
+          {"cls_token", "<cls>"},
+          {"pad_token", "<pad>"},
+          {"mask_token", "<mask>"},
+          {"eos_token", "<eos>"}});
   else if (is({"CLIP"}))
     name({{"bos_token", "<|startoftext|>"},
           {"eos_token", "<|endoftext|>"},

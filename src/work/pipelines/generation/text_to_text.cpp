@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // text2text-generation, summarization and translation: an encoder-decoder writes a text about another.
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/json/json.h"
 #include "files/config/config.h"
@@ -18,7 +20,8 @@ const Json& text_to_text_defaults() {
 class TextToText : public Pipeline {
  public:
   // `task` as it is named in task_specific_params.
-  TextToText(GenerationModel model, const std::string& task) : model_(std::move(model)) {
+  TextToText(GenerationModel model, const std::string& task)
+      : model_(std::move(model)), languages_(languages_of(model_.tokenizer)), task_(task) {
     const Json& config = json_of(model_.model->config());
     const Json none = Json::object();
     const Json& all = config.contains("task_specific_params") ? config["task_specific_params"] : none;
@@ -33,26 +36,77 @@ class TextToText : public Pipeline {
 
   // One text for each returned sequence.
   std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
-    for (const char* name : {"src_lang", "tgt_lang"})
-      if (is_given(options, name))
-        fail("parameter {}: this model's tokenizer knows no languages; name the task translation_xx_to_yy", name);
+    GenerationConfig config = model_.config_for(options, text_to_text_defaults());
+    const std::optional<int64_t> source = language(options, "src_lang"), target = language(options, "tgt_lang");
+    if (target) config.forced_bos_token_id = *target;
     if (!flag_option(options, "return_text", true) && !flag_option(options, "return_tensors", false))
       fail(ErrorKind::kUsage, "return_text: false has no effect without return_tensors true");
-    const GenerationConfig config = model_.config_for(options, text_to_text_defaults());
     std::vector<TaskResult> results;
-    for (const TaskInput& input : inputs) results.emplace_back(written(text_input(input).text, config, options));
+    for (const TaskInput& input : inputs)
+      results.emplace_back(written(text_input(input).text, source, config, options));
     return results;
   }
 
  private:
-  std::vector<WrittenText> written(const std::string& text, const GenerationConfig& config,
-                                   const TaskOptions& options) const {
+  // How a tokenizer of many languages surrounds a text: with its end and the token of its language, in either order.
+  struct Languages {
+    bool before = false;
+    std::vector<int64_t> special;  // ids that can stand for a language
+  };
+
+  static std::optional<Languages> languages_of(const Tokenizer& tokenizer) {
+    const TokenIds around = tokenizer.encode("").ids;
+    const std::optional<int64_t> eos = tokenizer.eos_token_id();
+    if (around.size() != 2 || !eos || (around[0] == *eos) == (around[1] == *eos)) return {};
+    const bool before = around[1] == *eos;
+    const int64_t code = around[before ? 0 : 1];
+    for (const char* role : {"bos", "cls", "sep", "pad", "unk", "mask"})
+      if (tokenizer.special_token_id(role) == code) return {};
+    return Languages{before, tokenizer.all_special_ids()};
+  }
+
+  // The token of a language that a parameter names, as "fra_Latn"; those of M2M-100 have marks around their codes.
+  std::optional<int64_t> language(const TaskOptions& options, const char* parameter) const {
+    std::string code = is_given(options, parameter) ? text_option(options, parameter, "") : "";
+    if (!languages_) {
+      if (!code.empty())
+        fail("parameter {}: this model's tokenizer knows no languages; name the task translation_xx_to_yy", parameter);
+      return {};
+    }
+    if (code.empty()) {
+      if (task_ == "translation")
+        fail("parameter {}: expected a language: the translation task of this model needs src_lang and tgt_lang",
+             parameter);
+      return {};
+    }
+    for (const std::string& token : {code, "__" + code + "__"}) {
+      const std::optional<int64_t> id = model_.tokenizer.token_to_id(token);
+      if (id && std::find(languages_->special.begin(), languages_->special.end(), *id) != languages_->special.end())
+        return id;
+    }
+    fail("parameter {}: expected a language of the tokenizer, found {}", parameter, quoted(code));
+  }
+
+  // The ids of a text in `source`, where that is not the language that the tokenizer takes by itself.
+  TokenIds ids_of(const std::string& text, std::optional<int64_t> source, EncodeOptions encode) const {
+    if (!source) return model_.tokenizer.encode(text, std::nullopt, encode).ids;
+    encode.add_special_tokens = false;
+    if (encode.max_length) encode.max_length = std::max<int64_t>(*encode.max_length - 2, 0);
+    TokenIds ids = model_.tokenizer.encode(text, std::nullopt, encode).ids;
+    if (languages_->before) ids.insert(ids.begin(), *source);
+    ids.push_back(*model_.tokenizer.eos_token_id());
+    if (!languages_->before) ids.push_back(*source);
+    return ids;
+  }
+
+  std::vector<WrittenText> written(const std::string& text, std::optional<int64_t> source,
+                                   const GenerationConfig& config, const TaskOptions& options) const {
     EncodeOptions encode;
     if (truncates(options)) {
       encode.truncation = Truncation::kLongestFirst;
       encode.max_length = model_.tokenizer.model_max_length();
     }
-    const TokenIds ids = model_.tokenizer.encode(prefix_ + text, std::nullopt, encode).ids;
+    const TokenIds ids = ids_of(prefix_ + text, source, encode);
     const GenerationOutput output =
         generate(*model_.model, prompts_of(std::span(&ids, 1), *model_.model, model_.tokenizer), config,
                  {.streamer = nullptr, .tokenizer = &model_.tokenizer});
@@ -75,7 +129,8 @@ class TextToText : public Pipeline {
   }
 
   GenerationModel model_;
-  std::string prefix_;
+  std::optional<Languages> languages_;
+  std::string task_, prefix_;
 };
 
 TaskParameters text_to_text_parameters() {
@@ -88,8 +143,10 @@ TaskParameters text_to_text_parameters() {
        "cut texts that are longer than the model takes",
        "",
        {"longest_first", "only_first", "do_not_truncate"}},
-      {"src_lang", TaskParameter::Type::kText, "refused: name the task translation_xx_to_yy"},
-      {"tgt_lang", TaskParameter::Type::kText, "refused: name the task translation_xx_to_yy"},
+      {"src_lang", TaskParameter::Type::kText,
+       "the language of the text, of models of many (NLLB, mBART): eng_Latn; others name the task "
+       "translation_xx_to_yy"},
+      {"tgt_lang", TaskParameter::Type::kText, "the language to write, likewise: fra_Latn"},
   });
 }
 
