@@ -37,6 +37,8 @@ constexpr Line kPlan[] = {
     {"attn.v_proj", Style::kColwiseKeyHeads},
     {"attn.o_proj", Style::kRowwiseHeads},
     {"attn.out_proj", Style::kRowwiseHeads},
+    {"attn.q_b_proj", Style::kColwiseHeads},  // of latent vectors
+    {"attn.kv_b_proj", Style::kColwiseHeads},
     // BERT, RoBERTa, ELECTRA, ViT, DINOv2
     {"attention.self.query", Style::kColwiseHeads},
     {"attention.self.key", Style::kColwiseKeyHeads},
@@ -131,8 +133,15 @@ constexpr Line kPlan[] = {
     {"proj_out", Style::kVocabulary},
 };
 constexpr Line kExperts[] = {
-    {"w1", Style::kColwise},        {"w3", Style::kColwise},      {"w2", Style::kRowwise},
-    {"gate_proj", Style::kColwise}, {"up_proj", Style::kColwise}, {"down_proj", Style::kRowwise},
+    {"w1", Style::kColwise},
+    {"w3", Style::kColwise},
+    {"w2", Style::kRowwise},
+    {"gate_proj", Style::kColwise},
+    {"up_proj", Style::kColwise},
+    {"down_proj", Style::kRowwise},
+    {"input_linear.gate", Style::kColwise},
+    {"input_linear.up", Style::kColwise},
+    {"output_linear", Style::kRowwise},
 };
 
 constexpr std::string_view kAdapterA = ".lora_A", kAdapterB = ".lora_B";

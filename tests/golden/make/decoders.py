@@ -18,6 +18,14 @@ YARN = dict(
 )
 
 
+LATENT_ALONE = dict(num_key_value_heads=4, kv_lora_rank=10, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=5)
+LATENT = LATENT_ALONE | dict(
+    moe_intermediate_size=10,
+    n_shared_experts=2,
+    num_experts_per_tok=3,
+)
+
+
 def turning(part, theta=10000.0):
     return dict(rope_parameters={"rope_theta": theta, "rope_type": "default", "partial_rotary_factor": part})
 
@@ -57,6 +65,22 @@ DECODERS = {
         layer_types=["full_attention", "sliding_attention"], attention_bias=True), "windows of 6; the fourth layer knows no positions",
         "given kinds of layers; biases"
     ),
+    "deepseek_v2": family(
+        "DeepseekV2", [SEQUENCE], "decoder", dict(q_lora_rank=None, first_k_dense_replace=1, num_hidden_layers=3), LATENT
+        | dict(q_lora_rank=8, n_routed_experts=6, topk_method="group_limited_greedy", n_group=3, topk_group=2,
+        routed_scaling_factor=1.7, attention_bias=True, tie_word_embeddings=True, rope_parameters=YARN["rope_parameters"]
+        | {"mscale": 1.0, "mscale_all_dim": 0.7}), "keys and values of latent vectors; a first layer without experts",
+        "latent queries; experts in groups; scores scaled by YaRN; biases; tied",
+        LATENT | dict(n_routed_experts=4, n_shared_experts=1, num_experts_per_tok=2, q_lora_rank=8), name="deepseek-v2"
+    ),
+    "deepseek_v3": family(
+        "DeepseekV3", [SEQUENCE, TOKENS], "decoder", dict(first_k_dense_replace=1, num_hidden_layers=3), LATENT
+        | dict(q_lora_rank=None, n_routed_experts=5, n_group=1, topk_group=1, first_k_dense_replace=0, norm_topk_prob=False,
+        rope_interleave=False, attention_bias=True, tie_word_embeddings=True, rope_parameters=YARN["rope_parameters"]
+        | {"mscale": 1.0, "mscale_all_dim": 0.7}), "latent queries, keys and values; experts in groups by sigmoids and a correction",
+        "plain queries; halves turn; one group; scores scaled by YaRN; biases; tied",
+        LATENT | dict(n_routed_experts=8, n_group=4, topk_group=2, q_lora_rank=8, first_k_dense_replace=0), name="deepseek-v3"
+    ),
     "exaone4": family(
         "Exaone4", [SEQUENCE, TOKENS, ANSWERS], "grouped", dict(sliding_window=6, num_hidden_layers=4),
         ODD | dict(num_key_value_heads=1, sliding_window=None, sliding_window_pattern=None,
@@ -76,10 +100,25 @@ DECODERS = {
         "Glm4", [SEQUENCE, TOKENS], "grouped", dict(head_dim=8), ODD | dict(num_key_value_heads=3, head_dim=4, attention_bias=False),
         "norms before and behind each part", "no biases", turning(0.5)
     ),
+    "glm4_moe": family(
+        "Glm4Moe", [], "grouped", dict(num_hidden_layers=3), dict(hidden_size=24, num_attention_heads=3, num_key_value_heads=1,
+        first_k_dense_replace=0, use_qk_norm=True, attention_bias=True, n_routed_experts=6, n_group=3, topk_group=2, num_experts_per_tok=2,
+        n_shared_experts=2, routed_scaling_factor=1.5, tie_word_embeddings=True), "experts behind a first layer; half of each head turns",
+        "experts in groups; norms of queries and keys; biases; tied", turning(0.5) | dict(n_routed_experts=5, num_experts_per_tok=3,
+        moe_intermediate_size=10), name="glm4-moe"
+    ),
     "gpt_neo": family(
         "GPTNeo", [SEQUENCE, TOKENS, ANSWERS], "gpt_neo", {}, dict(hidden_size=18, num_heads=3, num_layers=3,
         attention_types=[[["local"], 2], [["global"], 1]], window_size=3, intermediate_size=20, tie_word_embeddings=False),
         "learned positions; windows of 5; scores without a scale", "windows of 3 in two layers; untied", name="gpt-neo"
+    ),
+    "gpt_oss": family(
+        "GptOss", [SEQUENCE, TOKENS], "grouped", dict(head_dim=4, sliding_window=6), dict(hidden_size=18, num_attention_heads=3,
+        num_key_value_heads=1, head_dim=6, sliding_window=5, layer_types=["full_attention", "sliding_attention"], num_local_experts=5,
+        num_experts_per_tok=3, swiglu_alpha=1.3, swiglu_limit=0.6, attention_bias=False, tie_word_embeddings=True,
+        output_router_logits=True, router_aux_loss_coef=0.05, **YARN), "sinks; experts with biases; windows of 6 in every other layer",
+        "gates that are clamped; given kinds of layers; the loss of balance; YaRN; tied",
+        dict(head_dim=4, intermediate_size=10, num_local_experts=4, num_experts_per_tok=2, sliding_window=6, **ROPE), name="gpt-oss"
     ),
     "gptj": family(
         "GPTJ", [SEQUENCE, ANSWERS], "gpt2", dict(rotary_dim=4), dict(n_embd=18, n_head=3, rotary_dim=2, n_inner=20,
@@ -91,10 +130,23 @@ DECODERS = {
         ODD | dict(num_key_value_heads=1, attention_bias=True, mlp_bias=True, tie_word_embeddings=True, embedding_multiplier=0.7,
         **YARN), "multipliers of embeddings, scores, residuals, logits", "biases; tied; positions by YaRN"
     ),
+    "granitemoe": family(
+        "GraniteMoe", [], "grouped", dict(embedding_multiplier=3.0, attention_multiplier=0.3, residual_multiplier=0.5,
+        logits_scaling=2.0), ODD | dict(num_key_value_heads=1, attention_bias=True, tie_word_embeddings=True, num_local_experts=5,
+        num_experts_per_tok=3, output_router_logits=True, router_aux_loss_coef=0.05, **YARN),
+        "experts in two tensors a layer; multipliers", "biases; the loss of balance; tied; positions by YaRN",
+        ROPE | dict(intermediate_size=10, num_local_experts=4, num_experts_per_tok=2)
+    ),
     "hunyuan_v1_dense": family(
         "HunYuanDenseV1", [SEQUENCE], "grouped", dict(head_dim=4), ODD | dict(num_key_value_heads=1, head_dim=6, attention_bias=True,
         tie_word_embeddings=True, rope_parameters={"rope_theta": 10000.0, "rope_type": "dynamic", "alpha": 50.0, "factor": 1.0}),
         "norms of queries and keys behind their positions", "a base that alpha enlarges; biases; tied", dict(head_dim=4, **ROPE), name="hunyuan-v1-dense"
+    ),
+    "minicpm3": family(
+        "MiniCPM3", [SEQUENCE], "decoder", {}, LATENT_ALONE | dict(q_lora_rank=None, v_head_dim=None, scale_emb=0.7, scale_depth=None,
+        dim_model_base=None, attention_bias=True, mlp_bias=True, tie_word_embeddings=False, rope_parameters=YARN["rope_parameters"]),
+        "latent queries, keys and values; multipliers", "plain queries; biases; untied; positions by YaRN",
+        LATENT_ALONE | dict(q_lora_rank=8, scale_emb=3, dim_model_base=8, initializer_range=0.02)
     ),
     "ministral3": family(
         "Ministral3", [SEQUENCE, TOKENS, ANSWERS], "grouped", dict(head_dim=4, rope_parameters=YARN["rope_parameters"]

@@ -129,6 +129,20 @@ def dynamic_map():
     return torch.tensor(sorted([*values, 0.0, 1.0]))
 
 
+MXFP4 = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0])
+
+
+def mxfp4(weight):
+    """[experts, rows, columns] as blocks and scales; what they stand for is what transformers makes of them."""
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+
+    groups = weight.reshape(*weight.shape[:2], -1, 32)
+    power = torch.ceil(torch.log2(groups.abs().amax(-1) / 6)).clamp(-100, 100)
+    q = ((groups / 2.0 ** power[..., None])[..., None] - MXFP4).abs().argmin(-1)
+    blocks, scales = (q[..., 0::2] + 16 * q[..., 1::2]).to(torch.uint8), (power + 127).to(torch.uint8)
+    return blocks, scales, convert_moe_packed_tensors(blocks, scales, dtype=torch.float32)
+
+
 def nf4(weight, *_):
     blocks = weight.reshape(-1, 64)
     largest = blocks.abs().amax(1)

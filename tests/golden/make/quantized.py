@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 
 import gguf_files
 from common import generator
-from packing import awq, ct_int4, ct_int8, fp8, gptq, nf4
+from packing import awq, ct_int4, ct_int8, fp8, gptq, mxfp4, nf4
 from quantized_models import build, layers_of, write_expected
 from vocabularies import make_tokenizer_files
 
@@ -144,8 +144,43 @@ def make_compressed(out, name):
     )
 
 
+def make_mxfp4(out, name):
+    """Experts as gpt-oss stores them; all else in bfloat16."""
+    folder = out / name
+    shutil.rmtree(folder, ignore_errors=True)
+    model, _, tokenizer = build(name, "gpt_oss")
+    config = dict(quant_method="mxfp4", modules_to_not_convert=["model.layers.*.self_attn", "lm_head"])
+    tensors = {}
+    with torch.no_grad():
+        for key, parameter in model.named_parameters():
+            if key.endswith(("gate_up_proj", "down_proj")):
+                tensors[f"{key}_blocks"], tensors[f"{key}_scales"], made = mxfp4(parameter.transpose(1, 2).contiguous())
+                parameter.copy_(made)
+                continue
+            parameter.copy_(parameter.bfloat16().float())
+            tensors[key] = parameter.detach().bfloat16().clone()
+    make_tokenizer_files(tokenizer, folder / "model")
+    save_file(
+        {key: value.contiguous() for key, value in tensors.items()},
+        folder / "model" / "model.safetensors",
+        {"format": "pt"},
+    )
+    model.config.quantization_config, model.config.architectures = config, [type(model).__name__]
+    model.config.save_pretrained(folder / "model")
+    del model.config.quantization_config
+    model.generation_config.save_pretrained(folder / "model")
+    write_expected(
+        folder,
+        name,
+        model,
+        [layer.mlp.experts for layer in model.model.layers],
+        {"format": "mxfp4", "special": "experts in blocks of 32 with powers of two", "quantization_config": config},
+    )
+
+
 def make(out):
     for name in COMPRESSED:
         make_compressed(out / "quantized", name)
+    make_mxfp4(out / "quantized", "mxfp4-gpt-oss")
     for name in gguf_files.GGUF:
         gguf_files.make_gguf(out / "quantized", name)

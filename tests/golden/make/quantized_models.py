@@ -29,6 +29,14 @@ BODIES = {
     "llama": ("LlamaForCausalLM", "llama", SIZES),
     "qwen2": ("Qwen2ForCausalLM", "qwen2", SIZES),
     "qwen3": ("Qwen3ForCausalLM", "qwen2", SIZES | dict(head_dim=32, tie_word_embeddings=True)),
+    "gpt_oss": (
+        "GptOssForCausalLM",
+        "qwen2",
+        SIZES
+        | dict(
+            hidden_size=32, intermediate_size=32, head_dim=8, num_local_experts=4, num_experts_per_tok=2, sliding_window=8
+        ),
+    ),
     "gpt2": ("GPT2LMHeadModel", "gpt2", dict(n_embd=64, n_layer=2, n_head=4, n_positions=128)),
 }
 
@@ -50,7 +58,8 @@ def build(name, body, **changes):
         if hasattr(config, field):
             setattr(config, field, 0.0)
     torch.manual_seed(seed_of(name))
-    model = getattr(transformers, class_name)._from_config(config, attn_implementation="eager").eval()
+    eager = {"attn_implementation": "eager"} | ({"experts_implementation": "eager"} if body == "gpt_oss" else {})
+    model = getattr(transformers, class_name)._from_config(config, **eager).eval()
     draw_weights(model, name, True)
     return model, words, tokenizer
 
@@ -88,7 +97,7 @@ def rounded_fp8(x):
 
 @contextlib.contextmanager
 def with_inputs(modules, rounding):
-    hooks = [module.register_forward_pre_hook(lambda _, given: (rounding(given[0]),)) for module in modules]
+    hooks = [module.register_forward_pre_hook(lambda _, given: (rounding(given[0]), *given[1:])) for module in modules]
     yield
     for hook in hooks:
         hook.remove()

@@ -164,6 +164,8 @@ def draw_weights(model, name, signed_norms):
                 normal(buffer, 0.1)
             elif key.endswith("running_var"):
                 buffer.copy_(0.5 + torch.rand(buffer.shape, generator=random))
+            elif key.endswith("e_score_correction_bias"):
+                normal(buffer, 0.2)
             elif key.endswith("final_logits_bias"):
                 normal(buffer, 0.1)
     padding = [

@@ -63,7 +63,8 @@ struct QueryGrowthPlan {
 
 // Keys and values that are made of one latent vector of each token (multi-head latent attention, DeepSeek-AI, 2024):
 // keys are `plain` numbers of a head beside `turning` ones that all heads share, values are `value_size` numbers.
-// Queries may be made of a latent vector too. A cache holds the latent vector and the shared numbers alone.
+// Queries may be made of a latent vector too. A cache holds one head: the latent vector with the shared numbers as a
+// key, and the latent vector as a value.
 struct LatentPlan {
   int64_t query_rank = 0, rank = 1;  // of the latent vectors; of queries 0: none
   int64_t plain = 1, turning = 1, value_size = 1;

@@ -10,7 +10,8 @@ namespace transom {
 
 // Attention whose keys and values are made of latent vectors (LatentPlan), x [B, T, D] -> [B, T, D]. Without a cache
 // they are written out for all heads. With one, what makes keys and values of the latent vector is taken into queries
-// and results instead ("absorbed"), so that the cache holds one head of rank + turning numbers for a token.
+// and results instead ("absorbed"), so that the cache holds one head, a key of rank + turning numbers and a value of
+// rank.
 class LatentAttention {
  public:
   LatentAttention(const Scope& scope, const DecoderPlan& plan, int64_t number);
