@@ -131,6 +131,8 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
             "attention_mask"
         ]
     ids, mask = inputs["input_ids"], inputs["attention_mask"]
+    if family_name == "longformer" and class_name.endswith(("MultipleChoice", "QuestionAnswering")):
+        ids[:, [3, 4, 6]] = config.sep_token_id  # behind the question, and around the text
     if class_name.endswith("MultipleChoice"):
         flipped = {key: torch.stack([value, value.roll(1, 0)], 1) for key, value in inputs.items()}
         return flipped | {"labels": integers(2, (3,))}
@@ -161,14 +163,14 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
         inputs["labels"] = labels
         if getattr(config, "token_dropout", False):  # ESM reads masked tokens as nought
             ids[0, 2], ids[1, 4] = config.mask_token_id, config.mask_token_id
-    elif class_name in ("BertForPreTraining", "AlbertForPreTraining"):
+    elif class_name in ("BertForPreTraining", "AlbertForPreTraining", "MobileBertForPreTraining"):
         labels = torch.where((torch.rand(ids.shape, generator=random) < 0.4) & (mask == 1), ids, -100)
         labels[0, 2] = ids[0, 2]
         inputs["labels"] = labels
-        inputs["next_sentence_label" if "Bert" == class_name[:4] else "sentence_order_label"] = integers(2, (3,))
+        inputs["sentence_order_label" if "Albert" == class_name[:6] else "next_sentence_label"] = integers(2, (3,))
     elif class_name == "ElectraForPreTraining":
         inputs["labels"] = integers(2, ids.shape)
-    elif class_name == "BertForNextSentencePrediction":
+    elif class_name.endswith("ForNextSentencePrediction"):
         inputs["labels"] = integers(2, (3,))
     elif class_name.endswith(("CausalLM", "LMHeadModel")):
         inputs["labels"] = torch.where(mask == 1, ids, -100)

@@ -127,4 +127,25 @@ ENCODERS = {
             "one layer for queries, keys and values; both kinds of positions", "heads that mix; a table of positions; token types", "masked",
         ),
     ),
+    "longformer": Family(
+        dict(pad_token_id=1, bos_token_id=2, eos_token_id=3, sep_token_id=4, attention_window=4),
+        names("Longformer", "Model", MASKED, SEQUENCE, TOKENS, ANSWERS, CHOICE),
+        small=both(
+            "Longformer" + MASKED, "longformer", {}, dict(hidden_size=18, num_attention_heads=3, attention_window=[6, 2],
+            hidden_act="relu", tie_word_embeddings=False), "tokens see two places each way", "a window for each layer; untied", "masked",
+        ) | both(
+            "Longformer" + SEQUENCE, "longformer", {}, dict(attention_window=[2, 12]), "the first token sees all, and all see it",
+            "windows of their own", "classes",
+        ),
+    ),
+    "mobilebert": Family(
+        dict(embedding_size=6, intra_bottleneck_size=8, num_feedforward_networks=2),
+        names("MobileBert", "Model", MASKED, SEQUENCE, TOKENS, ANSWERS, CHOICE, "ForPreTraining", "ForNextSentencePrediction"),
+        small=both(
+            "MobileBert" + MASKED, "mobilebert", {}, dict(normalization_type="layer_norm", trigram_input=False, num_attention_heads=2,
+            use_bottleneck_attention=True, key_query_shared_bottleneck=False, num_feedforward_networks=1, tie_word_embeddings=False),
+            "bottlenecks; words with their neighbours; scales in place of norms", "layer norms; no neighbours; values in the bottleneck; untied",
+            "masked",
+        ),
+    ),
 }
