@@ -2,7 +2,7 @@
 """Encoders and encoder-decoders that are relatives of others: two small configurations of each, that differ in what the
 family has options for, and a case of one layer for every other class."""
 
-from family import MASKED, SEQUENCE, TOKENS, ANSWERS, Family, names
+from family import ANSWERS, CHOICE, MASKED, SEQUENCE, TOKENS, Family, names
 
 WRITES = "ForConditionalGeneration"
 BUCKETS = dict(

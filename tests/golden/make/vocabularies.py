@@ -34,6 +34,20 @@ PAIRS = [
     "x y z",
     "trois mots ici",
 ]
+PROTEINS = [
+    "MKTVRQERLKSIVRILERSKEPVSGAQLAEELSVSRQVIVQDIAYLRSLGYNIVATPRGYVLAGG",
+    "M K T <mask> V R Q",
+    "MK<mask>TV<mask><mask>",
+    "MKTV-QER.LKZBUOX",
+    "mktvRQ",
+    "MKT1V 22 Q?J",
+    " MKT\n\tVRQ ",
+    "<cls>MKT<eos>",
+    "MKT<null_1><pad><clsV",
+    "",
+    "   ",
+    "The licence grants \u00e9 \u4f60\u597d M",
+]
 # A normalization of sentencepiece with few rules: full-width letters, a ligature, spaces and marks that join.
 RULES = [
     "FF21\t41",
@@ -165,7 +179,7 @@ def rounded_score(score):
     return float(f"{score:.7g}")
 
 
-FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "source.spm", "target.spm")
+FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "vocab.txt", "source.spm", "target.spm")
 
 
 def make_tokenizer_files(family, folder):
@@ -188,6 +202,10 @@ def train(family, folder):
         return
     if family == "marian":
         return make_marian(folder)
+    if family == "esm":
+        (folder / "vocab.txt").write_text("\n".join(transformers.models.esm.configuration_esm.get_default_vocab_list()))
+        config = dict(tokenizer_class="EsmTokenizer", model_max_length=1024)
+        return write_json(folder / "tokenizer_config.json", config)
     recipe = RECIPES[family]
     model, normalizer = trained_pieces(recipe)
     kind = model["type"]
@@ -263,10 +281,10 @@ def load(folder):
     return transformers.AutoTokenizer.from_pretrained(folder)
 
 
-def vectors_of(tokenizer):
+def vectors_of(tokenizer, texts=TEXTS):
     """Lines of vectors.jsonl: texts alone, in pairs, with and without special tokens."""
-    for i, text in enumerate(TEXTS):
-        pair = None if i % 7 else TEXTS[(i * 5 + 3) % len(TEXTS)]
+    for i, text in enumerate(texts):
+        pair = None if i % 7 else texts[(i * 5 + 3) % len(texts)]
         special = i % 9 != 5
         call = dict(add_special_tokens=special, return_token_type_ids=True, return_attention_mask=True)
         fast = tokenizer.is_fast
@@ -322,7 +340,7 @@ def batches_of(tokenizer):
         yield line
 
 
-FAMILIES = sorted([*RECIPES, "marian", "wav2vec2"])
+FAMILIES = sorted([*RECIPES, "esm", "marian", "wav2vec2"])
 
 
 def train_all(out):
@@ -331,14 +349,14 @@ def train_all(out):
         train(family, out / "tokenizers" / family)
 
 
-def make(out):
-    for family in FAMILIES:
+def make(out, only=None):
+    for family in only or FAMILIES:
         folder = out / "tokenizers" / family
         make_tokenizer_files(family, folder)
         if family == "wav2vec2":
             write_json(folder / "config.json", {"model_type": "wav2vec2"})
         tokenizer = load(folder)
-        lines = list(vectors_of(tokenizer))
+        lines = list(vectors_of(tokenizer, PROTEINS if family == "esm" else TEXTS))
         write_lines(folder / "vectors.jsonl", lines)
         write_lines(folder / "batch.jsonl", batches_of(tokenizer))
         write_json(

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // text2text-generation, summarization and translation: an encoder-decoder writes a text about another.
-#include <algorithm>
-
 #include "base/error.h"
 #include "base/json/json.h"
 #include "files/config/config.h"
+#include "inputs/text/language_tokens.h"
 #include "work/generation/prompts.h"
 #include "work/pipelines/generation/generation_model.h"
 
@@ -21,7 +20,7 @@ class TextToText : public Pipeline {
  public:
   // `task` as it is named in task_specific_params.
   TextToText(GenerationModel model, const std::string& task)
-      : model_(std::move(model)), languages_(languages_of(model_.tokenizer)), task_(task) {
+      : model_(std::move(model)), languages_(LanguageTokens::of(model_.tokenizer)), task_(task) {
     const Json& config = json_of(model_.model->config());
     const Json none = Json::object();
     const Json& all = config.contains("task_specific_params") ? config["task_specific_params"] : none;
@@ -48,55 +47,22 @@ class TextToText : public Pipeline {
   }
 
  private:
-  // How a tokenizer of many languages surrounds a text: with its end and the token of its language, in either order.
-  struct Languages {
-    bool before = false;
-    std::vector<int64_t> special;  // ids that can stand for a language
-  };
-
-  static std::optional<Languages> languages_of(const Tokenizer& tokenizer) {
-    const TokenIds around = tokenizer.encode("").ids;
-    const std::optional<int64_t> eos = tokenizer.eos_token_id();
-    if (around.size() != 2 || !eos || (around[0] == *eos) == (around[1] == *eos)) return {};
-    const bool before = around[1] == *eos;
-    const int64_t code = around[before ? 0 : 1];
-    for (const char* role : {"bos", "cls", "sep", "pad", "unk", "mask"})
-      if (tokenizer.special_token_id(role) == code) return {};
-    return Languages{before, tokenizer.all_special_ids()};
-  }
-
-  // The token of a language that a parameter names, as "fra_Latn"; those of M2M-100 have marks around their codes.
+  // The token of a language that a parameter names.
   std::optional<int64_t> language(const TaskOptions& options, const char* parameter) const {
-    std::string code = is_given(options, parameter) ? text_option(options, parameter, "") : "";
-    if (!languages_) {
-      if (!code.empty())
-        fail("parameter {}: this model's tokenizer knows no languages; name the task translation_xx_to_yy", parameter);
-      return {};
-    }
-    if (code.empty()) {
-      if (task_ == "translation")
-        fail("parameter {}: expected a language: the translation task of this model needs src_lang and tgt_lang",
-             parameter);
-      return {};
-    }
-    for (const std::string& token : {code, "__" + code + "__"}) {
-      const std::optional<int64_t> id = model_.tokenizer.token_to_id(token);
-      if (id && std::find(languages_->special.begin(), languages_->special.end(), *id) != languages_->special.end())
-        return id;
-    }
-    fail("parameter {}: expected a language of the tokenizer, found {}", parameter, quoted(code));
+    const std::string code = is_given(options, parameter) ? text_option(options, parameter, "") : "";
+    if (!languages_ && !code.empty())
+      fail("parameter {}: this model's tokenizer knows no languages; name the task translation_xx_to_yy", parameter);
+    if (languages_ && code.empty() && task_ == "translation")
+      fail("parameter {}: expected a language: the translation task of this model needs src_lang and tgt_lang",
+           parameter);
+    if (code.empty()) return {};
+    return languages_->id_of(code, fmt::format("parameter {}", parameter));
   }
 
-  // The ids of a text in `source`, where that is not the language that the tokenizer takes by itself.
-  TokenIds ids_of(const std::string& text, std::optional<int64_t> source, EncodeOptions encode) const {
-    if (!source) return model_.tokenizer.encode(text, std::nullopt, encode).ids;
-    encode.add_special_tokens = false;
-    if (encode.max_length) encode.max_length = std::max<int64_t>(*encode.max_length - 2, 0);
-    TokenIds ids = model_.tokenizer.encode(text, std::nullopt, encode).ids;
-    if (languages_->before) ids.insert(ids.begin(), *source);
-    ids.push_back(*model_.tokenizer.eos_token_id());
-    if (!languages_->before) ids.push_back(*source);
-    return ids;
+  TokenIds ids_of(const std::string& text, std::optional<int64_t> source, const EncodeOptions& encode) const {
+    Encoding encoding = model_.tokenizer.encode(text, std::nullopt, encode);
+    if (source) languages_->put(encoding, *source);
+    return encoding.ids;
   }
 
   std::vector<WrittenText> written(const std::string& text, std::optional<int64_t> source,
@@ -129,7 +95,7 @@ class TextToText : public Pipeline {
   }
 
   GenerationModel model_;
-  std::optional<Languages> languages_;
+  std::optional<LanguageTokens> languages_;
   std::string task_, prefix_;
 };
 

@@ -8,6 +8,7 @@
 #include "files/hub/adapters.h"
 #include "inputs/data/text/span_corruption.h"
 #include "inputs/data/text/text_pairs.h"
+#include "inputs/text/language_tokens.h"
 #include "transom/generation.h"
 #include "work/train/metrics/translation_metrics.h"
 #include "work/train/tasks/read_report.h"
@@ -42,6 +43,24 @@ Dataset without_blanks(const Dataset& data, const TextPairColumns& columns) {
   return kept.size() == static_cast<size_t>(data.size()) ? data : data.select(std::move(kept));
 }
 
+// The tokens of both languages, where the tokenizer is of a model of many: those of source_lang and target_lang.
+struct PairLanguages {
+  std::optional<LanguageTokens> tokens;
+  int64_t source = 0, target = 0;
+};
+
+PairLanguages languages_of(const Tokenizer& tokenizer, const ScriptArguments& script) {
+  PairLanguages languages;
+  if (!script.source_lang && !script.target_lang) return languages;
+  languages.tokens = LanguageTokens::of(tokenizer);
+  if (!languages.tokens) return languages;
+  require(script.source_lang && script.target_lang,
+          "source_lang and target_lang: expected both, as the tokenizer of this model is of many languages");
+  languages.source = languages.tokens->id_of(*script.source_lang, "source_lang");
+  languages.target = languages.tokens->id_of(*script.target_lang, "target_lang");
+  return languages;
+}
+
 TrainingData pairs(const Dataset& given, const TextEncoder& encoder, const TrainArguments& arguments,
                    int64_t max_target_length, bool blanks, bool to_predict = false) {
   const ScriptArguments& script = arguments.script;
@@ -55,9 +74,12 @@ TrainingData pairs(const Dataset& given, const TextEncoder& encoder, const Train
   padding.separate_labels = true;
   if (!script.ignore_pad_token_for_loss) padding.label_fill = padding.pad_token_id;
   if (to_max) padding.max_length = script.max_source_length, padding.max_label_length = max_target_length;
-  const auto encode = [encoder](const std::string& text, int64_t longest, bool target) {
+  const PairLanguages languages = languages_of(encoder.tokenizer(), script);
+  const auto encode = [encoder, languages](const std::string& text, int64_t longest, bool target) {
     const EncodeOptions options{.truncation = Truncation::kLongestFirst, .max_length = longest, .target = target};
-    return encoder.tokenizer().encode(text, std::nullopt, options);
+    Encoding encoding = encoder.tokenizer().encode(text, std::nullopt, options);
+    if (languages.tokens) languages.tokens->put(encoding, target ? languages.target : languages.source);
+    return encoding;
   };
   return text_rows(
       data, arguments, padding,
@@ -182,6 +204,8 @@ void evaluate_with_generate(const ScriptArguments& script, const TextEncoder& en
   config.max_length =
       script.generation_max_length.value_or(script.val_max_target_length.value_or(script.max_target_length));
   if (const auto beams = script.num_beams ? script.num_beams : script.generation_num_beams) config.num_beams = *beams;
+  const PairLanguages languages = languages_of(tokenizer, script);
+  if (languages.tokens && !config.forced_bos_token_id) config.forced_bos_token_id = languages.target;
   const int64_t padding = tokenizer.pad_token_id().value_or(config.pad_token_id.value_or(0));
   if (!config.pad_token_id) config.pad_token_id = padding;
   setup.predict = [model = setup.model.get(), config, padding](const NamedTensors& inputs) {
