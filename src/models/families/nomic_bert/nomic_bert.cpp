@@ -51,49 +51,91 @@ struct NomicConfig : BertConfig {
   Linear::Options inner() const { return {.bias = variant.bias, .deviation = initializer_range}; }
 };
 
+// What modules are called: as in Transformers, or as in the files of the models' authors, where one layer makes
+// queries, keys and values.
+struct NomicNames {
+  std::string layers, norm, fused, output, attention_norm, mlp_norm, gate, up, down;
+};
+
+NomicNames nomic_names(bool gated, bool older) {
+  if (!older)
+    return {"layers",
+            "embeddings.LayerNorm",
+            "",
+            "self_attn.o_proj",
+            "post_attention_layernorm",
+            "post_mlp_layernorm",
+            "mlp.gate_proj",
+            gated ? "mlp.up_proj" : "mlp.fc1",
+            gated ? "mlp.down_proj" : "mlp.fc2"};
+  const std::string attention = gated ? "attn." : "mixer.";
+  return {"encoder.layers", "emb_ln", attention + "Wqkv", attention + "out_proj",
+          "norm1",          "norm2",  "mlp.fc12",         gated ? "mlp.fc11" : "mlp.fc1",
+          "mlp.fc2"};
+}
+
 template <const NomicVariant& variant>
 class NomicLayer {
  public:
   using Settings = NomicConfig<variant>;
-  NomicLayer(const Scope& scope, const Settings& c)
+  NomicLayer(const Scope& scope, const Settings& c, const NomicNames& names)
       : path_(scope.path()),
         heads_(c.num_attention_heads),
         head_dim_(c.head_dim),
         activation_(c.hidden_act),
-        q_(scope / "self_attn" / "q_proj", c.hidden_size, c.num_attention_heads * c.head_dim, c.inner()),
-        k_(scope / "self_attn" / "k_proj", c.hidden_size, c.num_attention_heads * c.head_dim, c.inner()),
-        v_(scope / "self_attn" / "v_proj", c.hidden_size, c.num_attention_heads * c.head_dim, c.inner()),
-        o_(scope / "self_attn" / "o_proj", c.num_attention_heads * c.head_dim, c.hidden_size, c.inner()),
-        attention_norm_(scope / "post_attention_layernorm", c.hidden_size, c.layer_norm_eps),
-        up_(scope / "mlp" / (variant.gated ? "up_proj" : "fc1"), c.hidden_size, c.intermediate_size, c.inner()),
-        down_(scope / "mlp" / (variant.gated ? "down_proj" : "fc2"), c.intermediate_size, c.hidden_size, c.inner()),
-        mlp_norm_(scope / "post_mlp_layernorm", c.hidden_size, c.layer_norm_eps),
         attention_dropout_(c.attention_probs_dropout_prob),
         dropout_(c.hidden_dropout_prob) {
-    if (variant.gated) gate_.emplace(scope / "mlp" / "gate_proj", c.hidden_size, c.intermediate_size, c.inner());
+    const int64_t D = c.hidden_size, all = heads_ * head_dim_;
+    const auto make = [&](std::optional<Linear>& layer, const std::string& name, int64_t from, int64_t to) {
+      layer.emplace(scope / name, from, to, c.inner());
+    };
+    if (names.fused.empty()) {
+      make(q_, "self_attn.q_proj", D, all);
+      make(k_, "self_attn.k_proj", D, all);
+      make(v_, "self_attn.v_proj", D, all);
+    } else {
+      make(fused_, names.fused, D, 3 * all);
+    }
+    make(o_, names.output, all, D);
+    attention_norm_.emplace(scope / names.attention_norm, D, c.layer_norm_eps);
+    if (variant.gated) make(gate_, names.gate, D, c.intermediate_size);
+    make(up_, names.up, D, c.intermediate_size);
+    make(down_, names.down, c.intermediate_size, D);
+    mlp_norm_.emplace(scope / names.mlp_norm, D, c.layer_norm_eps);
   }
 
   Tensor operator()(const Tensor& x, const RotaryAngles& angles, const Tensor& mask, ForwardContext& context) const {
     const ModuleScope module(path_);
-    const auto split = [&](const Tensor& y) { return reshape(y, {x.dim(0), x.dim(1), heads_, head_dim_}); };
-    const Tensor mixed = attention(
-        rotate(split(q_(x, context)), angles), rotate(split(k_(x, context)), angles), split(v_(x, context)), mask,
-        {.scale = 1 / std::sqrt(static_cast<double>(head_dim_)), .causal = false}, attention_dropout_, context);
-    const Tensor h = attention_norm_(x + dropout_(o_(mixed, context), context), context);
-    const Tensor inner = gate_ ? activation(activation_, (*gate_)(h, context)) * up_(h, context)
-                               : activation(activation_, up_(h, context));
-    return mlp_norm_(h + dropout_(down_(inner, context), context), context);
+    const auto [q, k, v] = project(x, context);
+    const Tensor mixed = attention(rotate(q, angles), rotate(k, angles), v, mask,
+                                   {.scale = 1 / std::sqrt(static_cast<double>(head_dim_)), .causal = false},
+                                   attention_dropout_, context);
+    const Tensor h = (*attention_norm_)(x + dropout_((*o_)(mixed, context), context), context);
+    const Tensor inner = gate_ ? activation(activation_, (*gate_)(h, context)) * (*up_)(h, context)
+                               : activation(activation_, (*up_)(h, context));
+    return (*mlp_norm_)(h + dropout_((*down_)(inner, context), context), context);
   }
 
  private:
+  struct Projected {
+    Tensor q, k, v;  // [B, T, H, d]
+  };
+  Projected project(const Tensor& x, ForwardContext& context) const {
+    const int64_t B = x.dim(0), T = x.dim(1);
+    if (fused_) {
+      const Tensor all = reshape((*fused_)(x, context), {B, T, 3, heads_, head_dim_});
+      const auto part = [&](int64_t i) { return squeeze(slice(all, 2, i, i + 1), 2); };
+      return {part(0), part(1), part(2)};
+    }
+    const auto split = [&](const Linear& layer) { return reshape(layer(x, context), {B, T, heads_, head_dim_}); };
+    return {split(*q_), split(*k_), split(*v_)};
+  }
+
   std::string path_;
   int64_t heads_, head_dim_;
   std::string activation_;
-  Linear q_, k_, v_, o_;
-  LayerNorm attention_norm_;
-  Linear up_, down_;
-  std::optional<Linear> gate_;
-  LayerNorm mlp_norm_;
+  std::optional<Linear> q_, k_, v_, fused_, o_, gate_, up_, down_;
+  std::optional<LayerNorm> attention_norm_, mlp_norm_;
   Dropout attention_dropout_, dropout_;
 };
 
@@ -106,14 +148,18 @@ class NomicBody {
   static std::vector<std::string> input_names(const std::string& target) { return BertEncoder::input_names(target); }
 
   NomicBody(const Scope& scope, const Settings& c)
+      : NomicBody(scope, c,
+                  nomic_names(variant.gated, scope.holds(variant.gated ? "encoder.layers.0.attn.Wqkv.weight"
+                                                                       : "encoder.layers.0.mixer.Wqkv.weight"))) {}
+  NomicBody(const Scope& scope, const Settings& c, const NomicNames& names)
       : word_embeddings_(scope / "embeddings" / "word_embeddings", c.vocab_size, c.hidden_size, c.initializer_range,
                          c.pad_token_id.value_or(-1)),
         token_type_embeddings_(scope / "embeddings" / "token_type_embeddings", c.type_vocab_size, c.hidden_size,
                                c.initializer_range),
-        norm_(scope / "embeddings" / "LayerNorm", c.hidden_size, c.layer_norm_eps),
+        norm_(scope / names.norm, c.hidden_size, c.layer_norm_eps),
         dropout_(c.hidden_dropout_prob),
         rotary_(c.rotary) {
-    for (int64_t i = 0; i < c.num_hidden_layers; ++i) layers_.emplace_back(scope / "layers" / i, c);
+    for (int64_t i = 0; i < c.num_hidden_layers; ++i) layers_.emplace_back(scope / names.layers / i, c, names);
   }
 
   EncoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const {
