@@ -17,7 +17,7 @@ class DdimScheduler : public Scheduler {
         last_alpha_(config.get_bool("set_alpha_to_one", true) ? 1.0f : noise_.alphas_cumprod.front()),
         prediction_type_(one_of(config, "prediction_type", "epsilon", {"epsilon", "sample", "v_prediction"})) {}
 
-  void set_timesteps(int64_t steps, const ScheduleOptions&) override {
+  void set_timesteps(int64_t steps, const NoiseScheduleOptions&) override {
     steps_ = checked_steps(steps, noise_.size(), "DDIMScheduler");
     timesteps_ = spaced_timesteps(spacing_, noise_.size(), steps_, steps_offset_);
     round_all(timesteps_);

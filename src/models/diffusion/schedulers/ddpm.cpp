@@ -22,7 +22,7 @@ class DdpmScheduler : public Scheduler {
         variance_type_(one_of(config, "variance_type", "fixed_small",
                               {"fixed_small", "fixed_small_log", "fixed_large", "learned", "learned_range"})) {}
 
-  void set_timesteps(int64_t steps, const ScheduleOptions&) override {
+  void set_timesteps(int64_t steps, const NoiseScheduleOptions&) override {
     timesteps_ =
         spaced_timesteps(spacing_, noise_.size(), checked_steps(steps, noise_.size(), "DDPMScheduler"), steps_offset_);
     round_all(timesteps_);

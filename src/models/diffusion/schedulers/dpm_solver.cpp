@@ -45,7 +45,7 @@ class DpmSolverScheduler : public Scheduler {
     one_of(config, "time_shift_type", "exponential", {"exponential"});
   }
 
-  void set_timesteps(int64_t steps, const ScheduleOptions& options) override {
+  void set_timesteps(int64_t steps, const NoiseScheduleOptions& options) override {
     checked_steps(steps, noise_.size(), "DPMSolverMultistepScheduler");
     timesteps_ = solver_timesteps(spacing_, noise_.size(), last_timestep(), steps, steps_offset_);
     const std::vector<double>& all = noise_.sigmas;
@@ -121,7 +121,7 @@ class DpmSolverScheduler : public Scheduler {
     if (config_.get_string("beta_schedule", "linear") != "squaredcos_cap_v2") round_all(timesteps_);
   }
 
-  std::vector<double> flow_sigmas(int64_t steps, const ScheduleOptions& options) const {
+  std::vector<double> flow_sigmas(int64_t steps, const NoiseScheduleOptions& options) const {
     double shift = config_.get_float("flow_shift", 1);
     if (options.mu) {
       if (!config_.get_bool("use_dynamic_shifting", false))

@@ -27,7 +27,7 @@ class EdmEulerScheduler : public Scheduler {
     last_sigma(config, 0);
   }
 
-  void set_timesteps(int64_t steps, const ScheduleOptions&) override {
+  void set_timesteps(int64_t steps, const NoiseScheduleOptions&) override {
     checked_steps(steps, kEdmMostSteps, "EDMEulerScheduler");
     std::vector<double> sigmas;
     if (is_exponential_) {

@@ -70,7 +70,7 @@ class EulerScheduler : public SigmaScheduler {
     last_sigma(config, 0);
   }
 
-  void set_timesteps(int64_t steps, const ScheduleOptions&) override {
+  void set_timesteps(int64_t steps, const NoiseScheduleOptions&) override {
     timesteps_ = spaced(steps, "EulerDiscreteScheduler");
     std::vector<double> sigmas = interpolated(timesteps_, noise_.sigmas);
     if (is_log_linear_) {
@@ -111,7 +111,7 @@ class EulerAncestralScheduler : public SigmaScheduler {
   explicit EulerAncestralScheduler(const Config& config)
       : SigmaScheduler(config, one_of(config, "prediction_type", "epsilon", {"epsilon", "v_prediction"})) {}
 
-  void set_timesteps(int64_t steps, const ScheduleOptions&) override {
+  void set_timesteps(int64_t steps, const NoiseScheduleOptions&) override {
     timesteps_ = spaced(steps, "EulerAncestralDiscreteScheduler");
     sigmas_ = with_last(interpolated(timesteps_, noise_.sigmas), 0);
   }

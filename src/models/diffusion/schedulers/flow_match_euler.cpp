@@ -23,7 +23,7 @@ class FlowMatchEulerScheduler : public Scheduler {
         stochastic_(config.get_bool("stochastic_sampling", false)),
         form_(sigma_form_of(config)) {}
 
-  void set_timesteps(int64_t steps, const ScheduleOptions& options) override {
+  void set_timesteps(int64_t steps, const NoiseScheduleOptions& options) override {
     checked_steps(steps, kFlowMostSteps, "FlowMatchEulerDiscreteScheduler");
     if (dynamic_ && !options.mu) fail("{}: use_dynamic_shifting needs the size of a picture", config_.where());
     const auto trained = static_cast<double>(trained_);

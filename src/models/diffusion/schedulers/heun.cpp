@@ -24,7 +24,7 @@ class HeunScheduler : public Scheduler {
 
   int64_t order() const override { return 2; }
 
-  void set_timesteps(int64_t steps, const ScheduleOptions&) override {
+  void set_timesteps(int64_t steps, const NoiseScheduleOptions&) override {
     std::vector<double> timesteps = spaced_timesteps(
         spacing_, noise_.size(), checked_steps(steps, kHeunMostSteps, "HeunDiscreteScheduler"), steps_offset_);
     round_to_float(timesteps);

@@ -21,7 +21,7 @@ class LcmScheduler : public Scheduler {
         scaling_(static_cast<float>(config.get_float("timestep_scaling", 10))),
         prediction_type_(one_of(config, "prediction_type", "epsilon", {"epsilon", "sample", "v_prediction"})) {}
 
-  void set_timesteps(int64_t steps, const ScheduleOptions& options) override {
+  void set_timesteps(int64_t steps, const NoiseScheduleOptions& options) override {
     const int64_t original = options.original_inference_steps.value_or(original_steps_);
     if (original < 1 || original > noise_.size())
       fail(ErrorKind::kUsage, "original_inference_steps: expected 1 to {}, found {}", noise_.size(), original);

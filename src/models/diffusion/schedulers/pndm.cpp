@@ -22,7 +22,7 @@ class PndmScheduler : public Scheduler {
         last_alpha_(config.get_bool("set_alpha_to_one", false) ? 1.0f : noise_.alphas_cumprod.front()),
         prediction_type_(one_of(config, "prediction_type", "epsilon", {"epsilon", "v_prediction"})) {}
 
-  void set_timesteps(int64_t steps, const ScheduleOptions&) override {
+  void set_timesteps(int64_t steps, const NoiseScheduleOptions&) override {
     steps_ = checked_steps(steps, noise_.size(), "PNDMScheduler");
     if (!skips_prk_ && steps < kPndmOrder)
       fail(ErrorKind::kUsage, "num_inference_steps: PNDMScheduler without skip_prk_steps takes {} or more, found {}",

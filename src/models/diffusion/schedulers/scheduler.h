@@ -18,7 +18,7 @@
 namespace transom {
 
 // What a run asks of a schedule beside the number of its steps.
-struct ScheduleOptions {
+struct NoiseScheduleOptions {
   std::optional<double> mu;                         // of schedules that are shifted by the size of the picture
   std::vector<double> sigmas;                       // of flow matching: in place of its own; empty: its own
   double strength = 1;                              // of LCM: the part of its training schedule that is used
@@ -37,7 +37,7 @@ class Scheduler {
   virtual ~Scheduler() = default;
 
   // Makes the schedule of a run and forgets an earlier one.
-  virtual void set_timesteps(int64_t steps, const ScheduleOptions& options = {}) = 0;
+  virtual void set_timesteps(int64_t steps, const NoiseScheduleOptions& options = {}) = 0;
   // What the model is told at each of its calls, whose number is a multiple of the steps (order()).
   const std::vector<double>& timesteps() const { return timesteps_; }
   // Noise levels of the calls and behind them the last one's; empty where the class has none.

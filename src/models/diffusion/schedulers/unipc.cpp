@@ -60,7 +60,7 @@ class UniPcScheduler : public Scheduler {
     last_sigma(config, 0);
   }
 
-  void set_timesteps(int64_t steps, const ScheduleOptions& options) override {
+  void set_timesteps(int64_t steps, const NoiseScheduleOptions& options) override {
     checked_steps(steps, noise_.size(), "UniPCMultistepScheduler");
     if (config_.get_bool("use_dynamic_shifting", false) && !options.mu)
       fail("{}: use_dynamic_shifting needs the size of a picture", config_.where());
@@ -130,7 +130,7 @@ class UniPcScheduler : public Scheduler {
     return {alpha, sigma * alpha};
   }
 
-  void shift(std::vector<double>& sigmas, const ScheduleOptions& options) const {
+  void shift(std::vector<double>& sigmas, const NoiseScheduleOptions& options) const {
     const double by = config_.get_float("flow_shift", 1);
     const bool dynamic = config_.get_bool("use_dynamic_shifting", false);
     const double mu = dynamic ? (is_linear_shift_ ? *options.mu : std::exp(*options.mu)) : 0;
