@@ -50,12 +50,29 @@ Vocabulary ids_of(const std::vector<std::string>& tokens, const TokenizerFile& f
   return ids;
 }
 
+// Two texts stand apart by two ends, and have one type.
+Json around_of_deberta(const Json& config, const TokenizerFile& file, const std::string& where) {
+  const auto text_of = [&](const char* role, const char* otherwise) {
+    const Json& token = field(config, role, where);
+    if (token.is_null()) return std::string(otherwise);
+    return token.is_string() ? token.get<std::string>() : string_field(token, "content", where + ": " + role);
+  };
+  const std::string cls = text_of("cls_token", "[CLS]"), sep = text_of("sep_token", "[SEP]");
+  const Vocabulary ids = ids_of({cls, sep}, file, where);
+  return {{"type", "RobertaProcessing"},
+          {"cls", Json::array({cls, ids.find(cls)})},
+          {"sep", Json::array({sep, ids.find(sep)})},
+          {"trim_offsets", false},
+          {"add_prefix_space", false}};
+}
+
 }  // namespace
 
 void apply_language_class(const Json& config, TokenizerFile& file, const std::string& where) {
   Json& tokenizer = *file.rest;
   if (!tokenizer.is_object()) return;
   const std::string name = tokenizer_family(config, "", where);
+  if (name == "Deberta") tokenizer["post_processor"] = around_of_deberta(config, file, where);
   const bool mbart = name == "MBart", mbart50 = name == "MBart50", nllb = name == "Nllb", pegasus = name == "Pegasus";
   if (!mbart && !mbart50 && !nllb && !pegasus) return;
   const Json own = field(tokenizer, "normalizer", where);

@@ -11,7 +11,7 @@ namespace transom::text {
 
 // Of NLLB, mBART and mBART-50: what surrounds a text, by src_lang of the configuration (or the language of the class).
 // These classes, and Pegasus', make all components but vocabulary and character map themselves, whatever tokenizer.json
-// has. Other classes: nothing.
+// has; DeBERTa's what surrounds a text. Other classes: nothing.
 void apply_language_class(const Json& config, TokenizerFile& file, const std::string& where);
 
 }  // namespace transom::text

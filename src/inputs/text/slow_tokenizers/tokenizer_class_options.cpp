@@ -159,7 +159,7 @@ void name_special_tokens(const std::string& family, Json& config) {
           {"pad_token", "<pad>"},
           {"cls_token", "[CLS]"},
           {"mask_token", "[MASK]"}});
-  else if (is({"DebertaV2"}))
+  else if (is({"DebertaV2", "Deberta"}))
     name({{"bos_token", "[CLS]"},
           {"eos_token", "[SEP]"},
           {"unk_token", "[UNK]"},

@@ -47,7 +47,7 @@ TokenizerFile read_byte_pair_files(const std::string& family, std::string_view v
   rest["model"] = {{"type", "BPE"}};
   rest["pre_tokenizer"] = byte_level(prefix_space);
   rest["decoder"] = {{"type", "ByteLevel"}};
-  if (family == "Roberta" || family == "Bart" || family == "Longformer" || family == "LED") {
+  if (family == "Roberta" || family == "Bart" || family == "Longformer" || family == "LED" || family == "Deberta") {
     rest["post_processor"] = {{"type", "RobertaProcessing"},
                               {"sep", token("sep_token")},
                               {"cls", token("cls_token")},

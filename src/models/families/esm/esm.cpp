@@ -159,7 +159,7 @@ class EsmBody {
       const Tensor tokens = counted.defined() ? reduce_sum(cast(counted, DType::kFloat32), {1}, true)
                                               : full(number.shape(), static_cast<double>(in.length));
       const Tensor left = full(number.shape(), 1) - number / tokens;
-      x = cast(x * (1 - kMaskedInTraining) / unsqueeze(left, 2), x.dtype());
+      x = cast(cast(x * (1 - kMaskedInTraining), DType::kFloat32) / unsqueeze(left, 2), x.dtype());
     }
     if (position_embeddings_) x = x + (*position_embeddings_)(in.position_ids, context);
     if (layer_norm_) x = (*layer_norm_)(x, context);

@@ -25,6 +25,7 @@ struct T5Variant {
 struct T5Config {
   T5Config(const Config& given, const T5Variant& variant) : T5Config(with_defaults(given, variant.defaults)) {
     bias_in_each_layer = variant.bias_in_each_layer;
+    ties_head = scale_decoder_outputs || !variant.scales_head;
     scale_decoder_outputs = scale_decoder_outputs && variant.scales_head;
   }
   explicit T5Config(const Config& config);
@@ -32,7 +33,7 @@ struct T5Config {
       relative_attention_max_distance, pad_token_id, eos_token_id, decoder_start_token_id, num_labels;
   double dropout_rate, classifier_dropout, layer_norm_epsilon, initializer_factor;
   std::string dense_act_fn, problem_type;
-  bool is_gated_act = false, bias_in_each_layer = false, tie_word_embeddings, scale_decoder_outputs;
+  bool is_gated_act = false, bias_in_each_layer = false, ties_head = true, tie_word_embeddings, scale_decoder_outputs;
 
   // Deviation of new weights that map from this width.
   double deviation(int64_t width) const { return initializer_factor / std::sqrt(static_cast<double>(width)); }
@@ -313,8 +314,8 @@ class T5ForConditionalGeneration : public ConditionalGenerationModel {
         scale_(c.scale_decoder_outputs ? 1 / std::sqrt(static_cast<double>(c.d_model)) : 1),
         transformer_(scope, c),
         lm_head_(scope, "lm_head.weight", transformer_.shared,
-                 (c.tie_word_embeddings && c.scale_decoder_outputs) || !scope.holds("lm_head.weight"), c.d_model,
-                 c.vocab_size, c.initializer_factor) {}
+                 (c.tie_word_embeddings && c.ties_head) || !scope.holds("lm_head.weight"), c.d_model, c.vocab_size,
+                 c.initializer_factor) {}
 
  protected:
   const EncoderDecoder& body() const override { return transformer_; }
