@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks and pipelines of diffusers: the cases unet-2d-condition, unet-2d and autoencoder-kl, and tests/golden/diffusion."""
+
+import shutil
+import sys
+
+import diffusers
+import torch
+import transformers
+from safetensors.torch import save_file
+
+from common import GOLDEN, generator, seed_of, write_json
+from models import rounded_up, tolerance_of
+
+UNET = dict(
+    sample_size=8,
+    in_channels=4,
+    out_channels=4,
+    block_out_channels=(4, 8),
+    layers_per_block=1,
+    down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
+    up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"),
+    norm_num_groups=2,
+    attention_head_dim=2,
+    cross_attention_dim=8,
+)
+# Every option of the configuration that changes the mathematics of a text's U-Net.
+OTHER_UNETS = {
+    "xl": dict(
+        UNET,
+        attention_head_dim=(1, 4),
+        use_linear_projection=True,
+        transformer_layers_per_block=(1, 2),
+        addition_embed_type="text_time",
+        addition_time_embed_dim=4,
+        projection_class_embeddings_input_dim=6 + 6 * 4,
+        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
+        up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"),
+    ),
+    "options": dict(
+        UNET,
+        act_fn="mish",
+        norm_eps=1e-3,
+        flip_sin_to_cos=False,
+        freq_shift=1,
+        center_input_sample=True,
+        downsample_padding=0,
+        mid_block_scale_factor=1.5,
+        resnet_time_scale_shift="scale_shift",
+        only_cross_attention=(True, False),
+        conv_in_kernel=1,
+        conv_out_kernel=5,
+        time_embedding_dim=12,
+        time_embedding_act_fn="silu",
+        timestep_post_act="gelu",
+        time_cond_proj_dim=5,
+        num_class_embeds=3,
+        class_embeddings_concat=True,
+        encoder_hid_dim=6,
+        layers_per_block=(2, 1),
+    ),
+    "few": dict(
+        UNET,
+        mid_block_type="UNetMidBlock2D",
+        class_embed_type="projection",
+        projection_class_embeddings_input_dim=5,
+        down_block_types=("AttnDownBlock2D", "CrossAttnDownBlock2D"),
+        up_block_types=("CrossAttnUpBlock2D", "AttnUpBlock2D"),
+    ),
+    "none": dict(UNET, mid_block_type=None, class_embed_type="simple_projection", projection_class_embeddings_input_dim=5),
+}
+PLAIN = dict(
+    sample_size=8,
+    in_channels=1,
+    out_channels=1,
+    block_out_channels=(4, 8),
+    layers_per_block=1,
+    down_block_types=("DownBlock2D", "AttnDownBlock2D"),
+    up_block_types=("AttnUpBlock2D", "UpBlock2D"),
+    norm_num_groups=2,
+    attention_head_dim=4,
+)
+OTHER_PLAIN = {
+    "options": dict(
+        PLAIN,
+        resnet_time_scale_shift="scale_shift",
+        downsample_type="resnet",
+        upsample_type="resnet",
+        down_block_types=("AttnDownBlock2D", "DownBlock2D"),
+        up_block_types=("UpBlock2D", "AttnUpBlock2D"),
+        attention_head_dim=None,
+        time_embedding_type="learned",
+        num_train_timesteps=1000,
+        num_class_embeds=4,
+        mid_block_scale_factor=1.4,
+    ),
+    "bare": dict(PLAIN, add_attention=False, center_input_sample=True, act_fn="gelu", class_embed_type="timestep", norm_eps=1e-4),
+}
+AUTOENCODER = dict(
+    sample_size=16,
+    block_out_channels=(4, 8),
+    layers_per_block=1,
+    down_block_types=("DownEncoderBlock2D",) * 2,
+    up_block_types=("UpDecoderBlock2D",) * 2,
+    latent_channels=4,
+    norm_num_groups=2,
+)
+OTHER_AUTOENCODER = dict(AUTOENCODER, use_quant_conv=False, use_post_quant_conv=False, mid_block_add_attention=False, act_fn="relu", layers_per_block=2)
+
+
+def filled(model, name):
+    """Seeded weights of a size at which every part matters."""
+    random = generator(name)
+    with torch.no_grad():
+        for key, parameter in sorted(model.named_parameters()):
+            values = torch.empty(parameter.shape).normal_(generator=random)
+            if parameter.dim() == 1:
+                parameter.copy_(0.1 * values + (1.0 if "norm" in key and key.endswith("weight") else 0.0))
+            else:
+                parameter.copy_(values / parameter[0].numel() ** 0.5)
+    return model.eval()
+
+
+def text_inputs(name, config, size=None):
+    random = generator(name + " inputs")
+    normal = lambda *shape: torch.empty(shape).normal_(generator=random)
+    height, width = size or (config["sample_size"],) * 2
+    inputs = dict(sample=normal(2, config["in_channels"], height, width), timestep=torch.tensor([7.0, 501.0]))
+    if "cross_attention_dim" in config:
+        inputs["encoder_hidden_states"] = normal(2, 5, config.get("encoder_hid_dim") or config["cross_attention_dim"])
+    if config.get("addition_embed_type"):
+        inputs.update(text_embeds=normal(2, 6), time_ids=torch.tensor([[64.0, 64, 0, 0, 64, 64], [32, 48, 1, 2, 64, 32]]))
+    if config.get("time_cond_proj_dim"):
+        inputs["timestep_cond"] = normal(2, config["time_cond_proj_dim"])
+    if config.get("num_class_embeds"):
+        inputs["class_labels"] = torch.tensor([2, 0])
+    elif config.get("class_embed_type") == "timestep":
+        inputs["class_labels"] = torch.tensor([3, 40])
+    elif "projection" in (config.get("class_embed_type") or ""):
+        inputs["class_labels"] = normal(2, config["projection_class_embeddings_input_dim"])
+    if config.get("time_embedding_type") == "learned":
+        inputs["timestep"] = torch.tensor([7, 501])
+    return inputs
+
+
+def outputs_of(model, inputs):
+    if isinstance(model, diffusers.AutoencoderKL):
+        moments = model.encode(inputs["sample"]).latent_dist
+        return {"sample": model.decode(moments.mean).sample, "latent_mean": moments.mean, "latent_log_variance": moments.logvar}
+    given = dict(inputs)
+    added = {key: given.pop(key) for key in ("text_embeds", "time_ids") if key in given}
+    return {"sample": model(**given, **({"added_cond_kwargs": added} if added else {})).sample}
+
+
+def as_type(inputs, dtype):
+    return {key: value.to(dtype) if value.is_floating_point() and key != "time_ids" else value for key, value in inputs.items()}
+
+
+def case(name, model, inputs, folder, special, with_gradients=True):
+    filled(model, name)
+    expected = {key: value.detach().contiguous() for key, value in outputs_of(model, inputs).items()}
+    try:
+        double = {key: value.detach() for key, value in outputs_of(model.double(), as_type(inputs, torch.float64)).items()}
+    except RuntimeError:  # classes as times are float32 there
+        double = expected
+    model.float()
+    tolerance = {key: tolerance_of(value, double[key]) for key, value in expected.items()}
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    model.save_pretrained(folder / "model")
+    about = {"name": name, "class": type(model).__name__, "special": special, "seed": seed_of(name), "forward_kwargs": {}, "stored_as": "safetensors"}
+    about["parameters"] = sum(parameter.numel() for parameter in model.parameters())
+    if with_gradients:
+        about["objective"] = "sample"
+        grads = {}
+        for dtype in (torch.float32, torch.float64):
+            model.to(dtype).zero_grad()
+            outputs_of(model, as_type(inputs, dtype))["sample"].mean().backward()
+            grads[dtype] = {key: value.grad.clone() for key, value in model.named_parameters()}
+        model.float()
+        largest = max(float(value.abs().max()) for value in grads[torch.float32].values())
+        distance = max(float((value.double() - grads[torch.float64][key]).abs().max()) for key, value in grads[torch.float32].items())
+        tolerance["grads"] = dict(atol=rounded_up(max(10 * distance, 5e-6 * largest, 1e-7)), rtol=1e-3)
+        save_file(grads[torch.float32], folder / "grads.safetensors")
+    about["tolerance"] = tolerance
+    write_json(folder / "case.json", about)
+    save_file({key: value.contiguous() for key, value in inputs.items()}, folder / "inputs.safetensors")
+    save_file(expected, folder / "expected.safetensors")
+
+
+def networks(out):
+    for name, config, kind in (("unet-2d-condition", UNET, diffusers.UNet2DConditionModel), ("unet-2d", PLAIN, diffusers.UNet2DModel)):
+        case(name, kind(**config), text_inputs(name, config), out / name, "a network of diffusers; gradients of the mean of its output")
+    inputs = {"sample": torch.empty(1, 3, 16, 16).normal_(generator=generator("autoencoder-kl inputs"))}
+    case("autoencoder-kl", diffusers.AutoencoderKL(**AUTOENCODER), inputs, out / "autoencoder-kl", "pictures to maps and back")
+    folder = out / "diffusion" / "networks"
+    for key, config in OTHER_UNETS.items():
+        name = f"unet-2d-condition-{key}"
+        size = (6, 10) if key == "few" else (7, 9) if key == "none" else None
+        case(name, diffusers.UNet2DConditionModel(**config), text_inputs(name, config, size), folder / name, "other options", False)
+    for key, config in OTHER_PLAIN.items():
+        name = f"unet-2d-{key}"
+        case(name, diffusers.UNet2DModel(**config), text_inputs(name, config), folder / name, "other options", False)
+    inputs = {"sample": torch.empty(1, 3, 12, 20).normal_(generator=generator("autoencoder inputs"))}
+    case("autoencoder-kl-bare", diffusers.AutoencoderKL(**OTHER_AUTOENCODER), inputs, folder / "autoencoder-kl-bare", "other options", False)
+
+
+def text_encoder(name, width, projection=None):
+    config = transformers.CLIPTextConfig(
+        vocab_size=len(tokenizer()),
+        hidden_size=width,
+        intermediate_size=2 * width,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        max_position_embeddings=16,
+        projection_dim=projection or width,
+        hidden_act="quick_gelu" if projection is None else "gelu",
+        bos_token_id=tokenizer().bos_token_id,
+        eos_token_id=tokenizer().eos_token_id,
+        pad_token_id=tokenizer().pad_token_id,
+    )
+    kind = transformers.CLIPTextModel if projection is None else transformers.CLIPTextModelWithProjection
+    return filled(kind(config), name)
+
+
+def tokenizer():
+    made = transformers.AutoTokenizer.from_pretrained(GOLDEN / "tokenizers" / "clip")
+    made.model_max_length = 16
+    return made
+
+
+SD = dict(num_train_timesteps=1000, beta_start=0.00085, beta_end=0.012, beta_schedule="scaled_linear")
+
+
+def pipelines(out):
+    folder = out / "diffusion"
+    for name, unet, scheduler in (
+        ("sd-pndm", dict(UNET, sample_size=32), diffusers.PNDMScheduler(**SD, skip_prk_steps=True, steps_offset=1)),
+        (
+            "sd-euler",
+            dict(UNET, sample_size=32, attention_head_dim=(1, 2), use_linear_projection=True),
+            diffusers.EulerAncestralDiscreteScheduler(**SD, prediction_type="v_prediction", timestep_spacing="trailing"),
+        ),
+    ):
+        pipe = diffusers.StableDiffusionPipeline(
+            vae=filled(diffusers.AutoencoderKL(**AUTOENCODER), name + " vae"),
+            text_encoder=text_encoder(name + " text", 8),
+            tokenizer=tokenizer(),
+            unet=filled(diffusers.UNet2DConditionModel(**unet), name + " unet"),
+            scheduler=scheduler,
+            safety_checker=None,
+            feature_extractor=None,
+            requires_safety_checker=False,
+        )
+        run_pipeline(name, pipe, folder / name, SETTINGS + (FROM_PICTURES if name == "sd-euler" else []))
+    base = dict(OTHER_UNETS["xl"], sample_size=32, cross_attention_dim=8 + 6)
+    pipe = diffusers.StableDiffusionXLPipeline(
+        vae=filled(diffusers.AutoencoderKL(**AUTOENCODER), "sdxl vae"),
+        text_encoder=text_encoder("sdxl text", 8),
+        text_encoder_2=text_encoder("sdxl text 2", 6, 6),
+        tokenizer=tokenizer(),
+        tokenizer_2=tokenizer(),
+        unet=filled(diffusers.UNet2DConditionModel(**base), "sdxl unet"),
+        scheduler=diffusers.EulerDiscreteScheduler(**SD, timestep_spacing="leading", steps_offset=1),
+        add_watermarker=False,
+    )
+    run_pipeline("sdxl", pipe, folder / "sdxl", XL_SETTINGS)
+
+
+SETTINGS = [
+    dict(prompt="a photo of a cat", num_inference_steps=8, guidance_scale=7.5, negative_prompt="blurry", seed=3),
+    dict(prompt="the sea", num_inference_steps=3, guidance_scale=1.0, seed=11, height=48, width=32),
+    dict(prompt="a red house", num_inference_steps=4, guidance_scale=4.0, guidance_rescale=0.7, clip_skip=1, seed=5, num_images_per_prompt=2, height=32, width=32),
+]
+FROM_PICTURES = [
+    dict(start=True, prompt="a red house", num_inference_steps=6, strength=0.6, guidance_scale=3.0, seed=8),
+    dict(start=True, mask=True, prompt="a red house", num_inference_steps=4, strength=1.0, guidance_scale=3.0, seed=9, height=32, width=40),
+    dict(start=True, mask=True, prompt="a red house", num_inference_steps=6, strength=0.5, guidance_scale=1.0, seed=9, height=32, width=40),
+]
+XL_SETTINGS = [
+    dict(prompt="a photo of a cat", num_inference_steps=8, guidance_scale=5.0, negative_prompt="blurry", seed=3),
+    dict(prompt="the sea", num_inference_steps=3, guidance_scale=3.0, seed=11, height=48, width=32, clip_skip=0),
+]
+
+
+def drawn(folder):
+    """A picture and a mask, as files."""
+    from PIL import Image
+
+    picture, mask = Image.new("RGB", (40, 32)), Image.new("L", (40, 32))
+    for x in range(40):
+        for y in range(32):
+            picture.putpixel((x, y), (x * 6, y * 8, x * y % 256))
+            mask.putpixel((x, y), 255 if 8 <= x < 24 and 6 <= y < 26 else 0)
+    picture.save(folder / "start.png")
+    mask.save(folder / "mask.png")
+    return picture, mask
+
+
+def run_pipeline(name, pipe, folder, settings):
+    shutil.rmtree(folder, ignore_errors=True)
+    pipe.set_progress_bar_config(disable=True)
+    pipe.save_pretrained(folder / "model")
+    runs = []
+    tensors = {}
+    for i, given in enumerate(settings):
+        arguments = {key: value for key, value in given.items() if key not in ("seed", "start", "mask")}
+        used = pipe
+        if "start" in given:
+            arguments["image"], mask = drawn(folder)
+            kind = diffusers.StableDiffusionImg2ImgPipeline
+            if "mask" in given:
+                arguments["mask_image"], kind = mask, diffusers.StableDiffusionInpaintPipeline
+            used = kind(**pipe.components, requires_safety_checker=False)
+            used.set_progress_bar_config(disable=True)
+        elif not arguments.get("clip_skip"):
+            arguments.pop("clip_skip", None)
+        latents = used(**arguments, generator=torch.Generator().manual_seed(given["seed"]), output_type="latent").images
+        pictures = used(**arguments, generator=torch.Generator().manual_seed(given["seed"]), output_type="pt").images
+        tensors[f"latents.{i}"] = latents.contiguous()
+        tensors[f"pictures.{i}"] = (pictures.permute(0, 2, 3, 1) * 255).round().to(torch.uint8).contiguous()
+        runs.append(given)
+    save_file(tensors, folder / "expected.safetensors")
+    write_json(folder / "runs.json", {"made_by": f"diffusers {diffusers.__version__}", "runs": runs})
+
+
+def make(out):
+    import schedulers
+
+    diffusers.utils.logging.set_verbosity_error()
+    diffusers.utils.logging.disable_progress_bar()
+    schedulers.make(out)
+    networks(out)
+    pipelines(out)
+
+
+if __name__ == "__main__":
+    make(GOLDEN) if len(sys.argv) == 1 else globals()[sys.argv[1]](GOLDEN)
