@@ -27,6 +27,7 @@
 #include "transom/optim.h"
 #include "transom/parameters.h"
 #include "transom/pipeline.h"
+#include "transom/rewards.h"
 #include "transom/schedule.h"
 #include "transom/scope.h"
 #include "transom/task_pipelines.h"

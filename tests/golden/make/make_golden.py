@@ -5,7 +5,7 @@
     make_golden.py [--out FOLDER] [PART ...]      all parts, or some of them
     make_golden.py --check [PART ...]             makes them beside, and compares with what is there
 
-Parts: tokenizers, models, heads, media, pipelines, trainer, sft, preferences, sentences, formats, quantized, diffusion; `models NAME ...` makes some cases
+Parts: tokenizers, models, heads, media, pipelines, trainer, sft, preferences, policies, sentences, formats, quantized, diffusion; `models NAME ...` makes some cases
 alone. `vocabularies` trains the tokenizers anew, of which all else follows; it is not among "all".
 """
 
@@ -17,7 +17,7 @@ import tempfile
 
 import common
 
-PARTS = ("tokenizers", "models", "heads", "media", "pipelines", "trainer", "sft", "preferences", "sentences", "formats", "quantized", "diffusion")
+PARTS = ("tokenizers", "models", "heads", "media", "pipelines", "trainer", "sft", "preferences", "policies", "sentences", "formats", "quantized", "diffusion")
 
 
 def make(part, out, only):
@@ -57,6 +57,10 @@ def make(part, out, only):
         import preferences
 
         preferences.make(out, only)
+    elif part == "policies":
+        import policies
+
+        policies.make(out, only)
     elif part == "sentences":
         import sentences
 

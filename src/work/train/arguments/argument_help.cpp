@@ -65,7 +65,8 @@ const std::vector<std::string_view> kMostUsedInEvaluation = {
 
 const Names kOnlyEvaluation = {"quantization"};
 const Names kSectionsOfTraining = {"Learning rate", "Optimizer",      "Distillation", "Regularisation and stability",
-                                   "Checkpoints",   "Early stopping", "Adapters",     "Random numbers"};
+                                   "Checkpoints",   "Early stopping", "Adapters",     "Random numbers",
+                                   "Policies"};
 const Names kOnlyTraining = {
     // Of the model and its files
     "config_name", "config_overrides", "teacher_model", "load_in_4bit", "load_in_8bit", "bnb_4bit_quant_type",

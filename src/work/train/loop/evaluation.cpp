@@ -157,7 +157,7 @@ std::vector<EvaluatedBatch> gathered(ProcessGroup& group, const std::vector<Eval
 EvaluatedBatch evaluate_batch(TrainStep& step, const Batch& batch, int64_t number, int64_t rows, int64_t all,
                               const OutputFilter& keep, const OutputFilter& predict, bool without_padding) {
   NamedTensors inputs = to_inputs(batch, step.model(), without_padding);
-  step.objective().prepare_evaluation(step.model(), inputs, number);
+  step.objective().complete_evaluation(step.model(), inputs, number);
   NamedTensors given;
   Tensor loss;
   const BatchMeasures* measures = step.objective().measures();

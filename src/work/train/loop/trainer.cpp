@@ -203,8 +203,8 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
         micro_batches.push_back(to_inputs(rows.next(), *run.model, padding_free));
         run.count_tokens(micro_batches.back());
       }
-      run.step.objective().prepare(*run.model, micro_batches,
-                                   epoch * batches + batch - static_cast<int64_t>(micro_batches.size()));
+      run.step.objective().complete_batches(*run.model, micro_batches,
+                                            epoch * batches + batch - static_cast<int64_t>(micro_batches.size()));
       run.tell(&TrainerCallback::on_step_begin);
       run.update(micro_batches);
       if (run.steps_of_this_call == arguments.throughput_warmup_steps)

@@ -62,9 +62,9 @@ class Objective {
   virtual bool evaluates_over_processes() const { return false; }
   // Completes the inputs of an update's micro-batches before it begins, from the weights as they are then (texts that
   // the model writes). `first`: so many micro-batches of the run came before.
-  virtual void prepare(Model&, std::vector<NamedTensors>& /*micro_batches*/, int64_t /*first*/) {}
+  virtual void complete_batches(Model&, std::vector<NamedTensors>& /*micro_batches*/, int64_t /*first*/) {}
   // The same of a batch of an evaluation, this process's `number`th of it.
-  virtual void prepare_evaluation(Model&, NamedTensors& /*inputs*/, int64_t /*number*/) {}
+  virtual void complete_evaluation(Model&, NamedTensors& /*inputs*/, int64_t /*number*/) {}
   // What the host measured since it was last asked, in training or in evaluations; the log shows it beside measures().
   virtual std::vector<std::pair<std::string, double>> take_numbers(bool /*training*/) { return {}; }
 

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "work/train/tasks/policies/policy_objective.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/error.h"
+#include "base/files/directories.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
+#include "base/numbers/mt19937.h"
+#include "inputs/data/text/padding.h"
+#include "runtime/distributed/process_group.h"
+#include "runtime/tensor/evaluate.h"
+#include "transom/gradients.h"
+#include "transom/ops.h"
+#include "work/train/loop/model_inputs.h"
+#include "work/train/tasks/chats/token_measures.h"
+
+namespace transom {
+namespace {
+
+constexpr const char* kRolloutsFile = "rollouts.json";
+
+// Lists of all processes, one behind the other; each gives as many.
+std::vector<float> of_all_processes(const std::vector<float>& mine) {
+  ProcessGroup* group = process_group();
+  if (!group) return mine;
+  std::vector<float> all;
+  for (const std::string& bytes : group->all_gather({reinterpret_cast<const char*>(mine.data()), mine.size() * 4})) {
+    if (bytes.size() != mine.size() * 4)
+      fail(ErrorKind::kDevice, "completions: another process sent {} bytes, expected {}", bytes.size(),
+           mine.size() * 4);
+    std::vector<float> values(mine.size());
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
+double mean_of_list(const std::vector<float>& values) {
+  double sum = 0;
+  for (const float value : values) sum += value;
+  return values.empty() ? 0 : sum / static_cast<double>(values.size());
+}
+
+// What a pass says of the tokens of completions: logits as they are drawn from.
+Tensor logits_at(const Tensor& logits, double temperature) {
+  return temperature == 1 ? logits : cast(logits, DType::kFloat32) / temperature;
+}
+
+}  // namespace
+
+PolicyObjective::PolicyObjective(PolicyRun run, std::shared_ptr<ReferencePolicy> reference,
+                                 std::optional<ReferenceMoves> moves)
+    : ReferredObjective(std::move(reference), moves, run.loss.drops_out),
+      run_(std::move(run)),
+      measures_(policy_measures(run_.loss)) {}
+
+void PolicyObjective::expect(bool sharded, bool staged) const {
+  ReferredObjective::expect(sharded, staged);
+  if (sharded)
+    fail(ErrorKind::kUsage,
+         "--zero_stage, --fsdp, --tp_size ...: completions are written on whole weights; leave it out "
+         "(several processes each have the model then)");
+}
+
+// ---- writing and scoring
+
+RewardTable PolicyObjective::rewards_of(const PolicyPrompts& prompts, const std::vector<int64_t>& rows,
+                                        const std::vector<TokenIds>& completions, LoggedCompletions& logged) const {
+  RewardRequest request;
+  request.is_chat = prompts.is_chat;
+  request.completion_ids = completions;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const PolicyPrompt& row = prompts.rows.at(static_cast<size_t>(rows[i]));
+    request.prompts.push_back(row.prompt);
+    request.completions.push_back(run_.tokenizer.decode(completions[i], true));
+    for (const auto& [name, value] : row.columns) request.columns[name].push_back(value);
+  }
+  RewardTable table;
+  for (const Reward& reward : run_.rewards) {
+    const std::vector<std::optional<double>> given = reward.function(request);
+    require(given.size() == rows.size(), "--reward_funcs: {}: expected {} rewards, one for each completion, found {}",
+            reward.name, rows.size(), given.size());
+    std::vector<float> values;
+    for (const std::optional<double>& value : given)
+      values.push_back(value ? static_cast<float>(*value) : std::numeric_limits<float>::quiet_NaN());
+    table.names.push_back(reward.name);
+    table.of_rewards.push_back(of_all_processes(values));
+  }
+  logged.prompts = std::move(request.prompts), logged.completions = std::move(request.completions);
+  logged.completion_ids = completions;
+  return table;
+}
+
+void PolicyObjective::note(bool training, const std::string& name, double value) {
+  auto& [sum, count] = numbers_[training ? 0 : 1][name];
+  if (std::isfinite(value)) sum += value, ++count;
+}
+
+void PolicyObjective::note_lengths(const std::vector<float>& prompts, const std::vector<float>& completions,
+                                   const std::vector<float>& ended, bool training) {
+  for (const auto* lengths : {&prompts, &completions})
+    for (const float length : *lengths) tokens_seen_ += training ? length : 0;
+  numbers_[training ? 0 : 1]["num_tokens"] = {tokens_seen_, 1};  // the last, not a mean
+  std::vector<float> whole;
+  for (size_t i = 0; i < completions.size(); ++i)
+    if (ended[i] > 0) whole.push_back(completions[i]);
+  note(training, "completions/clipped_ratio", 1 - mean_of_list(ended));
+  if (whole.empty()) whole.push_back(0);
+  for (const auto& [name, lengths] :
+       {std::pair("", &completions), std::pair("terminated_", static_cast<const std::vector<float>*>(&whole))}) {
+    note(training, fmt::format("completions/mean_{}length", name), mean_of_list(*lengths));
+    note(training, fmt::format("completions/min_{}length", name), *std::min_element(lengths->begin(), lengths->end()));
+    note(training, fmt::format("completions/max_{}length", name), *std::max_element(lengths->begin(), lengths->end()));
+  }
+}
+
+PolicyObjective::Written PolicyObjective::write(Model& model, const PolicyPrompts& prompts,
+                                                const std::vector<int64_t>& rows, int64_t generations, uint64_t seed,
+                                                int64_t first, bool training, int64_t number) {
+  std::vector<TokenIds> texts;
+  for (const int64_t row : rows) texts.push_back(prompts.rows.at(static_cast<size_t>(row)).tokens);
+  CompletionWriter& writer = training ? *run_.writer : *run_.evaluation_writer;
+  const std::vector<TokenIds> completions = writer.write(model, texts, seed, first);
+  Written written;
+  std::vector<float> prompt_lengths, lengths, ended;
+  float tokens = 0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    require(!completions[i].empty(), "a completion has no token");
+    const bool ends = std::find(run_.ends.begin(), run_.ends.end(), completions[i].back()) != run_.ends.end();
+    Rollout rollout{.tokens = texts[i], .prompt = static_cast<int64_t>(texts[i].size())};
+    rollout.tokens.insert(rollout.tokens.end(), completions[i].begin(), completions[i].end());
+    rollout.counts = ends || !run_.plan.masks_truncated;
+    if (rollout.counts) tokens += static_cast<float>(completions[i].size());
+    prompt_lengths.push_back(static_cast<float>(texts[i].size()));
+    lengths.push_back(static_cast<float>(completions[i].size()));
+    ended.push_back(ends ? 1.0f : 0.0f);
+    written.rows.push_back(std::move(rollout));
+  }
+  for (const float part : of_all_processes({tokens})) written.tokens += part;
+  note_lengths(of_all_processes(prompt_lengths), of_all_processes(lengths), of_all_processes(ended), training);
+
+  LoggedCompletions logged;
+  logged.rewards = rewards_of(prompts, rows, completions, logged);
+  std::vector<float> divergence;
+  if (run_.loss.leave_one_out) {
+    int64_t longest = 0;
+    for (const Rollout& row : written.rows) longest = std::max(longest, static_cast<int64_t>(row.tokens.size()));
+    add_log_probabilities(model, written.rows, training ? run_.plan.batch_rows : run_.plan.evaluated_rows,
+                          padded_length(longest, run_.padding));
+    float away = 0, counted = 0;
+    for (const Rollout& row : written.rows) {
+      float of_row = 0;
+      for (size_t i = 0; row.counts && i < row.reference.size(); ++i) of_row += row.old[i] - row.reference[i];
+      divergence.push_back(of_row);
+      away += of_row,
+          counted += row.counts ? static_cast<float>(row.tokens.size()) - static_cast<float>(row.prompt) : 0;
+    }
+    divergence = of_all_processes(divergence);
+    if (run_.loss.beta != 0) {
+      const std::vector<float> all = of_all_processes({away, counted});
+      double sum = 0, count = 0;
+      for (size_t i = 0; i < all.size(); i += 2) sum += all[i], count += all[i + 1];
+      note(training, "kl", sum / std::max(count, 1.0));
+    }
+  }
+  const Advantages advantages = advantages_of(logged.rewards, divergence, generations, run_.advantages);
+  for (const auto& [name, value] : advantages.measured) note(training, name, value);
+  const size_t begin = static_cast<size_t>(run_.plan.process) * rows.size();
+  logged.advantages.assign(advantages.values.begin() + static_cast<std::ptrdiff_t>(begin),
+                           advantages.values.begin() + static_cast<std::ptrdiff_t>(begin + rows.size()));
+  for (std::vector<float>& values : logged.rewards.of_rewards)
+    values = std::vector<float>(values.begin() + static_cast<std::ptrdiff_t>(begin),
+                                values.begin() + static_cast<std::ptrdiff_t>(begin + rows.size()));
+  for (size_t i = 0; i < rows.size(); ++i) written.rows[i].advantage = logged.advantages[i];
+  if (run_.log && training && run_.plan.process == 0) run_.log->add(logged, number);
+  return written;
+}
+
+void PolicyObjective::generate(Model& model, int64_t number) {
+  const GenerationPlan& plan = run_.plan;
+  const int64_t of_epoch = run_.order->generations_of_epoch();
+  std::vector<int64_t> all, mine;
+  for (const int64_t prompt : run_.order->prompts_of(number / of_epoch, number % of_epoch))
+    all.insert(all.end(), static_cast<size_t>(plan.generations), prompt);
+  const auto begin = all.begin() + plan.process * plan.rows_of_process();
+  mine.assign(begin, begin + plan.rows_of_process());
+  const int64_t first = number * plan.rows_of_generation() + plan.process * plan.rows_of_process();
+  Written written =
+      write(model, *run_.train, mine, plan.generations, static_cast<uint64_t>(plan.seed), first, true, number);
+  rollouts_ = {.number = number, .length = 0, .tokens = written.tokens, .rows = {}};
+  int64_t longest = 0;
+  for (const Rollout& row : written.rows) longest = std::max(longest, static_cast<int64_t>(row.tokens.size()));
+  rollouts_.length = padded_length(longest, run_.padding);
+  // Batches have completions of many prompts.
+  Mt19937 generator(static_cast<uint64_t>(plan.seed + number));
+  for (const int64_t place : generator.randperm(static_cast<int64_t>(written.rows.size())))
+    rollouts_.rows.push_back(std::move(written.rows[static_cast<size_t>(place)]));
+  if (!run_.loss.leave_one_out) add_log_probabilities(model, rollouts_.rows, plan.batch_rows, rollouts_.length);
+}
+
+void PolicyObjective::add_log_probabilities(const Model& model, std::vector<Rollout>& rows, int64_t at_once,
+                                            int64_t length) const {
+  const bool old = run_.keeps_old, referred = reference() && run_.loss.beta != 0;
+  if (!old && !referred) return;
+  const NoGradient only_numbers;
+  const auto values = [&](const Tensor& logits, const AnswerMask& mask) {
+    return log_probabilities(logits_at(logits, run_.loss.temperature), mask).to_vector<float>();
+  };
+  for (size_t begin = 0; begin < rows.size(); begin += static_cast<size_t>(at_once)) {
+    const std::span<Rollout> some =
+        std::span(rows).subspan(begin, std::min(rows.size() - begin, static_cast<size_t>(at_once)));
+    const NamedTensors inputs = inputs_of(model, some, length, 1, 1), given = policy_inputs(inputs);
+    const AnswerMask mask = answer_mask(inputs.at("input_ids"), inputs.at("completion_mask"));
+    const auto keep = [&](std::vector<float> Rollout::*field, const std::vector<float>& all) {
+      const int64_t width = length - 1;
+      for (size_t i = 0; i < some.size(); ++i) {
+        const auto row = all.begin() + static_cast<std::ptrdiff_t>(i) * width;
+        (some[i].*field).assign(row + some[i].prompt - 1, row + static_cast<std::ptrdiff_t>(some[i].tokens.size()) - 1);
+      }
+    };
+    const ForwardContext context{.computing = run_.computing};
+    if (old) keep(&Rollout::old, values(model.forward(given, context).at("logits"), mask));
+    if (referred) keep(&Rollout::reference, values(reference()->logits(model, given, context), mask));
+  }
+}
+
+// ---- batches
+
+NamedTensors PolicyObjective::inputs_of(const Model& model, std::span<const Rollout> rows, int64_t length,
+                                        double normaliser, double parts) const {
+  std::vector<Features> features;
+  FloatRows advantages, old, reference;
+  const auto count = static_cast<int64_t>(rows.size());
+  for (const Rollout& row : rows) {
+    Features each;
+    each.sequences["input_ids"] = row.tokens;
+    std::vector<int64_t>& mask = each.sequences["completion_mask"];
+    mask.assign(row.tokens.size(), row.counts ? 1 : 0);
+    std::fill_n(mask.begin(), row.prompt, 0);
+    features.push_back(std::move(each));
+    advantages.values.push_back(row.advantage);
+    for (const auto& [list, values] : {std::pair(&old, &row.old), std::pair(&reference, &row.reference)}) {
+      if (values->empty()) continue;
+      std::vector<float> places(static_cast<size_t>(length - 1), 0);
+      std::copy(values->begin(), values->end(), places.begin() + row.prompt - 1);
+      list->values.insert(list->values.end(), places.begin(), places.end());
+    }
+  }
+  PaddingOptions padding = run_.padding;
+  padding.max_length = length;
+  Batch batch = collate(features, padding);
+  advantages.shape = {count};
+  batch.arrays["advantages"] = std::move(advantages);
+  for (const auto& [name, list] : {std::pair("old_logps", &old), std::pair("ref_logps", &reference)})
+    if (!list->values.empty()) {
+      list->shape = {count, length - 1};
+      batch.arrays[name] = std::move(*list);
+    }
+  NamedTensors inputs = to_inputs(batch, model);
+  inputs.set("normaliser", Tensor::from(std::vector<float>{static_cast<float>(normaliser)}, {1}));
+  inputs.set("parts", Tensor::from(std::vector<float>{static_cast<float>(parts)}, {1}));
+  return inputs;
+}
+
+void PolicyObjective::complete_batches(Model& model, std::vector<NamedTensors>& micro_batches, int64_t first) {
+  const GenerationPlan& plan = run_.plan;
+  for (size_t i = 0; i < micro_batches.size(); ++i) {
+    const int64_t batch = first + static_cast<int64_t>(i), number = batch / plan.batches_of_generation();
+    if (rollouts_.number != number) generate(model, number);
+    const int64_t part = batch % plan.steps;
+    const double normaliser = std::max(rollouts_.tokens, 1.0) / static_cast<double>(plan.processes * plan.steps);
+    micro_batches[i] =
+        inputs_of(model,
+                  std::span(rollouts_.rows)
+                      .subspan(static_cast<size_t>(part * plan.batch_rows), static_cast<size_t>(plan.batch_rows)),
+                  rollouts_.length, normaliser, static_cast<double>(micro_batches.size()));
+  }
+}
+
+void PolicyObjective::complete_evaluation(Model& model, NamedTensors& inputs, int64_t number) {
+  std::vector<int64_t> rows;
+  for (const float row : inputs.at("prompt_rows").to_vector<float>()) rows.push_back(static_cast<int64_t>(row));
+  const auto count = static_cast<int64_t>(rows.size());
+  const int64_t first = (number * run_.plan.processes + run_.plan.process) * run_.plan.evaluated_rows;
+  // Draws of their own, which are the same in each evaluation.
+  Written written = write(model, *run_.validation, rows, run_.plan.evaluated_generations,
+                          static_cast<uint64_t>(run_.plan.seed) ^ (uint64_t{1} << 63), first, false, number);
+  int64_t longest = 0;
+  for (const Rollout& row : written.rows) longest = std::max(longest, static_cast<int64_t>(row.tokens.size()));
+  const int64_t length = padded_length(longest, run_.padding);
+  if (!run_.loss.leave_one_out) add_log_probabilities(model, written.rows, count, length);
+  inputs = inputs_of(model, written.rows, length,
+                     std::max(written.tokens, 1.0) / static_cast<double>(run_.plan.processes), 1);
+}
+
+Tensor PolicyObjective::loss(const LossPass& pass, const NamedTensors& inputs, NamedTensors* outputs) const {
+  ReferredObjective::prepare(pass.context);
+  const AnswerMask mask = answer_mask(inputs.at("input_ids"), inputs.at("completion_mask"));
+  const Tensor logits =
+      logits_at(pass.model.forward(policy_inputs(inputs), pass.context).at("logits"), run_.loss.temperature);
+  PolicyScores scores{.logps = log_probabilities(logits, mask),
+                      .old = inputs.find("old_logps"),
+                      .reference = inputs.find("ref_logps"),
+                      .entropies = {},
+                      .counted = mask.counted,
+                      .advantages = inputs.at("advantages"),
+                      .normaliser = inputs.at("normaliser"),
+                      .parts = inputs.at("parts")};
+  scores.entropies = run_.loss.entropy_coefficient != 0 ? entropies(slice(logits, 1, 0, logits.dim(1) - 1))
+                                                        : entropies_of_next(logits);
+  const PolicyLoss made = policy_loss(scores, run_.loss, pass.rank, pass.ranks);
+  if (outputs) outputs->set("policy_sums", made.sums);
+  return made.loss;
+}
+
+// ---- logs and checkpoints
+
+std::vector<std::pair<std::string, double>> PolicyObjective::take_numbers(bool training) {
+  std::vector<std::pair<std::string, double>> taken;
+  for (const auto& [name, value] : std::exchange(numbers_[training ? 0 : 1], {}))
+    if (value.second > 0) taken.emplace_back(name, value.first / static_cast<double>(value.second));
+  if (training && run_.loss.entropy_coefficient != 0 && !run_.loss.leave_one_out)
+    taken.emplace_back("entropy_coef", run_.loss.entropy_coefficient);
+  return taken;
+}
+
+std::vector<std::string> PolicyObjective::number_names() const {
+  std::vector<std::string> names = {"reward", "reward_std", "frac_reward_zero_std", "completions/clipped_ratio"};
+  for (const Reward& reward : run_.rewards)
+    for (const char* what : {"/mean", "/std"}) names.push_back("rewards/" + reward.name + what);
+  for (const char* what : {"mean", "min", "max"})
+    for (const char* of : {"_length", "_terminated_length"}) names.push_back(fmt::format("completions/{}{}", what, of));
+  return names;
+}
+
+void PolicyObjective::save(const std::filesystem::path& directory) const {
+  ReferredObjective::save(directory);
+  if (rollouts_.number < 0) return;
+  write_file(directory / kRolloutsFile, dump_json({{"num_tokens", tokens_seen_},
+                                                   {"process", run_.plan.process},
+                                                   {"processes", run_.plan.processes},
+                                                   {"rollouts", rollouts_.text()}}));
+}
+
+void PolicyObjective::load(const std::filesystem::path& directory) {
+  ReferredObjective::load(directory);
+  const fs::path file = directory / kRolloutsFile;
+  if (!file_exists(file)) return;
+  const Json saved = read_json(file);
+  require(saved.is_object() && saved.contains("rollouts") && saved["rollouts"].is_string() &&
+              saved.contains("num_tokens") && saved["num_tokens"].is_number(),
+          "{}: expected the completions of a run", file.string());
+  tokens_seen_ = saved["num_tokens"].get<double>();
+  Rollouts rollouts = Rollouts::read(saved["rollouts"].get<std::string>(), file.string());
+  const bool same_rows = static_cast<int64_t>(rollouts.rows.size()) == run_.plan.rows_of_process();
+  // Of several processes each wrote its own, of which the checkpoint has the first one's: all are written again.
+  if (run_.plan.processes == 1 && saved.value("processes", 1) == 1 && same_rows) rollouts_ = std::move(rollouts);
+}
+
+}  // namespace transom

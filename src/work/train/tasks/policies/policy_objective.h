@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Group relative policy optimisation and RLOO as GRPOTrainer and RLOOTrainer compute and log them: before an update
+// whose turn it is, completions are written and scored.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "transom/batch.h"
+#include "transom/tokenizer.h"
+#include "work/train/tasks/policies/advantages.h"
+#include "work/train/tasks/policies/completion_writer.h"
+#include "work/train/tasks/policies/completions_log.h"
+#include "work/train/tasks/policies/policy_losses.h"
+#include "work/train/tasks/policies/policy_rows.h"
+#include "work/train/tasks/policies/rewards/rewards.h"
+#include "work/train/tasks/policies/rollouts.h"
+#include "work/train/tasks/preferences/objectives/dpo_objective.h"
+
+namespace transom {
+
+struct PolicyRun {
+  PolicyLossOptions loss;
+  AdvantageOptions advantages;
+  GenerationPlan plan;
+  bool keeps_old = false;  // keeps_old_probabilities
+  std::shared_ptr<CompletionWriter> writer, evaluation_writer;
+  std::vector<Reward> rewards;
+  Tokenizer tokenizer;
+  TokenIds ends;  // tokens that end a completion, and the padding
+  PaddingOptions padding;
+  Computing computing;  // of a step
+  std::shared_ptr<const PolicyPrompts> train, validation;
+  std::shared_ptr<const PromptOrder> order;
+  std::optional<CompletionsLog> log;
+};
+
+// Inputs of a batch, once it is completed: input_ids, attention_mask, completion_mask [R, T] (1 where a token is
+// learnt), advantages f32 [R], normaliser and parts f32 [1]; old_logps and ref_logps f32 [R, T - 1] where they are
+// kept.
+class PolicyObjective final : public ReferredObjective {
+ public:
+  PolicyObjective(PolicyRun run, std::shared_ptr<ReferencePolicy> reference, std::optional<ReferenceMoves> moves);
+
+  void complete_batches(Model& model, std::vector<NamedTensors>& micro_batches, int64_t first) override;
+  void complete_evaluation(Model& model, NamedTensors& inputs, int64_t number) override;
+  std::vector<std::pair<std::string, double>> take_numbers(bool training) override;
+  Tensor loss(const LossPass& pass, const NamedTensors& inputs, NamedTensors* outputs) const override;
+  const BatchMeasures* measures() const override { return &measures_; }
+  bool keeps_rows_apart() const override { return true; }
+  void save(const std::filesystem::path& directory) const override;
+  void load(const std::filesystem::path& directory) override;
+  void expect(bool sharded, bool staged) const override;
+
+  // Names of what take_numbers() gives.
+  std::vector<std::string> number_names() const;
+
+ private:
+  // Completions of these prompts, this process's of all; the first of them is the `first`th completion of the run.
+  struct Written {
+    std::vector<Rollout> rows;
+    double tokens = 0;
+  };
+  Written write(Model& model, const PolicyPrompts& prompts, const std::vector<int64_t>& rows, int64_t generations,
+                uint64_t seed, int64_t first, bool training, int64_t number);
+  void generate(Model& model, int64_t number);
+  // Log probabilities of the completions under the policy and the reference as they are, a batch at a time.
+  void add_log_probabilities(const Model& model, std::vector<Rollout>& rows, int64_t at_once, int64_t length) const;
+  RewardTable rewards_of(const PolicyPrompts& prompts, const std::vector<int64_t>& rows,
+                         const std::vector<TokenIds>& completions, LoggedCompletions& logged) const;
+  NamedTensors inputs_of(const Model& model, std::span<const Rollout> rows, int64_t length, double normaliser,
+                         double parts) const;
+  void note(bool training, const std::string& name, double value);
+  void note_lengths(const std::vector<float>& prompts, const std::vector<float>& completions,
+                    const std::vector<float>& ended, bool training);
+
+  PolicyRun run_;
+  BatchMeasures measures_;
+  Rollouts rollouts_;
+  double tokens_seen_ = 0;
+  // Sums and counts since they were last taken: of training, of evaluations.
+  std::map<std::string, std::pair<double, int64_t>> numbers_[2];
+};
+
+}  // namespace transom

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "work/train/tasks/policies/policy_options.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "runtime/distributed/process_group.h"
+#include "transom/distributed.h"
+
+namespace transom {
+namespace {
+
+const std::vector<std::string> kPolicyLosses = {"grpo", "bnpo", "dr_grpo", "dapo", "luspo", "cispo", "sapo", "vespo"};
+
+bool is_leave_one_out(const ScriptArguments& script) { return script.task == "rloo"; }
+
+std::string policy_loss_of(const ScriptArguments& script) {
+  if (script.loss_type.empty()) return "dapo";
+  const std::string& type = script.loss_type[0];
+  if (script.loss_type.size() == 1 &&
+      std::find(kPolicyLosses.begin(), kPolicyLosses.end(), type) != kPolicyLosses.end())
+    return type;
+  fail(ErrorKind::kUsage, "--loss_type: expected one of {}, found {}{}", fmt::join(kPolicyLosses, ", "),
+       fmt::join(script.loss_type, ", "), did_you_mean(type, kPolicyLosses));
+}
+
+}  // namespace
+
+PolicyLossOptions policy_loss_options(const TrainArguments& arguments) {
+  const ScriptArguments& script = arguments.script;
+  PolicyLossOptions options;
+  options.leave_one_out = is_leave_one_out(script);
+  options.type = options.leave_one_out ? "rloo" : policy_loss_of(script);
+  options.beta = script.beta;
+  options.epsilon_low = script.epsilon;
+  options.epsilon_high = script.epsilon_high.value_or(script.epsilon);
+  options.delta = script.delta;
+  options.off_policy_threshold = script.off_policy_mask_threshold;
+  options.of_sequences = script.importance_sampling_level == "sequence";
+  options.corrects_divergence = script.use_bias_correction_kl;
+  options.entropy_coefficient = script.entropy_coef;
+  options.temperature = script.temperature.value_or(1);
+  options.most_tokens = script.max_completion_length;
+  options.sapo_negative = script.sapo_temperature_neg, options.sapo_positive = script.sapo_temperature_pos;
+  options.k_positive = script.vespo_k_pos, options.lambda_positive = script.vespo_lambda_pos;
+  options.k_negative = script.vespo_k_neg, options.lambda_negative = script.vespo_lambda_neg;
+  options.drops_out = !script.disable_dropout;
+  return options;
+}
+
+AdvantageOptions advantage_options(const TrainArguments& arguments, size_t rewards) {
+  const ScriptArguments& script = arguments.script;
+  AdvantageOptions options;
+  options.leave_one_out = is_leave_one_out(script);
+  options.weights = script.reward_weights;
+  if (options.weights.empty()) options.weights.assign(rewards, 1);
+  if (options.weights.size() != rewards)
+    fail(ErrorKind::kUsage, "--reward_weights: expected {}, one for each reward, found {}", rewards,
+         options.weights.size());
+  const std::string& scale = script.scale_rewards;
+  options.scale = scale == "batch"                                          ? AdvantageOptions::Scale::kBatch
+                  : scale == "none" || scale == "false" || scale == "False" ? AdvantageOptions::Scale::kNone
+                                                                            : AdvantageOptions::Scale::kGroup;
+  options.normalizes_each = script.multi_objective_aggregation == "normalize_then_sum";
+  options.normalizes = script.normalize_advantages;
+  if (const auto& range = script.reward_clip_range; !range.empty()) {
+    if (range.size() != 2 || !(range[0] <= range[1]))
+      fail(ErrorKind::kUsage, "--reward_clip_range: expected two numbers, the smaller one first, found {}",
+           fmt::join(range, ", "));
+    options.clip.emplace(range[0], range[1]);
+  }
+  options.beta = script.beta;
+  return options;
+}
+
+GenerationPlan generation_plan(const TrainArguments& arguments) {
+  const ScriptArguments& script = arguments.script;
+  const TrainingArguments& training = arguments.training;
+  GenerationPlan plan;
+  plan.generations = script.num_generations.value_or(is_leave_one_out(script) ? 2 : 8);
+  plan.evaluated_generations = script.num_generations_eval.value_or(plan.generations);
+  plan.batch_rows = training.per_device_train_batch_size;
+  plan.evaluated_rows = training.per_device_eval_batch_size;
+  plan.processes = process_count(), plan.process = process_rank();
+  plan.seed = training.seed;
+  plan.shuffles = training.train_sampling_strategy == "random";
+  plan.masks_truncated = script.mask_truncated_completions;
+  plan.iterations = script.num_iterations;
+  if (plan.generations < 2)
+    fail(ErrorKind::kUsage, "--num_generations: expected at least 2, which are compared with each other, found {}",
+         plan.generations);
+  if (training.train_sampling_strategy == "group_by_length")
+    fail(ErrorKind::kUsage,
+         "--train_sampling_strategy: expected random or sequential, found group_by_length: prompts "
+         "stand together with their completions");
+  const int64_t at_once = plan.batch_rows * plan.processes;
+  if (script.generation_batch_size && script.steps_per_generation)
+    fail(ErrorKind::kUsage,
+         "--generation_batch_size, --steps_per_generation: one follows from the other; leave one out");
+  if (script.generation_batch_size && *script.generation_batch_size % at_once != 0)
+    fail(ErrorKind::kUsage, "--generation_batch_size: expected a multiple of the {} rows of a batch, found {}", at_once,
+         *script.generation_batch_size);
+  plan.steps = script.generation_batch_size
+                   ? *script.generation_batch_size / at_once
+                   : script.steps_per_generation.value_or(training.gradient_accumulation_steps);
+  if (training.do_train && plan.rows_of_generation() % plan.generations != 0)
+    fail(ErrorKind::kUsage,
+         "--num_generations: {} completions are written at once (per_device_train_batch_size {} x steps_per_generation "
+         "{}{}), which is no multiple of {}",
+         plan.rows_of_generation(), plan.batch_rows, plan.steps,
+         plan.processes > 1 ? fmt::format(" x {} processes", plan.processes) : "", plan.generations);
+  const bool evaluates = training.do_eval || training.eval_strategy != "no";
+  if (evaluates && plan.evaluated_rows * plan.processes % plan.evaluated_generations != 0)
+    fail(ErrorKind::kUsage, "--per_device_eval_batch_size: expected a multiple of num_generations_eval {}, found {}",
+         plan.evaluated_generations, plan.evaluated_rows * plan.processes);
+  if (training.padding_free.value_or(false))
+    fail(ErrorKind::kUsage, "--padding_free: completions are padded; leave it out");
+  return plan;
+}
+
+bool keeps_old_probabilities(const TrainArguments& arguments, const GenerationPlan& plan) {
+  return is_leave_one_out(arguments.script) ||
+         arguments.training.gradient_accumulation_steps % plan.batches_of_generation() != 0;
+}
+
+}  // namespace transom
