@@ -61,12 +61,13 @@ struct Defaults {
   bool clip_colors;  // which the processors have that convert colours
   bool square;       // whether one number as `size` means both extents
   bool imagenet_colors = false;
+  bool converts = false;  // colours, where nobody says
 };
 constexpr Defaults kDefaults[] = {
     {"ViT", 224, 224, 0, 0, Resampling::kBilinear, false, true},
     {"DeiT", 256, 256, 0, 224, Resampling::kBicubic, false, true},
     {"CLIP", 0, 0, 224, 224, Resampling::kBicubic, true, false},
-    {"Siglip", 224, 224, 0, 0, Resampling::kBicubic, false, true},
+    {"Siglip", 224, 224, 0, 0, Resampling::kBicubic, false, false, false, true},
     {"Llava", 0, 0, 224, 224, Resampling::kBicubic, true, false},
     {"Bit", 0, 0, 224, 224, Resampling::kBicubic, true, false},
     {"ConvNext", 0, 0, 384, 0, Resampling::kBicubic, false, false},
@@ -136,7 +137,7 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
   do_center_crop_ = config.get_bool("do_center_crop", defaults->crop > 0);
   do_rescale_ = config.get_bool("do_rescale", true);
   do_normalize_ = config.get_bool("do_normalize", true);
-  do_convert_rgb_ = config.get_bool("do_convert_rgb", defaults->clip_colors);
+  do_convert_rgb_ = config.get_bool("do_convert_rgb", defaults->clip_colors || defaults->converts);
   if (family != "Detr") squares_ = config.get_bool("do_pad", false);
   if (squares_ && family != "Llava")
     fail(ErrorKind::kUnsupported, "{}: do_pad is not carried out for {}", config.where(), type);

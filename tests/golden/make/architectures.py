@@ -6,14 +6,12 @@ names the cases of a full vocabulary, with two layers, a tokenizer and the files
 case of one layer, 60 words and no tokenizer, called after family and head.
 """
 
-from captions import CAPTIONS
 from decoders import DECODERS
 from detection import DETECTION
 from encoders import BOTH_SIDES, ENCODERS
 from experts import EXPERTS
 from family import ANSWERS, CAUSAL, CHOICE, MASKED, ROPE, SEQUENCE, TOKENS, Family, names
 from patches import TOKENS_BEFORE_PATCHES
-from tiles import TILES
 from towers import TOWERS
 
 EMOTIONS, ENTITIES = ["sadness", "joy", "anger", "fear"], ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
@@ -358,8 +356,6 @@ FAMILIES = {
     **ENCODERS,
     **DETECTION,
     **TOKENS_BEFORE_PATCHES,
-    **CAPTIONS,
-    **TILES,
     **TOWERS,
     "resnet": Family(
         dict(depths=[1, 2, 1, 1], hidden_sizes=[8, 12, 16, 20], embedding_size=8, layer_type="bottleneck"),

@@ -18,8 +18,6 @@ NEW = 16
 def inputs_of(model, tokenizer, rows):
     if model.main_input_name == "input_features":
         return {"input_features": f"inputs.safetensors:input_features[{rows.start}:{rows.stop}]"}
-    if model.main_input_name == "pixel_values":
-        return {"pixel_values": f"inputs.safetensors:pixel_values[{rows.start}:{rows.stop}]"}
     if hasattr(model.config, "vision_config"):
         return vision_language.prompts_of(model, tokenizer, rows)
     if tokenizer is None:

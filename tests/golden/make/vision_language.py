@@ -8,7 +8,6 @@ import pathlib
 import torch
 from safetensors.torch import load_file, save_file
 
-import tiles
 from common import generator, write_json
 from sizes import SIZES
 from vocabularies import BATCH
@@ -58,51 +57,34 @@ IN_ORDER = (
 
 
 def has_pictures(family_name):
-    return family_name == "llava" or family_name in tiles.TILES
+    return family_name == "llava"
 
 
-def has_tiles(name):
-    return name.startswith(tuple(tiles.TILES))
-
-
-def marks_of(family_name):
-    return tiles.MARKS if family_name in tiles.TILES else []
-
-
-def add_image_token(folder, more=()):
-    """One more special token, behind all others, and those that stand around pictures."""
+def add_image_token(folder):
+    """One more special token, behind all others."""
     path = pathlib.Path(folder) / "tokenizer.json"
     made = json.loads(path.read_text())
     ids = [token["id"] for token in made["added_tokens"]] + list(range(len(made["model"]["vocab"])))
     flags = dict(single_word=False, lstrip=False, rstrip=False, normalized=False, special=True)
-    for place, content in enumerate((IMAGE, *more), max(ids) + 1):
-        made["added_tokens"].append(dict(id=place, content=content, **flags))
+    made["added_tokens"].append(dict(id=max(ids) + 1, content=IMAGE, **flags))
     path.write_text(json.dumps(made, ensure_ascii=False))
 
 
 def fields_of(name, is_main, tokenizer):
     text = SIZES["grouped"] | ROPE | TEXT_CONFIGS.get(name, TEXT_CONFIGS["llava"])
-    if has_tiles(name):
-        kind, vision, other = tiles.parts_of(name)
-        text |= kind
     ids = dict(bos_token_id=2, eos_token_id=3, pad_token_id=0)
     if tokenizer is not None:
         roles = ("pad", "bos", "eos")
         ids = {f"{role}_token_id": getattr(tokenizer, f"{role}_token_id", None) for role in roles}
     text |= dict(vocab_size=WORDS if tokenizer is None else len(tokenizer), **ids)
-    if not has_tiles(name):
-        vision = SIZES["vision"] | dict(model_type="clip_vision_model", hidden_act="quick_gelu", projection_dim=12)
+    vision = SIZES["vision"] | dict(model_type="clip_vision_model", hidden_act="quick_gelu", projection_dim=12)
     if not is_main:
         text["num_hidden_layers"] = vision["num_hidden_layers"] = 1
     image = IMAGE_OF_WORDS if tokenizer is None else tokenizer.convert_tokens_to_ids(IMAGE)
-    if has_tiles(name):
-        return dict(text_config=text, vision_config=vision, image_token_id=image) | other
     return dict(text_config=text, vision_config=vision, image_token_index=image) | FIELDS.get(name, {})
 
 
 def places_of(config):
-    if hasattr(config, "scale_factor"):
-        return tiles.places_of(config)
     vision = config.vision_config
     patches = (vision.image_size // vision.patch_size) ** 2
     return patches + (1 if config.vision_feature_select_strategy == "full" else 0)
@@ -116,7 +98,7 @@ def inputs_of(name, class_name, config, tokenizer):
     random = generator("inputs of " + name)
     if tokenizer is None:
         places, rows = places_of(config), []
-        for pictures in tiles.PICTURES if has_tiles(name) else (2, 0, 1):
+        for pictures in (2, 0, 1):
             words = lambda count: torch.randint(5, WORDS - 2, (count,), generator=random).tolist()
             rows.append(sum((words(2) + [IMAGE_OF_WORDS] * places for _ in range(pictures)), []) + words(4))
         length = max(map(len, rows))
@@ -124,16 +106,12 @@ def inputs_of(name, class_name, config, tokenizer):
         inputs = {"input_ids": ids, "attention_mask": torch.tensor([[1] * len(r) + [0] * (length - len(r)) for r in rows])}
     else:
         tokenizer.padding_side = "right"
-        texts = tiles.TEXTS if has_tiles(name) else TEXTS
-        made = tokenizer(expanded(texts, config), padding=True, return_tensors="pt")
+        made = tokenizer(expanded(TEXTS, config), padding=True, return_tensors="pt")
         inputs = {key: made[key] for key in ("input_ids", "attention_mask")}
     side = config.vision_config.image_size
-    if has_tiles(name):
-        inputs |= tiles.pictures_of(name, config, random)
-    else:
-        inputs["pixel_values"] = torch.empty(3, 3, side, side).normal_(generator=random)
+    inputs["pixel_values"] = torch.empty(3, 3, side, side).normal_(generator=random)
     if class_name.endswith("Generation"):
-        counted = (inputs["attention_mask"] == 1) & (inputs["input_ids"] != config.image_token_id)
+        counted = (inputs["attention_mask"] == 1) & (inputs["input_ids"] != config.image_token_index)
         inputs["labels"] = torch.where(counted, inputs["input_ids"], -100)
     return inputs
 
@@ -165,12 +143,7 @@ def rename_weights(name, folder):
 
 
 def save_processor(name, config, folder):
-    """LlavaProcessor's files, as Transformers 4 writes them for `llava` and 5 for the other; those of other processors."""
-    if has_tiles(name):
-        processor, images = tiles.processor_of(name, config)
-        write_json(folder / "processor_config.json", processor | dict(image_processor=images))
-        (folder / "chat_template.jinja").write_text(IN_ORDER)
-        return
+    """LlavaProcessor's files, as Transformers 4 writes them for `llava` and 5 for the other."""
     side = config.vision_config.image_size
     images = dict(
         image_processor_type="CLIPImageProcessor",
