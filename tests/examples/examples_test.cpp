@@ -22,6 +22,13 @@ TEST(Examples, TrainsAFunction) {
   EXPECT_NE(outcome.output.find("0 1 1 0"), std::string::npos) << outcome.output;
 }
 
+TEST(Examples, Attends) {
+  const test::CommandOutcome outcome = run("example_attend");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find("rows sum to 1 f32[]"), std::string::npos) << outcome.output;
+  EXPECT_NE(outcome.output.find("f32[3, 3]"), std::string::npos) << outcome.output;
+}
+
 TEST(Examples, TrainsAModule) {
   const test::TemporaryFolder folder;
   const test::CommandOutcome outcome = run("example_train_a_module " + (folder / "p.safetensors").string());
