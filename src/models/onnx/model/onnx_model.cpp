@@ -21,6 +21,9 @@ namespace {
 // What tokenizers give and graphs need not take.
 constexpr const char* kOptionalInputs[] = {"attention_mask", "token_type_ids", "position_ids"};
 
+constexpr const char* kPixels = "pixel_values";
+constexpr const char* kLogits = "logits";
+
 class OnnxModel : public GenerativeModel {
  public:
   // `config`: what lies beside the file.
@@ -56,6 +59,10 @@ class OnnxModel : public GenerativeModel {
       fail("{}: output_hidden_states is not supported: an ONNX file has the outputs that it names",
            graph_->model().where);
     NamedValues values;
+    const Tensor pixels = inputs.find(kPixels);
+    if (const ValueInfo* pictures = input_of_pictures(); pictures && pixels.defined())
+      return {
+          {kLogits, graph_->run({{pictures->name, converted(pixels, *pictures)}}, context.computing)[0].second.tensor}};
     for (const ValueInfo& input : graph_->model().graph.inputs) {
       const Tensor given = inputs.find(input.name);
       if (given.defined()) values.emplace_back(input.name, converted(given, input));
@@ -70,10 +77,21 @@ class OnnxModel : public GenerativeModel {
   std::vector<std::string> input_names() const override {
     std::vector<std::string> names(std::begin(kOptionalInputs), std::end(kOptionalInputs));
     for (const ValueInfo& input : graph_->model().graph.inputs) names.push_back(input.name);
+    if (input_of_pictures()) names.emplace_back(kPixels);
     return names;
   }
 
  private:
+  // Of a graph that exporters for NPUs wrote, from pictures to one output, under names of its own: what tasks call
+  // pixel_values. Null where there is none.
+  const ValueInfo* input_of_pictures() const {
+    const std::vector<const ValueInfo*> required = graph_->required_inputs();
+    if (required.size() != 1 || graph_->model().graph.outputs.size() != 1) return nullptr;
+    const ValueInfo* input = required[0];
+    const bool four_axes = input->shape && input->shape->size() == 4 && is_floating(input->type);
+    return four_axes && input->name != kPixels ? input : nullptr;
+  }
+
   // How many tokens back attention reaches, by the names that configurations have for it; 0: all. Where it differs by
   // layer, it is taken for the least.
   static int64_t window_of(const Config& config) {

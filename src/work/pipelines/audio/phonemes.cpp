@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
@@ -18,7 +18,8 @@
 namespace transom {
 namespace {
 
-constexpr size_t kMostBytes = 32768;  // of a part: what a pipe takes without a reader
+constexpr size_t kMostBytes = 4096;  // of a part: what every pipe takes without a reader
+constexpr size_t kMostAnswer = 1 << 20;
 constexpr const char* kProgram = "espeak-ng";
 
 // A pipe whose ends are closed with it.
@@ -67,9 +68,9 @@ pid_t start_espeak(const std::string& language, const Ends& in, const Ends& out)
 std::string spoken(const std::string& text, const std::string& language) {
   Ends in, out;
   const pid_t child = start_espeak(language, in, out);
-  in.close_read(), out.close_write();
-  // A pipe holds the whole part, so that this does not wait for a reader; one that ended is told by its status.
-  std::signal(SIGPIPE, SIG_IGN);
+  out.close_write();
+  // A pipe holds the whole part, and its reading end is open here, so that this neither waits for a program that ended
+  // nor gets a signal from it.
   size_t written = 0;
   while (written < text.size()) {
     const ssize_t count = ::write(in.write, text.data() + written, text.size() - written);
@@ -77,12 +78,12 @@ std::string spoken(const std::string& text, const std::string& language) {
     if (count <= 0) break;
     written += static_cast<size_t>(count);
   }
-  in.close_write();
+  in.close_read(), in.close_write();
   std::string answer;
   char piece[4096];
   for (ssize_t got; (got = ::read(out.read, piece, sizeof piece)) != 0;) {
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0 || answer.size() > 64 * kMostBytes) break;
+    if (got < 0 || answer.size() > kMostAnswer) break;
     answer.append(piece, static_cast<size_t>(got));
   }
   int status = 0;

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "work/pipelines/images/graph_detection.h"
 #include "work/pipelines/images/image_model.h"
 
 namespace transom {
@@ -40,6 +41,12 @@ class ObjectDetection : public Pipeline {
  public:
   explicit ObjectDetection(ImageModel model) : model_(std::move(model)), labels_(model_.model->labels()) {}
   Model* model() const override { return model_.model.get(); }
+  TaskParameters parameters() const override { return parameters_of_all(); }
+
+  static TaskParameters parameters_of_all() {
+    return {{"threshold", TaskParameter::Type::kNumber, "the score that an object needs", "0.5"},
+            {"timeout", TaskParameter::Type::kNumber, "refused: pictures are not downloaded"}};
+  }
 
   std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
     refuse_without_effect(options, {"timeout"}, "here: pictures are not downloaded");
@@ -73,8 +80,26 @@ class ObjectDetection : public Pipeline {
 };
 
 TaskParameters object_detection_parameters() {
-  return {{"threshold", TaskParameter::Type::kNumber, "the score that an object needs", "0.5"},
-          {"timeout", TaskParameter::Type::kNumber, "refused: pictures are not downloaded"}};
+  using Type = TaskParameter::Type;
+  TaskParameters parameters = ObjectDetection::parameters_of_all();
+  parameters.push_back(
+      {"nms_threshold", Type::kNumber, "of a YOLO graph: how much boxes of one object overlap", "0.45"});
+  parameters.push_back(
+      {"class_agnostic", Type::kFlag, "of a YOLO graph: boxes of different classes count as one object", "false"});
+  parameters.push_back({.name = "letterbox",
+                        .help = "of a YOLO graph: where a picture lies in its frame",
+                        .otherwise = "as the kind is trained",
+                        .choices = {"centre", "corner", "black_square"}});
+  return parameters;
+}
+
+// A family's model, or a graph of the YOLO kind.
+std::unique_ptr<Pipeline> load_object_detection(const std::string& directory, const LoadOptions& options,
+                                                const std::string& task) {
+  if (GraphModel::is_of(directory))
+    if (GraphModel graph = GraphModel::load(directory, options); is_graph_detector(graph))
+      return make_graph_detection(std::move(graph));
+  return load_image_task<ObjectDetection>(directory, options, task);
 }
 
 constexpr TaskRecord kObjectDetection{.name = "object-detection",
@@ -82,7 +107,7 @@ constexpr TaskRecord kObjectDetection{.name = "object-detection",
                                       .input = InputKind::kImage,
                                       .result = ResultKind::kObjects,
                                       .parameters = object_detection_parameters,
-                                      .load = load_image_task<ObjectDetection>};
+                                      .load = load_object_detection};
 const RegisterTask kRegisterObjectDetection(kObjectDetection);
 
 }  // namespace

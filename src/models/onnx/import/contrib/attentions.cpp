@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention as ONNX Runtime's optimizer and its exporters of language models write it.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
