@@ -217,6 +217,44 @@ TEST(BatchInvariance, AttentionToBlocksReadsWhatARowHas) {
       }
 }
 
+// What a server samples and what a training pass computes: the same text, in pages or in a row with padding in front of
+// it and behind.
+TEST(BatchInvariance, AttentionWithoutPagesHasTheBitsOfPages) {
+  const int64_t T = 17, H = 4, d = 20, e = 12;
+  for (const transom_dtype dtype : {TRANSOM_FLOAT32, TRANSOM_BFLOAT16})
+    for (const int64_t window : {0, 5})
+      for (const int64_t front : {0, 3}) {
+        Paged paged;
+        paged.dtype = paged.kept = dtype, paged.window = window, paged.texts = {{0, 1, 2, 3, 4}};
+        paged.fill();
+        const Tensor q = numbers(dtype, {T, 1, H, d}, -1, 1, 7);
+        std::vector<double> lengths;
+        for (int64_t t = 0; t < T; ++t) lengths.push_back(static_cast<double>(t + 1));
+        const Tensor expected = paged.run(q, std::vector<int>(static_cast<size_t>(T), 0), lengths);
+        const int64_t S = front + T + 2;
+        const auto padded = [&](const Tensor& rows, int64_t heads, int64_t width) {
+          const int64_t each = heads * width;
+          Tensor all{dtype, {1, S, heads, width}, std::vector<double>(static_cast<size_t>(S * each), 0.5)};
+          std::copy_n(rows.values.begin(), T * each, all.values.begin() + front * each);
+          return all;
+        };
+        Tensor bias{TRANSOM_FLOAT32, {1, 1, 1, S}, std::vector<double>(static_cast<size_t>(S), -3.3895313892515355e38)};
+        std::fill_n(bias.values.begin() + front, T, 0.0);
+        const Tensor found = evaluate(
+            "attention", {padded(q, H, d), padded(paged.k, 2, d), padded(paged.v, 2, e), bias}, dtype, {1, S, H, e},
+            {{"scale", 0.3},
+             {"causal", 1},
+             {"sliding_window", window},
+             {"soft_cap", 0.0},
+             {"dropout", 0.0},
+             {"biased", 1},
+             {"batch_invariant", 1}});
+        const auto begin = found.values.begin() + front * H * e;
+        EXPECT_EQ(std::vector<double>(begin, begin + T * H * e), expected.values)
+            << dtype << " window " << window << " behind " << front;
+      }
+}
+
 TEST(BatchInvariance, AttentionDoesNotShowTheSizeOfBlocks) {
   Paged small;
   small.texts = {{0, 1, 2, 3, 4}};
