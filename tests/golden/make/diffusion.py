@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks and pipelines of diffusers: the cases unet-2d-condition, unet-2d and autoencoder-kl, and tests/golden/diffusion."""
+"""Networks of diffusers: the cases unet-2d-condition, unet-2d and autoencoder-kl, and tests/golden/diffusion."""
 
 import shutil
 import sys
 
 import diffusers
 import torch
-import transformers
 from safetensors.torch import save_file
 
 from common import GOLDEN, generator, seed_of, write_json
@@ -205,125 +204,6 @@ def networks(out):
     case("autoencoder-kl-bare", diffusers.AutoencoderKL(**OTHER_AUTOENCODER), inputs, folder / "autoencoder-kl-bare", "other options", False)
 
 
-def text_encoder(name, width, projection=None):
-    config = transformers.CLIPTextConfig(
-        vocab_size=len(tokenizer()),
-        hidden_size=width,
-        intermediate_size=2 * width,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        max_position_embeddings=16,
-        projection_dim=projection or width,
-        hidden_act="quick_gelu" if projection is None else "gelu",
-        bos_token_id=tokenizer().bos_token_id,
-        eos_token_id=tokenizer().eos_token_id,
-        pad_token_id=tokenizer().pad_token_id,
-    )
-    kind = transformers.CLIPTextModel if projection is None else transformers.CLIPTextModelWithProjection
-    return filled(kind(config), name)
-
-
-def tokenizer():
-    made = transformers.AutoTokenizer.from_pretrained(GOLDEN / "tokenizers" / "clip")
-    made.model_max_length = 16
-    return made
-
-
-SD = dict(num_train_timesteps=1000, beta_start=0.00085, beta_end=0.012, beta_schedule="scaled_linear")
-
-
-def pipelines(out):
-    folder = out / "diffusion"
-    for name, unet, scheduler in (
-        ("sd-pndm", dict(UNET, sample_size=32), diffusers.PNDMScheduler(**SD, skip_prk_steps=True, steps_offset=1)),
-        (
-            "sd-euler",
-            dict(UNET, sample_size=32, attention_head_dim=(1, 2), use_linear_projection=True),
-            diffusers.EulerAncestralDiscreteScheduler(**SD, prediction_type="v_prediction", timestep_spacing="trailing"),
-        ),
-    ):
-        pipe = diffusers.StableDiffusionPipeline(
-            vae=filled(diffusers.AutoencoderKL(**AUTOENCODER), name + " vae"),
-            text_encoder=text_encoder(name + " text", 8),
-            tokenizer=tokenizer(),
-            unet=filled(diffusers.UNet2DConditionModel(**unet), name + " unet"),
-            scheduler=scheduler,
-            safety_checker=None,
-            feature_extractor=None,
-            requires_safety_checker=False,
-        )
-        run_pipeline(name, pipe, folder / name, SETTINGS + (FROM_PICTURES if name == "sd-euler" else []))
-    base = dict(OTHER_UNETS["xl"], sample_size=32, cross_attention_dim=8 + 6)
-    pipe = diffusers.StableDiffusionXLPipeline(
-        vae=filled(diffusers.AutoencoderKL(**AUTOENCODER), "sdxl vae"),
-        text_encoder=text_encoder("sdxl text", 8),
-        text_encoder_2=text_encoder("sdxl text 2", 6, 6),
-        tokenizer=tokenizer(),
-        tokenizer_2=tokenizer(),
-        unet=filled(diffusers.UNet2DConditionModel(**base), "sdxl unet"),
-        scheduler=diffusers.EulerDiscreteScheduler(**SD, timestep_spacing="leading", steps_offset=1),
-        add_watermarker=False,
-    )
-    run_pipeline("sdxl", pipe, folder / "sdxl", XL_SETTINGS)
-
-
-SETTINGS = [
-    dict(prompt="a photo of a cat", num_inference_steps=8, guidance_scale=7.5, negative_prompt="blurry", seed=3),
-    dict(prompt="the sea", num_inference_steps=3, guidance_scale=1.0, seed=11, height=48, width=32),
-    dict(prompt="a red house", num_inference_steps=4, guidance_scale=4.0, guidance_rescale=0.7, clip_skip=1, seed=5, num_images_per_prompt=2, height=32, width=32),
-]
-FROM_PICTURES = [
-    dict(start=True, prompt="a red house", num_inference_steps=6, strength=0.6, guidance_scale=3.0, seed=8),
-    dict(start=True, mask=True, prompt="a red house", num_inference_steps=4, strength=1.0, guidance_scale=3.0, seed=9, height=32, width=40),
-    dict(start=True, mask=True, prompt="a red house", num_inference_steps=6, strength=0.5, guidance_scale=1.0, seed=9, height=32, width=40),
-]
-XL_SETTINGS = [
-    dict(prompt="a photo of a cat", num_inference_steps=8, guidance_scale=5.0, negative_prompt="blurry", seed=3),
-    dict(prompt="the sea", num_inference_steps=3, guidance_scale=3.0, seed=11, height=48, width=32, clip_skip=0),
-]
-
-
-def drawn(folder):
-    """A picture and a mask, as files."""
-    from PIL import Image
-
-    picture, mask = Image.new("RGB", (40, 32)), Image.new("L", (40, 32))
-    for x in range(40):
-        for y in range(32):
-            picture.putpixel((x, y), (x * 6, y * 8, x * y % 256))
-            mask.putpixel((x, y), 255 if 8 <= x < 24 and 6 <= y < 26 else 0)
-    picture.save(folder / "start.png")
-    mask.save(folder / "mask.png")
-    return picture, mask
-
-
-def run_pipeline(name, pipe, folder, settings):
-    shutil.rmtree(folder, ignore_errors=True)
-    pipe.set_progress_bar_config(disable=True)
-    pipe.save_pretrained(folder / "model")
-    runs = []
-    tensors = {}
-    for i, given in enumerate(settings):
-        arguments = {key: value for key, value in given.items() if key not in ("seed", "start", "mask")}
-        used = pipe
-        if "start" in given:
-            arguments["image"], mask = drawn(folder)
-            kind = diffusers.StableDiffusionImg2ImgPipeline
-            if "mask" in given:
-                arguments["mask_image"], kind = mask, diffusers.StableDiffusionInpaintPipeline
-            used = kind(**pipe.components, requires_safety_checker=False)
-            used.set_progress_bar_config(disable=True)
-        elif not arguments.get("clip_skip"):
-            arguments.pop("clip_skip", None)
-        latents = used(**arguments, generator=torch.Generator().manual_seed(given["seed"]), output_type="latent").images
-        pictures = used(**arguments, generator=torch.Generator().manual_seed(given["seed"]), output_type="pt").images
-        tensors[f"latents.{i}"] = latents.contiguous()
-        tensors[f"pictures.{i}"] = (pictures.permute(0, 2, 3, 1) * 255).round().to(torch.uint8).contiguous()
-        runs.append(given)
-    save_file(tensors, folder / "expected.safetensors")
-    write_json(folder / "runs.json", {"made_by": f"diffusers {diffusers.__version__}", "runs": runs})
-
-
 def make(out):
     import schedulers
 
@@ -331,7 +211,6 @@ def make(out):
     diffusers.utils.logging.disable_progress_bar()
     schedulers.make(out)
     networks(out)
-    pipelines(out)
 
 
 if __name__ == "__main__":
