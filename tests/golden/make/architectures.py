@@ -12,6 +12,7 @@ from encoders import BOTH_SIDES, ENCODERS
 from experts import EXPERTS
 from family import ANSWERS, CAUSAL, CHOICE, MASKED, ROPE, SEQUENCE, TOKENS, Family, names
 from patches import TOKENS_BEFORE_PATCHES
+from states import STATES
 from towers import TOWERS
 
 EMOTIONS, ENTITIES = ["sadness", "joy", "anger", "fear"], ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
@@ -353,6 +354,7 @@ FAMILIES = {
     ),
     **EXPERTS,
     **DECODERS,
+    **STATES,
     **ENCODERS,
     **DETECTION,
     **TOKENS_BEFORE_PATCHES,

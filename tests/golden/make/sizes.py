@@ -66,5 +66,6 @@ SIZES = {
         num_conv_pos_embedding_groups=4,
         vocab_size=32,
     ),
+    "mamba": dict(hidden_size=16, num_hidden_layers=2, state_size=4),
     "none": {},
 }

@@ -14,6 +14,7 @@
 namespace transom {
 namespace {
 
+constexpr int64_t kLongest = 120;  // tokens of a text
 constexpr const char* kLlamaModel = R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 61,
   "max_position_embeddings": 120, "hidden_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4,
   "num_key_value_heads": 2, "intermediate_size": 52, "initializer_range": 0.4})";
@@ -30,6 +31,13 @@ constexpr const char* kQwenMoe = R"({"model_type": "qwen3_moe", "architectures":
   "vocab_size": 61, "max_position_embeddings": 120, "hidden_size": 24, "num_hidden_layers": 3, "head_dim": 12,
   "num_attention_heads": 3, "num_key_value_heads": 1, "intermediate_size": 20, "moe_intermediate_size": 14,
   "num_experts": 5, "num_experts_per_tok": 2, "mlp_only_layers": [1], "initializer_range": 0.4})";
+
+// Those of whose texts a state is kept, which goes on from block to block.
+constexpr const char* kMamba = R"({"model_type": "mamba", "architectures": ["MambaForCausalLM"], "vocab_size": 61,
+  "hidden_size": 20, "num_hidden_layers": 2, "state_size": 4, "time_step_rank": 3, "initializer_range": 0.4})";
+constexpr const char* kMamba2 = R"({"model_type": "mamba2", "architectures": ["Mamba2ForCausalLM"], "vocab_size": 61,
+  "hidden_size": 20, "num_hidden_layers": 2, "state_size": 4, "num_heads": 5, "head_dim": 8, "n_groups": 1,
+  "tie_word_embeddings": true, "initializer_range": 0.4})";
 
 // What comes out of a sequence.
 struct Answer {
@@ -127,7 +135,7 @@ std::vector<EngineRequest> random_requests(int count, int64_t width, std::mt1993
 
 // Requests one after the other, a token at a time.
 Answers alone(const Model& model, const std::vector<EngineRequest>& requests, const char* cache_dtype) {
-  Engine engine(model, {.cache_dtype = cache_dtype, .prefix_caching = false});
+  Engine engine(model, {.cache_dtype = cache_dtype, .max_model_length = kLongest, .prefix_caching = false});
   Answers answers;
   for (EngineRequest request : requests) {
     request.prompt_lookup_num_tokens = 0;
@@ -165,7 +173,7 @@ Answers together(const Model& model, const std::vector<EngineRequest>& requests,
 struct Case {
   const char* name;
   const char* config;
-  int64_t token_bytes;  // of keys and values
+  int64_t token_bytes;  // of keys and values; of states a third of those of a block
   int requests;
   const char* dtype = "float32";
   const char* quantization = "none";
@@ -185,6 +193,7 @@ TEST_P(Company, DoesNotShowInTheBits) {
   const int64_t token_bytes = GetParam().token_bytes;
   const auto same = [&](const char* what, EngineOptions options, auto&& check) {
     options.max_waiting = 100000;
+    options.max_model_length = kLongest;
     options.cache_dtype = GetParam().cache_dtype;
     EngineStatistics statistics;
     const Answers answers = together(*model, requests, options, random, &statistics);
@@ -217,7 +226,8 @@ TEST_P(Company, DoesNotShowInTheBits) {
 INSTANTIATE_TEST_SUITE_P(Models, Company,
                          testing::Values(Case{"Llama", kLlamaModel, 320, 1000}, Case{"Gpt2", kGpt2, 576, 40},
                                          Case{"SlidingWindow", kMistral, 160, 40}, Case{"Experts", kMixtral, 384, 40},
-                                         Case{"SomeExperts", kQwenMoe, 288, 40},
+                                         Case{"SomeExperts", kQwenMoe, 288, 40}, Case{"States", kMamba, 747, 40},
+                                         Case{"StatesOfHeads", kMamba2, 811, 40},
                                          Case{"Bfloat16", kLlamaModel, 160, 40, "bfloat16"},
                                          Case{"Float16", kGpt2, 288, 40, "float16"},
                                          Case{"CacheOfFloat16", kLlamaModel, 160, 40, "float32", "none", "float16"},

@@ -17,16 +17,27 @@ constexpr int64_t kShareOfCard = 2, kShareOfHost = 4, kMostOfHost = int64_t{1} <
 // States of a block that are little, and tokens that a beginning which is to be found again has at most.
 constexpr int64_t kFewBytes = int64_t{1} << 18, kMostTokens = 256;
 
+// Bytes of a cache whose size is not given.
+int64_t share_of_memory() {
+  const MemoryUse memory = memory_use();
+  const auto free = static_cast<int64_t>(memory.limit > memory.in_use ? memory.limit - memory.in_use : 0);
+  return default_device()->shares_host_memory() ? std::min(free / kShareOfHost, kMostOfHost) : free / kShareOfCard;
+}
+
 }  // namespace
 
-int64_t tokens_of_block(int64_t block_size, const std::vector<KeyValueShape>& shapes) {
+int64_t tokens_of_block(const EngineOptions& options, const std::vector<KeyValueShape>& shapes, int64_t length) {
+  int64_t size = options.block_size;
   const auto bytes = [&](bool of_states) {
     int64_t sum = 0;
-    for (const KeyValueShape& shape : shapes) sum += shape.is_state() == of_states ? shape.bytes(block_size) : 0;
+    for (const KeyValueShape& shape : shapes) sum += shape.is_state() == of_states ? shape.bytes(size) : 0;
     return sum;
   };
-  while (block_size < kMostTokens && bytes(true) > std::max(kFewBytes, bytes(false))) block_size *= 2;
-  return block_size;
+  while (size < kMostTokens && bytes(true) > std::max(kFewBytes, bytes(false))) size *= 2;
+  if (bytes(false) > 0 || bytes(true) == 0) return size;
+  const int64_t room = options.cache_bytes > 0 ? options.cache_bytes : share_of_memory();
+  while (size < length && (length + size - 1) / size > room / bytes(true)) size *= 2;
+  return size;
 }
 
 BlockCounts cache_blocks(const EngineOptions& options, const std::vector<KeyValueShape>& shapes, int64_t length) {
@@ -41,11 +52,7 @@ BlockCounts cache_blocks(const EngineOptions& options, const std::vector<KeyValu
            options.cache_bytes, length, one * block_bytes);
     return {std::min(first, blocks), blocks};
   }
-  const MemoryUse memory = memory_use();
-  const auto free = static_cast<int64_t>(memory.limit > memory.in_use ? memory.limit - memory.in_use : 0);
-  const int64_t share =
-      default_device()->shares_host_memory() ? std::min(free / kShareOfHost, kMostOfHost) : free / kShareOfCard;
-  const int64_t blocks = std::clamp(share / block_bytes, one, one * options.max_sequences);
+  const int64_t blocks = std::clamp(share_of_memory() / block_bytes, one, one * options.max_sequences);
   return {std::min(first, blocks), blocks};
 }
 

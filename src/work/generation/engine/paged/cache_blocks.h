@@ -18,8 +18,9 @@ struct BlockCounts {
 // one text of `length` tokens.
 BlockCounts cache_blocks(const EngineOptions& options, const std::vector<KeyValueShape>& shapes, int64_t length);
 
-// How many tokens a block has: those of the options, or more, so that the states of a model, of which a block has one
-// each, take no more memory than its keys, or little.
-int64_t tokens_of_block(int64_t block_size, const std::vector<KeyValueShape>& shapes);
+// How many tokens a block has: options.block_size, or more, so that the states of a model, of which a block has one
+// each, take no more memory than its keys, or little; and of a model without keys so many that the states of a text of
+// `length` tokens fit into the cache.
+int64_t tokens_of_block(const EngineOptions& options, const std::vector<KeyValueShape>& shapes, int64_t length);
 
 }  // namespace transom

@@ -26,6 +26,8 @@ namespace {
 
 // Rows of scores of a step for prompt_logprobs, so that those of a long prompt never lie in memory together.
 constexpr int64_t kMostPromptScores = 64;
+// Tokens that a refused draft may cost where a state has to go back.
+constexpr int64_t kMostTokensAgain = 64;
 
 class PagedRunner : public Runner {
  public:
@@ -217,6 +219,8 @@ class PagedRunner : public Runner {
 
   // Tokens that may follow, if there is room for them. Gives back how many tokens the part now has.
   int64_t add_draft(StepPart& part, int64_t most) {
+    // Of a refused draft a state is made again from the beginning of its block on.
+    if (has_states_ && texts_.block_size() > kMostTokensAgain) return part.count;
     TokenIds draft = part.sequence->draft(most);
     if (const auto found = drafts_.find(part.sequence); found != drafts_.end()) {
       draft = std::move(found->second);
@@ -420,7 +424,7 @@ std::unique_ptr<Runner> make_paged(const GenerativeModel& model, const EngineOpt
     return nullptr;
   }
   EngineOptions sized = options;
-  sized.block_size = tokens_of_block(options.block_size, shapes);
+  sized.block_size = tokens_of_block(options, shapes, length);
   const BlockCounts blocks = cache_blocks(sized, shapes, length);
   const int64_t limit = model.max_positions();
   const int64_t tokens = limit > 0 ? std::min(limit, options.max_batched_tokens) : options.max_batched_tokens;
