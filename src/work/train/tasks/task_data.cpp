@@ -24,6 +24,7 @@
 #include "work/train/setup/new_model.h"
 #include "work/train/step/objective.h"
 #include "work/train/tasks/chats/supervised_fine_tuning.h"
+#include "work/train/tasks/policies/policy_tasks.h"
 #include "work/train/tasks/preferences/preference_tasks.h"
 #include "work/train/tasks/ranking/text_ranking.h"
 #include "work/train/tasks/read_report.h"
@@ -93,6 +94,16 @@ const Task kTasks[] = {
      .fits = is_asked_for,
      .prepare = prepare_reward_model,
      .defaults = reward_defaults},
+    {.name = "grpo",
+     .alias = "",
+     .fits = is_asked_for,
+     .prepare = prepare_policy_training,
+     .defaults = group_policy_defaults},
+    {.name = "rloo",
+     .alias = "",
+     .fits = is_asked_for,
+     .prepare = prepare_policy_training,
+     .defaults = leave_one_out_defaults},
     {.name = "sentence-embedding",
      .alias = "sentence-similarity",
      .fits = [](const Dataset&, const ScriptArguments&) { return false; },
