@@ -75,7 +75,7 @@ std::unique_ptr<Decoder> make_gemma3(const Config& config, const Scope& scope) {
     return pattern > 0 && (layer + 1) % pattern != 0;
   });
   const int64_t window = int_or_none(config, "sliding_window", 4096);
-  c.slide_where(config, types, c.bidirectional ? window / 2 + 1 : window);
+  c.slide_where(config, types, c.bidirectional && window > 0 ? window / 2 + 1 : window);
   for (const std::string& type : types) {
     RotaryDefaults defaults = c.rotary_defaults(type == "sliding_attention" ? 10000 : 1000000);
     defaults.layer_type = type;

@@ -24,6 +24,9 @@ LongformerConfig::LongformerConfig(const Config& config)
   refuse_unless(config, "is_decoder", "false");
   refuse_unless(config, "attention_mode", "longformer");
   refuse_unless(config, "autoregressive", "false");
+  constexpr int64_t kMostLayers = 1 << 16;
+  if (num_hidden_layers < 0 || num_hidden_layers > kMostLayers)
+    fail("config.json: num_hidden_layers: expected 0 to {}, found {}", kMostLayers, num_hidden_layers);
   const Json& given = json_of(config);
   const bool one = !given.contains("attention_window") || given["attention_window"].is_number();
   std::vector<int64_t> windows;
