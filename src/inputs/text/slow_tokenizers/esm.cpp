@@ -41,8 +41,13 @@ TokenizerFile read_esm_vocabulary(std::string_view lines, const Json& config, co
   *file.rest = {{"added_tokens", std::move(added)},
                 {"pre_tokenizer", {{"type", "WhitespaceSplit"}}},
                 {"model", {{"type", "WordLevel"}, {"unk_token", unk}}}};
-  const std::vector<std::string> behind = eos.empty() ? std::vector<std::string>{} : std::vector<std::string>{eos};
-  (*file.rest)["post_processor"] = template_of({cls}, behind, !eos.empty(), *file.vocabulary, where);
+  if (eos.empty()) {
+    (*file.rest)["post_processor"] = template_of({cls}, {}, false, *file.vocabulary, where);
+    return file;
+  }
+  (*file.rest)["post_processor"] = {{"type", "BertProcessing"},
+                                    {"cls", pair_of("cls_token", config, *file.vocabulary, where)},
+                                    {"sep", pair_of("eos_token", config, *file.vocabulary, where)}};
   return file;
 }
 
