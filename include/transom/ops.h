@@ -129,8 +129,8 @@ Tensor dot_general(const Tensor& x, const Tensor& y, const DotAxes& axes,
                    const Computing& computing TRANSOM_DEFAULT({}), std::optional<DType> dtype = std::nullopt);
 // As NumPy's, batch axes broadcast.
 Tensor matmul(const Tensor& x, const Tensor& y, const Computing& computing TRANSOM_DEFAULT({}));
-// NumPy's einsum: "bij,bjk->bik", "ii", "...i,...i->..."; without an arrow the result has the indices that come once, in
-// the order of the alphabet.
+// NumPy's einsum: "bij,bjk->bik", "ii", "...i,...i->..."; without an arrow the result has the indices that come once,
+// in the order of the alphabet.
 Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands,
               const Computing& computing TRANSOM_DEFAULT({}));
 // x [..., K], weight [N, K], bias [N] or undefined -> [..., N]
