@@ -31,6 +31,7 @@ void expect_near(const Values& found, const Values& expected, double tolerance =
   ASSERT_EQ(found.size(), expected.size());
   for (size_t i = 0; i < found.size(); ++i) {
     if (std::isnan(expected[i])) EXPECT_TRUE(std::isnan(found[i])) << "element " << i;
+    else if (std::isinf(expected[i])) EXPECT_EQ(found[i], expected[i]) << "element " << i;
     else EXPECT_NEAR(found[i], expected[i], tolerance * (1 + std::fabs(expected[i]))) << "element " << i;
   }
 }
