@@ -10,6 +10,7 @@
 #include "work/train/arguments/argument_tables.h"
 #include "work/train/arguments/device_arguments.h"
 #include "work/train/arguments/foreign_configs.h"
+#include "work/train/arguments/policy_arguments.h"
 
 namespace transom {
 namespace {
@@ -17,8 +18,6 @@ namespace {
 using S = ScriptArguments;
 
 constexpr std::string_view kNoCode = "code of a checkpoint is never run";
-constexpr std::string_view kOwnEngine =
-    "completions are written by the engine of this process, on the weights in place";
 constexpr std::string_view kNoCache = "rows are tokenised when they are needed and nothing is cached";
 
 const Argument kScriptArguments[] = {
@@ -233,105 +232,6 @@ const Argument kScriptArguments[] = {
     only_default("is_encoder_decoder", {"false", "0", "no"}, "preferences are trained on decoders"),
     ignored("padding_value", "padding counts for nothing"),
 
-    section("Policies"),
-    field<&S::reward_funcs>("reward_funcs",
-                            "What completions are rewarded for: names, and what each needs behind a colon "
-                            "(number:answer, pattern:REGEX, command:PROGRAM, a directory of a reward model ...)."),
-    field<&S::reward_model_name_or_path>("reward_model_name_or_path", "A reward model, beside reward_funcs."),
-    field<&S::reward_weights>("reward_weights", "Weight of each reward (default: 1)."),
-    field<&S::num_generations>("num_generations", "Completions of a prompt (default: 8; rloo: 2).").at_least(1),
-    field<&S::num_generations_eval>("num_generations_eval", "The same in evaluations.").at_least(1),
-    field<&S::max_completion_length>("max_completion_length", "Longest completion in tokens.").at_least(1),
-    field<&S::generation_batch_size>("generation_batch_size",
-                                     "Completions that are written at once, by all processes (default: those of an "
-                                     "update).")
-        .at_least(1),
-    field<&S::steps_per_generation>("steps_per_generation",
-                                    "Batches that completions which are written at once are learnt in.")
-        .at_least(1),
-    field<&S::num_iterations>("num_iterations", "How often completions are learnt from.").at_least(1),
-    field<&S::temperature>("temperature",
-                           "Temperature of the completions that a policy writes (default: 1); of other tasks another "
-                           "name of distillation_temperature.")
-        .above(0),
-    field<&S::top_p>("top_p", "Completions are drawn from the likeliest tokens of this probability.")
-        .above(0)
-        .at_most(1),
-    field<&S::top_k>("top_k", "Completions are drawn from so many likeliest tokens; 0: from all.").at_least(0),
-    field<&S::min_p>("min_p", "Least probability of a token, as a part of the likeliest one's.").at_least(0).at_most(1),
-    field<&S::repetition_penalty>("repetition_penalty", "Penalty on tokens that a text has already.").above(0),
-    field<&S::generation_kwargs>("generation_kwargs", "Further fields of the generation's configuration."),
-    field<&S::chat_template_kwargs>("chat_template_kwargs", "Further variables of the chat template."),
-    field<&S::epsilon>("epsilon", "How far below 1 a ratio of probabilities counts.").at_least(0),
-    field<&S::epsilon_high>("epsilon_high", "How far above 1 (default: epsilon).").at_least(0),
-    field<&S::delta>("delta", "Largest ratio that counts at all (grpo).").above(0),
-    field<&S::importance_sampling_level>("importance_sampling_level",
-                                         "Ratios of tokens, or of whole completions (grpo).")
-        .one_of({"token", "sequence"}),
-    field<&S::scale_rewards>("scale_rewards",
-                             "What advantages are divided by: the deviation of a prompt's rewards, of all, or nothing "
-                             "(grpo).")
-        .one_of({"group", "batch", "none", "true", "false", "True", "False"}),
-    field<&S::multi_objective_aggregation>("multi_objective_aggregation", "How several rewards become one (grpo).")
-        .one_of({"sum_then_normalize", "normalize_then_sum"}),
-    field<&S::mask_truncated_completions>("mask_truncated_completions",
-                                          "Learn nothing from completions that were cut at max_completion_length."),
-    field<&S::use_bias_correction_kl>("use_bias_correction_kl", "Weigh the divergence by the ratios (grpo)."),
-    field<&S::off_policy_mask_threshold>("off_policy_mask_threshold",
-                                         "Leave out bad completions that the policy is farther from than this (grpo).")
-        .at_least(0),
-    field<&S::entropy_coef>("entropy_coef", "Weight of the entropy of tokens, which is made larger (grpo)."),
-    field<&S::sapo_temperature_neg>("sapo_temperature_neg", "Temperature of sapo where the advantage is negative.")
-        .above(0),
-    field<&S::sapo_temperature_pos>("sapo_temperature_pos", "Where it is positive.").above(0),
-    field<&S::vespo_k_pos>("vespo_k_pos", "Exponent of vespo where the advantage is positive."),
-    field<&S::vespo_lambda_pos>("vespo_lambda_pos", "Rate of vespo there."),
-    field<&S::vespo_k_neg>("vespo_k_neg", "Exponent of vespo where the advantage is negative."),
-    field<&S::vespo_lambda_neg>("vespo_lambda_neg", "Rate of vespo there."),
-    field<&S::normalize_advantages>("normalize_advantages", "Make advantages of mean 0 and deviation 1 (rloo)."),
-    field<&S::reward_clip_range>("reward_clip_range", "Least and largest reward (rloo)."),
-    field<&S::log_completions>("log_completions",
-                               "Show completions with their rewards, and write all into output_dir/completions."),
-    field<&S::num_completions_to_print>("num_completions_to_print", "So many of them are shown (default: all).")
-        .at_least(0),
-    field<&S::log_unique_prompts>("log_unique_prompts", "Show one completion of each prompt."),
-    field<&S::completions_file>("completions_file",
-                                "Learn from these completions in place of new ones: JSON lines with completion_ids, in "
-                                "the order in which they are asked for."),
-    only_default("top_entropy_quantile", {"1", "1.0"}, "tokens of low entropy are learnt too"),
-    only_default("use_adaptive_entropy", {"false", "0", "no"}, "entropy_coef stays as it is"),
-    only_default("max_tool_calling_iterations", {"", "null", "none"}, "completions call no tools"),
-    only_default("log_completions_hub_repo", {"", "null", "none"}, "nothing is sent to the Hub"),
-    only_default("vllm_structured_outputs_regex", {"", "null", "none"}, "completions are free text"),
-    only_default("cast_lm_head_to_fp32", {"false", "0", "no"}, "the head computes in the type of all products"),
-    ignored("entropy_coef_min", "it is of use_adaptive_entropy"),
-    ignored("entropy_coef_max", "it is of use_adaptive_entropy"),
-    ignored("entropy_coef_delta", "it is of use_adaptive_entropy"),
-    ignored("entropy_target", "it is of use_adaptive_entropy"),
-    ignored("log_multimodal", "prompts have no pictures"),
-    ignored("use_vllm", kOwnEngine),
-    ignored("vllm_mode", kOwnEngine),
-    ignored("vllm_model_impl", kOwnEngine),
-    ignored("vllm_enable_sleep_mode", kOwnEngine),
-    ignored("vllm_server_base_url", kOwnEngine),
-    ignored("vllm_server_host", kOwnEngine),
-    ignored("vllm_server_port", kOwnEngine),
-    ignored("vllm_server_timeout", kOwnEngine),
-    ignored("vllm_group_port", kOwnEngine),
-    ignored("vllm_gpu_memory_utilization", kOwnEngine),
-    ignored("vllm_max_model_length", kOwnEngine),
-    ignored("vllm_tensor_parallel_size", kOwnEngine),
-    ignored("vllm_importance_sampling_correction", kOwnEngine),
-    ignored("vllm_importance_sampling_mode", kOwnEngine),
-    ignored("vllm_importance_sampling_clip_max", kOwnEngine),
-    ignored("vllm_importance_sampling_clip_min", kOwnEngine),
-    ignored("vllm_importance_sampling_cap", kOwnEngine),
-    ignored("use_transformers_continuous_batching", kOwnEngine),
-    ignored("transformers_continuous_batching_config", kOwnEngine),
-    ignored("use_transformers_paged", kOwnEngine),
-    ignored("cache_implementation", kOwnEngine),
-    ignored("ds3_gather_for_generation", kOwnEngine),
-
     section("Token classification"),
     field<&S::label_all_tokens>("label_all_tokens", "Label every token of a word, not only the first."),
     field<&S::return_entity_level_metrics>("return_entity_level_metrics", "Report each kind of entity."),
@@ -529,9 +429,9 @@ bool is_given(const TrainArguments& arguments, std::string_view name) {
 
 ArgumentTable script_table() {
   static const std::vector<Argument> rows = [] {
-    const ArgumentTable adapters = adapter_arguments();
     std::vector<Argument> all(std::begin(kScriptArguments), std::end(kScriptArguments));
-    all.insert(all.end(), adapters.begin(), adapters.end());
+    for (const ArgumentTable more : {policy_arguments(), adapter_arguments()})
+      all.insert(all.end(), more.begin(), more.end());
     return all;
   }();
   return rows;
