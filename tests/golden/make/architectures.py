@@ -8,7 +8,7 @@ case of one layer, 60 words and no tokenizer, called after family and head.
 
 from decoders import DECODERS
 from detection import DETECTION
-from encoders import BOTH_SIDES, ENCODERS
+from encoders import ENCODERS, GEMMA3
 from experts import EXPERTS
 from family import ANSWERS, CAUSAL, CHOICE, MASKED, ROPE, SEQUENCE, TOKENS, Family, names
 from patches import TOKENS_BEFORE_PATCHES
@@ -229,16 +229,7 @@ FAMILIES = {
         "gemma",
         "grouped",
     ),
-    "gemma3_text": Family(
-        dict(
-            head_dim=4, query_pre_attn_scalar=6, sliding_window=6, layer_types=["sliding_attention", "full_attention"]
-        ),
-        ["Gemma3TextModel", "Gemma3ForCausalLM", "Gemma3TextForSequenceClassification"],
-        {"gemma3-lm": ("Gemma3ForCausalLM", "norms of q and k; two kinds of positions")},
-        "gemma",
-        "grouped",
-        small=BOTH_SIDES,
-    ),
+    "gemma3_text": GEMMA3,
     "gpt2": Family(
         {},
         names("GPT2", "Model", "LMHeadModel", SEQUENCE, TOKENS, ANSWERS),

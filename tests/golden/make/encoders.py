@@ -32,6 +32,16 @@ BOTH_SIDES = {
         "sees both sides; one head of keys; biases",
     ),
 }
+GEMMA3 = Family(
+    dict(
+        head_dim=4, query_pre_attn_scalar=6, sliding_window=6, layer_types=["sliding_attention", "full_attention"]
+    ),
+    ["Gemma3TextModel", "Gemma3ForCausalLM", "Gemma3TextForSequenceClassification"],
+    {"gemma3-lm": ("Gemma3ForCausalLM", "norms of q and k; two kinds of positions")},
+    "gemma",
+    "grouped",
+    small=BOTH_SIDES,
+)
 
 ENCODERS = {
     "mt5": Family(
