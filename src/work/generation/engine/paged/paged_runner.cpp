@@ -160,6 +160,11 @@ class PagedRunner : public Runner {
       const bool scores_prompt =
           sequence.request().request.prompt_logprobs.has_value() && sequence.seen < sequence.request().prompt_length();
       if (scores_prompt) chunk = std::min(chunk, prompt_scores);
+      // Of a text that is computed again, what was written behind the prompt comes in a pass of its own: tokens that
+      // are scored stand behind all others in a pass, and those of a text stand in their order, in which states are
+      // made.
+      const int64_t of_prompt = sequence.request().prompt_length() - 1 - sequence.seen;
+      if (scores_prompt && missing > of_prompt + 1 && of_prompt > 0) chunk = std::min(chunk, of_prompt);
       if (chunk < 1) continue;
       parts.push_back({.sequence = &sequence, .text = &text, .count = chunk, .scores_prompt = scores_prompt});
       if (scores_prompt) prompt_scores -= chunk;
