@@ -138,13 +138,13 @@ ENCODERS = {
         ),
     ),
     "longformer": Family(
-        dict(pad_token_id=1, bos_token_id=2, eos_token_id=3, sep_token_id=4, attention_window=4),
+        dict(pad_token_id=1, bos_token_id=2, eos_token_id=3, sep_token_id=4, attention_window=12),
         names("Longformer", "Model", MASKED, SEQUENCE, TOKENS, ANSWERS, CHOICE),
         small=both(
-            "Longformer" + MASKED, "longformer", {}, dict(hidden_size=18, num_attention_heads=3, attention_window=[6, 2],
-            hidden_act="relu", tie_word_embeddings=False), "tokens see two places each way", "a window for each layer; untied", "masked",
+            "Longformer" + MASKED, "longformer", {}, dict(hidden_size=18, num_attention_heads=3, attention_window=[12, 12],
+            hidden_act="relu", tie_word_embeddings=False), "tokens see six places each way", "a window for each layer; untied", "masked",
         ) | both(
-            "Longformer" + SEQUENCE, "longformer", {}, dict(attention_window=[2, 12]), "the first token sees all, and all see it",
+            "Longformer" + SEQUENCE, "longformer", dict(attention_window=4), dict(attention_window=[4, 12]), "the first token sees all, and all see it",
             "windows of their own", "classes",
         ),
     ),

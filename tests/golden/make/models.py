@@ -107,7 +107,10 @@ def stored_tensors(model, name, folder):
     if type(model).__name__ == "TimmWrapperForImageClassification":
         with_names_of_timm(folder)
     vision_language.rename_weights(name, folder)
-    return load_file(pathlib.Path(folder) / "model.safetensors")
+    tensors = load_file(pathlib.Path(folder) / "model.safetensors")
+    # Some families are written with the names that norms had in TensorFlow.
+    older = {".gamma": ".weight", ".beta": ".bias"}
+    return {key[: key.rfind(".")] + older.get(key[key.rfind(".") :], key[key.rfind(".") :]): value for key, value in tensors.items()}
 
 
 def with_names_of_timm(folder):

@@ -57,7 +57,10 @@ BartEmbeddings::BartEmbeddings(const Scope& scope, const BartConfig& c, const Em
       learned_.emplace(scope / "embed_positions", c.max_position_embeddings + kOffset, c.d_model, c.init_std);
       break;
     case BartVariant::Positions::kTable:
-      table_ = sinusoid_table(scope / "embed_positions", c.max_position_embeddings, c.d_model);
+      // Fixed in the paper; Transformers trains it once it is loaded, and so does this.
+      table_ = (scope / "embed_positions")
+                   .parameter("weight", {c.max_position_embeddings, c.d_model},
+                              Initial::given(sinusoids(c.max_position_embeddings, c.d_model)));
       break;
     case BartVariant::Positions::kPastPadding:
       waves_.emplace(scope, c.d_model, c.init_std, PositionTable{.module = "", .zero_row = c.pad_token_id});

@@ -181,9 +181,13 @@ class EsmBody {
       if (!frequencies_) frequencies_ = stored;
     };
     read(scope / "rotary_embeddings");
+    // Transformers 5 writes them under the pattern of the older names itself.
+    read(scope / "encoder" / "layer" / "*" / "attention" / "self" / "rotary_embeddings");
     for (int64_t i = 0; i < c_.num_hidden_layers; ++i)
       read(scope / "encoder" / "layer" / i / "attention" / "self" / "rotary_embeddings");
-    if (!frequencies_) frequencies_ = (scope / "rotary_embeddings").buffer("inv_freq", type, Initial::given(computed));
+    if (!frequencies_)
+      frequencies_ = std::make_shared<Parameter>(
+          Parameter{scope.path() + ".rotary_embeddings.inv_freq", Tensor::from(computed, {d / 2})});
   }
 
   RotaryAngles angles_of(const Tensor& position_ids) const {
