@@ -49,8 +49,8 @@ def length(completion_ids, **kwargs):
 
 
 def pattern(completions, **kwargs):
-    """--reward_funcs pattern:[aeiou]{2}"""
-    return [1.0 if re.search("[aeiou]{2}", text_of(completion)) else 0.0 for completion in completions]
+    """--reward_funcs pattern:[aeiou]"""
+    return [1.0 if re.search("[aeiou]", text_of(completion)) else 0.0 for completion in completions]
 
 
 def exact(completions, answer, **kwargs):
@@ -61,7 +61,7 @@ def exact(completions, answer, **kwargs):
     ]
 
 
-REWARDS = {"length:8": length, "pattern:[aeiou]{2}": pattern, "exact:answer": exact}
+REWARDS = {"length:8": length, "pattern:[aeiou]": pattern, "exact:answer": exact}
 TRAINERS = {"grpo": (trl.GRPOTrainer, trl.GRPOConfig), "rloo": (trl.RLOOTrainer, trl.RLOOConfig)}
 BASE = dict(
     per_device_train_batch_size=8,
@@ -72,7 +72,7 @@ BASE = dict(
     logging_steps=1,
     seed=42,
     lr_scheduler_type="linear",
-    reward_funcs=["length:8", "pattern:[aeiou]{2}"],
+    reward_funcs=["length:8", "pattern:[aeiou]"],
 )
 # Completions are learnt from after the policy has moved.
 REUSED = dict(num_iterations=2, steps_per_generation=2, per_device_train_batch_size=4, learning_rate=5e-3)
@@ -171,7 +171,8 @@ def run(name, dtype, out, work, completions):
     task, rows, more = CASES[name]
     start = out.parent / "sft" / "qwen2" / "model"
     tokenizer = transformers.AutoTokenizer.from_pretrained(start)
-    loaded = dict(attn_implementation="eager", dtype=dtype)
+    # Eager attention rounds a row that is all padding to float32, where the mask of float64 is infinite.
+    loaded = dict(attn_implementation="eager" if dtype == torch.float32 else "sdpa", dtype=dtype)
     model = transformers.AutoModelForCausalLM.from_pretrained(start, **loaded)
     trainer, config = TRAINERS[task]
     arguments = BASE | more
