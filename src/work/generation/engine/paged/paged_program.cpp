@@ -276,7 +276,13 @@ std::span<float> PagedProgram::run(const PagedPass& pass, const RequestAdapter& 
   if (evaluator_) {
     const std::vector<Tensor> together = traced(kind, computing, arguments);
     compute_together({together.data(), 1}, {together.begin() + 1, together.end()});
-    return read(together[0], scores_);
+    const std::span<float> scores = read(together[0], scores_);
+    if (logarithms) {  // who leads asks, and has the scores
+      const auto V = static_cast<int64_t>(scores.size()) / pass.scored;
+      const Tensor rows = Tensor::from(std::span<const float>(scores), {pass.scored, V});
+      logarithms_ = read(log_softmax(rows, kAsGiven), logs_);
+    }
+    return scores;
   }
   std::vector<Tensor> results = step(kind, computing)(std::move(arguments));
   const auto pools = results.begin() + (kind.logarithms ? 2 : 1);

@@ -48,7 +48,7 @@ class PagedProgram {
   // lost. `logarithms`: log_probabilities() are wanted too.
   std::span<float> run(const PagedPass& pass, const RequestAdapter& adapter, bool logarithms = false);
   // The logarithms [K, V] of the softmax of the last pass's scores as the device computes them, which are those of a
-  // training pass to the bit. Empty where they were not asked for, and over several processes.
+  // training pass to the bit. Empty where they were not asked for.
   std::span<const float> log_probabilities() const { return logarithms_; }
   // What the model makes of an input among the tokens, a row [D] for each of its places. If it throws, nothing is lost,
   // but over several processes all is, as after run().
