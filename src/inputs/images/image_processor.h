@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From pictures to what models of images take: the image processors of Transformers (ViT, DeiT, CLIP, SigLIP, LLaVA,
-// BiT, ConvNeXt, EfficientNet, DPT, DETR, SegFormer, and timm's), by their preprocessor_config.json, with the arithmetic of
-// their PIL versions.
+// BiT, ConvNeXt, EfficientNet, DPT, DETR, SegFormer, and timm's), by their preprocessor_config.json, with the
+// arithmetic of their PIL versions.
 #pragma once
 
 #include <array>
