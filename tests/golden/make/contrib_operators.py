@@ -54,8 +54,12 @@ class Drawn:
         options.intra_op_num_threads = 1
         options.log_severity_level = 4
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        found = session.run(None, given)
+        try:
+            session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+            found = session.run(None, given)
+        except Exception as error:  # forms that ONNX Runtime has on other devices alone
+            print(f"left out: {op} {attributes}: {str(error).splitlines()[0][:200]}")
+            return
 
         def written(x):
             flat = x.ravel().tolist()
@@ -147,8 +151,6 @@ def attentions(d):
     q, k, v = d.floats(B, T, width), d.floats(B, S, width), d.floats(B, S, width)
     d.add("MultiHeadAttention", [q, k, v, d.floats(3 * width), np.array([3, 2], np.int32)], num_heads=H)
     d.add("MultiHeadAttention", [q, k, v, None, d.codes(np.int32, B, S, low=0, high=1), d.floats(1, H, T, S)], num_heads=H, scale=0.75)
-    d.add("MultiHeadAttention", [d.floats(B, T, H, 3, size)], num_heads=H)
-    d.add("MultiHeadAttention", [q, d.floats(B, S, H, 2, size)], num_heads=H)
     d.add("MultiHeadAttention", [q, d.floats(B, H, 5, size), d.floats(B, H, 5, size)], num_heads=H)
     d.add("MultiHeadAttention", [q, k, v, None, None, None, d.floats(B, H, 2, size), d.floats(B, H, 2, size)], 3, num_heads=H, unidirectional=1)
     tables = [np.cos(np.arange(40).reshape(10, 4) / 7).astype(np.float32), np.sin(np.arange(40).reshape(10, 4) / 7).astype(np.float32)]
@@ -164,13 +166,14 @@ def attentions(d):
 
 
 def groups(d, tables):
-    H, G, size = 4, 2, 8
+    H, G = 4, 2
     for B, T, past, options in [(1, 4, 0, {}), (2, 1, 5, {}), (1, 3, 4, {"local_window_size": 3}), (2, 1, 3, {"softcap": 2.0, "scale": 0.5}),
                                 (1, 4, 0, {"do_rotary": 1}), (2, 1, 4, {"do_rotary": 1, "rotary_interleaved": 1}), (1, 3, 0, {"smooth_softmax": 1}), (1, 2, 0, {"sink": 1})]:
         sink = d.floats(H) if options.pop("sink", 0) else None
+        size = 16 if "do_rotary" in options else 8
         total = past + T
         lengths = np.array([total - 1] + [total - 2] * (B - 1), np.int32)
-        rotary = tables if options.get("do_rotary") else [None, None]
+        rotary = [np.concatenate([t, t[::-1]], -1) for t in tables] if options.get("do_rotary") else [None, None]
         kv = [d.floats(B, T, G * size), d.floats(B, T, G * size)]
         q = d.floats(B, T, H * size)
         if past == 0 and d.choose(0, 1):
@@ -182,7 +185,7 @@ def groups(d, tables):
 def codes(d):
     for dtype in (np.uint8, np.int8):
         def point():
-            return d.choose(None, d.codes(dtype, low=3, high=9).reshape(()))
+            return d.codes(dtype, low=3, high=9).reshape(())
 
         def scale():
             return np.array((d.random.integers(1, 8)) / 64, np.float32)
@@ -199,9 +202,8 @@ def codes(d):
         d.add("QLinearSigmoid", [*x, np.array(1 / 256, np.float32), point()])
         d.add("QLinearLeakyRelu", [*x, *result()], alpha=d.choose(0.125, 0.5))
         d.add("QLinearSoftmax", [*x, np.array(1 / 256, np.float32), np.array(0 if dtype == np.uint8 else -128, dtype)], axis=d.choose(-1, 2), opset=13)
-        d.add("QLinearConcat", [*[y if y is not None else np.array(0, dtype) for y in [*result(), *coded(2, 3), *coded(2, 2)]]], axis=1)
-        full = [y if y is not None else np.array(0, dtype) for y in [*coded(2, 3), *coded(2, 3), *result()]]
-        d.add("QLinearWhere", [d.codes(np.uint8, 2, 3, low=0, high=1).astype(bool), *full])
+        d.add("QLinearConcat", [*result(), *coded(2, 3), *coded(2, 2)], axis=1)
+        d.add("QLinearWhere", [d.codes(np.uint8, 2, 3, low=0, high=1).astype(bool), *coded(2, 3), *coded(2, 3), *result()])
         if dtype == np.uint8:
             d.add("QLinearAveragePool", [*coded(1, 2, 5, 5), *result()], kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2], count_include_pad=d.choose(0, 1))
             d.add("QLinearAveragePool", [*coded(1, 4, 4, 2), *result()], kernel_shape=[2, 2], channels_last=1)

@@ -22,7 +22,7 @@ enum class Yolo { kV5, kV8, kX };
 
 // What the file or config.json calls it; nothing where neither does.
 std::optional<Yolo> kind_of(const GraphModel& model) {
-  const std::string type = model.config().get_string("model_type", "");
+  const std::string type = model.kind();
   for (const auto& [name, kind] : {std::pair("yolov5", Yolo::kV5), {"yolov8", Yolo::kV8}, {"yolox", Yolo::kX}})
     if (type == name) return kind;
   const auto& metadata = model.file().metadata;
@@ -82,9 +82,9 @@ class GraphDetection : public Pipeline {
     for (const TaskInput& input : inputs) {
       const Image picture = image_of(image_input(input).source);
       const Letterbox box = in_frame(picture, width_, height_,
-                                     frame == "corner"         ? Frame::kCorner
-                                     : frame == "black_square" ? Frame::kBlackSquare
-                                                               : Frame::kCentre);
+                                     frame == "corner"         ? LetterboxFrame::kCorner
+                                     : frame == "black_square" ? LetterboxFrame::kBlackSquare
+                                                               : LetterboxFrame::kCentre);
       std::vector<ScoredBox> candidates = candidates_of(outputs_of(box.image), threshold);
       for (ScoredBox& one : candidates) bring_back(one, box, picture);
       std::vector<DetectedObject> objects;

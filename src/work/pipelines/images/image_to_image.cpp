@@ -40,7 +40,7 @@ class ImageToImage : public Pipeline {
       fail("{}: input {}: pictures of {} x {} pixels are too small or too large", model_.where(), quoted(input.name),
            width_, height_);
     // What graphs of 8 bits were trained on, and what others were.
-    range_ = model_.config().get_float("pixel_range", model_.config().get_string("model_type", "") == "rcan" ? 255 : 1);
+    range_ = model_.config().get_float("pixel_range", model_.kind() == "rcan" ? 255 : 1);
     if (!(range_ > 0 && range_ <= 65535)) fail("{}: pixel_range: found {}", model_.config().where(), range_);
   }
 

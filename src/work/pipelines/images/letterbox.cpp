@@ -18,10 +18,10 @@ void paste(Image& frame, const Image& picture, int64_t left, int64_t top) {
 
 }  // namespace
 
-Letterbox in_frame(const Image& picture, int64_t width, int64_t height, Frame frame) {
+Letterbox in_frame(const Image& picture, int64_t width, int64_t height, LetterboxFrame frame) {
   const auto w = static_cast<double>(picture.width), h = static_cast<double>(picture.height);
   Letterbox result;
-  if (frame == Frame::kBlackSquare) {
+  if (frame == LetterboxFrame::kBlackSquare) {
     const int64_t most = std::max(picture.width, picture.height);
     Image square(most, most);
     paste(square, picture, 0, 0);
@@ -32,12 +32,12 @@ Letterbox in_frame(const Image& picture, int64_t width, int64_t height, Frame fr
   }
   const double scale = std::min(static_cast<double>(width) / w, static_cast<double>(height) / h);
   const auto extent = [&](double x, int64_t most) {
-    const double scaled = frame == Frame::kCentre ? std::nearbyint(x * scale) : std::floor(x * scale);
+    const double scaled = frame == LetterboxFrame::kCentre ? std::nearbyint(x * scale) : std::floor(x * scale);
     return std::clamp<int64_t>(static_cast<int64_t>(scaled), 1, most);
   };
   const int64_t inner_width = extent(w, width), inner_height = extent(h, height);
   int64_t left = 0, top = 0;
-  if (frame == Frame::kCentre) {  // of an odd rest the smaller part is first
+  if (frame == LetterboxFrame::kCentre) {  // of an odd rest the smaller part is first
     left = static_cast<int64_t>(std::nearbyint(static_cast<double>(width - inner_width) / 2 - 0.1));
     top = static_cast<int64_t>(std::nearbyint(static_cast<double>(height - inner_height) / 2 - 0.1));
   }

@@ -18,11 +18,11 @@ struct Letterbox {
 };
 
 // Where the picture lies, and what is around it.
-enum class Frame {
+enum class LetterboxFrame {
   kCentre,       // gray (114) on both sides, as YOLO v5 and v8 are trained
   kCorner,       // gray to the right and below, as YOLOX is
   kBlackSquare,  // black to the right and below to a square before it is resized
 };
-Letterbox in_frame(const Image& picture, int64_t width, int64_t height, Frame frame);
+Letterbox in_frame(const Image& picture, int64_t width, int64_t height, LetterboxFrame frame);
 
 }  // namespace transom

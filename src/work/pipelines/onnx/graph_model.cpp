@@ -16,6 +16,8 @@ GraphModel GraphModel::load(const fs::path& path, const LoadOptions& options) {
   return {onnx::ImportedGraph::open(file), onnx::config_beside(file)};
 }
 
+std::string GraphModel::kind() const { return config_.get_string("model_type", ""); }
+
 const onnx::ValueInfo& GraphModel::only_input() const {
   const std::vector<const onnx::ValueInfo*> inputs = graph_->required_inputs();
   if (inputs.size() != 1) fail("{}: expected a graph with one input, found {}", where(), inputs.size());

@@ -26,6 +26,8 @@ class GraphModel {
   const std::string& where() const { return graph_->model().where; }
   // config.json beside the file, or nothing.
   const Config& config() const { return config_; }
+  // What config.json calls the kind of graph: model_type; empty where it does not.
+  std::string kind() const;
 
   // The only input that a caller must give; refuses a graph with several.
   const onnx::ValueInfo& only_input() const;

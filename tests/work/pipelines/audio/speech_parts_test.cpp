@@ -33,7 +33,7 @@ TEST(SpeechParts, AreThoseOfSilero) {
 TEST(SpeechParts, StayWithinTheSound) {
   SpeechRule rule;
   rule.padding_ms = 1e6;
-  EXPECT_EQ(places(chances(), 57 * 512, rule), (Places{{0, 15616}, {15616, 57 * 512}}));
+  EXPECT_EQ(places(chances(), 57 * 512, rule), (Places{{0, 15872}, {15872, 57 * 512}}));
   EXPECT_TRUE(places({}, 0, {}).empty());
   EXPECT_TRUE(places({0.9}, 512, {}).empty());  // shorter than speech is
 }

@@ -112,15 +112,15 @@ TEST(Labels, OfALiteralAreNames) {
 
 TEST(Letterboxes, KeepProportions) {
   const Image picture(40, 20);
-  const Letterbox centre = in_frame(picture, 32, 32, Frame::kCentre),
-                  corner = in_frame(picture, 32, 32, Frame::kCorner);
+  const Letterbox centre = in_frame(picture, 32, 32, LetterboxFrame::kCentre),
+                  corner = in_frame(picture, 32, 32, LetterboxFrame::kCorner);
   EXPECT_EQ(centre.top, 8);
   EXPECT_EQ(centre.image.row(7)[0], 114);
   EXPECT_EQ(centre.image.row(8)[0], 0);
   EXPECT_EQ(corner.top, 0);
   EXPECT_EQ(corner.image.row(16)[0], 114);
   EXPECT_DOUBLE_EQ(centre.y_in_picture(24), 20);
-  const Letterbox square = in_frame(picture, 32, 32, Frame::kBlackSquare);
+  const Letterbox square = in_frame(picture, 32, 32, LetterboxFrame::kBlackSquare);
   EXPECT_DOUBLE_EQ(square.x_in_picture(32), 40);
 }
 

@@ -12,6 +12,8 @@
 namespace transom::onnx {
 namespace {
 
+constexpr const char* kClip = "clip";
+
 // A weight of codes, beside which the inputs are codes, too: of all their elements at each product.
 struct CodedWeight {
   Tensor centred;  // i32 [I, gates * H], without the zero point
@@ -116,8 +118,8 @@ Cell cell_of(const Call& call, const Sequence& s, int64_t direction, int64_t gat
 }
 
 Tensor clipped(const Call& call, const Tensor& x) {
-  if (!call.attribute("clip")) return x;
-  const double limit = call.number("clip", 0);
+  if (!call.attribute(kClip)) return x;
+  const double limit = call.number(kClip, 0);
   return maximum(minimum(x, constant(limit, x.dtype())), constant(-limit, x.dtype()));
 }
 
@@ -232,7 +234,7 @@ Results lstm(Call& call) {
 // An LSTM whose weights are codes, with scales and zero points behind its inputs.
 Results dynamic_quantize_lstm(Call& call) {
   only_attributes(
-      call, {"activation_alpha", "activation_beta", "activations", "clip", "direction", "hidden_size", "input_forget"});
+      call, {"activation_alpha", "activation_beta", "activations", kClip, "direction", "hidden_size", "input_forget"});
   for (size_t input = 8; input < 12; ++input) call.tensor(input);  // refuses a node without them
   return lstm(call);
 }
