@@ -267,7 +267,7 @@ FamilyProcessors nomic_processors(const char* tokenizer) {
 }
 
 FamilyWeights nomic_weights() {
-  return {.lora_targets = {"q_proj", "v_proj"},
+  return {.lora_targets = {"Wqkv"},  // as files have it: nomic_names
           .late_parts = none,
           .awq_activation = none,
           .scaled_layers = none,
