@@ -79,6 +79,8 @@ TiedDecoder::TiedDecoder(const Scope& scope, const std::string& bias, const std:
   // Where the decoder's own bias is another one, that is what it adds.
   if (bias == "bias" && weight == "decoder.weight") scope.tied("decoder.bias", bias_, Tie::kAlone);
   if (bias == "decoder.bias" && !scope.holds(bias)) scope.tied("bias", bias_);
+  // Transformers writes one more beside it, which nothing adds: kept, so that files stay whole.
+  else if (bias == "decoder.bias" && scope.holds("bias")) scope.parameter("bias", {vocabulary}, Initial::zeros());
 }
 
 Tensor TiedDecoder::operator()(const Tensor& hidden, ForwardContext& context) const {
