@@ -75,7 +75,7 @@ Scanned chunked_scan(const Tensor& v, const Tensor& rates, const Tensor& k, cons
   const Tensor scores = select(seen, matmul(queries, transpose(keys, 3, 4), {}) * exp(select(seen, decay, none)), none);
   Tensor y = matmul(scores, values, {});  // [B, H, n, L, P]
   // What a chunk adds to the state, and what of the state is left behind it.
-  const Tensor end = slice(reached, 3, L - 1, L);                                           // [B, H, n, 1]
+  const Tensor end = slice(reached, 3, L - 1, L);                                               // [B, H, n, 1]
   const Tensor added = matmul(transpose(values, 3, 4), keys * column(exp(end - reached)), {});  // [B, H, n, P, S]
   const Tensor left = exp(end);
   std::vector<Tensor> starts;

@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/json/json.h"
+#include "files/config/config.h"
 #include "models/families/mamba/mamba_parts.h"
 #include "models/nn/recurrence/mamba2_mixer.h"
 
@@ -12,6 +14,23 @@ namespace {
 
 constexpr char kMamba2Defaults[] =
     R"({"vocab_size": 32768, "hidden_size": 4096, "state_size": 128, "num_hidden_layers": 64, "pad_token_id": 1})";
+
+// Transformers writes numbers that JSON has not as {"__float__": "Infinity"}.
+double number_or_infinity(const Json& value, const Config& config) {
+  if (value.is_number()) return value.get<double>();
+  if (value.is_object() && value.contains("__float__") && value["__float__"] == "Infinity")
+    return std::numeric_limits<double>::infinity();
+  fail("{}: time_step_limit: expected two numbers, found {}", config.where(), value.dump());
+}
+
+// The field time_step_limit: two numbers, of which the second may be infinity.
+std::pair<double, double> step_limit_of(const Config& config) {
+  if (!config.has("time_step_limit")) return Mamba2Plan{}.step_limit;
+  const Json& limits = json_of(config).at("time_step_limit");
+  if (!limits.is_array() || limits.size() != 2)
+    fail("{}: time_step_limit: expected two numbers, found {}", config.where(), limits.dump());
+  return {number_or_infinity(limits[0], config), number_or_infinity(limits[1], config)};
+}
 
 std::unique_ptr<Decoder> make_mamba2(const Config& given, const Scope& scope) {
   const Config config = with_defaults(given, kMamba2Defaults);

@@ -4,19 +4,9 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/json/json.h"
-#include "files/config/config.h"
 
 namespace transom {
 namespace {
-
-// Transformers writes numbers that JSON has not as {"__float__": "Infinity"}.
-double number_or_infinity(const Json& value, const Config& config) {
-  if (value.is_number()) return value.get<double>();
-  if (value.is_object() && value.contains("__float__") && value["__float__"] == "Infinity")
-    return std::numeric_limits<double>::infinity();
-  fail("{}: time_step_limit: expected two numbers, found {}", config.where(), value.dump());
-}
 
 const Mamba2Plan& checked(const Mamba2Plan& plan) {
   for (const int64_t extent : {plan.width, plan.inner, plan.heads, plan.head_size, plan.groups, plan.state})
@@ -35,14 +25,6 @@ std::vector<float> rates_of(int64_t heads) {
 }
 
 }  // namespace
-
-std::pair<double, double> step_limit_of(const Config& config) {
-  if (!config.has("time_step_limit")) return Mamba2Plan{}.step_limit;
-  const Json& limits = json_of(config).at("time_step_limit");
-  if (!limits.is_array() || limits.size() != 2)
-    fail("{}: time_step_limit: expected two numbers, found {}", config.where(), limits.dump());
-  return {number_or_infinity(limits[0], config), number_or_infinity(limits[1], config)};
-}
 
 Mamba2Mixer::Mamba2Mixer(const Scope& scope, const Mamba2Plan& plan, size_t state)
     : plan_(checked(plan)),

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "models/nn/recurrence/state_layers.h"
-#include "transom/config.h"
 
 namespace transom {
 
@@ -21,9 +20,6 @@ struct Mamba2Plan {
   double deviation = 0.02, output_deviation = 0.02;
   std::vector<float> step_biases;  // [heads], of new weights
 };
-
-// The field time_step_limit: two numbers, of which the second may be infinity.
-std::pair<double, double> step_limit_of(const Config& config);
 
 class Mamba2Mixer {
  public:
