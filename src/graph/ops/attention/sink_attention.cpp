@@ -89,7 +89,11 @@ const Operation kSinkAttentionGradient = {
       return {in.inputs[0], in.inputs[1], in.inputs[2], in.inputs[count - 1]};
     },
     .decompose = [](std::span<const Tensor> in, const Attributes& attributes) -> Tensors {
-      const SinkParts parts = parts_with_sinks(in, attributes);
+      // The gradient of a sink is a sum in which dy y cancels: y is not rounded to 16 bits before.
+      const DType given = in[0].dtype();
+      Tensors inputs(in.begin(), in.end());
+      for (size_t i = 0; i < 3; ++i) inputs[i] = cast(inputs[i], wide_type(given));
+      const SinkParts parts = parts_with_sinks(inputs, attributes);
       const AttentionParts& p = parts.attention;
       const Tensor dy = cast(in.back(), parts.share.dtype());
       // With y = share out: of the log-sum-exp of the scores the gradient is (1 - share) dy y, of the sink minus that.
@@ -97,7 +101,8 @@ const Operation kSinkAttentionGradient = {
       const PartialAttentionGradients made = partial_attention_gradients(
           p.q, p.k, p.v, p.bias, parts.keys.largest, parts.keys.sum, parts.share * both,
           cast(dy * beside_values(parts.share), p.q.dtype()), p.options, p.offset, parts.dropout);
-      return {made.q, made.k, made.v, reduce_sum((parts.share - 1.0) * both, {0, 2})};
+      return {cast(made.q, given), cast(made.k, given), cast(made.v, given),
+              reduce_sum((parts.share - 1.0) * both, {0, 2})};
     },
     .samples = [] { return sink_samples(true); }};
 
