@@ -117,6 +117,26 @@ TEST(Operators, RegionsOfAnImage) {
   EXPECT_THROW(compute("RoiAlign", {x, float_value({0, 0, 1, 1}, {1, 4}), images}, {}, 16), Error);
 }
 
+TEST(Operators, ConvolutionsOfBytesAreExact) {
+  const int64_t channels = 300, places = 12, taps = 5, zero = 3;
+  std::vector<int64_t> x, w;
+  for (int64_t i = 0; i < channels * places; ++i) x.push_back(255 - i * 7 % 11);
+  for (int64_t i = 0; i < channels * taps; ++i) w.push_back(127 - i * 5 % 7);
+  const Value found =
+      compute("ConvInteger", {{ElementType::kUInt8, integers(x, {1, channels, places}, DType::kUInt8)},
+                              {ElementType::kInt8, integers(w, {1, channels, taps}, *info(ElementType::kInt8).carrier)},
+                              {ElementType::kUInt8, integers({zero}, {}, DType::kUInt8)}});
+  std::vector<int64_t> expected;
+  for (int64_t place = 0; place + taps <= places; ++place) {
+    int64_t sum = 0;
+    for (int64_t c = 0; c < channels; ++c)
+      for (int64_t tap = 0; tap < taps; ++tap)
+        sum += (x[static_cast<size_t>(c * places + place + tap)] - zero) * w[static_cast<size_t>(c * taps + tap)];
+    expected.push_back(sum);  // about 47 million: more than f32 counts to
+  }
+  EXPECT_EQ(found.tensor.to_vector<int64_t>(), expected);
+}
+
 TEST(Operators, SmallFloatsRoundToNearestEven) {
   for (const ElementType type : {ElementType::kFloat8E4M3FN, ElementType::kFloat8E5M2, ElementType::kFloat8E4M3FNUZ,
                                  ElementType::kFloat8E5M2FNUZ, ElementType::kFloat4E2M1}) {

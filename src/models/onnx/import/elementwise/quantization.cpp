@@ -153,13 +153,24 @@ Results qlinear_matmul(Call& call) {
   return {quantised(mul(cast(product, dtype), scale), scales(7, true), call.type(7))};
 }
 
-// Convolutions of integers are computed in f64, which holds every sum of products of bytes exactly.
-Tensor integer_convolution(const Call& call, const Tensor& x, const Tensor& w) {
+// Convolutions of integers are computed in floating numbers that hold every sum exactly: in f32 where the sums of both
+// halves of the bytes stay below 2^24, as those of most networks do, else in f64, for which there are slow kernels
+// alone.
+Tensor integer_convolution(const Call& call, const Tensor& x, const Tensor& w, size_t weight) {
   call.require(x.rank() >= 3 && w.rank() == x.rank(), "expected x [N, C, spatial...] and a weight of the same rank");
   const Windows windows =
       Windows::of(call, x.shape(), call.integers("kernel_shape", Shape(w.shape().begin() + 2, w.shape().end())));
-  call.require(call.integer("group", 1) >= 1, "group must be at least 1");
-  return convolve(call, cast(x, DType::kFloat64), cast(w, DType::kFloat64), windows, call.integer("group", 1));
+  const int64_t groups = call.integer("group", 1);
+  call.require(groups >= 1, "group must be at least 1");
+  const auto convolved = [&](const Tensor& values, DType dtype) {
+    return cast(convolve(call, cast(values, dtype), cast(w, dtype), windows, groups), DType::kFloat64);
+  };
+  constexpr int64_t kExact = int64_t{1} << 24, kMostOfHalf = 16, kMostOfWeight = 256;
+  const int64_t depth = w.dim(0) > 0 ? w.size() / w.dim(0) : 0;
+  const bool bytes = info(call.type(0)).bits == 8 && info(call.type(weight)).bits == 8;
+  if (!bytes || w.rank() != 3 || depth >= kExact / (kMostOfHalf * kMostOfWeight)) return convolved(x, DType::kFloat64);
+  const Tensor values = cast(x, DType::kFloat32), high = floor(values * (1.0 / 16));
+  return add(convolved(high, DType::kFloat32) * 16.0, convolved(sub(values, high * 16.0), DType::kFloat32));
 }
 
 Tensor a_filter(const Tensor& values, int64_t rank) {
@@ -173,7 +184,7 @@ Results conv_integer(Call& call) {
   Tensor x = cast(call.tensor(0), DType::kInt32), w = cast(call.tensor(1), DType::kInt32);
   if (call.has(2)) x = sub(x, reshape(cast(call.tensor(2), DType::kInt32), {}));
   if (call.has(3)) w = sub(w, a_filter(cast(call.tensor(3), DType::kInt32), w.rank()));
-  return {{ElementType::kInt32, cast(integer_convolution(call, x, w), DType::kInt32)}};
+  return {{ElementType::kInt32, cast(integer_convolution(call, x, w, 1), DType::kInt32)}};
 }
 
 Results qlinear_conv(Call& call) {
@@ -181,7 +192,7 @@ Results qlinear_conv(Call& call) {
   const Tensor x = sub(cast(call.tensor(0), DType::kInt32), reshape(cast(call.tensor(2), DType::kInt32), {}));
   const Tensor w =
       sub(cast(call.tensor(3), DType::kInt32), a_filter(cast(call.tensor(5), DType::kInt32), call.tensor(3).rank()));
-  Tensor y = integer_convolution(call, x, w);
+  Tensor y = integer_convolution(call, x, w, 3);
   const auto channels = [&](const Tensor& values) {
     if (values.size() == 1) return reshape(values, {});
     Shape shape(static_cast<size_t>(y.rank()) - 1, 1);
