@@ -191,6 +191,7 @@ def run(name, dtype, out, work, completions):
     ]
     # A text ends now and then.
     drawn = dict(sequence_bias=[[[tokenizer.eos_token_id], 3.0]])
+    torch.set_default_dtype(dtype)  # of rewards and advantages, too
     with Recorded(trainer, completions, arguments["seed"]) as recorded:
         made = trainer(
             model=model,
@@ -212,6 +213,7 @@ def run(name, dtype, out, work, completions):
         )
         made.remove_callback(transformers.PrinterCallback)
         made.train()
+    torch.set_default_dtype(torch.float32)
     unwanted = ("_runtime", "_per_second", "total_flos", "step_time")
     history = [
         {key: value for key, value in record.items() if not key.endswith(unwanted) and value is not None}
