@@ -107,7 +107,7 @@ TokenRows rows_of_text(const TracedText& pass, const Tensor& value) {
 
 std::string name_of_node(const Node& node) {
   const std::string name(node.operation->name);
-  return name == "paged_attention" || name == "ranged_attention" ? "attention" : name;
+  return name.find("attention") != name.npos ? "attention" : name;  // to pages, in ranges, with sinks
 }
 
 // By module, name and how many there are, so that what one pass alone has does not shift the others.
