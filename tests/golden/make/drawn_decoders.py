@@ -233,8 +233,11 @@ def ministral3(draw):
     return fields | dict(head_dim=draw.choice([4, 6]), sliding_window=draw.choice([None, 5]))
 
 
+STRETCHED = ("default", "linear", "yarn", "llama3")  # "dynamic" needs more than two numbers that turn
+
+
 def gpt_oss(draw):
-    fields = biased(draw, llama_like(draw), "attention_bias", "output_router_logits")
+    fields = biased(draw, llama_like(draw, kinds=STRETCHED), "attention_bias", "output_router_logits")
     layers = fields["num_hidden_layers"]
     if flag(draw):
         fields["layer_types"] = kinds_of_layers(draw, layers)
@@ -253,7 +256,7 @@ def gpt_oss(draw):
 
 def latent(draw, groups):
     """DeepSeek's, with so many groups of experts."""
-    fields = biased(draw, llama_like(draw, False, False), "attention_bias")
+    fields = biased(draw, llama_like(draw, False, False, kinds=STRETCHED), "attention_bias")
     heads = fields["num_attention_heads"]
     if fields["rope_parameters"]["rope_type"] == "yarn" and flag(draw):
         fields["rope_parameters"] |= {"mscale": 1.0, "mscale_all_dim": draw.choice([0.7, 1.0])}
@@ -310,7 +313,7 @@ def granitemoe(draw):
 
 
 def minicpm3(draw):
-    fields = biased(draw, llama_like(draw, False, False), "attention_bias", "mlp_bias")
+    fields = biased(draw, llama_like(draw, False, False, kinds=STRETCHED), "attention_bias", "mlp_bias")
     return fields | dict(
         num_key_value_heads=fields["num_attention_heads"],
         q_lora_rank=draw.choice([None, 5, 8]),
