@@ -102,6 +102,8 @@ std::set<std::string> known_flags() {
                               "run token-classification",
                               "run image-segmentation",
                               "run object-detection",
+                              "run translation",
+                              "run text-to-speech",
                               "chat",
                               "pull",
                               "list",

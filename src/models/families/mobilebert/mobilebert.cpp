@@ -35,6 +35,8 @@ struct MobileBertConfig : BertConfig {
     if (width() % num_attention_heads != 0)
       fail("config.json: {} numbers within a layer are not divisible by num_attention_heads {}", width(),
            num_attention_heads);
+    if (const int64_t stated = config.get_int("true_hidden_size", width()); stated != width())
+      fail("config.json: true_hidden_size: expected {}, as use_bottleneck has it, found {}", width(), stated);
     if (embedding_size > hidden_size)
       fail("config.json: embedding_size: expected at most hidden_size {}, found {}", hidden_size, embedding_size);
     if (num_feedforward_networks < 1)
