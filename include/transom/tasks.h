@@ -148,10 +148,17 @@ struct TranscribedChunk {
   std::optional<double> begin, end;  // seconds
   std::string language;              // "english"; empty where the model does not say
 };
+// What a model that writes what it hears said in one go, and how sure it was.
+struct TranscribedSegment : TranscribedChunk {
+  std::vector<int64_t> tokens;
+  double seek = 0;  // seconds: where the window begins that it was heard in
+  double temperature = 0, avg_logprob = 0, compression_ratio = 0, no_speech_prob = 0;
+};
 struct Transcription {
   std::string text;
   std::vector<TranscribedChunk> chunks;           // with return_timestamps or return_language
   bool has_times = false, has_languages = false;  // what the chunks tell
+  std::vector<TranscribedSegment> segments = {};  // with return_segments
 };
 
 // The messages of a chat with the answer, as JSON.
