@@ -320,8 +320,14 @@ struct ScriptArguments {
   double max_length_seconds = 20;
   bool attention_mask = true;
   bool freeze_feature_encoder = true;
+  std::optional<int64_t> num_samples_to_print;  // by an evaluation that writes texts; 3 where it writes them anyway
 
-  // Speech recognition
+  // Speech recognition; the first five are those of models that write, as Whisper
+  bool freeze_encoder = false;
+  bool apply_spec_augment = false;
+  bool do_lower_case = true;
+  std::optional<std::string> language;
+  std::string speech_task = "transcribe";
   std::vector<std::string> chars_to_ignore;
   std::vector<std::string> eval_metrics = {"wer"};
   double max_duration_in_seconds = 20;

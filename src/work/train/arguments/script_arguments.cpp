@@ -11,6 +11,7 @@
 #include "work/train/arguments/device_arguments.h"
 #include "work/train/arguments/foreign_configs.h"
 #include "work/train/arguments/policy_arguments.h"
+#include "work/train/arguments/speech_arguments.h"
 
 namespace transom {
 namespace {
@@ -266,31 +267,10 @@ const Argument kScriptArguments[] = {
     field<&S::attention_mask>("attention_mask", "Tell the model which samples are padding (audio classification)."),
     field<&S::freeze_feature_encoder>("freeze_feature_encoder", "Do not train the convolutions of a speech model."),
 
-    section("Speech recognition"),
-    field<&S::chars_to_ignore>("chars_to_ignore", "Characters that are taken out of transcripts."),
-    field<&S::eval_metrics>("eval_metrics", "Metrics: wer, cer."),
-    field<&S::max_duration_in_seconds>("max_duration_in_seconds", "Leave out longer sounds.").above(0),
-    field<&S::min_duration_in_seconds>("min_duration_in_seconds", "Leave out shorter sounds.").at_least(0),
-    field<&S::unk_token>("unk_token", "Token for unknown characters in a new vocabulary."),
-    field<&S::pad_token>("pad_token", "Token for padding and for CTC's blank in a new vocabulary."),
-    field<&S::word_delimiter_token>("word_delimiter_token", "Token for spaces in a new vocabulary."),
-    field<&S::attention_dropout>("attention_dropout", "Dropout of attention.").at_least(0).at_most(1),
-    field<&S::activation_dropout>("activation_dropout", "Dropout inside of feed-forward layers.")
-        .at_least(0)
-        .at_most(1),
-    field<&S::feat_proj_dropout>("feat_proj_dropout", "Dropout behind the feature encoder.").at_least(0).at_most(1),
-    field<&S::hidden_dropout>("hidden_dropout", "Dropout of layers.").at_least(0).at_most(1),
-    field<&S::final_dropout>("final_dropout", "Dropout before the head.").at_least(0).at_most(1),
-    field<&S::mask_time_prob>("mask_time_prob", "Part of the frames that begin a masked span.").at_least(0).at_most(1),
-    field<&S::mask_time_length>("mask_time_length", "Length of a masked span of frames.").at_least(1),
-    field<&S::mask_feature_prob>("mask_feature_prob", "Part of the features that begin a masked span.")
-        .at_least(0)
-        .at_most(1),
-    field<&S::mask_feature_length>("mask_feature_length", "Length of a masked span of features.").at_least(1),
-    field<&S::layerdrop>("layerdrop", "Part of the layers that are left out.").at_least(0).at_most(1),
-    field<&S::ctc_loss_reduction>("ctc_loss_reduction", "How the losses of rows are combined.").one_of({"mean", "sum"}),
-    field<&S::ctc_zero_infinity>("ctc_zero_infinity", "Ignore transcripts that are too long for their sound."),
-    field<&S::add_adapter>("add_adapter", "Convolutions behind the encoder that make frames fewer."),
+    field<&S::num_samples_to_print>("num_samples_to_print",
+                                    "Texts that an evaluation shows beside what was wanted (default: 3 where they are "
+                                    "generated in any case, else 0).")
+        .at_least(0),
 
     section("Images and captions"),
     field<&S::image_column>("image_column", "Column of the image files (default: image_path, else the first)."),
@@ -430,7 +410,7 @@ bool is_given(const TrainArguments& arguments, std::string_view name) {
 ArgumentTable script_table() {
   static const std::vector<Argument> rows = [] {
     std::vector<Argument> all(std::begin(kScriptArguments), std::end(kScriptArguments));
-    for (const ArgumentTable more : {policy_arguments(), adapter_arguments()})
+    for (const ArgumentTable more : {speech_arguments(), policy_arguments(), adapter_arguments()})
       all.insert(all.end(), more.begin(), more.end());
     return all;
   }();
