@@ -170,6 +170,7 @@ class EsmBody {
   // layer.
   void read_frequencies(const Scope& scope) {
     const int64_t d = c_.head_size();
+    if (d > 1 << 20) fail("config.json: heads of {} numbers are wider than this takes", d);
     std::vector<float> computed;
     for (int64_t i = 0; i < d; i += 2)
       computed.push_back(1.0F /

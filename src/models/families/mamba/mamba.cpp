@@ -76,9 +76,13 @@ class Mamba1Mixer {
 
  private:
   static std::vector<float> rates(const Mamba1Config& c) {
+    if (c.intermediate_size > kMostInitialValues / c.state_size)
+      fail("config.json: state_size {} of {} channels are more than this takes", c.state_size, c.intermediate_size);
+    std::vector<float> row;
+    for (int64_t s = 1; s <= c.state_size; ++s) row.push_back(std::log(static_cast<float>(s)));
     std::vector<float> values;
     for (int64_t channel = 0; channel < c.intermediate_size; ++channel)
-      for (int64_t s = 1; s <= c.state_size; ++s) values.push_back(std::log(static_cast<float>(s)));
+      values.insert(values.end(), row.begin(), row.end());
     return values;
   }
   Tensor normed(const Tensor& x, const ForwardContext& context) const {

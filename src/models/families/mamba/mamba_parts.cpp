@@ -108,6 +108,8 @@ MambaConfig::MambaConfig(const Config& config, bool tied)
 }
 
 std::vector<float> MambaConfig::step_biases(int64_t count) const {
+  if (count < 0 || count > kMostInitialValues)
+    fail("config.json: {} steps in a layer (num_heads or the inner width) are more than this takes", count);
   std::vector<float> biases;
   for (int64_t i = 0; i < count; ++i) {
     const double share = (static_cast<double>(i) + 0.5) / static_cast<double>(count);

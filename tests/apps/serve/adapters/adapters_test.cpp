@@ -135,7 +135,8 @@ TEST_F(Adapters, ChangeWhileOthersAsk) {
     }
   };
   std::thread first(ask), second(ask);
-  for (int i = 0; i < 12; ++i) {
+  // On a busy machine those who ask may not come to their turn for a while.
+  for (int i = 0; i < 12 || (adapted == 0 && i < 5000); ++i) {
     EXPECT_EQ(load("x", i % 2 ? "two" : "one", {{"load_inplace", true}}).status, 200);
     EXPECT_EQ(unload("x").status, 200);
     EXPECT_EQ(load("x", i % 2 ? "one" : "two").status, 200);

@@ -10,6 +10,7 @@
 #include "transom/ops.h"
 #include "work/train/loop/model_inputs.h"
 #include "work/train/tasks/preferences/objectives/dpo_objective.h"
+#include "work/train/tasks/preferences/reference_policy.h"
 
 namespace transom {
 namespace {
@@ -82,9 +83,10 @@ void compute_reference(HeldAnswers& held, const Model& model, const Computing& c
       rows.push_back(row);
     return rows;
   };
+  const ReferencePolicy reference(model);
   const auto values_of = [&](const NamedTensors& inputs, const std::string& prefix) {
     const AnswerMask mask = answer_mask(inputs.at(prefix + "input_ids"), inputs.at(prefix + "completion_mask"));
-    const Tensor logits = model.forward(policy_inputs(inputs, prefix), {.computing = computing}).at("logits");
+    const Tensor logits = reference.logits(model, policy_inputs(inputs, prefix), {.computing = computing});
     return dpo_log_probabilities(logits, mask, length_alpha).to_vector<float>();
   };
   const int64_t batches = (held.rows() + at_once - 1) / at_once;

@@ -31,10 +31,14 @@ class InPlace {
   std::vector<Tensor> before_;
 };
 
-// Steps write into the memory of weights, but for those that lie in a file.
+// Steps write into the memory of weights, but for those that lie in a file. These are frozen, and a device has other
+// products for frozen weights, which round elsewhere. The policy's weights are not frozen; where its values are the
+// reference's, the rewards are exactly 0, so the reference's are not frozen either.
 Tensor kept_value(const Tensor& value) {
-  if (!buffer_of(value)->is_writable()) return make_input(value.type(), buffer_of(value));
-  return Tensor::from_bytes(value.to_bytes(), value.type());
+  const std::shared_ptr<Buffer> buffer = buffer_of(value);
+  if (buffer->is_writable()) return Tensor::from_bytes(value.to_bytes(), value.type());
+  const std::byte* memory = buffer->host_pointer();
+  return make_input(value.type(), memory ? buffer->device().borrow({memory, buffer->bytes()}, buffer) : buffer);
 }
 
 }  // namespace
