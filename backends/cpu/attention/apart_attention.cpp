@@ -11,9 +11,9 @@
 
 #include "cpu/attention/attention_plan.h"
 #include "cpu/attention/query_ranges.h"
+#include "cpu/attention/stored_rows.h"
 #include "cpu/device/threads.h"
 #include "cpu/kernels/scratch.h"
-#include "cpu/kernels/widening.h"
 #include "cpu/vector/products/row_products.h"
 
 namespace transom::cpu {
@@ -90,7 +90,10 @@ struct ApartAttention {
     std::fill_n(y, count * padded, 0.0f);
     if (n > 0) {
       const auto size = [](int64_t x) { return static_cast<size_t>(x); };
-      for (int64_t i = 0; i < queries; ++i) load_query(in, b, query + i, g, q + i * shared * d);
+      for (int64_t i = 0; i < queries; ++i) {
+        const int64_t at = (b * plan.T + query + i) * plan.H + g * shared;
+        load_row(plan, in.q + size(at * d) * plan.element(), shared * d, q + i * shared * d);
+      }
       const RowProducts& kernels = row_products();
       const RowProducts::Heads heads{1, size(count), 0, nullptr};
       kernels.scores[storage](weights, 0, size(width), q, 0, heads, rows_at(in.k, b, begin, g, d), size(plan.G * d),
@@ -103,21 +106,8 @@ struct ApartAttention {
     }
     for (int64_t r = 0; r < count; ++r) {
       const int64_t at = (b * plan.T + query + r / shared) * plan.H + g * shared + r % shared;
-      store_row(y + r * padded, arguments.outputs[0] + static_cast<size_t>(at * e) * plan.element());
+      store_row(plan, y + r * padded, e, arguments.outputs[0] + static_cast<size_t>(at * e) * plan.element());
     }
-  }
-
-  void load_query(const AttentionInputs& in, int64_t b, int64_t t, int64_t g, float* to) const {
-    const auto n = static_cast<size_t>(plan.group() * plan.d);
-    const std::byte* from =
-        in.q + static_cast<size_t>(((b * plan.T + t) * plan.H + g * plan.group()) * plan.d) * plan.element();
-    if (plan.narrow()) load_function(plan.dtype)(to, from, nullptr, nullptr, n);
-    else std::memcpy(to, from, n * sizeof(float));
-  }
-  void store_row(const float* y, std::byte* to) const {
-    const auto n = static_cast<size_t>(plan.e);
-    if (plan.narrow()) store_function(plan.dtype)(to, y, nullptr, nullptr, n);
-    else std::memcpy(to, y, n * sizeof(float));
   }
 
   // Scores of the keys of a block become weights of the query; what it does not see gets 0.

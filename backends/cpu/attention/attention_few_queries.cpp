@@ -2,11 +2,10 @@
 #include "cpu/attention/attention_few_queries.h"
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 
 #include "cpu/attention/attention_plan.h"
-#include "cpu/kernels/widening.h"
+#include "cpu/attention/stored_rows.h"
 #include "cpu/vector/attention/few_queries.h"
 #include "cpu/vector/kernels.h"
 
@@ -84,7 +83,8 @@ struct DecodingAttention {
     auto* flat = scratch.take<float>(plan.S);
     for (int64_t i = 0; i < count; ++i) {
       const auto [t, h] = queries[static_cast<size_t>(i)];
-      load(in.q + static_cast<size_t>(((b * plan.T + t) * plan.H + h) * plan.d) * plan.element(), q + i * plan.d);
+      const std::byte* from = in.q + static_cast<size_t>(((b * plan.T + t) * plan.H + h) * plan.d) * plan.element();
+      load_row(plan, from, plan.d, q + i * plan.d);
     }
     const FewQueries& kernels = few_queries();
     const auto together = static_cast<size_t>(count), step = static_cast<size_t>(row);
@@ -96,19 +96,9 @@ struct DecodingAttention {
     kernels.mix(mixed, weights, step, together, rows_of(in.v, plan.e, b, g, all));
     for (int64_t i = 0; i < count; ++i) {
       const auto [t, h] = queries[static_cast<size_t>(i)];
-      store(mixed + i * plan.e, out + static_cast<size_t>(((b * plan.T + t) * plan.H + h) * plan.e) * plan.element());
+      std::byte* to = out + static_cast<size_t>(((b * plan.T + t) * plan.H + h) * plan.e) * plan.element();
+      store_row(plan, mixed + i * plan.e, plan.e, to);
     }
-  }
-
-  void load(const std::byte* from, float* q) const {
-    const auto n = static_cast<size_t>(plan.d);
-    if (plan.narrow()) load_function(plan.dtype)(q, from, nullptr, nullptr, n);
-    else std::memcpy(q, from, n * sizeof(float));
-  }
-  void store(const float* y, std::byte* to) const {
-    const auto n = static_cast<size_t>(plan.e);
-    if (plan.narrow()) store_function(plan.dtype)(to, y, nullptr, nullptr, n);
-    else std::memcpy(to, y, n * sizeof(float));
   }
 
   // Scores of the keys in `all` become weights; those outside of the head's own range get 0.

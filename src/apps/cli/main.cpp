@@ -59,7 +59,7 @@ std::string program_help(const std::vector<Command>& commands) {
          describe_option({.name = "--version,-V", .value = Option::Setter(), .help = "the version"}) +
          describe_option({.name = "--families",
                           .value = Option::Setter(),
-                          .help = "of any command: a folder with family files (also TRANSOM_FAMILIES)"});
+                          .help = "a folder with family files, for every command (also TRANSOM_FAMILIES)"});
 }
 
 std::string help_of(const Command& command, const std::string& words) {

@@ -22,6 +22,7 @@
 
 #include "base/error.h"
 #include "base/files/container_files.h"
+#include "base/files/paths.h"
 #include "base/numbers/fnv.h"
 
 namespace transom {
@@ -127,9 +128,8 @@ fs::path temporary_of(const fs::path& destination) {
 
 // Removes what processes that are no more were writing to the same destination.
 void remove_abandoned(const fs::path& destination) {
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(directory_of(destination), none))
-    if (abandoned_destination(entry.path().string()) == destination.filename().string()) ::unlink(entry.path().c_str());
+  for (const fs::path& entry : entries_of(directory_of(destination)))
+    if (abandoned_destination(entry.string()) == destination.filename().string()) ::unlink(entry.c_str());
 }
 
 // Where files are mapped: the end of each by its beginning.

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/files/directories.h"
+#include "base/files/paths.h"
 #include "base/json/json.h"
 #include "files/checkpoint/safetensors.h"
 
@@ -92,10 +93,9 @@ std::vector<std::string> write_shards(const fs::path& directory, std::string_vie
 }
 
 bool ShardedTensorFiles::exists(const fs::path& directory, std::string_view set) {
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(directory, none))
-    if (is_file_of(set, entry.path().filename().string())) return true;
-  return false;
+  const std::vector<fs::path> entries = entries_of(directory);
+  return std::any_of(entries.begin(), entries.end(),
+                     [&](const fs::path& entry) { return is_file_of(set, entry.filename().string()); });
 }
 
 ShardedTensorFiles ShardedTensorFiles::open(const fs::path& directory, std::string_view set) {

@@ -10,6 +10,7 @@
 #include "base/files/files.h"
 #include "base/json/json.h"
 #include "files/config/known_keys.h"
+#include "files/config/model_type.h"
 #include "files/family/family.h"
 
 namespace transom {
@@ -107,7 +108,7 @@ ImageProcessor ImageProcessor::from_pretrained(const std::filesystem::path& dire
     const Config config = nested ? *nested : Config::read(file);
     std::string type = config.get_string("image_processor_type", config.get_string("feature_extractor_type", ""));
     if (type.empty() && path_exists(model))
-      type = family_of_model(Config::read(model).get_string("model_type", "")) + "ImageProcessor";
+      type = family_of_model(model_type_of(Config::read(model))) + "ImageProcessor";
     return {config, type};
   }
   if (path_exists(model)) {

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "files/config/config.h"
+#include "files/config/model_type.h"
 #include "models/compression/gguf/gguf_model.h"
 #include "models/records.h"
 #include "transom/model.h"
@@ -68,7 +69,7 @@ void check_quantize_options(const QuantizeOptions& options) {
 }
 
 void check_quantized_format(const Model& model, QuantizedFormat format, const QuantizeOptions& options) {
-  const std::string type = model.config().get_string("model_type", model.architecture());
+  const std::string type = model_type_of(model.config(), model.architecture());
   const auto& parameters = model.parameters();
   const bool turned = std::any_of(parameters.begin(), parameters.end(), [](const auto& parameter) {
     return parameter->use == Parameter::Use::kTransposedLinear;

@@ -13,6 +13,7 @@
 #include "files/blocks/gptq_config.h"
 #include "files/blocks/rounded_matrix.h"
 #include "files/checkpoint/checkpoint.h"
+#include "files/config/model_type.h"
 #include "models/compression/calibration/calibrated_layers.h"
 #include "models/compression/checkpoint_parts.h"
 #include "models/compression/gptq/linear_rows.h"
@@ -60,7 +61,7 @@ class QuantizedCheckpoint {
         format_(format),
         source_(std::move(source)),
         options_(options),
-        type_(model.config().get_string("model_type", "")),
+        type_(model_type_of(model.config())),
         parameters_(model.parameters()) {
     parameters_.insert(parameters_.end(), model.buffers().begin(), model.buffers().end());
     for (const auto& parameter : parameters_) linear_ += is_linear_matrix(*parameter);

@@ -9,6 +9,7 @@
 #include "base/terminal/log.h"
 #include "files/checkpoint/checkpoint.h"
 #include "files/config/model_config.h"
+#include "files/config/model_type.h"
 #include "models/family.h"
 #include "models/generative.h"
 #include "models/loading/adapters/adaptation.h"
@@ -54,7 +55,7 @@ Choice choose(const Config& config, const std::string& task) {
   if (!family) {
     std::vector<std::string> types;
     for (const Family& candidate : families()) types.push_back(candidate.model_type);
-    const std::string type = config.get_string("model_type", "");
+    const std::string type = model_type_of(config);
     fail(ErrorKind::kUnsupported, "{}: unknown model_type {}{} Known are: {}", config.where(),
          quoted(type.empty() && !named.empty() ? named[0] : type), did_you_mean(type, types), joined_types());
   }

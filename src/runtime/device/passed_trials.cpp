@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/files/directories.h"
 
 namespace transom {
 namespace {
@@ -58,9 +59,9 @@ bool PassedTrials::contain_this() const {
 void PassedTrials::add() const {
   if (entry_.empty()) return;
   try {
-    fs::create_directories(entry_.parent_path());
+    make_directories(entry_.parent_path());
     write_file(entry_, text_);
-  } catch (const std::exception&) {  // a cache that cannot be written is no reason to stop
+  } catch (const Error&) {  // a cache that cannot be written is no reason to stop
   }
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/files/files.h"
+#include "base/files/paths.h"
 #include "base/terminal/log.h"
 #include "base/threads/threads.h"
 #include "graph/ops/plugin_nodes.h"
@@ -208,14 +209,10 @@ std::vector<fs::path> plugin_files() {
     std::error_code ignored;
     if (!fs::is_directory(directory, ignored))
       log(LogLevel::kWarning, fmt::format("TRANSOM_PLUGIN_PATH: there is no directory {}", directory.string()));
-    std::vector<fs::path> found;
-    for (const auto& entry : fs::directory_iterator(directory, ignored)) {
-      const std::string name = entry.path().filename().string();
-      if (name.starts_with("libtransom_") && name.ends_with(".so")) found.push_back(entry.path());
+    for (const fs::path& file : entries_of(directory)) {
+      const std::string name = file.filename().string();
+      if (name.starts_with("libtransom_") && name.ends_with(".so") && names.insert(name).second) files.push_back(file);
     }
-    std::sort(found.begin(), found.end());
-    for (const fs::path& file : found)
-      if (names.insert(file.filename().string()).second) files.push_back(file);
   }
   return files;
 }

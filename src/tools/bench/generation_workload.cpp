@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "files/config/config.h"
+#include "files/config/model_type.h"
 #include "transom/generation.h"
 
 namespace transom {
@@ -40,7 +41,7 @@ class GenerationWorkload : public Workload {
             {"decode", decode_, rows, max_ram}};
   }
   double samples() const override { return static_cast<double>(options_.batch_size * options_.max_new_tokens); }
-  std::string model_type() const override { return model_->config().get_string("model_type", ""); }
+  std::string model_type() const override { return model_type_of(model_->config()); }
   void take_inputs(const std::string& file) override {
     fail(ErrorKind::kUsage, "{}: other inputs are for benchmarks over tensors, this one writes text", quoted(file));
   }

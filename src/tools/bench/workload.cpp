@@ -10,6 +10,7 @@
 #include "base/json/json.h"
 #include "files/checkpoint/checkpoint.h"
 #include "files/config/config.h"
+#include "files/config/model_type.h"
 #include "files/hub/resolve.h"
 #include "models/loading/adapters/adaptation.h"
 #include "models/nn/losses/labelled_positions.h"
@@ -83,7 +84,7 @@ class ModelWorkload : public Workload {
     count_samples();
   }
   double samples() const override { return samples_; }
-  std::string model_type() const override { return model_->config().get_string("model_type", ""); }
+  std::string model_type() const override { return model_type_of(model_->config()); }
 
  protected:
   BenchOptions options_;
@@ -186,7 +187,7 @@ class PipelineWorkload : public Workload {
     if (options.task == "feature-extraction") options_.set("pooling", "auto");
     else if (options.batch_size > 1) options_.set("batch_size", options.batch_size);
     const Config config = Config::read(directory_of_model(options.model) / "config.json");
-    model_type_ = config.get_string("model_type", "");
+    model_type_ = model_type_of(config);
   }
 
   void run() override { run_pipeline(*pipeline_, lines_, options_); }

@@ -67,10 +67,8 @@ struct Table {
   Row& row(const Case& c, bool gradient) {
     const std::string variant = std::string(transom::name_of(c.dtype())) + (gradient ? " gradient" : "");
     Row& row = rows[{c.operation_name(), variant}];
-    if (row.subject.empty()) {
+    if (row.subject.empty())
       row = {.level = "operations", .subject = c.operation_name(), .variant = variant, .cases = 0};
-      row.bound = bound_of(*c.operation, c.dtype(), gradient).units;
-    }
     return row;
   }
 };
@@ -121,14 +119,17 @@ void try_case(const Case& c, Trial trial, Row& row) {
   }
   if (row.verdict == Verdict::kNotSupported) row.verdict = Verdict::kPass, row.note.clear();
   const std::vector<Array> expected = evaluate(trial.graph, trial.inputs);
-  const Bound bound = bound_of(*c.operation, c.dtype(), trial.gradient);
+  // Each output by its own type: that of a product in 16 bits may be wide, and the reverse.
+  std::vector<Bound> bounds;
+  for (const Array& output : expected) bounds.push_back(bound_of(*c.operation, output.type.dtype, trial.gradient));
   std::vector<Array> magnitudes, terms;
-  if (bound.scale == Scale::kTerms) {
+  if (std::any_of(bounds.begin(), bounds.end(), [](const Bound& bound) { return bound.scale == Scale::kTerms; })) {
     magnitudes = evaluate_with(trial.graph, trial.inputs, [](double x) { return std::abs(x); });
     terms = evaluate_with(trial.graph, trial.inputs, [](double) { return 1.0; });
   }
   for (size_t i = 0; i < expected.size(); ++i) {
-    const Difference d = compare(expected[i], found[i], bound, magnitudes.empty() ? nullptr : &magnitudes[i],
+    row.bound = std::max(row.bound, bounds[i].units);  // what the row shows: the widest of its outputs
+    const Difference d = compare(expected[i], found[i], bounds[i], magnitudes.empty() ? nullptr : &magnitudes[i],
                                  terms.empty() ? nullptr : &terms[i], floor_of(*c.operation, trial, i));
     if (d.ratio > 1 && row.verdict != Verdict::kFail) {
       row.verdict = Verdict::kFail;

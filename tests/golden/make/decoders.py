@@ -94,11 +94,11 @@ DECODERS = {
     ),
     "glm": family(
         "Glm", [SEQUENCE, TOKENS], "grouped", dict(head_dim=8), ODD | dict(num_key_value_heads=1, head_dim=4, attention_bias=False,
-        tie_word_embeddings=True), "half of each head turns, in pairs side by side", "no biases; tied", turning(0.5)
+        tie_word_embeddings=True), "half of each head turns, in pairs side by side", "no biases; tied", turning(0.5) | dict(head_dim=8)
     ),
     "glm4": family(
         "Glm4", [SEQUENCE, TOKENS], "grouped", dict(head_dim=8), ODD | dict(num_key_value_heads=3, head_dim=4, attention_bias=False),
-        "norms before and behind each part", "no biases", turning(0.5)
+        "norms before and behind each part", "no biases", turning(0.5) | dict(head_dim=8)
     ),
     "glm4_moe": family(
         "Glm4Moe", [], "grouped", dict(num_hidden_layers=3), dict(hidden_size=24, num_attention_heads=3, num_key_value_heads=1,
@@ -153,7 +153,7 @@ DECODERS = {
         | {"llama_4_scaling_beta": 0.4, "mscale": 1.0, "mscale_all_dim": 1.0}), ODD | dict(num_key_value_heads=1, head_dim=4, sliding_window=6,
         tie_word_embeddings=True, rope_parameters={"rope_theta": 10000.0, "rope_type": "default", "llama_4_scaling_beta": 0.2,
         "original_max_position_embeddings": 4}), "YaRN; queries grow with their positions", "a window of 6; tied; plain positions",
-        dict(rope_parameters=YARN["rope_parameters"] | {"llama_4_scaling_beta": 0.4}),
+        dict(head_dim=4, rope_parameters=YARN["rope_parameters"] | {"llama_4_scaling_beta": 0.4}),
     ),
     "mpt": family(
         "Mpt", [SEQUENCE, TOKENS, ANSWERS], "mpt", {}, dict(d_model=18, n_heads=3, attn_config=dict(clip_qkv=0.7, softmax_scale=0.5),
@@ -188,7 +188,7 @@ DECODERS = {
     "seed_oss": family(
         "SeedOss", [SEQUENCE, TOKENS, ANSWERS], "grouped", dict(head_dim=4), ODD | dict(num_key_value_heads=3, head_dim=8,
         attention_bias=False, attention_out_bias=True, mlp_bias=True, tie_word_embeddings=True), "biases of queries, keys, values",
-        "other biases; wide heads; tied", ROPE, name="seed-oss"
+        "other biases; wide heads; tied", ROPE | dict(head_dim=4), name="seed-oss"
     ),
     "smollm3": family(
         "SmolLM3", [SEQUENCE, TOKENS, ANSWERS], "grouped", dict(num_hidden_layers=4), ODD | dict(num_key_value_heads=1,

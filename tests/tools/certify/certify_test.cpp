@@ -67,6 +67,23 @@ TEST(Certify, TriesTheOperationsThatAreNamed) {
   EXPECT_EQ(test::run_command(some + "add --output /tmp").status, 2);
 }
 
+// The gradient of the sinks is f32 where queries, keys and values are bf16: it has the bound of its own type.
+TEST(Certify, JudgesEachOutputByItsOwnType) {
+  const test::CommandOutcome outcome = test::run_command(
+      kProgram + " certify --seed 5 --device cpu --level operations --json --operation sink_attention_gradient gelu");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  double sinks = 0, gelu = 0;
+  const Json report = parse_json(outcome.output, "the certificate");
+  for (const Json& row : report["rows"]) {
+    if (row["variant"] != "bf16") continue;
+    if (row["subject"] == "sink_attention_gradient") sinks = row["bound"];
+    if (row["subject"] == "gelu") gelu = row["bound"];
+  }
+  EXPECT_EQ(sinks, 32);
+  EXPECT_GT(gelu, 0);
+  EXPECT_LT(gelu, 32) << "its outputs are bf16";
+}
+
 // As sentence encoders are kept: there is no loss, so a weighted sum of the outputs is differentiated, and nothing
 // trained.
 TEST(Certify, TakesAModelWithoutAHead) {

@@ -126,7 +126,7 @@ void ChatSession::take_answer(const std::string& text, const std::string& though
   messages_.push_back(std::move(message));
 }
 
-void ChatSession::take_back() {
+void ChatSession::undo_turn() {
   if (messages_.empty() || messages_.back()["role"] != "user") return;
   messages_.erase(messages_.size() - 1);
   waiting_ = std::exchange(said_, {});

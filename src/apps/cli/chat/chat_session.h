@@ -33,7 +33,7 @@ class ChatSession {
   Json request(const std::string& model) const;
   void take_answer(const std::string& text, const std::string& thoughts);
   // The user's turn is taken back, as nothing has answered it; its pictures and files wait again.
-  void take_back();
+  void undo_turn();
   const Json& messages() const { return messages_; }
 
   // ---- lines that begin with a slash

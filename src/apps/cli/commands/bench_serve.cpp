@@ -229,7 +229,7 @@ Command bench_serve_command() {
        .value = &o.num_warmups,
        .help = "requests before, which are not measured",
        .group = kLoad},
-      {.name = "--seed", .value = &o.seed, .help = "of prompts, lengths and arrivals", .group = kLoad},
+      {.name = "--seed", .value = &o.seed, .help = "seed of prompts, lengths and arrivals", .group = kLoad},
       {.name = "--goodput",
        .value = &o.goodput,
        .help = "service level in milliseconds: ttft:200 tpot:50 e2el:3000",

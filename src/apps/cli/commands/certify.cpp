@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/certify/certify.h"
+#include "base/files/paths.h"
 
 #include <chrono>
 #include <cstdio>
@@ -28,7 +29,7 @@ int verify(const std::string& file) {
 
 // Said before the work, not after it.
 void expect_folder(const fs::path& folder) {
-  fs::path known = fs::absolute(folder);
+  fs::path known = absolute_path(folder);
   while (!path_exists(known) && known.has_relative_path()) known = known.parent_path();
   if (!directory_exists(known))
     fail("--output: cannot make the directory {}: {} is a file", folder.string(), known.string());
@@ -104,7 +105,7 @@ Command certify_command() {
       {"--level", &options.level,
        "operations, models, behaviour, with commas (default: these); on-policy: the engine's log "
        "probabilities are those of a training pass, to the bit"},
-      {"--prompts", &options.prompts, "of on-policy: prompts that are sampled of each model in each setting"},
+      {"--prompts", &options.prompts, "prompts that level on-policy samples from each model in each setting"},
       {"--seed", &options.seed, "seed of shapes and values (0: a new one)"},
       {"--json", &options.json, "the report on standard output"},
       {"--output", &options.output, "directory for certificate.json and certificate.html"},

@@ -146,14 +146,14 @@ class Terminal {
                               [] { return interrupted != 0; });
     } catch (const Error&) {
       if (thinks) write_out("\x1b[0m\n");
-      if (fresh) session_.take_back();
+      if (fresh) session_.undo_turn();
       throw;
     }
     if (thinks) write_out("\x1b[0m");
     write_out("\n");
     if (answer.finish == "length" && talks_) write_out("(cut: max_tokens, or the context, is at its end)\n");
     if (!answer.stopped || !answer.text.empty()) session_.take_answer(answer.text, answer.thoughts);
-    else if (fresh) session_.take_back();
+    else if (fresh) session_.undo_turn();
   }
 
   ChatService& service_;

@@ -122,7 +122,7 @@ void read_words(ServeArguments& o) {
 }
 
 void check_limits(const serve::ServeOptions& serve) {
-  if (!serve.adapter_folder.empty() && !fs::is_directory(serve.adapter_folder))
+  if (!serve.adapter_folder.empty() && !directory_exists(serve.adapter_folder))
     fail(ErrorKind::kUsage, "--lora_folder: expected a directory, found {}", quoted(serve.adapter_folder));
   if (!serve.adapter_folder.empty() && serve.memory_budget > 0)
     fail(ErrorKind::kUsage, "--lora_folder: not with --memory_budget, which would lose what was loaded");

@@ -14,6 +14,8 @@
 #include "apps/cli/spawn/spawn_arguments.h"
 #include "base/error.h"
 #include "base/files/files.h"
+#include "base/files/paths.h"
+#include "base/processes/process.h"
 #include "base/terminal/log.h"
 #include "runtime/device/descriptions/descriptions.h"
 #include "runtime/distributed/environment.h"
@@ -70,7 +72,7 @@ uint16_t free_port_here() {
 std::vector<std::string> program_words(const SpawnPlan& plan, bool again) {
   std::vector<std::string> words = plan.command;
   if (plan.any_program) return words;
-  words.insert(words.begin(), fs::read_symlink("/proc/self/exe").string());
+  words.insert(words.begin(), own_program());
   if (again && plan.command[0] == "train") words.insert(words.end(), {"--resume_from_checkpoint", "auto"});
   return words;
 }
@@ -106,7 +108,7 @@ std::vector<std::string> over_ssh(const std::string& ssh, const std::string& hos
   for (const auto& [name, value] : variables)
     if (!value.empty()) remote.push_back(name + "=" + value);
   remote.insert(remote.end(), words.begin(), words.end());
-  return {ssh, host, "cd " + shell_words({fs::current_path().string()}) + " && exec " + shell_words(remote)};
+  return {ssh, host, "cd " + shell_words({working_directory().string()}) + " && exec " + shell_words(remote)};
 }
 
 std::vector<ChildOptions> children_of(const SpawnPlan& plan, const SpawnFlags& flags, int64_t round) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "base/files/paths.h"
 #include "runtime/device/plugin.h"
 
 namespace transom {
@@ -16,10 +17,8 @@ std::string version_text() {
   text += fmt::format("built by {} {} for {}\n", TRANSOM_COMPILER, __VERSION__, TRANSOM_PROCESSOR);
   text += "libraries: " TRANSOM_LIBRARIES "\n";
   std::vector<std::string> plugins;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(own_plugin_directory(), error))
-    if (entry.path().extension() == ".so") plugins.push_back(entry.path().filename().string());
-  std::sort(plugins.begin(), plugins.end());
+  for (const std::filesystem::path& entry : entries_of(own_plugin_directory()))
+    if (entry.extension() == ".so") plugins.push_back(entry.filename().string());
   text += fmt::format("plugins: {}\n", plugins.empty() ? "none" : fmt::format("{}", fmt::join(plugins, ", ")));
   return text;
 }

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "base/files/directories.h"
 #include "base/files/files.h"
 #include "base/terminal/log.h"
 #include "inputs/audio/sound.h"
@@ -18,16 +19,11 @@ namespace {
 
 void add_folder(InputKind kind, const std::string& folder, std::vector<std::string>& inputs) {
   std::vector<std::string> files, skipped;
-  std::error_code error;
-  const fs::directory_iterator entries(folder, error);
-  if (error) fail("{}: the folder cannot be read: {}", folder, error.message());
-  for (const auto& entry : entries) {
-    if (entry.is_directory()) skipped.push_back(entry.path().filename().string());
-    else if (kind == InputKind::kImage ? is_image_name(entry.path()) : is_sound_name(entry.path()))
-      files.push_back(entry.path().string());
+  for (const fs::path& entry : list_directory(folder)) {
+    std::error_code none;
+    if (fs::is_directory(entry, none)) skipped.push_back(entry.filename().string());
+    else if (kind == InputKind::kImage ? is_image_name(entry) : is_sound_name(entry)) files.push_back(entry.string());
   }
-  std::sort(files.begin(), files.end());
-  std::sort(skipped.begin(), skipped.end());
   if (!skipped.empty())
     log(LogLevel::kWarning, fmt::format("{}: sub-folders are not read: {}", folder, fmt::join(skipped, ", ")));
   if (files.empty())

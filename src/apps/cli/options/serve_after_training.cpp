@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/files/directories.h"
+#include "base/processes/process.h"
 #include "base/terminal/command_line.h"
 
 namespace transom {
@@ -73,7 +74,7 @@ void expect_servable(const ServeAfterTraining& serve, const TrainArguments& argu
 }
 
 void serve_trained(const ServeAfterTraining& serve, const TrainArguments& arguments) {
-  std::vector<std::string> words{fs::read_symlink("/proc/self/exe").string(), "serve", arguments.training.output_dir};
+  std::vector<std::string> words{own_program(), "serve", arguments.training.output_dir};
   words.insert(words.end(), serve.words.begin(), serve.words.end());
   if (arguments.script.device) words.insert(words.end(), {"--device", *arguments.script.device});
   else if (arguments.training.use_cpu) words.insert(words.end(), {"--device", "cpu"});

@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "base/error.h"
+#include "base/files/paths.h"
 #include "files/hub/names.h"
 #include "files/hub/settings.h"
 
@@ -34,17 +35,15 @@ CachedModel measured(const std::string& id, const fs::path& folder) {
     if (!none) model.bytes += static_cast<int64_t>(size);
     if (const auto time = each->last_write_time(none); !none) model.changed = std::max(model.changed, time);
   }
-  for (const auto& snapshot : fs::directory_iterator(folder / "snapshots", none))
-    if (snapshot.is_directory(none)) model.commits.push_back(snapshot.path().filename().string());
-  std::sort(model.commits.begin(), model.commits.end());
+  for (const fs::path& snapshot : entries_of(folder / "snapshots"))
+    if (fs::is_directory(snapshot, none)) model.commits.push_back(snapshot.filename().string());
   return model;
 }
 
 // Whether a process holds one of the locks of this model's files.
 bool is_being_downloaded(const fs::path& locks) {
-  std::error_code none;
-  for (const auto& lock : fs::directory_iterator(locks, none)) {
-    const int descriptor = ::open(lock.path().c_str(), O_RDWR | O_CLOEXEC);
+  for (const fs::path& lock : entries_of(locks)) {
+    const int descriptor = ::open(lock.c_str(), O_RDWR | O_CLOEXEC);
     if (descriptor < 0) continue;
     const bool free = ::flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
     ::close(descriptor);
@@ -59,10 +58,10 @@ std::vector<CachedModel> cached_models(const HubOptions& options) {
   const fs::path cache = HubSettings::of(options).cache;
   std::vector<CachedModel> models;
   std::error_code none;
-  for (const auto& entry : fs::directory_iterator(cache, none)) {
-    const std::string id = id_of_folder(entry.path().filename().string());
-    if (id.empty() || !entry.is_directory(none) || entry.is_symlink(none)) continue;
-    CachedModel model = measured(id, entry.path());
+  for (const fs::path& entry : entries_of(cache)) {
+    const std::string id = id_of_folder(entry.filename().string());
+    if (id.empty() || !fs::is_directory(entry, none) || fs::is_symlink(entry, none)) continue;
+    CachedModel model = measured(id, entry);
     if (!model.commits.empty()) models.push_back(std::move(model));
   }
   std::sort(models.begin(), models.end(), [](const auto& a, const auto& b) { return a.id < b.id; });

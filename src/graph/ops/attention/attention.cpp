@@ -2,6 +2,7 @@
 // attention: scaled dot products (Vaswani et al., 2017) of grouped heads (Ainslie et al., 2023) as one composite, which
 // a device may run in blocks that never hold the scores (Dao et al., 2022). The gradient recomputes them.
 #include "graph/ops/attention/attention_parts.h"
+#include "graph/ops/attention/attention_samples.h"
 #include "graph/ops/computing.h"
 #include "graph/ops/records.h"
 #include "graph/ops/rules.h"
@@ -52,25 +53,11 @@ Tensor summed_to(const Tensor& x, const Type& type) {
   return cast(axes.empty() ? x : reduce_sum(x, axes, true), type.dtype);
 }
 
-Attributes attributes_of(const AttentionOptions& options, bool biased, double dropout) {
-  return {{"scale", options.scale},
-          {"causal", static_cast<int64_t>(options.causal)},
-          {"sliding_window", options.sliding_window},
-          {"soft_cap", options.soft_cap},
-          {"dropout", dropout},
-          {"biased", static_cast<int64_t>(biased)}};
-}
-
 std::vector<Sample> samples_of(bool gradient, bool of_bias = false) {
   std::vector<Sample> samples;
   const auto add = [&](DType dtype, Shape q, Shape k, int64_t e, AttentionOptions options, Shape bias, double dropout) {
     if (of_bias && bias.empty()) return;
-    const Shape v = {k[0], k[1], k[2], e}, out = {q[0], q[1], q[2], e};
-    std::vector<Type> inputs = {{dtype, q}, {dtype, k}, {dtype, v}};
-    if (!bias.empty()) inputs.push_back({DType::kFloat32, bias});
-    if (dropout > 0) inputs.push_back({DType::kInt64, {2}});
-    if (gradient) inputs.push_back({dtype, out});
-    samples.push_back({inputs, attributes_of(options, !bias.empty(), dropout), -1, 1, 1'000'000});
+    samples.push_back(sample_of_attention({dtype, q, k, e, options, bias, dropout}, {}, gradient, 1'000'000));
   };
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     add(dtype, {1, 3, 2, 2}, {1, 4, 2, 2}, 3, {.scale = 0.7, .causal = false}, {}, 0);
@@ -164,7 +151,7 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
   Tensors inputs = autocast_inputs(kAttention, {q, k, v}, computing);
   if (bias.defined()) inputs.push_back(cast(bias, wide_type(inputs[0].dtype())));
   if (dropout > 0) inputs.push_back(key);
-  Attributes attributes = attributes_of(options, bias.defined(), dropout);
+  Attributes attributes = attention_attributes(options, bias.defined(), dropout);
   keep_rows_apart(attributes, computing);
   return make_tensor(kAttention, std::move(inputs), std::move(attributes));
 }

@@ -4,6 +4,7 @@
 #include "graph/ops/attention/ranged_attention.h"
 
 #include "graph/ops/attention/attention_parts.h"
+#include "graph/ops/attention/attention_samples.h"
 #include "graph/ops/computing.h"
 #include "graph/ops/records.h"
 #include "graph/ops/rules.h"
@@ -85,18 +86,8 @@ size_t check_ranged_inputs(const Inference& in) {
 std::vector<Sample> ranged_samples(bool gradient) {
   std::vector<Sample> samples;
   const auto add = [&](DType dtype, Shape q, Shape k, int64_t e, AttentionOptions options, Shape bias, double dropout) {
-    std::vector<Type> inputs = {{dtype, q}, {dtype, k}, {dtype, {k[0], k[1], k[2], e}}};
-    if (!bias.empty()) inputs.push_back({DType::kFloat32, bias});
-    if (dropout > 0) inputs.push_back({DType::kInt64, {2}});
-    inputs.push_back({DType::kInt64, {q[0], q[1], 2}});
-    if (gradient) inputs.push_back({dtype, {q[0], q[1], q[2], e}});
-    const Attributes attributes{{"scale", options.scale},
-                                {"causal", static_cast<int64_t>(options.causal)},
-                                {"sliding_window", options.sliding_window},
-                                {"soft_cap", options.soft_cap},
-                                {"dropout", dropout},
-                                {"biased", static_cast<int64_t>(!bias.empty())}};
-    samples.push_back({inputs, attributes, -1, 1, k[1] + 1});
+    samples.push_back(sample_of_attention({dtype, q, k, e, options, bias, dropout}, {{DType::kInt64, {q[0], q[1], 2}}},
+                                          gradient, k[1] + 1));
   };
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     add(dtype, {1, 3, 2, 2}, {1, 4, 2, 2}, 3, {.scale = 0.7, .causal = false}, {}, 0);
@@ -163,12 +154,7 @@ Tensor ranged_attention(const Tensor& q, const Tensor& k, const Tensor& v, const
   if (bias.defined()) inputs.push_back(cast(bias, wide_type(inputs[0].dtype())));
   if (dropout > 0) inputs.push_back(key);
   inputs.push_back(ranges);
-  Attributes attributes{{"scale", options.scale},
-                        {"causal", static_cast<int64_t>(options.causal)},
-                        {"sliding_window", options.sliding_window},
-                        {"soft_cap", options.soft_cap},
-                        {"dropout", dropout},
-                        {"biased", static_cast<int64_t>(bias.defined())}};
+  Attributes attributes = attention_attributes(options, bias.defined(), dropout);
   keep_rows_apart(attributes, computing);
   return make_tensor(kRangedAttention, std::move(inputs), std::move(attributes));
 }

@@ -5,6 +5,7 @@
 #include "graph/ops/attention/sink_attention.h"
 
 #include "graph/ops/attention/attention_parts.h"
+#include "graph/ops/attention/attention_samples.h"
 #include "graph/ops/attention/partial_attention.h"
 #include "graph/ops/computing.h"
 #include "graph/ops/records.h"
@@ -52,18 +53,8 @@ size_t check_sink_inputs(const Inference& in) {
 std::vector<Sample> sink_samples(bool gradient) {
   std::vector<Sample> samples;
   const auto add = [&](DType dtype, Shape q, Shape k, int64_t e, AttentionOptions options, Shape bias, double dropout) {
-    std::vector<Type> inputs = {{dtype, q}, {dtype, k}, {dtype, {k[0], k[1], k[2], e}}};
-    if (!bias.empty()) inputs.push_back({DType::kFloat32, bias});
-    if (dropout > 0) inputs.push_back({DType::kInt64, {2}});
-    inputs.push_back({DType::kFloat32, {q[2]}});
-    if (gradient) inputs.push_back({dtype, {q[0], q[1], q[2], e}});
-    const Attributes attributes{{"scale", options.scale},
-                                {"causal", static_cast<int64_t>(options.causal)},
-                                {"sliding_window", options.sliding_window},
-                                {"soft_cap", options.soft_cap},
-                                {"dropout", dropout},
-                                {"biased", static_cast<int64_t>(!bias.empty())}};
-    samples.push_back({inputs, attributes, -1, 1, 1'000'000});
+    samples.push_back(sample_of_attention({dtype, q, k, e, options, bias, dropout}, {{DType::kFloat32, {q[2]}}},
+                                          gradient, 1'000'000));
   };
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     add(dtype, {1, 3, 2, 2}, {1, 4, 2, 2}, 3, {.scale = 0.7, .causal = false}, {}, 0);
@@ -147,13 +138,7 @@ Tensor sink_attention(const Tensor& q, const Tensor& k, const Tensor& v, const T
   if (bias.defined()) inputs.push_back(cast(bias, wide));
   if (dropout > 0) inputs.push_back(key);
   inputs.push_back(cast(sinks, wide));
-  return make_tensor(kSinkAttention, std::move(inputs),
-                     {{"scale", options.scale},
-                      {"causal", static_cast<int64_t>(options.causal)},
-                      {"sliding_window", options.sliding_window},
-                      {"soft_cap", options.soft_cap},
-                      {"dropout", dropout},
-                      {"biased", static_cast<int64_t>(bias.defined())}});
+  return make_tensor(kSinkAttention, std::move(inputs), attention_attributes(options, bias.defined(), dropout));
 }
 
 }  // namespace transom

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "graph/ops/all_axes.h"
 #include "graph/ops/function_records.h"
 #include "graph/ops/records.h"
 #include "graph/ops/rules.h"
@@ -260,14 +261,6 @@ const Operation &reduce_sum = kReduceSum, &reduce_max = kReduceMax;
 Tensor reduce_sum(const Tensor& x, const Axes& axes, bool keep) { return reduce(kReduceSum, x, axes, keep); }
 Tensor reduce_max(const Tensor& x, const Axes& axes, bool keep) { return reduce(kReduceMax, x, axes, keep); }
 Tensor reduce_min(const Tensor& x, const Axes& axes, bool keep) { return reduce(kReduceMin, x, axes, keep); }
-
-namespace {
-Axes all_axes(const Tensor& x) {
-  Axes axes(static_cast<size_t>(x.rank()));
-  std::iota(axes.begin(), axes.end(), int64_t{0});
-  return axes;
-}
-}  // namespace
 
 Tensor mean(const Tensor& x, const Axes& axes, bool keep) {
   int64_t count = 1;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "files/blocks/rounded_matrix.h"
+#include "files/config/model_type.h"
 #include "models/records.h"
 #include "transom/config.h"
 #include "transom/ops.h"
@@ -73,7 +74,7 @@ std::vector<ScaledInputs> scaled_inputs(const Model& model) {
       if (!each.weights.scaled_layers->empty()) offered.push_back(each.model_type);
     fail(ErrorKind::kUnsupported,
          "--method: awq and smoothquant are for {}, found the model type {}; rtn is for all, gptq for models of texts",
-         fmt::join(offered, ", "), model.config().get_string("model_type", "none"));
+         fmt::join(offered, ", "), model_type_of(model.config(), "none"));
   }
   const bool same_heads = model.config().get_int("num_attention_heads") ==
                           model.config().get_int("num_key_value_heads", model.config().get_int("num_attention_heads"));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // BERT and its heads. The encoder is in bert_encoder.h.
+#include "models/families/bert/bert_predictions.h"
 #include "models/family.h"
 #include "models/shared/encoder_causal_lm.h"
 #include "models/shared/encoder_model.h"
@@ -55,26 +56,6 @@ class BertForSequenceClassification : public BertWithPooler {
   Linear classifier_;
 };
 
-// Transform and decoder over the vocabulary. `scope` is that of the model.
-class BertPredictions {
- public:
-  BertPredictions(const Scope& scope, const BertConfig& c, const Embedding& words)
-      : activation_(c.hidden_act),
-        dense_(scope / "cls" / "predictions" / "transform" / "dense", c.hidden_size, c.hidden_size, c.new_weights()),
-        norm_(scope / "cls" / "predictions" / "transform" / "LayerNorm", c.hidden_size, c.layer_norm_eps),
-        decoder_(scope / "cls" / "predictions", c.tie_word_embeddings ? "bias" : "decoder.bias", "decoder.weight",
-                 words, c.tie_word_embeddings, c.hidden_size, c.vocab_size, c.initializer_range) {}
-  Tensor operator()(const Tensor& hidden, ForwardContext& context) const {
-    return decoder_(norm_(activation(activation_, dense_(hidden, context)), context), context);
-  }
-
- private:
-  std::string activation_;
-  Linear dense_;
-  LayerNorm norm_;
-  TiedDecoder decoder_;
-};
-
 class BertForPreTraining : public BertWithPooler {
  public:
   BertForPreTraining(const Config& config, const Scope& scope)
@@ -90,15 +71,8 @@ class BertForPreTraining : public BertWithPooler {
   }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
-      const Tensor labels = inputs.find("labels"), next = inputs.find("next_sentence_label");
-      LabelledRows rows{hidden, labels};
-      if (context.training && labels.defined()) rows = labelled_rows(hidden, labels, context.computing.max_predictions);
-      const Tensor words = predictions_(rows.hidden, context),
-                   order = seq_relationship_(pooler_(hidden, context), context);
-      Tensor loss;
-      if (labels.defined() && next.defined())
-        loss = mean_cross_entropy(words, rows.labels, context) + mean_cross_entropy(order, next, context);
-      return with_loss(loss, {{"prediction_logits", words}, {"seq_relationship_logits", order}});
+      return pre_training_outputs(predictions_, hidden, seq_relationship_(pooler_(hidden, context), context), inputs,
+                                  context);
     });
   }
 

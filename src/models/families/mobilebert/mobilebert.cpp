@@ -3,6 +3,7 @@
 // biases in place of norms. B batch, T time, D hidden, E width of the table of words, N width within a layer, V
 // vocabulary.
 #include "base/error.h"
+#include "models/families/bert/bert_predictions.h"
 #include "models/family.h"
 #include "models/nn/weight.h"
 #include "models/shared/decoder.h"
@@ -229,10 +230,8 @@ class MobileBertModel : public MobileBertWithPooler {
 class MobileBertPredictions {
  public:
   MobileBertPredictions(const Scope& scope, const MobileBertConfig& c, const Embedding& words)
-      : activation_(c.hidden_act),
-        words_(c.embedding_size),
-        dense_(scope / "cls" / "predictions" / "transform" / "dense", c.hidden_size, c.hidden_size, c.new_weights()),
-        norm_(scope / "cls" / "predictions" / "transform" / "LayerNorm", c.hidden_size, c.layer_norm_eps),
+      : words_(c.embedding_size),
+        transform_(scope, c),
         decoder_(scope / "cls" / "predictions", c.tie_word_embeddings ? "bias" : "decoder.bias", "decoder.weight",
                  words, c.tie_word_embeddings, c.embedding_size, c.vocab_size, c.initializer_range) {
     if (c.hidden_size == c.embedding_size) return;
@@ -242,7 +241,7 @@ class MobileBertPredictions {
     rest_->use = Parameter::Use::kTransposedLinear;
   }
   Tensor operator()(const Tensor& hidden, ForwardContext& context) const {
-    const Tensor x = norm_(activation(activation_, dense_(hidden, context)), context);
+    const Tensor x = transform_(hidden, context);
     const int64_t axis = x.rank() - 1, width = x.dim(axis);
     if (!rest_) return decoder_(x, context);
     const Tensor logits = decoder_(slice(x, axis, 0, words_), context);
@@ -250,10 +249,8 @@ class MobileBertPredictions {
   }
 
  private:
-  std::string activation_;
   int64_t words_;
-  Linear dense_;
-  LayerNorm norm_;
+  PredictionTransform transform_;
   TiedDecoder decoder_;
   std::shared_ptr<Parameter> rest_;
 };
@@ -273,15 +270,8 @@ class MobileBertForPreTraining : public MobileBertWithPooler {
   }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
-      const Tensor labels = inputs.find("labels"), next = inputs.find("next_sentence_label");
-      LabelledRows rows{hidden, labels};
-      if (context.training && labels.defined()) rows = labelled_rows(hidden, labels, context.computing.max_predictions);
-      const Tensor words = predictions_(rows.hidden, context),
-                   order = seq_relationship_(pooled(hidden, context), context);
-      Tensor loss;
-      if (labels.defined() && next.defined())
-        loss = mean_cross_entropy(words, rows.labels, context) + mean_cross_entropy(order, next, context);
-      return with_loss(loss, {{"prediction_logits", words}, {"seq_relationship_logits", order}});
+      return pre_training_outputs(predictions_, hidden, seq_relationship_(pooled(hidden, context), context), inputs,
+                                  context);
     });
   }
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "models/families/bert/bert_predictions.h"
 #include "models/families/roberta/roberta_heads.h"
 #include "models/family.h"
 #include "models/nn/weight.h"
@@ -223,23 +224,9 @@ class NomicBertForSequenceClassification : public EncoderModel<Nomic> {
 };
 
 // BERT's, with another name of the norm.
-class NomicBertPredictions {
- public:
+struct NomicBertPredictions : BertPredictions {
   NomicBertPredictions(const Scope& scope, const BertConfig& c, const Embedding& words)
-      : activation_(c.hidden_act),
-        dense_(scope / "cls" / "predictions" / "transform" / "dense", c.hidden_size, c.hidden_size, c.new_weights()),
-        norm_(scope / "cls" / "predictions" / "transform" / "layer_norm", c.hidden_size, c.layer_norm_eps),
-        decoder_(scope / "cls" / "predictions", c.tie_word_embeddings ? "bias" : "decoder.bias", "decoder.weight",
-                 words, c.tie_word_embeddings, c.hidden_size, c.vocab_size, c.initializer_range) {}
-  Tensor operator()(const Tensor& hidden, ForwardContext& context) const {
-    return decoder_(norm_(activation(activation_, dense_(hidden, context)), context), context);
-  }
-
- private:
-  std::string activation_;
-  Linear dense_;
-  LayerNorm norm_;
-  TiedDecoder decoder_;
+      : BertPredictions(scope, c, words, "layer_norm") {}
 };
 
 class JinaEmbeddingsV3Model : public EncoderModel<Jina> {

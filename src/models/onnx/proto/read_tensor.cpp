@@ -127,30 +127,14 @@ void take_external(TensorData& tensor, const Values& values, uint64_t size, cons
   tensor.owner = file;
 }
 
-}  // namespace
-
-uint64_t tensor_bytes(ElementType type, const std::vector<int64_t>& shape, const std::string& where) {
-  // Every partial product must fit, so that nobody who counts elements later can overflow, zero extents or not.
-  int64_t count = 1, reach = 64;
-  bool fits = shape.size() <= kMaximumRank;
-  for (const int64_t extent : shape) {
-    fits &= extent >= 0 && !__builtin_mul_overflow(reach, std::max<int64_t>(extent, 1), &reach);
-    if (fits) count *= extent;
-  }
-  if (!fits) fail("{}: its shape [{}] is impossible", where, fmt::join(shape, ", "));
-  return (static_cast<uint64_t>(count) * static_cast<uint64_t>(info(type).bits) + 7) / 8;
-}
-
-std::shared_ptr<const TensorData> read_tensor(std::string_view bytes, FileContext& context) {
-  auto tensor = std::make_shared<TensorData>();
-  tensor->owner = context.owner;
-  Values values;
+// The fields of a tensor; returns the number of its element type.
+int64_t read_fields(std::string_view bytes, const FileContext& context, TensorData& tensor, Values& values) {
   int64_t number = 0;
   WireReader reader(bytes, context.where, kOnnxFile);
   while (const auto field = reader.next()) {
     switch (field->number) {
       case 1:
-        reader.add_integers(*field, tensor->shape);
+        reader.add_integers(*field, tensor.shape);
         break;
       case 2:
         number = reader.integer(*field);
@@ -164,15 +148,15 @@ std::shared_ptr<const TensorData> read_tensor(std::string_view bytes, FileContex
         reader.add_integers(*field, values.int32s);
         break;
       case 6:
-        require(tensor->strings.size() < kMaximumStrings, "{}: a tensor of more than {} strings", context.where,
+        require(tensor.strings.size() < kMaximumStrings, "{}: a tensor of more than {} strings", context.where,
                 kMaximumStrings);
-        tensor->strings.emplace_back(reader.text(*field));
+        tensor.strings.emplace_back(reader.text(*field));
         break;
       case 7:
         reader.add_integers(*field, values.int64s);
         break;
       case 8:
-        tensor->name = reader.text(*field);
+        tensor.name = reader.text(*field);
         break;
       case 9:
         values.raw = reader.text(*field);
@@ -193,6 +177,28 @@ std::shared_ptr<const TensorData> read_tensor(std::string_view bytes, FileContex
         break;
     }
   }
+  return number;
+}
+
+}  // namespace
+
+uint64_t tensor_bytes(ElementType type, const std::vector<int64_t>& shape, const std::string& where) {
+  // Every partial product must fit, so that nobody who counts elements later can overflow, zero extents or not.
+  int64_t count = 1, reach = 64;
+  bool fits = shape.size() <= kMaximumRank;
+  for (const int64_t extent : shape) {
+    fits &= extent >= 0 && !__builtin_mul_overflow(reach, std::max<int64_t>(extent, 1), &reach);
+    if (fits) count *= extent;
+  }
+  if (!fits) fail("{}: its shape [{}] is impossible", where, fmt::join(shape, ", "));
+  return (static_cast<uint64_t>(count) * static_cast<uint64_t>(info(type).bits) + 7) / 8;
+}
+
+std::shared_ptr<const TensorData> read_tensor(std::string_view bytes, FileContext& context) {
+  auto tensor = std::make_shared<TensorData>();
+  tensor->owner = context.owner;
+  Values values;
+  const int64_t number = read_fields(bytes, context, *tensor, values);
   const std::string where = fmt::format("{}: tensor {}", context.where, quoted(tensor->name));
   const ElementTypeInfo* type = find_element_type(number);
   if (!type) fail("{}: its element type {} is unknown", where, number);

@@ -10,6 +10,43 @@
 #include "transom/ops.h"
 
 namespace transom {
+namespace {
+
+// The outputs of an update, added up over its micro-batches.
+class OutputSums {
+ public:
+  explicit OutputSums(std::vector<Tensor>& sums) : sums_(sums) {}
+  void add(size_t output, const Tensor& value) {
+    const CompilerScope compiler;
+    Tensor& sum = sums_[output];
+    sum = sum.defined() ? sum + value : value;
+  }
+  // Adds what a pass gave of a micro-batch. Returns what is to be computed: the sums, and values that are none.
+  std::vector<Tensor> add_pass(const PipelineCut& cut, const PipelineCut::Place& place, const PipelinedBatch& batch,
+                               const std::vector<std::pair<Tensor, Tensor>>& made) {
+    TensorMap<std::vector<size_t>> outputs;  // one tensor may be several of them
+    for (size_t i = 0; i < cut.outputs().size(); ++i)
+      if (cut.outputs()[i] == place) outputs[batch.outputs[i]].push_back(i);
+    std::vector<Tensor> values;
+    for (const auto& [traced, value] : made) {
+      const auto output = outputs.find(traced);
+      if (output == outputs.end()) {
+        values.push_back(value);
+        continue;
+      }
+      for (const size_t i : output->second) {
+        add(i, value);
+        values.push_back(sums_[i]);
+      }
+    }
+    return values;
+  }
+
+ private:
+  std::vector<Tensor>& sums_;
+};
+
+}  // namespace
 
 PipelineRunner::PipelineRunner(const ProcessMesh& mesh, PipelineSchedule schedule, bool keeps_weights)
     : mesh_(mesh), schedule_(schedule), process_(mesh.coordinate(MeshAxis::kPipeline)), keeps_weights_(keeps_weights) {
@@ -82,11 +119,7 @@ PipelineResult PipelineRunner::run(const std::vector<PipelinedBatch>& batches,
   result.outputs.resize(batches[0].outputs.size());
   for (const auto& place : cuts[0].outputs())
     result.processes.push_back(place ? std::optional(stages.process_of(place->stage)) : std::nullopt);
-  const auto add = [&](size_t output, const Tensor& value) {
-    const CompilerScope compiler;
-    Tensor& sum = result.outputs[output];
-    sum = sum.defined() ? sum + value : value;
-  };
+  OutputSums sums(result.outputs);
   for (const PipelineTask& task :
        pipeline_tasks(schedule_, stages.stages(), stages.processes(), static_cast<int64_t>(batches.size()), backward)) {
     const auto number = static_cast<size_t>(task.micro_batch);
@@ -95,21 +128,7 @@ PipelineResult PipelineRunner::run(const std::vector<PipelinedBatch>& batches,
     const bool is_mine = stages.process_of(task.stage) == process_;
     if (is_mine) {
       auto made = cut.program(place, known[number]);
-      TensorMap<std::vector<size_t>> outputs;  // one tensor may be several of them
-      for (size_t i = 0; i < cut.outputs().size(); ++i)
-        if (cut.outputs()[i] == place) outputs[batches[number].outputs[i]].push_back(i);
-      std::vector<Tensor> values;
-      for (const auto& [traced, value] : made) {
-        const auto output = outputs.find(traced);
-        if (output == outputs.end()) {
-          values.push_back(value);
-          continue;
-        }
-        for (const size_t i : output->second) {
-          add(i, value);
-          values.push_back(result.outputs[i]);
-        }
-      }
+      std::vector<Tensor> values = sums.add_pass(cut, place, batches[number], made);
       wait();
       eval(values);
       for (auto& [traced, value] : made) known[number].insert_or_assign(traced, value);
@@ -129,7 +148,7 @@ PipelineResult PipelineRunner::run(const std::vector<PipelinedBatch>& batches,
   }
   for (size_t i = 0; i < batches[0].outputs.size(); ++i) {
     if (result.processes[i]) continue;
-    for (const PipelinedBatch& batch : batches) add(i, batch.outputs[i]);
+    for (const PipelinedBatch& batch : batches) sums.add(i, batch.outputs[i]);
     eval({&result.outputs[i], 1});
   }
   // Gradients that arise where the weight is used, and not where it is at home.

@@ -23,6 +23,17 @@ bool is_contiguous(const Cuts& cuts, int64_t extent) {
   return cuts.size() == 1 && cuts[0].units * cuts[0].inner == extent;
 }
 
+// The processes that have the pieces of a sequence, and which places these are.
+Ring ring_of(const ProcessMesh& mesh, const Cut& rows, const Cut& keys) {
+  Ring ring{.axis = rows.axes[0], .process = mesh.coordinate(rows.axes[0]), .queries = {}, .keys = {}};
+  for (int64_t i = 0; i < mesh.size(ring.axis); ++i)
+    for (const auto& [cut, ranges] : {std::pair(&rows, &ring.queries), std::pair(&keys, &ring.keys)}) {
+      const Range units = units_of(mesh, *cut, {i});
+      ranges->push_back({units.begin * cut->inner, units.end * cut->inner});
+    }
+  return ring;
+}
+
 }  // namespace
 
 void leave_out_unseen_keys(const ProcessMesh& mesh, const Node& node, const Placement& of_queries,
@@ -170,12 +181,6 @@ bool GraphSharder::shard_ring_attention(const NodePointer& node, std::vector<Sha
                       .causal = node->attributes.get_int("causal") != 0,
                       .sliding_window = node->attributes.get_int("sliding_window"),
                       .soft_cap = node->attributes.get_float("soft_cap")};
-  Ring ring{.axis = rows[0].axes[0], .process = mesh_.coordinate(rows[0].axes[0]), .queries = {}, .keys = {}};
-  for (int64_t i = 0; i < mesh_.size(ring.axis); ++i)
-    for (const auto& [cut, ranges] : {std::pair(rows[0], &ring.queries), std::pair(keys[0], &ring.keys)}) {
-      const Range units = units_of(mesh_, cut, {i});
-      ranges->push_back({units.begin * cut.inner, units.end * cut.inner});
-    }
   const size_t count = (biased ? 4 : 3) + (dropped ? 1 : 0);  // of the forward pass
   const std::vector<Tensor> whole(node->inputs.begin(), node->inputs.begin() + static_cast<long>(count));
   if (dropped) {
@@ -187,7 +192,7 @@ bool GraphSharder::shard_ring_attention(const NodePointer& node, std::vector<Sha
                         .whole = {H, T, S},
                         .at = {first(of_q.dimensions[0]), first(heads), 0, 0}};
   }
-  RingAttention attention(resharder_, std::move(ring), std::move(operands));
+  RingAttention attention(resharder_, ring_of(mesh_, rows[0], keys[0]), std::move(operands));
   if (!backward) {
     PartialAttention result = attention.forward();
     ring_results_.insert_or_assign(whole[0], RingResult{whole, node->attributes, for_q, result});

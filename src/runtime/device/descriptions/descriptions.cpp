@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/files/paths.h"
 #include "base/json/json.h"
 #include "base/terminal/log.h"
 #include "runtime/device/plugin.h"
@@ -145,11 +146,9 @@ std::string DeviceDescription::missing() const {
 std::vector<std::shared_ptr<const DeviceDescription>> device_descriptions() {
   const std::vector<fs::path> directories = plugin_directories();
   std::map<std::string, fs::path> files;  // by device
-  for (const fs::path& directory : directories) {
-    std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator(directory, ignored))
-      if (const std::string device = device_of_file(entry.path()); !device.empty()) files.emplace(device, entry.path());
-  }
+  for (const fs::path& directory : directories)
+    for (const fs::path& file : entries_of(directory))
+      if (const std::string device = device_of_file(file); !device.empty()) files.emplace(device, file);
   std::vector<std::shared_ptr<const DeviceDescription>> all;
   for (const auto& [device, file] : files)
     if (auto found = kept_description(file, library_of(device, directories), device)) all.push_back(std::move(found));

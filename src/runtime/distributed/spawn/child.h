@@ -2,13 +2,12 @@
 // A process that this one starts, and the lines that it writes.
 #pragma once
 
-#include <sys/types.h>
-
 #include <functional>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "base/processes/process.h"
 
 namespace transom {
 
@@ -25,38 +24,29 @@ using TakeLine = std::function<void(const ChildOptions& child, bool is_error, st
 
 class Child {
  public:
-  // Throws an Error that names the program where it cannot be started. The process gets SIGTERM when the thread that
-  // made it ends.
+  // Throws an Error that names the program where it cannot be started.
   explicit Child(ChildOptions options);
-  // Kills it where it still runs.
-  ~Child();
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
 
   const ChildOptions& options() const { return options_; }
-  int out() const { return pipes_[0].file; }  // to poll; below 0: closed
-  int error() const { return pipes_[1].file; }
+  int out() const { return process_.output(); }  // to poll; below 0: closed
+  int error() const { return process_.error(); }
   // Takes what has been written so far, without waiting.
   void read(const TakeLine& take);
   // What it wrote last without ending the line; the pipes are closed.
   void finish(const TakeLine& take);
 
-  bool is_running();  // asks the system
-  void signal(int number);
+  bool is_running() { return process_.is_running(); }  // asks the system
+  void signal(int number) { process_.signal(number); }
   // Of the end: 0 or more the exit status; below 0 minus the signal.
-  int status() const { return status_; }
+  int status() const;
 
  private:
-  struct Pipe {
-    int file = -1;
-    std::string text;  // a line that has not ended
-  };
   void read(size_t number, const TakeLine& take);
+  void close(size_t number);
 
   ChildOptions options_;
-  pid_t process_ = 0;
-  int status_ = 0;
-  Pipe pipes_[2];
+  Process process_;
+  std::string unended_[2];  // lines that have not ended
 };
 
 }  // namespace transom

@@ -1,99 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "work/pipelines/audio/phonemes.h"
 
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
-#include <vector>
+#include <chrono>
 
 #include "base/error.h"
+#include "base/processes/run_process.h"
 
 namespace transom {
 namespace {
 
-constexpr size_t kMostBytes = 4096;  // of a part: what every pipe takes without a reader
+constexpr size_t kMostBytes = 4096;  // of a part
 constexpr size_t kMostAnswer = 1 << 20;
+constexpr std::chrono::seconds kLongestTime{60};
 constexpr const char* kProgram = "espeak-ng";
-
-// A pipe whose ends are closed with it.
-struct Ends {
-  int read = -1, write = -1;
-  Ends() {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) fail("{}: no pipe can be made: {}", kProgram, std::strerror(errno));
-    read = ends[0], write = ends[1];
-  }
-  ~Ends() { close_read(), close_write(); }
-  Ends(const Ends&) = delete;
-  Ends& operator=(const Ends&) = delete;
-  void close_read() {
-    if (read >= 0) ::close(read);
-    read = -1;
-  }
-  void close_write() {
-    if (write >= 0) ::close(write);
-    write = -1;
-  }
-};
-
-pid_t start_espeak(const std::string& language, const Ends& in, const Ends& out) {
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, in.read, STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, out.write, STDOUT_FILENO);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  std::vector<std::string> words{kProgram, "-q", "-b", "1", "--ipa", "-v", language, "--stdin"};
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  pid_t child = -1;
-  const int reason = posix_spawnp(&child, kProgram, &actions, nullptr, pointers.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (reason == ENOENT)
-    fail(
-        "phonemes: the program espeak-ng is not found; install it (apt-get install espeak-ng), or give phonemes "
-        "themselves with --phonemes");
-  if (reason != 0) fail("phonemes: espeak-ng cannot be started: {}", std::strerror(reason));
-  return child;
-}
 
 // What the program says of one part of a text, without ends of lines and marks of languages.
 std::string spoken(const std::string& text, const std::string& language) {
-  Ends in, out;
-  const pid_t child = start_espeak(language, in, out);
-  out.close_write();
-  // A pipe holds the whole part, and its reading end is open here, so that this neither waits for a program that ended
-  // nor gets a signal from it.
-  size_t written = 0;
-  while (written < text.size()) {
-    const ssize_t count = ::write(in.write, text.data() + written, text.size() - written);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) break;
-    written += static_cast<size_t>(count);
-  }
-  in.close_read(), in.close_write();
-  std::string answer;
-  char piece[4096];
-  for (ssize_t got; (got = ::read(out.read, piece, sizeof piece)) != 0;) {
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 || answer.size() > kMostAnswer) break;
-    answer.append(piece, static_cast<size_t>(got));
-  }
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-    fail("phonemes: espeak-ng gives none for the language {}", quoted(language));
+  if (find_in_path(kProgram).empty())
+    fail(
+        "phonemes: the program espeak-ng is not found; install it (apt-get install espeak-ng), or give phonemes "
+        "themselves with --phonemes");
+  const ProcessOutcome said = run_process("phonemes", {kProgram, "-q", "-b", "1", "--ipa", "-v", language, "--stdin"},
+                                          text, {.longest = kLongestTime, .most_output = kMostAnswer});
+  if (said.status != 0) fail("phonemes: espeak-ng gives none for the language {}", quoted(language));
   std::string clean;
   int depth = 0;  // "(en)" stands where it changes the language
-  for (const char c : answer) {
+  for (const char c : said.output) {
     if (c == '(') ++depth;
     else if (c == ')') depth = std::max(depth - 1, 0);
     else if (depth == 0) clean += c == '\n' || c == '\r' ? ' ' : c;

@@ -83,11 +83,11 @@ TaskParameters object_detection_parameters() {
   using Type = TaskParameter::Type;
   TaskParameters parameters = ObjectDetection::parameters_of_all();
   parameters.push_back(
-      {"nms_threshold", Type::kNumber, "of a YOLO graph: how much boxes of one object overlap", "0.45"});
+      {"nms_threshold", Type::kNumber, "how much boxes of one object overlap; YOLO graphs alone", "0.45"});
   parameters.push_back(
-      {"class_agnostic", Type::kFlag, "of a YOLO graph: boxes of different classes count as one object", "false"});
+      {"class_agnostic", Type::kFlag, "boxes of different classes count as one object; YOLO graphs alone", "false"});
   parameters.push_back({.name = "letterbox",
-                        .help = "of a YOLO graph: where a picture lies in its frame",
+                        .help = "where a picture lies in its frame; YOLO graphs alone",
                         .otherwise = "as the kind is trained",
                         .choices = {"centre", "corner", "black_square"}});
   return parameters;

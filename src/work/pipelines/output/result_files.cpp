@@ -162,7 +162,7 @@ void write_results(const TaskRecord& task, const std::string& path, const std::v
   if (results.empty()) fail("--output: there are no results");
   if (is_array_name(path)) return write_numbers(task, path, results);
   if (results.size() == 1 && fs::path(path).has_extension()) return std::visit(FileWriter{path, input(0)}, results[0]);
-  fs::create_directories(path);
+  make_directories(path);
   const std::vector<std::string> paths = names_in(path, names, file_endings(task).front());
   for (size_t i = 0; i < results.size(); ++i) std::visit(FileWriter{paths.at(i), input(i)}, results[i]);
 }

@@ -6,6 +6,7 @@
 
 #include "base/files/directories.h"
 #include "base/files/files.h"
+#include "base/files/paths.h"
 #include "work/train/files/manifest.h"
 
 namespace transom {
@@ -36,11 +37,9 @@ std::vector<std::string> sorted_checkpoints(const std::vector<std::string>& name
 
 std::vector<std::string> checkpoints_in(const std::filesystem::path& folder) {
   std::vector<std::string> names;
-  std::error_code none;
-  for (std::filesystem::directory_iterator entry(folder, none), end; !none && entry != end; entry.increment(none)) {
-    std::error_code unknown;
-    if (entry->is_directory(unknown)) names.push_back(entry->path().filename().string());
-  }
+  std::error_code unknown;
+  for (const std::filesystem::path& entry : entries_of(folder))
+    if (std::filesystem::is_directory(entry, unknown)) names.push_back(entry.filename().string());
   return sorted_checkpoints(names);
 }
 
@@ -61,12 +60,12 @@ void remove_checkpoints(const std::filesystem::path& folder) {
 void remove_unfinished_checkpoints(const std::filesystem::path& folder) {
   constexpr std::string_view kRemoved = ".old";
   std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
-    std::string name = entry.path().filename().string();
+  for (const std::filesystem::path& entry : entries_of(folder)) {
+    std::string name = entry.filename().string();
     if (!name.starts_with(kUnfinishedPrefix)) continue;
     name.erase(0, kUnfinishedPrefix.size());
     if (name.ends_with(kRemoved)) name.resize(name.size() - kRemoved.size());
-    if (checkpoint_step(name)) std::filesystem::remove_all(entry.path(), none);
+    if (checkpoint_step(name)) std::filesystem::remove_all(entry, none);
   }
 }
 

@@ -7,6 +7,7 @@
 #include "base/terminal/log.h"
 #include "files/checkpoint/torch_file.h"
 #include "files/config/config.h"
+#include "files/config/model_type.h"
 #include "work/train/files/torch_order.h"
 
 namespace transom {
@@ -112,7 +113,7 @@ void load_optimizer(const std::filesystem::path& path, const Model& model, Train
   const std::vector<OptimizedParameter> all = step.parameters();
   require(states.size() == all.size(), "{}: has the states of {} parameters, the model that is trained has {}", where,
           states.size(), all.size());
-  const std::string type = model.config().get_string("model_type", "");
+  const std::string type = model_type_of(model.config());
   auto parameters = ordered_parameters(all, type, false);
   const OptimizedParameter* misfit = first_misfit(parameters, states);
   if (misfit) {

@@ -72,35 +72,68 @@ Predictions Trainer::predict(const TrainingData& data) {
   return predictions;
 }
 
-Metrics Trainer::train(const std::optional<std::string>& resume_from) {
-  Run& run = *run_;
-  const TrainingArguments& arguments = run.arguments;
-  run.memory.begin("train");
-  if (!run.train_data || run.train_data->rows == 0)
-    fail("there is nothing to train on: set_train_data was not called, or the data has no rows");
-  if (const auto asks = asks_for_evaluation(arguments); asks && !run.eval_data)
-    fail(ErrorKind::kUsage, "{}: there is no evaluation data; give a validation_file", *asks);
-  if (arguments.label_smoothing_factor > 0) expect_smoothable(*run.model, *run.train_data);
-  const int64_t accumulation = arguments.gradient_accumulation_steps;
-  const bool by_length = arguments.train_sampling_strategy == "group_by_length";
-  const TrainSampler sampler(run.train_data->rows,
-                             {.strategy = arguments.train_sampling_strategy,
-                              .seed = by_length ? arguments.seed : arguments.sampling_seed(),
-                              .batch_size = arguments.per_device_train_batch_size * run.step.devices_of_batch(),
-                              .accumulation = accumulation,
-                              .drop_last = arguments.dataloader_drop_last,
-                              .ranks = run.step.batch_ranks(),
-                              .rank = run.step.batch_rank(),
-                              .batches = run.train_data->epoch_batches},
-                             run.train_data->lengths);
-  const int64_t batches = sampler.batches_per_epoch();
-  if (batches == 0)
-    fail("an epoch has no batch: {} rows do not fill a batch of {} and dataloader_drop_last is set",
-         run.train_data->rows, arguments.per_device_train_batch_size);
-  const Duration duration = duration_of(batches, accumulation, arguments.num_train_epochs, arguments.max_steps);
-  if (const Adaptation* adaptation = run.model->adaptation(); adaptation && adaptation->training())
-    adaptation->training()->expect_updates(duration.updates);
+namespace {
 
+TrainSampler sampler_of(const TrainingArguments& arguments, const TrainingData& data, const TrainStep& step) {
+  const bool by_length = arguments.train_sampling_strategy == "group_by_length";
+  return TrainSampler(data.rows,
+                      {.strategy = arguments.train_sampling_strategy,
+                       .seed = by_length ? arguments.seed : arguments.sampling_seed(),
+                       .batch_size = arguments.per_device_train_batch_size * step.devices_of_batch(),
+                       .accumulation = arguments.gradient_accumulation_steps,
+                       .drop_last = arguments.dataloader_drop_last,
+                       .ranks = step.batch_ranks(),
+                       .rank = step.batch_rank(),
+                       .batches = data.epoch_batches},
+                      data.lengths);
+}
+
+bool is_newest(const std::optional<std::string>& checkpoint) {
+  return checkpoint && (*checkpoint == "true" || *checkpoint == "True");
+}
+
+}  // namespace
+
+// One call of train(): where it begins, its epochs, and what is said at its end.
+struct Trainer::Run::Course {
+  Run& run;
+  const TrainingArguments& arguments = run.arguments;
+  const TrainSampler sampler = sampler_of(arguments, *run.train_data, run.step);
+  const int64_t accumulation = arguments.gradient_accumulation_steps;
+  const int64_t batches = sampler.batches_per_epoch();
+  Duration duration{};
+  Position position;
+  bool is_finished = false;  // what is resumed has had all its updates
+  bool padding_free = false, fills_up = false;
+  std::chrono::steady_clock::time_point counted_from{};  // throughput_warmup_steps
+
+  explicit Course(Run& of) : run(of) {
+    if (batches == 0)
+      fail("an epoch has no batch: {} rows do not fill a batch of {} and dataloader_drop_last is set",
+           run.train_data->rows, arguments.per_device_train_batch_size);
+    duration = duration_of(batches, accumulation, arguments.num_train_epochs, arguments.max_steps);
+    if (const Adaptation* adaptation = run.model->adaptation(); adaptation && adaptation->training())
+      adaptation->training()->expect_updates(duration.updates);
+  }
+
+  void begin(const std::optional<std::string>& resume_from);
+  void train_epochs();
+  // The summary of the run; nothing where it was interrupted, or had nothing left to do.
+  Metrics end();
+
+ private:
+  void resume(const std::string& from);
+  void begin_losses();
+  void prepare_directory(const std::optional<std::string>& resume_from);
+  bool goes_on() const { return !run.stop && run.state.global_step < duration.updates; }
+  Batch make_batch(const Batches& order, int64_t epoch, int64_t place) const;
+  void train_epoch(int64_t epoch);
+  void load_best();
+  LogRecord summarise();
+  void remove_beyond_limit() const;
+};
+
+void Trainer::Run::Course::begin(const std::optional<std::string>& resume_from) {
   run.saver.reset();  // a save of an earlier call that ended early is over, and so is its error
   run.state = TrainerState();
   run.schedule = make_schedule({.type = arguments.lr_scheduler_type,
@@ -111,46 +144,59 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   run.last_checkpoint.reset();
   run.interrupted.reset();
   run.requests = {};
-  Position position;
-  if (resume_from) {
-    fs::path directory(*resume_from);
-    if (*resume_from == "true" || *resume_from == "True") {
-      const auto last = run.checkpoint_of_all();
-      if (!last)
-        fail("resume_from_checkpoint: {} holds no checkpoint; leave the argument out to train from the start",
-             arguments.output_dir);
-      directory = fs::path(arguments.output_dir) / *last;
-    }
-    load_run(directory, *run.model, run.step, *run.schedule, run.state);
-    run.step.objective().load(directory);
-    for (const auto& parameter : run.model->parameters()) parameter->value.set_requires_grad();
-    run.step.take_loaded_values();
-    if (run.early_stopping) run.early_stopping->load(run.state.stateful_callbacks);
-    run.last_checkpoint = directory.string();
-    const Position reached = resume_position(run.state.global_step, batches, accumulation);
-    if (!arguments.ignore_data_skip) position = reached;
-    compare_epochs(
-        directory, run.state,
-        static_cast<double>(reached.epoch) + static_cast<double>(reached.batch) / static_cast<double>(batches));
-  }
-  const bool is_finished = resume_from && run.state.global_step >= duration.updates;
-  if (is_finished)
-    transom::log(LogLevel::kInfo,
-                 fmt::format("nothing left to train: step {} of {}", run.state.global_step, duration.updates));
+  if (resume_from) resume(*resume_from);
   run.state.max_steps = duration.updates;
   run.state.num_train_epochs = duration.epochs;
   run.state.train_batch_size = arguments.per_device_train_batch_size;
   run.state.compute_steps(arguments, duration.updates);
   run.step.begin_run();
-  // Reading numbers may gather weights: all processes read at the same updates, also where one alone reports them.
+  begin_losses();
+  run.steps_of_this_call = 0;
+  run.stop = false;
+  prepare_directory(resume_from);
+  padding_free = takes_out_padding(arguments, *run.model, run.step.sharding() != nullptr);
+  // Norms over a batch would see rows that only fill it up.
+  fills_up =
+      batches > 1 && run.model->buffers().empty() && run.step.objective().rows_stand_alone() && wants_static_shapes();
+}
+
+void Trainer::Run::Course::resume(const std::string& from) {
+  fs::path directory(from);
+  if (is_newest(from)) {
+    const auto last = run.checkpoint_of_all();
+    if (!last)
+      fail("resume_from_checkpoint: {} holds no checkpoint; leave the argument out to train from the start",
+           arguments.output_dir);
+    directory = fs::path(arguments.output_dir) / *last;
+  }
+  load_run(directory, *run.model, run.step, *run.schedule, run.state);
+  run.step.objective().load(directory);
+  for (const auto& parameter : run.model->parameters()) parameter->value.set_requires_grad();
+  run.step.take_loaded_values();
+  if (run.early_stopping) run.early_stopping->load(run.state.stateful_callbacks);
+  run.last_checkpoint = directory.string();
+  const Position reached = resume_position(run.state.global_step, batches, accumulation);
+  if (!arguments.ignore_data_skip) position = reached;
+  compare_epochs(
+      directory, run.state,
+      static_cast<double>(reached.epoch) + static_cast<double>(reached.batch) / static_cast<double>(batches));
+  is_finished = run.state.global_step >= duration.updates;
+  if (is_finished)
+    transom::log(LogLevel::kInfo,
+                 fmt::format("nothing left to train: step {} of {}", run.state.global_step, duration.updates));
+}
+
+// Reading numbers may gather weights: all processes read at the same updates, also where one alone reports them.
+void Trainer::Run::Course::begin_losses() {
   LossLog::OnStep report = run.report;
   if (ProcessGroup* group = process_group(); group && group->sum(report ? 1 : 0) > 0 && !report)
     report = [](const StepReport&) {};
   run.losses.begin(
-      run.state.global_step, [&run](const StepReport& update) { run.report_non_finite_update(update); },
+      run.state.global_step, [run = &run](const StepReport& update) { run->report_non_finite_update(update); },
       std::move(report));
-  run.steps_of_this_call = 0;
-  run.stop = false;
+}
+
+void Trainer::Run::Course::prepare_directory(const std::optional<std::string>& resume_from) {
   make_directories(arguments.output_dir);
   wait_for_main();  // all have read what is removed now
   if (is_main()) remove_unfinished_checkpoints(arguments.output_dir);
@@ -159,63 +205,23 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
     if (const auto warning = short_of_space(disk_need(arguments, run.state, *run.model), *room, arguments.output_dir))
       transom::log(LogLevel::kWarning, *warning);
   // A killed run may have come to write one, but not to remove another.
-  if (resume_from && (*resume_from == "true" || *resume_from == "True"))
-    run.remove_old_checkpoints(run.state.best_model_checkpoint);
+  if (is_newest(resume_from)) run.remove_old_checkpoints(run.state.best_model_checkpoint);
   for (const std::string& target : arguments.report_to)
     if (target == "tensorboard" && is_main())
       run.board = std::make_unique<TensorBoard>(
           arguments.logging_dir.value_or((fs::path(arguments.output_dir) / "runs").string()));
+}
 
-  const bool padding_free = takes_out_padding(arguments, *run.model, run.step.sharding() != nullptr);
-  // Norms over a batch would see rows that only fill it up.
-  const bool fills_up =
-      batches > 1 && run.model->buffers().empty() && run.step.objective().rows_stand_alone() && wants_static_shapes();
-
+void Trainer::Run::Course::train_epochs() {
   run.begin = std::chrono::steady_clock::now();
   run.tokens_before = run.state.num_input_tokens_seen;
   run.training = true;
-  auto counted_from = run.begin;  // throughput_warmup_steps
-  run.aside = 0;
+  counted_from = run.begin;
+  run.overhead_seconds = 0;
   run.tell(&TrainerCallback::on_train_begin);
   if (arguments.eval_on_start && !is_finished) run.evaluate("eval");
-
-  for (int64_t epoch = position.epoch; epoch < duration.epochs && !run.stop && run.state.global_step < duration.updates;
-       ++epoch) {
-    const Batches order = sampler.epoch(epoch, run.evaluations_before(epoch, duration.updates_per_epoch));
-    int64_t batch = epoch == position.epoch ? position.batch : 0;
-    run.tell(&TrainerCallback::on_epoch_begin);
-    // What is left of the epoch, or of the run, made while the updates before run.
-    Prefetcher<Batch> rows(
-        std::min(batches - batch, (duration.updates - run.state.global_step) * accumulation),
-        [&, first = batch](int64_t i) {
-          const int64_t place = first + i;
-          // Batches are numbered over all processes.
-          const int64_t number = (epoch * batches + place) * run.step.batch_ranks() + run.step.batch_rank();
-          Batch made = run.train_data->batch(order[static_cast<size_t>(place)]);
-          if (fills_up) fill_up(made, arguments.per_device_train_batch_size * run.step.devices_of_batch());
-          if (run.train_data->augment) run.train_data->augment(made, static_cast<uint64_t>(number));
-          return made;
-        },
-        std::max<int64_t>(2, accumulation));
-    while (batch < batches && !run.stop && run.state.global_step < duration.updates) {
-      std::vector<NamedTensors> micro_batches;
-      for (int64_t k = 0; k < accumulation && batch < batches; ++k, ++batch) {
-        micro_batches.push_back(to_inputs(rows.next(), *run.model, padding_free));
-        run.count_tokens(micro_batches.back());
-      }
-      run.step.objective().complete_batches(*run.model, micro_batches,
-                                            epoch * batches + batch - static_cast<int64_t>(micro_batches.size()));
-      run.tell(&TrainerCallback::on_step_begin);
-      run.update(micro_batches);
-      if (run.steps_of_this_call == arguments.throughput_warmup_steps)
-        counted_from = std::chrono::steady_clock::now(), run.aside = 0;
-      run.state.epoch = static_cast<double>(epoch) + static_cast<double>(batch) / static_cast<double>(batches);
-      run.tell(&TrainerCallback::on_step_end);
-      run.carry_out(run.asked_for(after_step(arguments, run.state)));
-      run.wait_while_paused();
-      // At the end of an epoch only after what belongs to the epoch, which a resumed run would leave out.
-      if (batch < batches && !run.stop && run.is_interrupted()) run.interrupt();
-    }
+  for (int64_t epoch = position.epoch; epoch < duration.epochs && goes_on(); ++epoch) {
+    train_epoch(epoch);
     if (run.interrupted) break;
     run.tell(&TrainerCallback::on_epoch_end);
     run.carry_out(run.asked_for(after_epoch(arguments, run.state)));
@@ -223,24 +229,63 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   }
   run.losses.read();
   run.finish_saving();
-  if (!run.interrupted && arguments.load_best_model_at_end && run.state.best_model_checkpoint) {
-    wait_for_main();
-    load_parameters(*run.state.best_model_checkpoint, *run.model, run.step.sharding());
-    run.step.objective().load(*run.state.best_model_checkpoint);
-    for (const auto& parameter : run.model->parameters()) parameter->value.set_requires_grad();
-    run.step.take_loaded_values();
-  }
+  if (!run.interrupted && arguments.load_best_model_at_end && run.state.best_model_checkpoint) load_best();
   run.training = false;
-  if (run.interrupted || is_finished) {
-    run.memory.end("train");
-    run.tell(&TrainerCallback::on_train_end);
-    return {};
+}
+
+Batch Trainer::Run::Course::make_batch(const Batches& order, int64_t epoch, int64_t place) const {
+  // Batches are numbered over all processes.
+  const int64_t number = (epoch * batches + place) * run.step.batch_ranks() + run.step.batch_rank();
+  Batch made = run.train_data->batch(order[static_cast<size_t>(place)]);
+  if (fills_up) fill_up(made, arguments.per_device_train_batch_size * run.step.devices_of_batch());
+  if (run.train_data->augment) run.train_data->augment(made, static_cast<uint64_t>(number));
+  return made;
+}
+
+void Trainer::Run::Course::train_epoch(int64_t epoch) {
+  const Batches order = sampler.epoch(epoch, run.evaluations_before(epoch, duration.updates_per_epoch));
+  int64_t batch = epoch == position.epoch ? position.batch : 0;
+  run.tell(&TrainerCallback::on_epoch_begin);
+  // What is left of the epoch, or of the run, made while the updates before run.
+  Prefetcher<Batch> rows(
+      std::min(batches - batch, (duration.updates - run.state.global_step) * accumulation),
+      [&, first = batch](int64_t i) { return make_batch(order, epoch, first + i); },
+      std::max<int64_t>(2, accumulation));
+  while (batch < batches && goes_on()) {
+    std::vector<NamedTensors> micro_batches;
+    for (int64_t k = 0; k < accumulation && batch < batches; ++k, ++batch) {
+      micro_batches.push_back(to_inputs(rows.next(), *run.model, padding_free));
+      run.count_tokens(micro_batches.back());
+    }
+    run.step.objective().complete_batches(*run.model, micro_batches,
+                                          epoch * batches + batch - static_cast<int64_t>(micro_batches.size()));
+    run.tell(&TrainerCallback::on_step_begin);
+    run.update(micro_batches);
+    if (run.steps_of_this_call == arguments.throughput_warmup_steps)
+      counted_from = std::chrono::steady_clock::now(), run.overhead_seconds = 0;
+    run.state.epoch = static_cast<double>(epoch) + static_cast<double>(batch) / static_cast<double>(batches);
+    run.tell(&TrainerCallback::on_step_end);
+    run.carry_out(run.asked_for(after_step(arguments, run.state)));
+    run.wait_while_paused();
+    // At the end of an epoch only after what belongs to the epoch, which a resumed run would leave out.
+    if (batch < batches && !run.stop && run.is_interrupted()) run.interrupt();
   }
-  // The run's time is whole; rates are over the updates that count.
+}
+
+void Trainer::Run::Course::load_best() {
+  wait_for_main();
+  load_parameters(*run.state.best_model_checkpoint, *run.model, run.step.sharding());
+  run.step.objective().load(*run.state.best_model_checkpoint);
+  for (const auto& parameter : run.model->parameters()) parameter->value.set_requires_grad();
+  run.step.take_loaded_values();
+}
+
+// The run's time is whole; rates are over the updates that count.
+LogRecord Trainer::Run::Course::summarise() {
   LogRecord summary = speed_metrics("train", seconds_since(run.begin), std::nullopt, std::nullopt);
   const int64_t warm_up = std::min(arguments.throughput_warmup_steps, run.steps_of_this_call);
   const int64_t updates = run.steps_of_this_call - warm_up;
-  const double counted = seconds_since(counted_from) - (arguments.adjust_throughput ? run.aside : 0);
+  const double counted = seconds_since(counted_from) - (arguments.adjust_throughput ? run.overhead_seconds : 0);
   const LogRecord rates = speed_metrics(
       "train", counted,
       static_cast<int64_t>(updates * arguments.per_device_train_batch_size * accumulation) * run.parts_of_batch(),
@@ -251,18 +296,46 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
                        run.losses.total() / static_cast<double>(std::max<int64_t>(run.state.global_step, 1)));
   run.add_measures(summary, run.losses.mean_measures());  // of the updates behind the last record, as TRL logs them
   run.add_numbers(summary);
-  run.memory.end("train", &summary);
-  run.log(summary);
+  return summary;
+}
+
+void Trainer::Run::Course::remove_beyond_limit() const {
   const std::optional<std::string> best =
       run.state.best_model_checkpoint ? std::optional(fs::path(*run.state.best_model_checkpoint).filename().string())
                                       : std::nullopt;
   wait_for_main();
-  for (const std::string& old : !is_main() ? std::vector<std::string>()
-                                           : checkpoints_to_delete_at_end(checkpoints_in(arguments.output_dir),
-                                                                          arguments.save_total_limit, best))
+  if (!is_main()) return;
+  for (const std::string& old :
+       checkpoints_to_delete_at_end(checkpoints_in(arguments.output_dir), arguments.save_total_limit, best))
     remove_directory(fs::path(arguments.output_dir) / old);
+}
+
+Metrics Trainer::Run::Course::end() {
+  LogRecord summary;
+  if (run.interrupted || is_finished) {
+    run.memory.end("train");
+  } else {
+    summary = summarise();
+    run.memory.end("train", &summary);
+    run.log(summary);
+    remove_beyond_limit();
+  }
   run.tell(&TrainerCallback::on_train_end);
   return numbers_of(summary);
+}
+
+Metrics Trainer::train(const std::optional<std::string>& resume_from) {
+  Run& run = *run_;
+  run.memory.begin("train");
+  if (!run.train_data || run.train_data->rows == 0)
+    fail("there is nothing to train on: set_train_data was not called, or the data has no rows");
+  if (const auto asks = asks_for_evaluation(run.arguments); asks && !run.eval_data)
+    fail(ErrorKind::kUsage, "{}: there is no evaluation data; give a validation_file", *asks);
+  if (run.arguments.label_smoothing_factor > 0) expect_smoothable(*run.model, *run.train_data);
+  Run::Course course(run);
+  course.begin(resume_from);
+  course.train_epochs();
+  return course.end();
 }
 
 }  // namespace transom

@@ -85,7 +85,7 @@ void Trainer::Run::wait_while_paused() {
     }
   }
   stop |= requests.stop;
-  aside += seconds_since(begin_of_pause);
+  overhead_seconds += seconds_since(begin_of_pause);
 }
 
 void Trainer::Run::log(LogRecord record) {
@@ -295,7 +295,7 @@ void Trainer::Run::interrupt() {
 void Trainer::Run::carry_out(TrainerControl decisions) {
   const auto begin = std::chrono::steady_clock::now();
   apply_decisions(decisions);
-  aside += seconds_since(begin);
+  overhead_seconds += seconds_since(begin);
 }
 
 void Trainer::Run::apply_decisions(TrainerControl decisions) {

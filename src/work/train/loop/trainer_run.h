@@ -24,6 +24,8 @@
 namespace transom {
 
 struct Trainer::Run {
+  struct Course;  // one call of train()
+
   Run(std::shared_ptr<Model> m, TrainingArguments a);
 
   std::shared_ptr<Model> model;
@@ -49,7 +51,7 @@ struct Trainer::Run {
   std::optional<std::string> last_checkpoint, interrupted;  // directories
   int64_t tokens_before = 0;                                // that a resumed run had seen
   std::chrono::steady_clock::time_point begin;
-  double aside = 0;  // seconds of what was no training: logging, evaluating, saving
+  double overhead_seconds = 0;  // logging, evaluating, saving
 
   void tell(void (TrainerCallback::*event)(const TrainingArguments&, const TrainerState&));
   // What the callbacks of any process ask for at this update.
@@ -113,7 +115,7 @@ struct Trainer::Run {
   // Ends the run with a checkpoint to resume from, whatever save_strategy and save_only_model say.
   void interrupt();
 
-  // Logs, evaluates, saves and stops as decided; carry_out() counts the time of it as `aside`.
+  // Logs, evaluates, saves and stops as decided; carry_out() counts the time of it as `overhead_seconds`.
   void carry_out(TrainerControl decisions);
   void apply_decisions(TrainerControl decisions);
 

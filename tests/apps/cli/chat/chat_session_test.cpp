@@ -27,7 +27,7 @@ TEST(ChatSession, AsksWithTheWholeConversation) {
             Json::parse(R"([["system", "Be brief."], ["user", "one"], ["assistant", "two"], ["user", "three"]])"));
   EXPECT_EQ(session.request("m")["messages"][2]["reasoning_content"], "hm");
   EXPECT_EQ(session.request("m")["model"], "m");
-  session.take_back();
+  session.undo_turn();
   EXPECT_EQ(turns_of(session).size(), 3u);
   session.command("/clear");
   EXPECT_EQ(turns_of(session), Json::array({Json::array({"system", "Be brief."})}));
@@ -86,7 +86,7 @@ TEST(ChatSession, TakesPicturesAndFilesWithTheNextTurn) {
   EXPECT_EQ(content[0]["image_url"]["url"], "data:image/jpeg;base64,/9hwaWN0dXJl");
   EXPECT_EQ(content[1]["text"], "noted\nWhat?");
   // A turn that nothing answered leaves them for the next one.
-  session.take_back();
+  session.undo_turn();
   session.say("Again?");
   EXPECT_EQ(session.messages()[0]["content"][1]["text"], "noted\nAgain?");
   session.take_answer("x", "");

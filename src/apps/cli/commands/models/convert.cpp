@@ -8,6 +8,8 @@
 #include "apps/cli/options/output.h"
 #include "base/error.h"
 #include "base/files/directories.h"
+#include "base/files/paths.h"
+#include "files/config/model_type.h"
 #include "files/foreign/foreign_writer.h"
 #include "models/loading/adapters/adaptation.h"
 #include "models/loading/weights/missing_weights.h"
@@ -32,7 +34,7 @@ struct ConvertOptions {
 int convert(const fs::path& model, const ConvertOptions& options) {
   expect_directory_name(options.output, "convert");
   const fs::path output = options.output;
-  if (path_exists(output) && fs::weakly_canonical(output) == fs::weakly_canonical(model))
+  if (is_same_file(output, model))
     fail(ErrorKind::kUsage, "{}: is the model itself; expected another directory", output.string());
   if (options.shard_gigabytes < 1)
     fail(ErrorKind::kUsage, "--max_shard_size: expected at least 1, found {}", options.shard_gigabytes);
@@ -45,7 +47,7 @@ int convert(const fs::path& model, const ConvertOptions& options) {
   if (foreign == kForeignFormats.end()) {
     loaded->save_pretrained(output.string(), shard_bytes);
   } else {
-    const std::string type = loaded->config().get_string("model_type", "");
+    const std::string type = model_type_of(loaded->config());
     const NamedViews weights = stored_weights(*loaded);
     make_directories(output);
     write_foreign_checkpoint(output, weights, {type, loaded->architecture()}, foreign->second, shard_bytes);

@@ -7,9 +7,10 @@
 #include "apps/cli/options/companion_files.h"
 #include "base/error.h"
 #include "base/files/directories.h"
+#include "base/files/paths.h"
 #include "models/onnx/model/graph_inputs.h"
 #include "models/onnx/proto/read_model.h"
-#include "models/onnx/quantization/as_written.h"
+#include "models/onnx/quantization/model_to_write.h"
 
 namespace transom {
 namespace {
@@ -60,9 +61,9 @@ void quantize_onnx(const fs::path& model, const fs::path& output, const std::str
   const fs::path directory = model.has_parent_path() ? model.parent_path() : fs::path(".");
   const bool to_file = output.extension() == ".onnx";
   const fs::path file = to_file ? output : output / "model.onnx";
-  if (path_exists(file) && fs::equivalent(file, model))
+  if (is_same_file(file, model))
     fail(ErrorKind::kUsage, "{} is the model itself; expected another place", file.string());
-  onnx::WrittenModel written = onnx::as_written(graph->model());
+  onnx::WrittenModel written = onnx::model_to_write(graph->model());
   const std::vector<onnx::NamedValues> samples =
       graph_samples(*graph, calibration_inputs(calibration_file, directory), calibration_file);
   if (!samples.empty())

@@ -3,9 +3,9 @@
 // neighbours are gathered.
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "base/error.h"
+#include "graph/ops/all_axes.h"
 #include "models/onnx/import/elementwise/element_values.h"
 #include "models/onnx/import/run/graph_run.h"
 #include "models/onnx/import/run/operators.h"
@@ -147,12 +147,6 @@ Results resize_axes(const Call& call, const Settings& s, const std::vector<int64
   }
   if (!nearest && !is_floating(call.type(0))) return {cast_value({ElementType::kFloat64, round(x)}, call.type(0))};
   return {{call.type(0), cast(x, given.dtype())}};
-}
-
-std::vector<int64_t> all_axes(const Tensor& x) {
-  std::vector<int64_t> axes(static_cast<size_t>(x.rank()));
-  std::iota(axes.begin(), axes.end(), int64_t{0});
-  return axes;
 }
 
 Settings settings_of(const Call& call) {

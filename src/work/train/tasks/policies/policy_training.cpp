@@ -86,7 +86,7 @@ void load_policy(const TrainArguments& arguments, TaskSetup& setup) {
   setup.model = load_model(arguments, arguments.script.model_name_or_path, load_options(arguments, "text-generation"));
   const Architecture* known = find_architecture(*setup.model);
   if (known && *known->head.task != HeadTask::kCausalLM)
-    fail(ErrorKind::kUsage, "--task {}: expected a model that foretells the next token, found {}",
+    fail(ErrorKind::kUsage, "--task {}: expected a model that predicts the next token, found {}",
          arguments.script.task.value_or(""), setup.model->architecture());
   const Config& config = setup.model->config();
   if (config.get_bool("output_router_logits", false) && config.get_float("router_aux_loss_coef", 0) != 0)

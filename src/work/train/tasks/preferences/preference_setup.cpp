@@ -65,7 +65,7 @@ void PreferenceSetup::load_language_model() {
       load_model(arguments_, arguments_.script.model_name_or_path, load_options(arguments_, "text-generation"));
   const Architecture* known = find_architecture(*setup_.model);
   if (known && *known->head.task != HeadTask::kCausalLM)
-    fail(ErrorKind::kUsage, "--task {}: expected a model that foretells the next token, found {}",
+    fail(ErrorKind::kUsage, "--task {}: expected a model that predicts the next token, found {}",
          arguments_.script.task.value_or(""), setup_.model->architecture());
   const Config& config = setup_.model->config();
   if (config.get_bool("output_router_logits", false) && config.get_float("router_aux_loss_coef", 0) != 0)

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program that reads completions as lines of JSON and writes a reward for each.
-#include <poll.h>
-#include <unistd.h>
-
+#include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
 
 #include "base/error.h"
-#include "base/files/files.h"
 #include "base/json/json.h"
-#include "runtime/distributed/spawn/child.h"
+#include "base/processes/run_process.h"
 #include "work/train/tasks/policies/rewards/rewards.h"
 
 namespace transom {
@@ -19,26 +14,6 @@ namespace {
 
 constexpr std::chrono::minutes kLongestCommand{10};
 constexpr size_t kShownOfErrors = 400;  // bytes
-
-// The lines that the program reads, removed at the end.
-class InputLines {
- public:
-  explicit InputLines(const std::string& text) {
-    path_ = (std::filesystem::temp_directory_path() / "transom-rewards-XXXXXX").string();
-    const int file = ::mkstemp(path_.data());
-    require(file >= 0, "--reward_funcs: command: no file can be made in {}",
-            std::filesystem::temp_directory_path().string());
-    ::close(file);
-    write_file(path_, text);
-  }
-  ~InputLines() { ::unlink(path_.c_str()); }
-  InputLines(const InputLines&) = delete;
-  InputLines& operator=(const InputLines&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 std::string lines_of(const RewardRequest& request) {
   std::string lines;
@@ -63,54 +38,36 @@ std::optional<double> reward_of_line(const std::string& line, size_t number) {
   return value.get<double>();
 }
 
-struct Output {
+std::vector<std::string> lines_in(std::string_view text) {
   std::vector<std::string> lines;
-  std::string errors;
-  int status = 0;
-};
-
-Output run_command(const std::string& command, const std::string& input) {
-  Output output;
-  const InputLines file(input);
-  Child child({.label = "--reward_funcs: command",
-               .words = {"sh", "-c", "exec 0< \"$1\"; eval \"$2\"", "sh", file.path(), command},
-               .variables = {}});
-  const TakeLine take = [&](const ChildOptions&, bool is_error, std::string_view line) {
-    if (!is_error) output.lines.emplace_back(line);
-    else if (output.errors.size() < kShownOfErrors) output.errors += std::string(line.substr(0, kShownOfErrors)) + " ";
-  };
-  const auto begin = std::chrono::steady_clock::now();
-  bool running = true;
-  while (running) {
-    running = child.is_running();
-    pollfd files[2] = {{child.out(), POLLIN, 0}, {child.error(), POLLIN, 0}};
-    if (running) ::poll(files, 2, 50);
-    child.read(take);
-    if (std::chrono::steady_clock::now() - begin > kLongestCommand)
-      fail("--reward_funcs: command: {} has not ended after {} minutes", quoted(command), kLongestCommand.count());
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    lines.emplace_back(line);
+    text.remove_prefix(std::min(end + 1, text.size()));
   }
-  child.finish(take);
-  output.status = child.status();
-  return output;
+  return lines;
 }
 
 }  // namespace
 
 Reward command_reward(const std::string& command) {
-  return {
-      "command", [command](const RewardRequest& request) {
-        const Output output = run_command(command, lines_of(request));
-        if (output.status != 0)
-          fail("--reward_funcs: command: {} ended with {}{}{}", quoted(command),
-               output.status > 0 ? fmt::format("status {}", output.status) : fmt::format("signal {}", -output.status),
-               output.errors.empty() ? "" : ": ", output.errors);
-        require(output.lines.size() == request.completions.size(),
-                "--reward_funcs: command: {}: expected {} lines, a reward for each completion, found {}",
-                quoted(command), request.completions.size(), output.lines.size());
-        std::vector<std::optional<double>> rewards;
-        for (size_t i = 0; i < output.lines.size(); ++i) rewards.push_back(reward_of_line(output.lines[i], i + 1));
-        return rewards;
-      }};
+  return {"command", [command](const RewardRequest& request) {
+            ProcessOutcome outcome = run_process("--reward_funcs: command", {"sh", "-c", command}, lines_of(request),
+                                                 {.longest = kLongestCommand, .most_errors = kShownOfErrors});
+            std::replace(outcome.errors.begin(), outcome.errors.end(), '\n', ' ');
+            if (outcome.status != 0)
+              fail("--reward_funcs: command: {} ended with {}{}{}", quoted(command), text_of_status(outcome.status),
+                   outcome.errors.empty() ? "" : ": ", outcome.errors);
+            const std::vector<std::string> lines = lines_in(outcome.output);
+            require(lines.size() == request.completions.size(),
+                    "--reward_funcs: command: {}: expected {} lines, a reward for each completion, found {}",
+                    quoted(command), request.completions.size(), lines.size());
+            std::vector<std::optional<double>> rewards;
+            for (size_t i = 0; i < lines.size(); ++i) rewards.push_back(reward_of_line(lines[i], i + 1));
+            return rewards;
+          }};
 }
 
 }  // namespace transom

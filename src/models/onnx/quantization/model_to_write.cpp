@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/onnx/quantization/as_written.h"
+#include "models/onnx/quantization/model_to_write.h"
 
 #include <algorithm>
 #include <unordered_set>
@@ -119,6 +119,6 @@ class ModelToWrite {
 
 }  // namespace
 
-WrittenModel as_written(const Model& model) { return ModelToWrite(model)(); }
+WrittenModel model_to_write(const Model& model) { return ModelToWrite(model)(); }
 
 }  // namespace transom::onnx

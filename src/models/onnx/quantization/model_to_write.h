@@ -9,6 +9,6 @@ namespace transom::onnx {
 // A model that was read, to be changed and written: constants of nodes become initializers. Refuses what a written
 // model does not hold: graphs in attributes (If, Loop, Scan), functions, operators of other domains, element types that
 // no tensor has exactly, inputs and outputs that are no tensors or of unknown rank.
-WrittenModel as_written(const Model& model);
+WrittenModel model_to_write(const Model& model);
 
 }  // namespace transom::onnx

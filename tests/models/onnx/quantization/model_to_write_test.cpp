@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model that is read and written anew computes the same; what cannot be written is refused.
-#include "models/onnx/quantization/as_written.h"
+#include "models/onnx/quantization/model_to_write.h"
 
 #include <gtest/gtest.h>
 
@@ -46,11 +46,11 @@ std::vector<float> answer_of(const Model& model) {
   return ImportedGraph(model).run(inputs)[0].second.tensor.to_vector<float>();
 }
 
-TEST(AsWritten, ComputesTheSameWhenItIsReadAgain) {
+TEST(ModelToWrite, ComputesTheSameWhenItIsReadAgain) {
   const test::TemporaryFolder folder;
   write_model(folder.path() / "a.onnx", with_all_attributes());
   const Model read = read_model(folder.path() / "a.onnx");
-  const WrittenModel again = as_written(read);
+  const WrittenModel again = model_to_write(read);
   EXPECT_EQ(again.opset, 17);
   EXPECT_EQ(again.inputs[0].shape[0], (std::variant<int64_t, std::string>("rows")));
   EXPECT_TRUE(std::none_of(again.nodes.begin(), again.nodes.end(),
@@ -63,13 +63,13 @@ TEST(AsWritten, ComputesTheSameWhenItIsReadAgain) {
   EXPECT_GT(greatest, 3.4F);  // half of seven was added
 }
 
-TEST(AsWritten, CanBeQuantized) {
+TEST(ModelToWrite, CanBeQuantized) {
   const test::TemporaryFolder folder;
   write_model(folder.path() / "a.onnx", with_all_attributes());
   const Model read = read_model(folder.path() / "a.onnx");
   QuantizationReport report;
   const NamedValues sample{{"x", value_of(Tensor::from(slope(20), {5, 4}))}};
-  const WrittenModel integers = quantize_graph(as_written(read), quantization_scheme("a8w8"), {sample}, report);
+  const WrittenModel integers = quantize_graph(model_to_write(read), quantization_scheme("a8w8"), {sample}, report);
   EXPECT_EQ(report.integer_nodes, (std::map<std::string, int64_t>{{"MatMul", 1}}));
   EXPECT_GT(report.signal_to_noise, 30);
   write_model(folder.path() / "b.onnx", integers);
@@ -80,10 +80,10 @@ TEST(AsWritten, CanBeQuantized) {
 }
 
 std::string refusal(const Model& model) {
-  return test::message_of([&] { (void)as_written(model); });
+  return test::message_of([&] { (void)model_to_write(model); });
 }
 
-TEST(AsWritten, RefusesByName) {
+TEST(ModelToWrite, RefusesByName) {
   Model model = as_read(with_all_attributes(), {"y"});
   model.where = "m.onnx";
   EXPECT_NE(refusal(model).find("m.onnx: writing it anew is not supported with 'x', which is no tensor"),

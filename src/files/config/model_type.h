@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "files/config/config.h"
+
+namespace transom {
+
+// How a configuration names its family; `otherwise` where it does not. For texts and for the names of other libraries:
+// what a family is like stands in its record (find_family).
+inline std::string model_type_of(const Config& config, const std::string& otherwise = "") {
+  return config.get_string("model_type", otherwise);
+}
+
+}  // namespace transom
