@@ -63,8 +63,8 @@ std::shared_ptr<const ContainerParts> parts_of(const fs::path& path, ReadContain
 
 }  // namespace
 
-RegisterContainer::RegisterContainer(const char* extension, const char* magic, ReadContainer read) {
-  formats().push_back({extension, magic, read});
+RegisterContainer::RegisterContainer(const char* extension, std::string_view magic, ReadContainer read) {
+  formats().push_back({extension, std::string(magic), read});
 }
 
 bool is_container(const fs::path& path) { return reader_of(path) != nullptr; }

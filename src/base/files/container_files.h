@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace transom {
 
@@ -14,9 +15,10 @@ namespace transom {
 using ContainerParts = std::map<std::string, std::string, std::less<>>;
 using ReadContainer = ContainerParts (*)(const std::filesystem::path& container);
 
-// At start-up, by who knows the format: `extension` as ".gguf", and `magic`, the bytes that such files begin with.
+// At start-up, by who knows the format: `extension` as ".gguf", and `magic`, the bytes (16 at most) that such files
+// begin with.
 struct RegisterContainer {
-  RegisterContainer(const char* extension, const char* magic, ReadContainer read);
+  RegisterContainer(const char* extension, std::string_view magic, ReadContainer read);
 };
 
 // Whether the path is that of a file whose parts can be read as those of a directory: one of the extension, or one that

@@ -13,6 +13,7 @@
 #include "files/checkpoint/shard_index.h"
 #include "files/checkpoint/sharded_safetensors.h"
 #include "files/checkpoint/torch_file.h"
+#include "files/ctranslate2/ct2_spec.h"
 #include "files/foreign/foreign_checkpoint.h"
 #include "files/gguf/gguf_model.h"
 
@@ -135,8 +136,13 @@ void warn_of_absent(const ShardIndex& index, const Checkpoint& checkpoint) {
 }  // namespace
 
 Checkpoint Checkpoint::open(const fs::path& directory) {
-  if (is_container(directory)) return gguf_checkpoint(GgufFile::open(directory));
   Checkpoint result;
+  if (is_ct2_file(directory)) {
+    result.where_ = directory.string();
+    result.add(ct2_weights(directory));
+    return result;
+  }
+  if (is_container(directory)) return gguf_checkpoint(GgufFile::open(directory));
   Aliases aliases;
   for (const std::string_view name : kReadNames) {
     const fs::path file = directory / name;

@@ -8,6 +8,7 @@
 #include "base/files/container_files.h"
 #include "base/files/directories.h"
 #include "files/checkpoint/weight_files.h"
+#include "files/ctranslate2/ct2_spec.h"
 #include "files/gguf/gguf_file.h"
 #include "files/hub/adapters.h"
 #include "files/hub/model_files.h"
@@ -57,14 +58,15 @@ bool is_local(const std::string& name) {
 
 namespace {
 
-// A directory that holds a GGUF model and no weights of Transformers stands for that; a file of weights for its
-// directory.
+// A directory that holds a model of GGUF or CTranslate2 and no weights of Transformers stands for that; a file of
+// weights for its directory.
 fs::path with_gguf(const fs::path& path) {
   if (const auto directory = is_container(path) ? std::nullopt : directory_of_weights(path)) return *directory;
   if (!directory_exists(path)) return path;
   for (const char* name : {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
                            "pytorch_model.bin.index.json", kAdapterConfig})
     if (path_exists(path / name)) return path;
+  if (const auto file = ct2_file_in(path)) return *file;
   return gguf_in(path).value_or(path);
 }
 

@@ -14,6 +14,8 @@ namespace transom {
 struct EncodedSource {
   Tensor states;  // [B, S, D]
   Tensor mask;    // additive, broadcasts to [B, H, T, S], or empty
+  // Receives what each decoder layer sees of it, [B, H, T, S] in f32, where somebody asks; of layers that tell it.
+  std::vector<Tensor>* seen = nullptr;
 };
 
 // Keys and values of the source in one decoder layer: computed, or taken from the cache after its first pass.

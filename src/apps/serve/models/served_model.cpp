@@ -90,7 +90,7 @@ void load_runner(ServedModel& served, const std::string& directory, const ServeO
   LoadOptions load = options.load;
   load.batch_invariant = true;  // company does not change an answer's bits
   runner.pipelines.emplace_back(served.task, make_pipeline(served.task, directory, options.hub, load));
-  Json config = read_json(folder / "config.json");
+  Json config = path_exists(folder / "config.json") ? read_json(folder / "config.json") : Json::object();
   if (holds_adapters(directory)) {  // which bring classes of their own
     config["id2label"] = Json::object();
     const std::vector<std::string> names = runner.pipelines[0].second->model()->labels();
@@ -107,7 +107,9 @@ void load_runner(ServedModel& served, const std::string& directory, const ServeO
   if (const auto places = config.find("max_target_positions"); places != config.end() && places->is_number_integer())
     served.max_length = places->get<int64_t>();
   const InputKind input = need_task(served.task).input;
-  if (input != InputKind::kImage && input != InputKind::kAudio) {
+  // Texts that are spoken are no tokens: who speaks makes phonemes or characters of them.
+  const bool speaks = need_task(served.task).result == ResultKind::kSound;
+  if (input != InputKind::kImage && input != InputKind::kAudio && !speaks) {
     served.tokenizer = Tokenizer::from_pretrained(directory);
     served.max_length = longest_input(*runner.pipelines[0].second->model(), *served.tokenizer);
   }

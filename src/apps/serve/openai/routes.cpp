@@ -14,6 +14,7 @@ std::vector<Route> openai_routes() {
       {"POST", "/v1/responses", responses, ErrorForm::kOpenAi, Route::kMedia},
       {"POST", "/v1/audio/transcriptions", transcriptions, ErrorForm::kOpenAi, Route::kMedia},
       {"POST", "/v1/audio/translations", translations, ErrorForm::kOpenAi, Route::kMedia},
+      {"POST", "/v1/audio/speech", speech},
   };
 }
 

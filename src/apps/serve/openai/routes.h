@@ -18,6 +18,7 @@ void completions(const std::shared_ptr<Call>& call);
 void responses(const std::shared_ptr<Call>& call);
 void transcriptions(const std::shared_ptr<Call>& call);
 void translations(const std::shared_ptr<Call>& call);
+void speech(const std::shared_ptr<Call>& call);
 
 std::vector<Route> openai_routes();
 

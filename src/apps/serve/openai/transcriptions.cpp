@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // POST /v1/audio/transcriptions and /v1/audio/translations: a sound as multipart/form-data to text.
-#include <zlib.h>
-
 #include <charconv>
+#include <cmath>
 
 #include "apps/serve/api/known_fields.h"
 #include "apps/serve/encoders/run_encoders.h"
@@ -10,6 +9,7 @@
 #include "apps/serve/openai/routes.h"
 #include "inputs/audio/sound.h"
 #include "models/records.h"
+#include "work/pipelines/output/subtitles.h"
 
 namespace transom::serve {
 namespace {
@@ -18,7 +18,7 @@ bool can_transcribe(const ModelFacts& model) { return model.runs("automatic-spee
 
 struct Settings {
   std::string format = "json", task = "transcribe", language, prompt;
-  bool words = false, stream = false;
+  bool words = false, segments = false, stream = false;
   double seconds = 0, temperature = 0;
   std::optional<int64_t> seed;
 };
@@ -33,39 +33,40 @@ double number_of_field(const std::string& name, const std::string& value, double
   return number;
 }
 
-// How often a text repeats itself, as Whisper measures it.
-double compression_ratio(const std::string& text) {
-  if (text.empty()) return 0;
-  uLongf size = ::compressBound(text.size());
-  std::vector<Bytef> packed(size);
-  if (::compress(packed.data(), &size, reinterpret_cast<const Bytef*>(text.data()), text.size()) != Z_OK) return 0;
-  return static_cast<double>(text.size()) / static_cast<double>(size);
-}
-
-// 3661.5 as 01:01:01,500 of SubRip, or with a point as WebVTT has it.
-std::string time_text(double seconds, char point) {
-  const auto all = static_cast<int64_t>(seconds * 1000 + 0.5);
-  return fmt::format("{:02}:{:02}:{:02}{}{:03}", all / 3'600'000, all / 60'000 % 60, all / 1000 % 60, point,
-                     all % 1000);
-}
-
-struct Chunk {
-  double start = 0, end = 0;
-  std::string text;
-};
-
-std::vector<Chunk> chunks_of(const Transcription& result, double seconds) {
-  std::vector<Chunk> chunks;
-  for (const TranscribedChunk& each : result.chunks)
-    chunks.push_back({each.begin.value_or(0), result.has_times ? each.end.value_or(seconds) : 0, each.text});
-  return chunks;
-}
-
 // By its name, as OpenAI writes it, where the model says it.
 std::string language_of(const Transcription& result, const Settings& settings) {
   for (const TranscribedChunk& chunk : result.chunks)
     if (!chunk.language.empty()) return chunk.language;
   return settings.language;
+}
+
+Json segments_of(const Transcription& result, const Settings& settings) {
+  Json list = Json::array();
+  const auto add = [&](const TranscribedChunk& chunk, const TranscribedSegment& facts) {
+    list.push_back({{"id", list.size()},
+                    {"seek", static_cast<int64_t>(std::llround(facts.seek * 100))},  // in frames of 10 ms
+                    {"start", chunk.begin.value_or(0)},
+                    {"end", chunk.end.value_or(settings.seconds)},
+                    {"text", chunk.text},
+                    {"tokens", facts.tokens},
+                    {"temperature", facts.temperature},
+                    {"avg_logprob", facts.avg_logprob},
+                    {"compression_ratio", facts.compression_ratio},
+                    {"no_speech_prob", facts.no_speech_prob}});
+  };
+  for (const TranscribedSegment& segment : result.segments) add(segment, segment);
+  if (result.segments.empty())  // of models that hear letter by letter
+    for (const TranscribedChunk& chunk : result.chunks) add(chunk, {});
+  return list;
+}
+
+Json words_of(const Transcription& result, const Settings& settings) {
+  Json list = Json::array();
+  for (const TranscribedChunk& chunk : result.chunks)
+    list.push_back({{"word", trimmed(chunk.text)},
+                    {"start", chunk.begin.value_or(0)},
+                    {"end", chunk.end.value_or(settings.seconds)}});
+  return list;
 }
 
 void answer(const std::shared_ptr<Call>& call, const Settings& settings, const Transcription& result) {
@@ -80,42 +81,18 @@ void answer(const std::shared_ptr<Call>& call, const Settings& settings, const T
     return call->respond(
         {.status = 200, .body = std::string(shown) + "\n", .content_type = "text/plain; charset=utf-8"});
   if (settings.format == "json") return call->reply({{"text", shown}});
-  const std::vector<Chunk> chunks = chunks_of(result, settings.seconds);
   if (settings.format == "verbose_json") {
-    Json list = Json::array();
-    for (size_t i = 0; i < chunks.size(); ++i) {
-      Json item{{"start", chunks[i].start}, {"end", chunks[i].end}};
-      if (settings.words)
-        item = {{"word", trimmed(chunks[i].text)}, {"start", chunks[i].start}, {"end", chunks[i].end}};
-      else
-        item = {{"id", i},
-                {"seek", 0},
-                {"start", chunks[i].start},
-                {"end", chunks[i].end},
-                {"text", chunks[i].text},
-                {"tokens", Json::array()},
-                {"temperature", settings.temperature},
-                {"avg_logprob", 0.0},
-                {"compression_ratio", compression_ratio(chunks[i].text)},
-                {"no_speech_prob", 0.0}};
-      list.push_back(std::move(item));
-    }
-    return call->reply({{"task", settings.task},
-                        {"language", language_of(result, settings)},
-                        {"duration", settings.seconds},
-                        {"text", shown},
-                        {settings.words ? "words" : "segments", list}});
+    Json reply{{"task", settings.task},
+               {"language", language_of(result, settings)},
+               {"duration", settings.seconds},
+               {"text", shown}};
+    if (settings.words) reply["words"] = words_of(result, settings);
+    if (settings.segments || !settings.words) reply["segments"] = segments_of(result, settings);
+    return call->reply(reply);
   }
   const bool srt = settings.format == "srt";
-  std::string body = srt ? "" : "WEBVTT\n\n";
-  for (size_t i = 0; i < chunks.size(); ++i) {
-    if (srt) body += fmt::format("{}\n", i + 1);
-    const char point = srt ? ',' : '.';
-    body += fmt::format("{} --> {}\n{}\n\n", time_text(chunks[i].start, point), time_text(chunks[i].end, point),
-                        trimmed(chunks[i].text));
-  }
   call->respond({.status = 200,
-                 .body = body,
+                 .body = subtitles(result, srt ? SubtitleForm::kSubRip : SubtitleForm::kWebVtt, settings.seconds),
                  .content_type = srt ? "application/x-subrip; charset=utf-8" : "text/vtt; charset=utf-8"});
 }
 
@@ -135,7 +112,7 @@ void transcribe(const std::shared_ptr<Call>& call, const char* task) {
       if (value != "word" && value != "segment")
         refuse_field("timestamp_granularities", "timestamp_granularities: expected word or segment, found {}",
                      quoted(value));
-      settings.words = settings.words || value == "word";
+      (value == "word" ? settings.words : settings.segments) = true;
     } else if (part.name == "temperature") settings.temperature = number_of_field(part.name, value, 0, 1);
     else if (part.name == "seed") settings.seed = static_cast<int64_t>(number_of_field(part.name, value, 0, 1e15));
     else if (part.name == "prompt") {
@@ -170,9 +147,10 @@ void transcribe(const std::shared_ptr<Call>& call, const char* task) {
     parameters["max_new_tokens"] = std::max<int64_t>(1, *model.max_length - kBegin);
   if (writes && !settings.language.empty()) parameters["language"] = settings.language;
   if (writes && !settings.prompt.empty()) parameters["prompt"] = settings.prompt;
+  if (writes && times) parameters["return_segments"] = true;
   if (writes && settings.format == "verbose_json") parameters["return_language"] = true;
   if (writes && settings.temperature > 0) {
-    parameters.update({{"do_sample", true}, {"num_beams", 1}, {"top_k", 0}, {"temperature", settings.temperature}});
+    parameters.update({{"top_k", 0}, {"temperature", settings.temperature}});
     if (settings.seed) parameters["seed"] = *settings.seed;
   }
   if (writes && settings.task == "translate") parameters["task"] = "translate";

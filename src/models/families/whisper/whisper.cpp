@@ -9,6 +9,7 @@
 #include "models/nn/losses/losses.h"
 #include "models/nn/spec_augment.h"
 #include "models/nn/vision/convolution.h"
+#include "models/source_attention.h"
 
 namespace transom {
 namespace {
@@ -78,6 +79,7 @@ class WhisperEncoder {
 
   // input_features [B, mel bins, 2 S] -> [B, S, D]. The last of the hidden states is normed.
   EncoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const {
+    if (const Tensor known = inputs.find("encoder_outputs"); known.defined()) return {checked(known), {}};
     const Tensor& features = inputs.at("input_features");
     if (features.rank() != 3 || features.dim(1) != mel_bins_ || features.dim(2) != frames_)
       fail("input_features: expected [batch, {}, {}] (pad the sound to the model's length), found {}", mel_bins_,
@@ -94,6 +96,15 @@ class WhisperEncoder {
   }
 
  private:
+  // What an earlier pass gave.
+  const Tensor& checked(const Tensor& states) const {
+    const Shape& positions = embed_positions_->value.shape();
+    if (states.rank() != 3 || states.dim(1) != positions[0] || states.dim(2) != positions[1])
+      fail("encoder_outputs: expected [batch, {}, {}], found {}", positions[0], positions[1],
+           to_string(states.shape()));
+    return states;
+  }
+
   static Convolution::Options window(int64_t stride, const WhisperConfig& c) {
     return {.strides = {stride}, .low = {1}, .high = {1}, .deviation = c.init_std};
   }
@@ -176,7 +187,7 @@ class WhisperModel : public Model {
   Whisper model_;
 };
 
-class WhisperForConditionalGeneration : public ConditionalGenerationModel {
+class WhisperForConditionalGeneration : public ConditionalGenerationModel, public SourceAttention {
  public:
   WhisperForConditionalGeneration(const Config& config, const Scope& scope)
       : WhisperForConditionalGeneration(WhisperConfig(config), scope) {}
@@ -186,10 +197,27 @@ class WhisperForConditionalGeneration : public ConditionalGenerationModel {
         proj_out_(scope, "proj_out.weight", model_.embed_tokens, c.tie_word_embeddings, c.d_model, c.vocab_size,
                   c.init_std) {}
 
+  Tensor encoder_outputs(const NamedTensors& inputs) const override {
+    ForwardContext context;
+    prepare(context);
+    return model_.encode(inputs, context).last_hidden_state;
+  }
+  Seen seen(const Tensor& encoder_outputs, const Tensor& decoder_input_ids) const override {
+    ForwardContext context;
+    prepare(context);
+    Seen result;
+    const DecoderInputs inputs =
+        decoder_inputs({{"input_ids", decoder_input_ids}}, context, Positions::kInOrder, model_.max_target_positions());
+    const DecoderOutput output =
+        model_.decode(inputs, {.states = encoder_outputs, .mask = {}, .seen = &result.weights}, context);
+    result.logits = logits(output.last_hidden_state, context);
+    return result;
+  }
+
  protected:
   std::vector<std::string> input_names() const override {
     std::vector<std::string> names = whisper_input_names();
-    names.push_back("labels");
+    names.insert(names.end(), {"encoder_outputs", "labels"});
     return names;
   }
   const EncoderDecoder& body() const override { return model_; }

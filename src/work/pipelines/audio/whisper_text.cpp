@@ -7,6 +7,7 @@
 #include <set>
 
 #include "work/pipelines/audio/whisper_languages.h"
+#include "work/pipelines/audio/whisper_words.h"
 
 namespace transom {
 namespace {
@@ -29,8 +30,12 @@ class Segmenter {
 
   void add(const WhisperPiece& piece) {
     TokenIds tokens = piece.tokens;
-    if (!tokens.empty() && tokens[0] == prompt_)
-      tokens.erase(tokens.begin(), std::find(tokens.begin(), tokens.end(), start_));
+    std::vector<float> times = piece.times;
+    if (!tokens.empty() && tokens[0] == prompt_) {
+      const auto behind = std::find(tokens.begin(), tokens.end(), start_);
+      if (!times.empty()) times.erase(times.begin(), times.begin() + (behind - tokens.begin()));
+      tokens.erase(tokens.begin(), behind);
+    }
     std::optional<int64_t> last;  // timestamp that is within the right stride
     double first = static_cast<double>(timestamp_begin_), highest = 0, before_highest = 0, earlier = 0;
     if (piece.stride) {
@@ -44,7 +49,13 @@ class Segmenter {
           last = *token;
         }
     }
-    TokenIds current;
+    // Each token lasts from where the one before it is said to where it is said itself.
+    const auto timed = [&](size_t i) {
+      if (times.empty()) return TimedToken{tokens[i]};
+      const double begin = i == 0 ? 0 : times[i - 1];
+      return TimedToken{tokens[i], to_hundredths(begin + offset_), to_hundredths(times[i] + offset_)};
+    };
+    std::vector<TimedToken> current;
     for (size_t i = 0; i < tokens.size(); ++i) {
       const int64_t token = tokens[i];
       if (special_.contains(token)) {
@@ -72,12 +83,12 @@ class Segmenter {
           close();
         }
       } else {
-        current.push_back(token);
+        current.push_back(timed(i));
       }
     }
     if (piece.stride) offset_ += piece.stride->length - piece.stride->right;
     const bool nothing =
-        std::all_of(pending_.begin(), pending_.end(), [](const TokenIds& tokens) { return tokens.empty(); });
+        std::all_of(pending_.begin(), pending_.end(), [](const auto& tokens_of) { return tokens_of.empty(); });
     if (!current.empty()) pending_.push_back(std::move(current));
     else if (nothing) {
       segment_ = fresh();
@@ -99,13 +110,20 @@ class Segmenter {
   }
 
   void close() {
-    segment_.text = tokenizer_.decode(joined_where_alike(pending_));
+    const std::vector<TimedToken> joined = joined_where_alike(pending_);
+    TokenIds tokens;
+    for (const TimedToken& each : joined) tokens.push_back(each.token);
+    segment_.text = tokenizer_.decode(tokens);
+    if (options_.words)
+      for (const WhisperWord& word :
+           whisper_words(tokenizer_, tokens, language_.empty() ? options_.language : language_))
+        segment_.words.push_back({word.text, joined[word.first].begin, joined[word.last].end});
     segments_.push_back(std::move(segment_));
     segment_ = fresh();
     pending_.clear();
   }
 
-  void take_language(int64_t token, TokenIds& current) {
+  void take_language(int64_t token, std::vector<TimedToken>& current) {
     const std::string text = tokenizer_.decode({token});
     if (text.size() < 4) return;
     const std::string name = whisper_language(text.substr(2, text.size() - 4));
@@ -126,17 +144,16 @@ class Segmenter {
   bool skip_ = false;
   std::string language_;
   WhisperSegment segment_;
-  std::vector<TokenIds> pending_;  // of chunks that are not joined yet
+  std::vector<std::vector<TimedToken>> pending_;  // of chunks that are not joined yet
   std::vector<WhisperSegment> segments_;
 };
 
-}  // namespace
-
-TokenIds joined_where_alike(const std::vector<TokenIds>& sequences) {
+template <typename Token, typename Alike>
+std::vector<Token> joined(const std::vector<std::vector<Token>>& sequences, const Alike& alike) {
   if (sequences.empty()) return {};
-  TokenIds total, left = sequences[0];
+  std::vector<Token> total, left = sequences[0];
   for (size_t s = 1; s < sequences.size(); ++s) {
-    const TokenIds& right = sequences[s];
+    const std::vector<Token>& right = sequences[s];
     const size_t L = left.size(), R = right.size();
     double best = 0;
     size_t left_mid = L, right_mid = 0;  // nothing alike: one behind the other
@@ -144,7 +161,7 @@ TokenIds joined_where_alike(const std::vector<TokenIds>& sequences) {
       const size_t left_begin = L > i ? L - i : 0, left_end = std::min(L, L + R - i), right_begin = i > L ? i - L : 0,
                    right_end = std::min(R, i);
       size_t matches = 0;
-      for (size_t k = left_begin; k < left_end; ++k) matches += left[k] == right[right_begin + k - left_begin];
+      for (size_t k = left_begin; k < left_end; ++k) matches += alike(left[k], right[right_begin + k - left_begin]);
       // Long overlaps are a little better than short ones that match as well.
       const double quality = static_cast<double>(matches) / static_cast<double>(i) + static_cast<double>(i) / 10000.0;
       if (matches > 1 && quality > best) {
@@ -158,6 +175,16 @@ TokenIds joined_where_alike(const std::vector<TokenIds>& sequences) {
   }
   total.insert(total.end(), left.begin(), left.end());
   return total;
+}
+
+}  // namespace
+
+TokenIds joined_where_alike(const std::vector<TokenIds>& sequences) {
+  return joined(sequences, [](int64_t left, int64_t right) { return left == right; });
+}
+
+std::vector<TimedToken> joined_where_alike(const std::vector<std::vector<TimedToken>>& sequences) {
+  return joined(sequences, [](const TimedToken& left, const TimedToken& right) { return left.again(right); });
 }
 
 std::vector<WhisperSegment> whisper_segments(const Tokenizer& tokenizer, const std::vector<WhisperPiece>& pieces,

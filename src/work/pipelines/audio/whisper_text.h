@@ -19,7 +19,8 @@ struct WhisperPiece {
   struct Stride {
     double length, left, right;
   };
-  std::optional<Stride> stride;
+  std::optional<Stride> stride = std::nullopt;
+  std::vector<float> times = {};  // seconds, with words: where in the sound each token is said
 };
 
 // A segment of the whole text, and when it was said.
@@ -27,10 +28,16 @@ struct WhisperSegment {
   std::string text;
   std::optional<double> begin, end;  // seconds; empty where the model gave none
   std::string language;              // by its name, "english"; empty where unknown
+  struct Word {
+    std::string text;
+    double begin = 0, end = 0;
+  };
+  std::vector<Word> words = {};
 };
 
 struct WhisperTextOptions {
-  bool timestamps = false;
+  bool timestamps = false, words = false;
+  std::string language = {};     // that was told: whether words have spaces between them
   double time_precision = 0.02;  // seconds a timestamp token
   int64_t positions = 1500;      // frames of the encoder
 };
@@ -41,5 +48,16 @@ std::vector<WhisperSegment> whisper_segments(const Tokenizer& tokenizer, const s
 
 // Sequences of which each begins with what the one before ends with, as one.
 TokenIds joined_where_alike(const std::vector<TokenIds>& sequences);
+
+// A token and when it is said.
+struct TimedToken {
+  int64_t token = 0;
+  double begin = 0, end = 0;
+  // Whether the other may be the same in a sound that is heard again: it does not come before.
+  bool again(const TimedToken& other) const {
+    return token == other.token && (begin < other.begin || (begin == other.begin && end <= other.end));
+  }
+};
+std::vector<TimedToken> joined_where_alike(const std::vector<std::vector<TimedToken>>& sequences);
 
 }  // namespace transom

@@ -87,6 +87,16 @@ struct ResultWriter {
   // Words and characters come with their text before the times, segments behind.
   Json operator()(const Transcription& result) const {
     Json json{{"text", result.text}};
+    for (const TranscribedSegment& each : result.segments)
+      json["segments"].push_back({{"start", number_or_null(each.begin)},
+                                  {"end", number_or_null(each.end)},
+                                  {"text", each.text},
+                                  {"seek", each.seek},
+                                  {"tokens", each.tokens},
+                                  {"temperature", each.temperature},
+                                  {"avg_logprob", each.avg_logprob},
+                                  {"compression_ratio", each.compression_ratio},
+                                  {"no_speech_prob", each.no_speech_prob}});
     if (!result.has_times && !result.has_languages) return json;
     const TaskOptions::Value* unit = options.find("return_timestamps");
     const bool segments = !unit || !std::holds_alternative<std::string>(*unit);

@@ -126,6 +126,18 @@ void read(const Json& json, DepthMap& result) {
 
 void read(const Json& json, Transcription& result) {
   result.text = json.at("text").get<std::string>();
+  for (const Json& each : json.value("segments", Json::array())) {
+    TranscribedSegment& segment = result.segments.emplace_back();
+    segment.text = each.at("text").get<std::string>();
+    if (each.at("start").is_number()) segment.begin = each["start"].get<double>();
+    if (each.at("end").is_number()) segment.end = each["end"].get<double>();
+    segment.tokens = each.at("tokens").get<std::vector<int64_t>>();
+    segment.seek = each.at("seek").get<double>();
+    segment.temperature = each.at("temperature").get<double>();
+    segment.avg_logprob = each.at("avg_logprob").get<double>();
+    segment.compression_ratio = each.at("compression_ratio").get<double>();
+    segment.no_speech_prob = each.at("no_speech_prob").get<double>();
+  }
   for (const Json& each : json.value("chunks", Json::array())) {
     TranscribedChunk& chunk = result.chunks.emplace_back();
     chunk.text = each.at("text").get<std::string>();

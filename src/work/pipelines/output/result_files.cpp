@@ -13,6 +13,7 @@
 #include "inputs/images/write_png.h"
 #include "work/pipelines/images/image_model.h"
 #include "work/pipelines/output/drawn_boxes.h"
+#include "work/pipelines/output/subtitles.h"
 
 namespace transom {
 namespace {
@@ -86,6 +87,10 @@ struct FileWriter {
 
   void operator()(const DepthMap& map) const { write_png(path, map.depth); }
   void operator()(const Waveform& sound) const { write_wav(path, sound); }
+  void operator()(const Transcription& result) const {
+    if (path.ends_with(".txt")) return write_file(path, result.text + "\n");
+    write_file(path, subtitles(result, path.ends_with(".vtt") ? SubtitleForm::kWebVtt : SubtitleForm::kSubRip));
+  }
   void operator()(const std::vector<Picture>& pictures) const {
     for (size_t i = 0; i < pictures.size(); ++i) write_png(numbered(path, i + 1, pictures.size()), pictures[i]);
   }
@@ -126,6 +131,8 @@ std::vector<std::string> file_endings(const TaskRecord& task) {
       return {".png"};
     case ResultKind::kSound:
       return {".wav"};
+    case ResultKind::kTranscription:
+      return {".srt", ".vtt", ".txt"};
     default:
       return {};
   }

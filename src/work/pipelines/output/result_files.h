@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Results as files: vectors as NumPy and safetensors read them, pictures, masks and boxes as PNG, sounds
-// as WAV.
+// as WAV, what was said as subtitles or text.
 #pragma once
 
 #include <string>
