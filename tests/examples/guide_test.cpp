@@ -104,6 +104,8 @@ std::set<std::string> known_flags() {
                               "run object-detection",
                               "run translation",
                               "run text-to-speech",
+                              "run text-to-image",
+                              "run image-to-image",
                               "chat",
                               "pull",
                               "list",

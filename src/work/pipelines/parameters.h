@@ -32,6 +32,7 @@ struct TaskParameter {
   std::vector<std::string> choices = {};  // of kText and kFlagOrWord: the allowed words
   bool required = false;                  // here or in the input
   bool flag_alone = false;                // of kGeneration: the name alone is true
+  bool is_path = false;                   // names files, which requests to a server may not do: they give data: URLs
 };
 
 using TaskParameters = std::vector<TaskParameter>;

@@ -17,6 +17,7 @@ std::string task_of_model(const std::string& directory) {
   const fs::path folder = directory_of_model(directory);
   if (holds_adapters(directory))
     if (std::string task = task_of_adapters(directory); !task.empty()) return task;
+  if (path_exists(folder / "model_index.json")) return "text-to-image";  // a pipeline of diffusers
   if (SparsePooling::is_of(folder)) return "fill-mask";
   // A cross-encoder has modules too, but answers by the head of its architecture.
   if (path_exists(folder / "modules.json") && sentence_model_type(folder) != "CrossEncoder")

@@ -75,8 +75,10 @@ def make(part, out, only):
         formats.make(out)
     elif part == "diffusion":
         import diffusion
+        import diffusion_pipelines
 
         diffusion.make(out)
+        diffusion_pipelines.make(out)
     else:
         import quantized
 

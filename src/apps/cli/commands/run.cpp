@@ -102,6 +102,17 @@ std::optional<TaskInput> input_of_flags(const RunArguments& o) {
   return SentencesInput(*o.source_sentence, std::move(sentences));
 }
 
+// Whether the task draws what a text says, which --prompt gives.
+bool draws(const TaskRecord& task) { return task.input == InputKind::kText && task.result == ResultKind::kPictures; }
+
+// What is to be drawn.
+std::optional<TaskInput> prompt_of_flags(const RunArguments& o) {
+  if (!draws(record_of(o)) || !o.text) return std::nullopt;
+  if (!o.inputs.empty() || o.file)
+    fail(ErrorKind::kUsage, "--prompt: not beside {}", o.file ? "--file" : quoted(o.inputs.front()));
+  return TextInput(*o.text);
+}
+
 // Pictures and what is said about them: a message of a chat, unless the text says where its pictures stand; or a whole
 // chat, which names its pictures itself.
 std::optional<TaskInput> pictures_of_flags(const RunArguments& o) {
@@ -183,6 +194,7 @@ GivenInputs read_given(const RunArguments& options) {
                    ::isatty(STDIN_FILENO);
   expect_required(options);
   std::optional<TaskInput> input = input_of_flags(options);
+  if (!input) input = prompt_of_flags(options);
   if (!input) input = pictures_of_flags(options);
   if (input) {
     given.inputs.push_back(std::move(*input));
@@ -288,6 +300,7 @@ void add_task_options(Command& command, RunArguments& o) {
                  "stand; or a chat as JSON, which names its pictures",
          .group = kTaskGroup});
   }
+  if (draws(task)) add({.name = "--prompt", .value = &o.text, .help = "what the picture shows", .group = kTaskGroup});
   if (kind == InputKind::kSentences)
     add({.name = fmt::format("--{}", task.one_name),
          .value = &o.source_sentence,

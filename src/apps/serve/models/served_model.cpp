@@ -27,9 +27,25 @@ std::string Embedder::options_of(std::optional<bool> normalize, int64_t left_out
   return Json{{"normalize", normalize ? Json(*normalize) : Json()}, {"left_out", left_out}}.dump();
 }
 
+namespace {
+
+// A server opens no files that clients name.
+void expect_no_path(const TaskParameter& parameter, const TaskOptions::Value& value) {
+  const std::string* text = std::get_if<std::string>(&value);
+  if (text && text->starts_with("data:")) return;
+  refuse_field(parameter.name, "{}: this server opens no files that requests name: expected a data: URL",
+               parameter.name);
+}
+
+}  // namespace
+
 std::string TaskRunner::options_of(const std::string& task, const Json& parameters) const {
   const TaskParameters known = find(task)->parameters();
-  check_options(known, options_of_json(known, parameters));
+  const TaskOptions options = options_of_json(known, parameters);
+  check_options(known, options);
+  for (const TaskParameter& parameter : known)
+    if (parameter.is_path && is_given(options, parameter.name))
+      expect_no_path(parameter, *options.find(parameter.name));
   return task + '\n' + parameters.dump();
 }
 
@@ -83,6 +99,14 @@ void load_embedder(ServedModel& served, const std::string& directory, const Serv
       });
 }
 
+// config.json, or model_index.json of a pipeline of diffusers; models that are graphs may have neither.
+bool is_pipeline_directory(const fs::path& folder) { return path_exists(folder / "model_index.json"); }
+Json description_in(const fs::path& folder) {
+  for (const char* name : {"model_index.json", "config.json"})
+    if (path_exists(folder / name)) return read_json(folder / name);
+  return Json::object();
+}
+
 void load_runner(ServedModel& served, const std::string& directory, const ServeOptions& options) {
   served.runner.emplace();
   TaskRunner& runner = *served.runner;
@@ -90,7 +114,7 @@ void load_runner(ServedModel& served, const std::string& directory, const ServeO
   LoadOptions load = options.load;
   load.batch_invariant = true;  // company does not change an answer's bits
   runner.pipelines.emplace_back(served.task, make_pipeline(served.task, directory, options.hub, load));
-  Json config = path_exists(folder / "config.json") ? read_json(folder / "config.json") : Json::object();
+  Json config = description_in(folder);
   if (holds_adapters(directory)) {  // which bring classes of their own
     config["id2label"] = Json::object();
     const std::vector<std::string> names = runner.pipelines[0].second->model()->labels();
@@ -109,7 +133,7 @@ void load_runner(ServedModel& served, const std::string& directory, const ServeO
   const InputKind input = need_task(served.task).input;
   // Texts that are spoken are no tokens: who speaks makes phonemes or characters of them.
   const bool speaks = need_task(served.task).result == ResultKind::kSound;
-  if (input != InputKind::kImage && input != InputKind::kAudio && !speaks) {
+  if (input != InputKind::kImage && input != InputKind::kAudio && !speaks && !is_pipeline_directory(folder)) {
     served.tokenizer = Tokenizer::from_pretrained(directory);
     served.max_length = longest_input(*runner.pipelines[0].second->model(), *served.tokenizer);
   }
@@ -145,6 +169,10 @@ int64_t weight_bytes_of(const ModelSource& source, const ServeOptions& options) 
   std::vector<fs::path> files = weight_files(folder);
   if (base != folder)
     for (const fs::path& file : weight_files(base)) files.push_back(file);
+  if (is_pipeline_directory(folder))
+    for (const fs::path& part : list_directory(folder))
+      if (directory_exists(part))
+        for (const fs::path& file : weight_files(part)) files.push_back(file);
   for (const fs::path& file : files) {
     std::error_code ignored;
     const auto size = fs::file_size(file, ignored);
@@ -161,7 +189,7 @@ std::unique_ptr<ServedModel> load_served_model(const ModelSource& source, const 
   served->created = std::time(nullptr);
   served->task = options.task.empty() ? task_of_model(directory) : options.task;
   served->dtype = options.load.dtype;
-  const Json config = read_json(directory_of_model(directory) / "config.json");
+  const Json config = description_in(directory_of_model(directory));
   if (const auto type = config.find("model_type"); type != config.end() && type->is_string())
     served->model_type = type->get<std::string>();
   if (served->task == "text-generation") load_generator(*served, directory, options);

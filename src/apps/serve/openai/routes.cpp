@@ -12,6 +12,7 @@ std::vector<Route> openai_routes() {
       {"POST", "/v1/chat/completions", chat_completions, ErrorForm::kOpenAi, Route::kMedia},
       {"POST", "/v1/completions", completions},
       {"POST", "/v1/responses", responses, ErrorForm::kOpenAi, Route::kMedia},
+      {"POST", "/v1/images/generations", image_generations},
       {"POST", "/v1/audio/transcriptions", transcriptions, ErrorForm::kOpenAi, Route::kMedia},
       {"POST", "/v1/audio/translations", translations, ErrorForm::kOpenAi, Route::kMedia},
       {"POST", "/v1/audio/speech", speech},

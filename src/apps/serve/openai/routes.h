@@ -12,6 +12,7 @@ namespace transom::serve {
 // One handler a path; each file of this folder has one or a few.
 void list_models(const std::shared_ptr<Call>& call);
 void show_model(const std::shared_ptr<Call>& call);
+void image_generations(const std::shared_ptr<Call>& call);
 void embeddings(const std::shared_ptr<Call>& call);
 void chat_completions(const std::shared_ptr<Call>& call);
 void completions(const std::shared_ptr<Call>& call);

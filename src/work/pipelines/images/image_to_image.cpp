@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A larger picture of a picture, by an ONNX graph of super-resolution (RCAN, SESR): [1, 3, h, w] to [1, 3, f h, f w].
+// A picture of a picture: a larger one, by an ONNX graph of super-resolution (RCAN, SESR), [1, 3, h, w] to
+// [1, 3, f h, f w]; or what a text says, by a diffusion pipeline.
 #include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
+#include "base/files/directories.h"
+#include "work/pipelines/diffusion/image_to_image.h"
+#include "work/pipelines/diffusion/picture_request.h"
 #include "work/pipelines/images/image_model.h"
 #include "work/pipelines/onnx/graph_model.h"
 
@@ -28,6 +32,10 @@ std::vector<float> tile_of(const Image& image, int64_t left, int64_t top, int64_
   return values;
 }
 
+TaskParameter timeout_parameter() {
+  return {"timeout", TaskParameter::Type::kNumber, "refused: pictures are not downloaded"};
+}
+
 class ImageToImage : public Pipeline {
  public:
   explicit ImageToImage(GraphModel model) : model_(std::move(model)) {
@@ -43,6 +51,8 @@ class ImageToImage : public Pipeline {
     range_ = model_.config().get_float("pixel_range", model_.kind() == "rcan" ? 255 : 1);
     if (!(range_ > 0 && range_ <= 65535)) fail("{}: pixel_range: found {}", model_.config().where(), range_);
   }
+
+  TaskParameters parameters() const override { return {timeout_parameter()}; }
 
   std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
     refuse_without_effect(options, {"timeout"}, "here: pictures are not downloaded");
@@ -112,12 +122,17 @@ class ImageToImage : public Pipeline {
 };
 
 TaskParameters image_to_image_parameters() {
-  return {{"timeout", TaskParameter::Type::kNumber, "refused: pictures are not downloaded"}};
+  TaskParameters all = changed_picture_parameters();
+  for (TaskParameter& parameter : picture_parameters()) all.push_back(std::move(parameter));
+  all.push_back(timeout_parameter());
+  return all;
 }
 
 std::unique_ptr<Pipeline> load_image_to_image(const std::string& directory, const LoadOptions& options,
                                               const std::string& /*task*/) {
-  if (!GraphModel::is_of(directory)) fail("{}: image-to-image: expected an ONNX graph of super-resolution", directory);
+  if (path_exists(fs::path(directory) / "model_index.json")) return load_picture_change(directory, options);
+  if (!GraphModel::is_of(directory))
+    fail("{}: image-to-image: expected a diffusion pipeline, or an ONNX graph of super-resolution", directory);
   return std::make_unique<ImageToImage>(GraphModel::load(directory, options));
 }
 

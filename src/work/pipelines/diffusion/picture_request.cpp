@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "work/pipelines/diffusion/picture_request.h"
+
+#include <cmath>
+#include <random>
+
+#include "base/error.h"
+#include "models/diffusion/schedulers/scheduler.h"
+
+namespace transom {
+namespace {
+
+constexpr int64_t kLargestExtent = 16384, kMostPixelsDrawn = 4096 * 4096, kMostPictures = 64, kMostSteps = 1000;
+constexpr size_t kMostLoras = 16;
+constexpr double kMostGuidance = 1e4;
+
+std::vector<LoraFile> loras_of(const TaskOptions& options) {
+  std::vector<LoraFile> loras;
+  for (std::string& path : texts_option(options, "lora").value_or(std::vector<std::string>{}))
+    loras.push_back({.path = std::move(path)});
+  if (loras.size() > kMostLoras)
+    fail(ErrorKind::kUsage, "lora: expected at most {} files, found {}", kMostLoras, loras.size());
+  std::vector<double> scales;
+  if (const TaskOptions::Value* given = options.find("lora_scale")) {
+    if (const auto* list = std::get_if<std::vector<double>>(given)) scales = *list;
+    else if (const auto one = number_option(options, "lora_scale")) scales.assign(loras.size(), *one);
+  }
+  if (loras.empty() && !scales.empty()) fail(ErrorKind::kUsage, "lora_scale: has no effect without lora");
+  if (scales.empty()) return loras;
+  if (scales.size() != loras.size())
+    fail(ErrorKind::kUsage, "lora_scale: expected one number for each of {} files, found {}", loras.size(),
+         scales.size());
+  for (size_t i = 0; i < loras.size(); ++i) {
+    if (!(std::abs(scales[i]) <= 1000))
+      fail(ErrorKind::kUsage, "lora_scale: expected a number from -1000 to 1000, found {}", scales[i]);
+    loras[i].scale = scales[i];
+  }
+  return loras;
+}
+
+void expect_within(const char* name, double value, double least, double most) {
+  if (!(value >= least && value <= most))
+    fail(ErrorKind::kUsage, "{}: expected {} to {}, found {}", name, least, most, value);
+}
+
+}  // namespace
+
+TaskParameters picture_parameters() {
+  using enum TaskParameter::Type;
+  return {{"negative_prompt", kText, "what the picture is not to show"},
+          {"num_inference_steps", kInteger, "steps from noise to the picture", "50; 4 of LCM"},
+          {"guidance_scale", kNumber, "how much the text counts; up to 1: without guidance", "7.5; 5 of XL"},
+          {"guidance_rescale", kNumber, "from 0 to 1: keeps guidance from washing out the picture", "0"},
+          {"seed", kInteger,
+           "of the noise: the picture of torch.Generator().manual_seed(SEED) (default: another each time)"},
+          {"scheduler", kText,
+           "a class of diffusers, or ddpm, ddim, pndm, euler, euler_ancestral, heun, dpm_solver, unipc, lcm (default: "
+           "the directory's)"},
+          {"num_images_per_prompt", kInteger, "pictures of one text", "1"},
+          {"clip_skip", kInteger, "layers at the end of the text encoder that are left out", "0"},
+          {"eta", kNumber, "of ddim: from 0, no noise in the steps, to 1", "0"},
+          {"height", kInteger, "pixels (default: what the model is made for)"},
+          {"width", kInteger, "pixels (default: what the model is made for)"},
+          {.name = "lora",
+           .type = kTexts,
+           .help = "files of LoRA, diffusers' or kohya's, or folders of them",
+           .is_path = true},
+          {"lora_scale", kNumbers, "how much of each is added", "1"}};
+}
+
+TaskParameters changed_picture_parameters() {
+  using enum TaskParameter::Type;
+  return {{"prompt", kText, "what the picture becomes"},
+          {"strength", kNumber, "how much of the picture may change, above 0 and up to 1",
+           "0.8, with a mask 1; of XL 0.3 and 0.9999"},
+          {.name = "mask_image",
+           .type = kText,
+           .help = "a picture that is white where the other one is drawn anew",
+           .is_path = true}};
+}
+
+PictureRequest picture_request(const std::string& prompt, const TaskOptions& options, const PictureDefaults& defaults) {
+  PictureRequest request;
+  request.prompt = prompt;
+  if (is_given(options, "negative_prompt")) request.negative_prompt = text_option(options, "negative_prompt", "");
+  request.height = int_option(options, "height", defaults.height);
+  request.width = int_option(options, "width", defaults.width);
+  request.steps = int_option(options, "num_inference_steps", defaults.steps);
+  request.pictures = int_option(options, "num_images_per_prompt", 1);
+  request.clip_skip = int_option(options, "clip_skip", 0);
+  request.guidance = number_option(options, "guidance_scale").value_or(defaults.guidance);
+  request.guidance_rescale = number_option(options, "guidance_rescale").value_or(0);
+  request.eta = number_option(options, "eta").value_or(0);
+  request.strength = number_option(options, "strength").value_or(defaults.strength);
+  request.scheduler = text_option(options, "scheduler", "");
+  if (!request.scheduler.empty()) scheduler_class(request.scheduler);  // refuses unknown ones before anything else
+  request.seed = is_given(options, "seed") ? static_cast<uint64_t>(int_option(options, "seed", 0))
+                                           : static_cast<uint64_t>(std::random_device()());
+  request.loras = loras_of(options);
+  return request;
+}
+
+void check_request(const PictureRequest& r, int64_t unit) {
+  const auto expect = [](const char* name, int64_t value, int64_t least, int64_t most) {
+    if (value < least || value > most)
+      fail(ErrorKind::kUsage, "{}: expected {} to {}, found {}", name, least, most, value);
+  };
+  expect("height", r.height, 8, kLargestExtent);
+  expect("width", r.width, 8, kLargestExtent);
+  if (r.height * r.width > kMostPixelsDrawn)
+    fail(ErrorKind::kUsage, "height and width: expected at most {} pixels, found {} x {}", kMostPixelsDrawn, r.width,
+         r.height);
+  expect("num_inference_steps", r.steps, 1, kMostSteps);
+  expect("num_images_per_prompt", r.pictures, 1, kMostPictures);
+  expect("clip_skip", r.clip_skip, 0, 100);
+  if (r.height % unit != 0 || r.width % unit != 0)
+    fail(ErrorKind::kUsage, "height and width: expected numbers that {} divides, found {} and {}", unit, r.height,
+         r.width);
+  expect_within("guidance_scale", r.guidance, -kMostGuidance, kMostGuidance);
+  expect_within("guidance_rescale", r.guidance_rescale, 0, 1);
+  expect_within("eta", r.eta, 0, 1);
+  if (r.start && !(r.strength > 0 && r.strength <= 1))
+    fail(ErrorKind::kUsage, "strength: expected a number above 0, up to 1, found {}", r.strength);
+}
+
+}  // namespace transom

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run of a diffusion pipeline is asked for, and how the tasks say it: names and defaults of diffusers.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "inputs/images/image.h"
+#include "work/pipelines/parameters.h"
+
+namespace transom {
+
+// A file of LoRA and how much of it is added.
+struct LoraFile {
+  std::string path;
+  double scale = 1;
+  bool operator==(const LoraFile&) const = default;
+};
+
+struct PictureRequest {
+  std::string prompt;
+  std::optional<std::string> negative_prompt;
+  int64_t height = 0, width = 0, steps = 50, pictures = 1, clip_skip = 0;
+  double guidance = 7.5, guidance_rescale = 0, eta = 0;
+  std::string scheduler;  // a class in place of the directory's; empty: that
+  uint64_t seed = 0;
+  // Of a run that begins with a picture.
+  std::optional<Image> start, mask;  // white in the mask is drawn anew
+  double strength = 0.8;
+  std::vector<LoraFile> loras;
+};
+
+// What a class of diffusers takes where a run does not say.
+struct PictureDefaults {
+  int64_t steps = 50, height = 512, width = 512;
+  double guidance = 7.5, strength = 0.8;
+};
+
+TaskParameters picture_parameters();          // of both tasks
+TaskParameters changed_picture_parameters();  // of image-to-image
+PictureRequest picture_request(const std::string& prompt, const TaskOptions& options, const PictureDefaults& defaults);
+// Refuses numbers that no run can have, before any memory is taken. `unit`: pixels that extents are multiples of.
+void check_request(const PictureRequest& request, int64_t unit);
+
+}  // namespace transom

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "work/pipelines/diffusion/stable_diffusion.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/json/json.h"
+#include "base/terminal/log.h"
+#include "base/threads/interrupt.h"
+#include "files/config/config.h"
+#include "models/diffusion/blocks/timestep_embedding.h"
+#include "runtime/tensor/evaluate.h"
+#include "work/pipelines/diffusion/picture_pixels.h"
+
+namespace transom {
+namespace {
+
+constexpr int64_t kMostChannels = 1024, kMostSampleSize = 1 << 16;
+constexpr std::string_view kConsistencyScheduler = "LCMScheduler";
+constexpr double kAestheticScore = 6, kUnwantedAestheticScore = 2.5;  // of the refiner
+
+struct TextPipeline {
+  std::string_view name;
+  bool xl = false, of_consistency = false;
+};
+constexpr TextPipeline kTextPipelines[] = {
+    {"StableDiffusionPipeline"},
+    {"StableDiffusionImg2ImgPipeline"},
+    {"StableDiffusionInpaintPipeline"},
+    {"StableDiffusionXLPipeline", true},
+    {"StableDiffusionXLImg2ImgPipeline", true},
+    {"StableDiffusionXLInpaintPipeline", true},
+    {"LatentConsistencyModelPipeline", false, true},
+    {"LatentConsistencyModelImg2ImgPipeline", false, true},
+};
+
+const TextPipeline& text_pipeline(const PipelineDirectory& directory) {
+  for (const TextPipeline& each : kTextPipelines)
+    if (each.name == directory.class_name()) return each;
+  fail(ErrorKind::kUnsupported, "{}: _class_name: expected one of {}, found {}", directory.where(),
+       fmt::join(StableDiffusion::class_names(), ", "), quoted(directory.class_name(), 80));
+}
+
+// Stable Diffusion's pipelines set these fields, whatever the file says; those of XL do not.
+Config with_settings(Config config) {
+  const Json defaults = json_of(config).value("_use_default_values", Json::array());
+  for (const Json& name : defaults.is_array() ? defaults : Json::array())
+    if (name.is_string()) set_field(config, name.get<std::string>(), nullptr);
+  set_field(config, "_use_default_values", nullptr);
+  set_field(config, "steps_offset", 1);
+  set_field(config, "clip_sample", false);
+  return config;
+}
+
+// In 16 bits autoencoders overflow, unless their configuration says otherwise: those of float16 decode in float32.
+LoadOptions options_of_autoencoder(LoadOptions options) {
+  if (options.dtype == "float16" || options.dtype == "fp16") options.dtype = "float32";
+  return options;
+}
+
+// The deviation of all numbers of a picture, as torch's std.
+float spread_of(std::span<const float> values) {
+  double sum = 0, squares = 0;
+  for (const float value : values) sum += value;
+  const double mean = sum / static_cast<double>(values.size());
+  for (const float value : values) squares += (value - mean) * (value - mean);
+  return static_cast<float>(std::sqrt(squares / static_cast<double>(values.size() - 1)));
+}
+
+Tensor repeated(const Tensor& x, int64_t count) {
+  return count == 1 ? x : concatenate(std::vector<Tensor>(static_cast<size_t>(count), x), 0);
+}
+
+// Classifier-free guidance (Ho & Salimans, 2022) on a pass whose first half saw the unwanted text.
+std::vector<float> guided(const std::vector<float>& all, const PictureRequest& r) {
+  const size_t half = all.size() / 2;
+  std::vector<float> result(half);
+  const auto guidance = static_cast<float>(r.guidance);
+  for (size_t i = 0; i < half; ++i) result[i] = all[i] + guidance * (all[half + i] - all[i]);
+  if (r.guidance_rescale <= 0) return result;
+  const auto share = static_cast<float>(r.guidance_rescale);  // Lin et al. (2023)
+  const size_t width = half / static_cast<size_t>(r.pictures);
+  for (size_t begin = 0; begin < half; begin += width) {
+    const std::span<float> row = std::span(result).subspan(begin, width);
+    const float factor = spread_of(std::span(all).subspan(half + begin, width)) / spread_of(row);
+    for (float& value : row) value = share * (value * factor) + (1 - share) * value;
+  }
+  return result;
+}
+
+}  // namespace
+
+struct StableDiffusion::Run {
+  std::unique_ptr<Scheduler> scheduler;
+  Mt19937 random;
+  Tensor text, pooled, time_ids, guidance;  // of all rows of a pass
+  bool guided = false;
+  size_t first = 0;  // the first call of the model
+  Latents latents;
+  // Of inpainting: the mask [h, w], latents of the picture, the first noise; of U-Nets that see them, further channels.
+  std::vector<float> mask, original, noise;
+  Tensor seen;
+
+  // What is not masked is what the picture is at this call, or at the end.
+  void keep_original(size_t next) {
+    const std::vector<float> kept =
+        next < scheduler->timesteps().size() ? scheduler->add_noise(original, noise, next) : original;
+    for (size_t i = 0; i < kept.size(); ++i) {
+      const float open = mask[i % mask.size()];
+      latents.values[i] = (1 - open) * kept[i] + open * latents.values[i];
+    }
+  }
+};
+
+bool StableDiffusion::is_of(const PipelineDirectory& directory) {
+  return std::any_of(std::begin(kTextPipelines), std::end(kTextPipelines),
+                     [&](const TextPipeline& each) { return each.name == directory.class_name(); });
+}
+
+std::vector<std::string> StableDiffusion::class_names() {
+  std::vector<std::string> names;
+  for (const TextPipeline& each : kTextPipelines) names.emplace_back(each.name);
+  return names;
+}
+
+StableDiffusion::StableDiffusion(const PipelineDirectory& directory, const LoadOptions& options)
+    : scheduler_(directory.scheduler()),
+      xl_(text_pipeline(directory).xl),
+      of_consistency_(text_pipeline(directory).of_consistency),
+      encoders_(directory, options, xl_) {
+  unet_ = directory.load("unet", "UNet2DConditionModel", options);
+  vae_ = directory.load("vae", "AutoencoderKL", options_of_autoencoder(options));
+  if (!xl_) scheduler_ = with_settings(std::move(scheduler_));
+  make_scheduler(scheduler_);  // refuses what is wrong with it before the first run
+  scores_aesthetics_ = xl_ && directory.config().get_bool("requires_aesthetics_score", false);
+  zeros_without_negative_ = xl_ && directory.config().get_bool("force_zeros_for_empty_prompt", true);
+  if (directory.has("safety_checker"))
+    log(LogLevel::kInfo,
+        fmt::format("{}: safety_checker is not run: pictures are returned as they are", directory.where()));
+  if (directory.has("image_encoder"))
+    log(LogLevel::kInfo, fmt::format("{}: image_encoder has no effect without IP-Adapter", directory.where()));
+  read_latent_scale(directory);
+  guidance_width_ = unet_->config().get_int("time_cond_proj_dim", 0);
+  if (of_consistency_ && guidance_width_ < 1)
+    fail("{}: unet: time_cond_proj_dim is missing, by which {} tells the U-Net of the guidance", directory.where(),
+         directory.class_name());
+}
+
+void StableDiffusion::read_latent_scale(const PipelineDirectory& directory) {
+  const Config& vae = vae_->config();
+  latent_channels_ = vae.get_int("latent_channels", 4);
+  input_channels_ = unet_->config().get_int("in_channels", 4);
+  const size_t blocks = vae.get_ints("block_out_channels", {64}).size();
+  if (blocks < 1 || blocks > 12) fail("{}: vae: expected 1 to 12 blocks, found {}", directory.where(), blocks);
+  enlargement_ = int64_t{1} << (blocks - 1);
+  scaling_ = vae.get_float("scaling_factor", 0.18215);
+  if (latent_channels_ < 1 || latent_channels_ > kMostChannels || scaling_ == 0 || !std::isfinite(scaling_) ||
+      (input_channels_ != latent_channels_ && input_channels_ != 2 * latent_channels_ + 1))
+    fail("{}: the U-Net reads {} channels and the autoencoder gives {}, with a scaling_factor of {}", directory.where(),
+         input_channels_, latent_channels_, scaling_);
+  const int64_t given = unet_->config().get_int("out_channels", 4);
+  if (given != latent_channels_)
+    fail("{}: the U-Net gives {} channels, and latents have {}", directory.where(), given, latent_channels_);
+  if (!xl_ || !vae.has("latents_mean") || !vae.has("latents_std")) return;  // as in diffusers
+  const auto numbers = [&](const char* name) {
+    const Json& list = json_of(vae)[name];
+    std::vector<float> values;
+    for (const Json& number : list.is_array() ? list : Json::array())
+      if (number.is_number()) values.push_back(number.get<float>());
+    if (static_cast<int64_t>(values.size()) != latent_channels_)
+      fail("{}: vae: {}: expected {} numbers", directory.where(), name, latent_channels_);
+    return values;
+  };
+  means_ = numbers("latents_mean");
+  deviations_ = numbers("latents_std");
+}
+
+PictureDefaults StableDiffusion::defaults(bool starts, bool masked) const {
+  PictureDefaults defaults;
+  const auto sample = unet_->config().get_pair("sample_size", 64);
+  defaults.height = std::clamp<int64_t>(sample[0], 1, kMostSampleSize) * enlargement_;
+  defaults.width = std::clamp<int64_t>(sample[1], 1, kMostSampleSize) * enlargement_;
+  if (of_consistency_) defaults.steps = 4;
+  defaults.guidance = of_consistency_ ? 8.5 : xl_ && !masked ? 5 : 7.5;
+  if (starts && masked) defaults.strength = xl_ ? 0.9999 : 1;
+  else defaults.strength = xl_ ? 0.3 : 0.8;
+  return defaults;
+}
+
+void StableDiffusion::add_texts(Run& run, const PictureRequest& r) const {
+  run.guided = r.guidance > 1 && guidance_width_ == 0;
+  const int64_t n = r.pictures;
+  const PromptEncoders::Prompt wanted = encoders_(r.prompt, r.clip_skip);
+  run.text = repeated(wanted.states, n);
+  if (wanted.pooled.defined()) run.pooled = repeated(wanted.pooled, n);
+  if (run.guided) {
+    PromptEncoders::Prompt unwanted;
+    if (!r.negative_prompt && zeros_without_negative_) unwanted = {wanted.states * 0.0, wanted.pooled * 0.0};
+    else unwanted = encoders_(r.negative_prompt.value_or(""), 0);
+    run.text = concatenate({repeated(unwanted.states, n), run.text}, 0);
+    if (run.pooled.defined()) run.pooled = concatenate({repeated(unwanted.pooled, n), run.pooled}, 0);
+  }
+  std::vector<Tensor> made{run.text};
+  if (xl_) {
+    const auto height = static_cast<float>(r.height), width = static_cast<float>(r.width);
+    const auto ids = [&](double score) {  // original extents, crop, and extents or how beautiful it is
+      std::vector<float> row{height, width, 0, 0};
+      if (scores_aesthetics_) row.push_back(static_cast<float>(score));
+      else row.insert(row.end(), {height, width});
+      const auto count = static_cast<int64_t>(row.size());
+      return repeated(Tensor::from(std::move(row), {1, count}), n);
+    };
+    run.time_ids = ids(kAestheticScore);
+    if (run.guided) run.time_ids = concatenate({ids(kUnwantedAestheticScore), run.time_ids}, 0);
+    made.push_back(run.pooled);
+    made.push_back(run.time_ids);
+  }
+  if (guidance_width_ > 0) {
+    const Tensor scale =
+        Tensor::from(std::vector<float>(static_cast<size_t>(n), static_cast<float>(r.guidance - 1) * 1000.0f), {n});
+    run.guidance = cast(sinusoids(scale, guidance_width_, false, 1), unet_->dtype());
+    made.push_back(run.guidance);
+  }
+  eval(made);  // once, and not in each step
+}
+
+void StableDiffusion::set_schedule(Run& run, const PictureRequest& r) const {
+  run.scheduler = make_scheduler(scheduler_, r.scheduler);
+  const std::string name = scheduler_class(r.scheduler.empty() ? scheduler_.get_string("_class_name") : r.scheduler);
+  if (of_consistency_ && name == kConsistencyScheduler)  // which knows where to begin
+    return run.scheduler->set_timesteps(r.steps, {.strength = r.start ? r.strength : 1});
+  run.scheduler->set_timesteps(r.steps);
+  if (!r.start) return;
+  const auto used = std::min(static_cast<int64_t>(static_cast<double>(r.steps) * r.strength), r.steps);
+  run.first = static_cast<size_t>((r.steps - used) * run.scheduler->order());
+  if (used < 1 || run.first >= run.scheduler->timesteps().size())
+    fail(ErrorKind::kUsage, "strength: {} of {} steps is none", r.strength, r.steps);
+}
+
+std::vector<float> StableDiffusion::encode(const std::vector<float>& pixels, const PictureRequest& r,
+                                           Mt19937& random) const {
+  const Tensor sample = cast(Tensor::from(pixels, {1, 3, r.height, r.width}), vae_->dtype());
+  const NamedTensors moments = vae_->forward({{"sample", sample}});
+  const Tensor mean = cast(moments.at("latent_mean"), DType::kFloat32),
+               spread = cast(moments.at("latent_log_variance"), DType::kFloat32);
+  eval({mean, spread});
+  std::vector<float> one = mean.to_vector<float>(), noise(one.size()), all;
+  const std::vector<float> logarithms = spread.to_vector<float>();
+  random.fill_normal(noise);
+  const size_t places = one.size() / static_cast<size_t>(latent_channels_);
+  for (size_t i = 0; i < one.size(); ++i) {
+    const float value = one[i] + std::exp(0.5f * logarithms[i]) * noise[i];
+    one[i] = (value - mean_of(i / places)) * static_cast<float>(scaling_) / deviation_of_channel(i / places);
+  }
+  for (int64_t i = 0; i < r.pictures; ++i) all.insert(all.end(), one.begin(), one.end());
+  return all;
+}
+
+void StableDiffusion::start(Run& run, const PictureRequest& r) const {
+  run.latents.shape = {r.pictures, latent_channels_, r.height / enlargement_, r.width / enlargement_};
+  const bool from_noise = !r.start || (r.mask && r.strength == 1);
+  std::vector<float> pixels;
+  if (r.start) {
+    pixels = signed_pixels(*r.start, r.height, r.width);
+    if (!from_noise || !sees_masks()) run.original = encode(pixels, r, run.random);
+  }
+  run.noise.resize(static_cast<size_t>(elements(run.latents.shape)));
+  run.random.fill_normal(run.noise);
+  if (from_noise) {
+    run.latents.values = run.noise;
+    for (float& value : run.latents.values) value *= run.scheduler->initial_deviation();
+  } else run.latents.values = run.scheduler->add_noise(run.original, run.noise, run.first);
+  if (r.mask) add_mask(run, r, std::move(pixels));
+}
+
+void StableDiffusion::add_mask(Run& run, const PictureRequest& r, std::vector<float> pixels) const {
+  const std::vector<float> white = white_places(*r.mask, r.height, r.width);
+  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] *= 1 - white[i % white.size()];
+  // Whether or not the U-Net sees it, diffusers draws its noise.
+  const std::vector<float> rest = encode(pixels, r, run.random);
+  const int64_t h = run.latents.shape[2], w = run.latents.shape[3];
+  for (int64_t y = 0; y < h; ++y)
+    for (int64_t x = 0; x < w; ++x)
+      run.mask.push_back(white[static_cast<size_t>(y * enlargement_ * r.width + x * enlargement_)]);
+  if (!sees_masks()) return;
+  const Tensor mask = repeated(Tensor::from(run.mask, {1, 1, h, w}), r.pictures);
+  const Tensor seen = concatenate({mask, Tensor::from(rest, run.latents.shape)}, 1);
+  run.seen = cast(repeated(seen, run.guided ? 2 : 1), unet_->dtype());
+}
+
+std::vector<float> StableDiffusion::prediction(const Run& run, const PictureRequest& r, size_t index) const {
+  std::vector<float> sample = run.latents.values;
+  run.scheduler->scale_input(sample, index);
+  Tensor x = repeated(cast(Tensor::from(sample, run.latents.shape), unet_->dtype()), run.guided ? 2 : 1);
+  if (run.seen.defined()) x = concatenate({x, run.seen}, 1);
+  const auto t = static_cast<float>(run.scheduler->timesteps()[index]);
+  NamedTensors inputs{
+      {"sample", x}, {"timestep", Tensor::from(std::vector<float>{t}, {1})}, {"encoder_hidden_states", run.text}};
+  if (run.pooled.defined()) {
+    inputs.set("text_embeds", run.pooled);
+    inputs.set("time_ids", run.time_ids);
+  }
+  if (run.guidance.defined()) inputs.set("timestep_cond", run.guidance);
+  std::vector<float> all = cast(unet_->forward(inputs).at("sample"), DType::kFloat32).to_vector<float>();
+  return run.guided ? guided(all, r) : all;
+}
+
+Latents StableDiffusion::latents(const PictureRequest& r) const {
+  check_request(r, r.start && !r.mask ? enlargement_ : std::max<int64_t>(8, enlargement_));
+  if (sees_masks() && !(r.start && r.mask))
+    fail(ErrorKind::kUsage, "the U-Net is one of inpainting: it needs a picture and a mask_image");
+  if (scores_aesthetics_ && !r.start)
+    fail(ErrorKind::kUsage, "the pipeline is a refiner: it begins with a picture, by image-to-image");
+  if (of_consistency_ && r.mask)
+    fail(ErrorKind::kUnsupported, "mask_image: models of latent consistency have no inpainting");
+  if (of_consistency_ && r.negative_prompt)
+    fail(ErrorKind::kUsage, "negative_prompt: models of latent consistency know their guidance: it has no effect");
+  if (r.negative_prompt && r.guidance <= 1)
+    log(LogLevel::kWarning, fmt::format("negative_prompt has no effect with a guidance_scale of {}", r.guidance));
+  const NoGradient inference;
+  Run run;
+  run.random.seed(r.seed);
+  set_schedule(run, r);
+  add_texts(run, r);
+  start(run, r);
+  DenoisingStep step{.rows = r.pictures, .channels = latent_channels_, .eta = r.eta};
+  step.noise = [&](std::span<float> values) { run.random.fill_normal(values); };
+  for (size_t i = run.first; i < run.scheduler->timesteps().size(); ++i) {
+    check_interrupted();
+    run.latents.values = run.scheduler->step(i, prediction(run, r, i), run.latents.values, step);
+    if (r.mask && !sees_masks()) run.keep_original(i + 1);
+  }
+  for (const float value : run.latents.values)
+    if (!std::isfinite(value))
+      fail("the latents hold {}: with weights of 16 bits the networks may overflow; try another --dtype", value);
+  return run.latents;
+}
+
+std::vector<Picture> StableDiffusion::pictures(const Latents& latents) const {
+  const NoGradient inference;
+  std::vector<float> scaled = latents.values;
+  const auto places = static_cast<size_t>(latents.shape[2] * latents.shape[3]);
+  for (size_t i = 0; i < scaled.size(); ++i) {
+    const size_t channel = i / places % static_cast<size_t>(latent_channels_);
+    scaled[i] = scaled[i] * deviation_of_channel(channel) / static_cast<float>(scaling_) + mean_of(channel);
+  }
+  std::vector<Picture> pictures;
+  const int64_t B = latents.shape[0], size = elements(latents.shape) / B;
+  for (int64_t b = 0; b < B; ++b) {  // one by one, which takes the least memory
+    check_interrupted();
+    const auto begin = scaled.begin() + b * size;
+    Shape shape = latents.shape;
+    shape[0] = 1;
+    const Tensor one = Tensor::from(std::vector<float>(begin, begin + size), shape);
+    const Tensor sample = vae_->forward({{"latents", cast(one, vae_->dtype())}}).at("sample");
+    pictures.push_back(picture_of_sample(cast(sample, DType::kFloat32)));
+  }
+  return pictures;
+}
+
+std::vector<Picture> StableDiffusion::draw(const PictureRequest& request) const {
+  const std::lock_guard one_at_a_time(drawing_);
+  lora_.use(request.loras, {{"unet", unet_.get()},
+                            {"text_encoder", encoders_.find("text_encoder")},
+                            {"text_encoder_2", encoders_.find("text_encoder_2")}});
+  return pictures(latents(request));
+}
+
+}  // namespace transom

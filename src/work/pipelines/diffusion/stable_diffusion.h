@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stable Diffusion 1 and 2 (Rombach et al., 2022), XL (Podell et al., 2023) with its refiner, and models of latent
+// consistency (Luo et al., 2023): a text steers the way from noise to the latents of a picture. A seed gives the noise
+// of torch's generator on the CPU, and with it diffusers' picture.
+// B pictures, C channels of latents, h x w their extents, T tokens, D width of the text.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/numbers/mt19937.h"
+#include "models/diffusion/schedulers/scheduler.h"
+#include "work/pipelines/diffusion/lora_weights.h"
+#include "work/pipelines/diffusion/picture_request.h"
+#include "work/pipelines/diffusion/prompt_encoders.h"
+
+namespace transom {
+
+// Numbers [B, C, h, w].
+struct Latents {
+  Shape shape;
+  std::vector<float> values;
+};
+
+class StableDiffusion {
+ public:
+  StableDiffusion(const PipelineDirectory& directory, const LoadOptions& options);
+
+  // Whether the class of model_index.json is one that draws by a text; the names of those that do.
+  static bool is_of(const PipelineDirectory& directory);
+  static std::vector<std::string> class_names();
+
+  Model* unet() const { return unet_.get(); }
+  int64_t enlargement() const { return enlargement_; }  // pixels a place of the latents
+  // `starts`: the run begins with a picture, `masked`: with a mask over it.
+  PictureDefaults defaults(bool starts, bool masked) const;
+
+  // One run at a time: LoRA changes the weights that all runs share.
+  std::vector<Picture> draw(const PictureRequest& request) const;
+  // The latents at the end of a run.
+  Latents latents(const PictureRequest& request) const;
+  std::vector<Picture> pictures(const Latents& latents) const;
+
+ private:
+  struct Run;  // what stays the same over the steps
+
+  void add_texts(Run& run, const PictureRequest& request) const;
+  void start(Run& run, const PictureRequest& request) const;
+  void set_schedule(Run& run, const PictureRequest& request) const;
+  // Of pixels [3, H, W] from -1 to 1: a draw of what the encoder says, repeated for each picture.
+  std::vector<float> encode(const std::vector<float>& pixels, const PictureRequest& request, Mt19937& random) const;
+  void add_mask(Run& run, const PictureRequest& request, std::vector<float> pixels) const;
+  bool sees_masks() const { return input_channels_ != latent_channels_; }
+  std::vector<float> prediction(const Run& run, const PictureRequest& request, size_t index) const;
+  // Between the numbers of the autoencoder and those of the U-Net.
+  void read_latent_scale(const PipelineDirectory& directory);
+  float mean_of(size_t channel) const { return means_.empty() ? 0 : means_[channel]; }
+  float deviation_of_channel(size_t channel) const { return deviations_.empty() ? 1 : deviations_[channel]; }
+
+  std::unique_ptr<Model> unet_, vae_;
+  Config scheduler_;
+  bool xl_ = false, of_consistency_ = false, scores_aesthetics_ = false, zeros_without_negative_ = false;
+  PromptEncoders encoders_;
+  int64_t latent_channels_ = 4, input_channels_ = 4, guidance_width_ = 0, enlargement_ = 8;
+  double scaling_ = 1;
+  std::vector<float> means_, deviations_;  // of each channel of latents; empty: 0 and 1
+  mutable std::mutex drawing_;
+  mutable LoraWeights lora_;
+};
+
+}  // namespace transom

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pictures of what a text says, or, where a pipeline knows no text, pictures.
+#include "work/pipelines/diffusion/stable_diffusion.h"
+#include "work/pipelines/diffusion/unconditional.h"
+#include "work/pipelines/pipeline.h"
+
+namespace transom {
+namespace {
+
+class TextToImage : public Pipeline {
+ public:
+  TextToImage(const PipelineDirectory& directory, const LoadOptions& options) : model_(directory, options) {}
+  Model* model() const override { return model_.unet(); }
+
+  std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
+    std::vector<TaskResult> results;
+    for (const TaskInput& input : inputs)
+      results.emplace_back(
+          model_.draw(picture_request(text_input(input).text, options, model_.defaults(false, false))));
+    return results;
+  }
+
+ private:
+  StableDiffusion model_;
+};
+
+std::unique_ptr<Pipeline> load_text_to_image(const std::string& directory, const LoadOptions& options,
+                                             const std::string& /*task*/) {
+  const PipelineDirectory index{fs::path(directory)};
+  if (is_unconditional(index)) return load_unconditional(index, options);
+  return std::make_unique<TextToImage>(index, options);
+}
+
+constexpr TaskRecord kTextToImage{.name = "text-to-image",
+                                  .example = "--prompt \"a lighthouse in the fog\" --seed 7 --output lighthouse.png",
+                                  .input = InputKind::kText,
+                                  .result = ResultKind::kPictures,
+                                  .parameters = picture_parameters,
+                                  .load = load_text_to_image};
+const RegisterTask kRegisterTextToImage(kTextToImage);
+
+}  // namespace
+}  // namespace transom
