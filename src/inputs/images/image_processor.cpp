@@ -12,6 +12,7 @@
 #include "files/config/known_keys.h"
 #include "files/config/model_type.h"
 #include "files/family/family.h"
+#include "inputs/images/picture_cutter.h"
 
 namespace transom {
 namespace {
@@ -69,6 +70,10 @@ constexpr Defaults kDefaults[] = {
     {"DeiT", 256, 256, 0, 224, Resampling::kBicubic, false, true},
     {"CLIP", 0, 0, 224, 224, Resampling::kBicubic, true, false},
     {"Siglip", 224, 224, 0, 0, Resampling::kBicubic, false, false, false, true},
+    {"LlavaNext", 0, 0, 224, 224, Resampling::kBicubic, true, false},
+    {"Idefics3", 0, 0, 4 * 364, 0, Resampling::kLanczos, false, false, false, true},
+    {"SmolVLM", 0, 0, 4 * 364, 0, Resampling::kLanczos, false, false, false, true},
+    {"Qwen2VL", 0, 0, 56 * 56, 0, Resampling::kBicubic, true, false},
     {"Llava", 0, 0, 224, 224, Resampling::kBicubic, true, false},
     {"Bit", 0, 0, 224, 224, Resampling::kBicubic, true, false},
     {"ConvNext", 0, 0, 384, 0, Resampling::kBicubic, false, false},
@@ -139,10 +144,12 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
   do_rescale_ = config.get_bool("do_rescale", true);
   do_normalize_ = config.get_bool("do_normalize", true);
   do_convert_rgb_ = config.get_bool("do_convert_rgb", defaults->clip_colors || defaults->converts);
-  if (family != "Detr") squares_ = config.get_bool("do_pad", false);
+  cutter_ = make_picture_cutter(family, config, read_resampling(config, defaults->resampling));
+  if (family != "Detr" && !cutter_) squares_ = config.get_bool("do_pad", false);
   if (squares_ && family != "Llava")
     fail(ErrorKind::kUnsupported, "{}: do_pad is not carried out for {}", config.where(), type);
-  size_ = read_size(config, "size", {defaults->height, defaults->width, defaults->shortest_edge, 0}, defaults->square);
+  size_ = {defaults->height, defaults->width, defaults->shortest_edge, 0};
+  if (!cutter_ || cutter_->has_usual_steps()) size_ = read_size(config, "size", size_, defaults->square);
   const int64_t crop = family == "EfficientNet" ? 289 : defaults->crop > 0 ? defaults->crop : 224;
   crop_size_ = read_size(config, "crop_size", {crop, crop, 0, 0}, true);
   if (do_center_crop_ && crop_size_.height == 0) fail("{}: crop_size: expected height and width", config.where());
@@ -371,11 +378,27 @@ Image ImageProcessor::squared(const Image& image) const {
 
 ImageProcessor::Pixels ImageProcessor::operator()(const Image& image) const {
   const Image whole = do_convert_rgb_ ? on_white(image) : image;
-  const Image colors = squares_ ? squared(whole) : whole;
-  const Image sized = do_resize_ ? resized(colors) : colors;
-  Pixels pixels = normalized(do_center_crop_ ? center_cropped(sized, crop_size_.height, crop_size_.width) : sized);
+  if (cutter_) return cut(whole);
+  Pixels pixels = normalized(sized(squares_ ? squared(whole) : whole));
   if (masks_) pad(pixels);
   return pixels;
+}
+
+Image ImageProcessor::sized(const Image& image) const {
+  const Image large = do_resize_ ? resized(image) : image;
+  return do_center_crop_ ? center_cropped(large, crop_size_.height, crop_size_.width) : large;
+}
+
+ImageProcessor::Pixels ImageProcessor::cut(const Image& image) const {
+  Pixels made;
+  for (const Image& part : cutter_->parts(image, made)) {
+    const Pixels pixels = normalized(cutter_->has_usual_steps() ? sized(part) : part);
+    made.height = pixels.height, made.width = pixels.width;
+    made.values.insert(made.values.end(), pixels.values.begin(), pixels.values.end());
+    ++made.parts;
+  }
+  cutter_->lay_out(made);
+  return made;
 }
 
 // Zeros at the right and below, to pad_size where there is one.

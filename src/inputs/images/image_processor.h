@@ -7,12 +7,15 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "files/config/config.h"
 #include "inputs/images/image.h"
 
 namespace transom {
+
+class PictureCutter;
 
 class ImageProcessor {
  public:
@@ -24,9 +27,21 @@ class ImageProcessor {
 
   struct Pixels {
     int64_t height = 0, width = 0;
-    std::vector<float> values;  // [3, height, width]
+    std::vector<float> values;  // [3, height, width], or of every part
     // pixel_mask [height, width] of processors that pad: 0 where there is no picture. Empty of others.
     std::vector<int64_t> mask = {};
+    // Of processors that cut a picture (picture_cutter.h): how many parts there are, how they lie, and what else the
+    // model is told of the picture, by the names of its arguments.
+    int64_t parts = 0, rows = 0, columns = 0;
+    int64_t patches = 0;  // of processors that lay patches out as rows of numbers, which are all of `values`
+    std::vector<std::pair<std::string, std::vector<int64_t>>> beside = {};
+    // Of pixel_values, for this picture alone: [1, 3, height, width], [1, parts, 3, height, width] or [patches,
+    // numbers].
+    std::vector<int64_t> shape() const {
+      if (patches > 0) return {patches, static_cast<int64_t>(values.size()) / patches};
+      if (parts == 0) return {1, 3, height, width};
+      return {1, parts, 3, height, width};
+    }
   };
   Pixels operator()(const Image& image) const;
 
@@ -48,8 +63,10 @@ class ImageProcessor {
   void read_timm(const Config& config);
   void read_detr(const Config& config);
   void pad(Pixels& pixels) const;
+  Pixels cut(const Image& image) const;
   std::array<int64_t, 2> size_near(const Image& image) const;
   Image resized(const Image& image) const;
+  Image sized(const Image& image) const;  // resized and cropped, as far as that is asked for
   Image squared(const Image& image) const;
   Image center_cropped(const Image& image, int64_t height, int64_t width) const;
 
@@ -63,6 +80,7 @@ class ImageProcessor {
   double rescale_factor_ = 1 / 255.0, crop_pct_ = 0.875;
   std::array<float, 3> mean_{0.5f, 0.5f, 0.5f}, deviation_{0.5f, 0.5f, 0.5f};
   Resampling resampling_ = Resampling::kBilinear;
+  std::shared_ptr<const PictureCutter> cutter_;  // null: a picture stays whole
 };
 
 }  // namespace transom

@@ -9,6 +9,7 @@
 #include "models/nn/weight.h"
 #include "models/shared/decoder.h"
 #include "models/shared/encoder_heads.h"
+#include "models/shared/placed_decoder.h"
 #include "models/shared/record_parts.h"
 #include "models/shared/tokens_of_batch.h"
 
@@ -34,6 +35,14 @@ class DecoderModel : public GenerativeModel {
     ForwardContext context;
     prepare(context);
     return body_->attached_inputs(inputs, context);
+  }
+  int64_t position_axes() const override {
+    const auto* placed = dynamic_cast<const PlacedDecoder*>(body_.get());
+    return placed ? placed->position_axes() : 1;
+  }
+  TextPositions positions_of(const ModelInputs& inputs) const override {
+    const auto* placed = dynamic_cast<const PlacedDecoder*>(body_.get());
+    return placed ? placed->positions_of(inputs) : GenerativeModel::positions_of(inputs);
   }
   const Decoder& body() const { return *body_; }
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/json/json.h"
 #include "models/shared/blocks/planned_decoder.h"
+#include "models/shared/rope_plan.h"
 
 namespace transom {
 
@@ -122,7 +123,9 @@ BlockPlan block_of(const RopeDecoderConfig& c, size_t layer) {
   return plan;
 }
 
-DecoderPlan plan_of(const RopeDecoderConfig& c) {
+}  // namespace
+
+DecoderPlan rope_decoder_plan(const RopeDecoderConfig& c) {
   DecoderPlan plan{.vocabulary = c.vocab_size,
                    .width = c.hidden_size,
                    .deviation = c.initializer_range,
@@ -145,10 +148,8 @@ DecoderPlan plan_of(const RopeDecoderConfig& c) {
   return plan;
 }
 
-}  // namespace
-
 std::unique_ptr<Decoder> make_rope_decoder(const RopeDecoderConfig& config, const Scope& scope) {
-  return make_planned_decoder(plan_of(config), scope);
+  return make_planned_decoder(rope_decoder_plan(config), scope);
 }
 
 }  // namespace transom

@@ -7,15 +7,40 @@
 #include <string>
 
 #include "models/shared/decoder.h"
+#include "models/vision_language/picture_positions.h"
 
 namespace transom {
+
+// What a reader makes of pictures: rows for their places, in order.
+struct PictureRows {
+  Tensor rows;        // [n, D]
+  Tensor count = {};  // i64 []: the first so many are for places; empty: all
+};
+
+// A picture as an input of its own, and how many places it fills.
+struct PictureApart {
+  NamedTensors tensors;
+  int64_t places = 0;
+};
 
 // Makes rows of pictures: a tower and a projector.
 class PictureReader {
  public:
   virtual ~PictureReader() = default;
-  virtual Tensor operator()(const Tensor& pixel_values, ForwardContext& context) const = 0;  // -> [N, P, D]
+  // The arguments of forward() that say what the pictures are; the first is needed.
+  virtual std::vector<std::string> input_names() const { return {"pixel_values"}; }
+  virtual PictureRows operator()(const NamedTensors& pictures, ForwardContext& context) const = 0;
+  // The pictures of a batch one by one, in order. By default a picture is a row of each of the inputs, and all fill as
+  // many places.
+  virtual std::vector<PictureApart> apart(const NamedTensors& pictures, ForwardContext& context) const;
+  // Whether the places of pictures have a time, a row and a column for the decoder (picture_positions.h); extents()
+  // then says of each picture how they lie.
+  virtual bool places_pictures() const { return false; }
+  virtual std::vector<PictureExtents> extents(const NamedTensors&) const { return {}; }
 };
+
+// The whole numbers of an input that says how many rows pictures have, which no program can be compiled without.
+std::vector<int64_t> known_numbers(const Tensor& tensor, const std::string& name);
 
 struct VisionLanguageOptions {
   int64_t image_token;               // stands in the places of pictures

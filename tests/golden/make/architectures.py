@@ -6,6 +6,7 @@ names the cases of a full vocabulary, with two layers, a tokenizer and the files
 case of one layer, 60 words and no tokenizer, called after family and head.
 """
 
+from captions import CAPTIONS
 from decoders import DECODERS
 from detection import DETECTION
 from encoders import ENCODERS, GEMMA3
@@ -14,6 +15,7 @@ from family import ANSWERS, CAUSAL, CHOICE, MASKED, ROPE, SEQUENCE, TOKENS, Fami
 from patches import TOKENS_BEFORE_PATCHES
 from states import STATES
 from towers import TOWERS
+from vision_language import READERS
 
 EMOTIONS, ENTITIES = ["sadness", "joy", "anger", "fear"], ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 SOUND = dict(
@@ -349,6 +351,8 @@ FAMILIES = {
     **ENCODERS,
     **DETECTION,
     **TOKENS_BEFORE_PATCHES,
+    **CAPTIONS,
+    **READERS,
     **TOWERS,
     "resnet": Family(
         dict(depths=[1, 2, 1, 1], hidden_sizes=[8, 12, 16, 20], embedding_size=8, layer_type="bottleneck"),
@@ -487,6 +491,7 @@ LABELS = {
 TOKENIZERS = {
     "bart": "roberta",
     "llava-qwen2": "qwen2",
+    "llava-next-siglip": "qwen2",
     "bert-token-classification": "bert_cased",
 }  # where the family's word is not the tokenizer's
 STORED = {"bert-masked-lm": "sharded", "camembert-masked-lm": "bin", "gpt-bigcode-lm": "bf16"}

@@ -4,6 +4,7 @@
 import torch
 
 import detection
+import captions
 import towers
 import vision_language
 from common import generator
@@ -112,6 +113,8 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
     if family_name == "clip":
         texts = text_inputs(config.text_config, name, tokenizer, False)
         return {**texts, "pixel_values": floats(3, 3, 32, 32)}
+    if family_name in captions.CAPTIONS:
+        return captions.inputs_of(name, config, random)
     if family_name == "siglip":
         return towers.inputs_of(name, config, text_inputs(config.text_config, name, tokenizer, False), floats)
     in_pairs = "QuestionAnswering" in class_name or "PreTraining" in class_name or "NextSentence" in class_name

@@ -15,11 +15,13 @@ WORDLESS_PLANS = ("greedy_batch", "beam4_short_eos", "repetition_penalty", "embe
 NEW = 16
 
 
-def inputs_of(model, tokenizer, rows):
+def inputs_of(model, tokenizer, rows, name=None):
     if model.main_input_name == "input_features":
         return {"input_features": f"inputs.safetensors:input_features[{rows.start}:{rows.stop}]"}
+    if model.main_input_name == "pixel_values":
+        return {"pixel_values": f"inputs.safetensors:pixel_values[{rows.start}:{rows.stop}]"}
     if hasattr(model.config, "vision_config"):
-        return vision_language.prompts_of(model, tokenizer, rows)
+        return vision_language.prompts_of(model, tokenizer, rows, name)
     if tokenizer is None:
         longest = max(len(ids) for ids in WORDLESS[rows])
         pad = getattr(model.config, "pad_token_id", None) or 0
@@ -87,7 +89,7 @@ def make_runs(model, tokenizer, name, folder, only=None):
     model = model.eval()
     both, first, second = slice(0, 2), slice(0, 1), slice(1, 2)
     greedy = dict(do_sample=False, max_new_tokens=NEW)
-    probe = run(model, inputs_of(model, tokenizer, both), folder, greedy).sequences[0]
+    probe = run(model, inputs_of(model, tokenizer, both, name), folder, greedy).sequences[0]
     start = 1 if model.config.is_encoder_decoder else probe.shape[0] - NEW
     end = int(probe[min(start + 6, len(probe) - 1)])  # a token that comes
     plans = [
@@ -103,10 +105,10 @@ def make_runs(model, tokenizer, name, folder, only=None):
         ("greedy_eos", both, dict(eos_token_id=end)),
         ("greedy_min_length", both, dict(min_new_tokens=10, eos_token_id=end)),
     ]
-    plans = [(title, inputs_of(model, tokenizer, rows), kwargs) for title, rows, kwargs in plans]
+    plans = [(title, inputs_of(model, tokenizer, rows, name), kwargs) for title, rows, kwargs in plans]
     if not model.config.is_encoder_decoder and not hasattr(model.config, "vision_config"):
-        embeddings = embeddings_of(model, inputs_of(model, tokenizer, both), name, folder)
-        with_ids = inputs_of(model, tokenizer, both) | embeddings
+        embeddings = embeddings_of(model, inputs_of(model, tokenizer, both, name), name, folder)
+        with_ids = inputs_of(model, tokenizer, both, name) | embeddings
         # Without padding: Transformers' repetition_penalty leaves out so many of the tokens that are written.
         unpadded = {key: value.replace("[0:", "[1:") if isinstance(value, str) else value[1:] for key, value in embeddings.items()}
         plans += [

@@ -47,6 +47,47 @@ PROCESSORS = {  # class without its ending, and the fields of preprocessor_confi
         ),
     ),
     "siglip": ("SiglipImageProcessor", RGB | HALF | dict(resample=3, size=dict(height=37, width=30))),
+    "idefics3": (
+        "Idefics3ImageProcessor",
+        RGB | HALF | dict(resample=1, size=dict(longest_edge=37), max_image_size=dict(longest_edge=16), do_pad=True),
+    ),
+    "idefics3_whole": (
+        "Idefics3ImageProcessor",
+        RGB
+        | HALF
+        | dict(resample=3, size=dict(longest_edge=33), max_image_size=dict(longest_edge=20), do_image_splitting=False),
+    ),
+    "llava_next": (
+        "LlavaNextImageProcessor",
+        RGB
+        | CLIP
+        | dict(
+            resample=3,
+            size=dict(shortest_edge=16),
+            do_center_crop=True,
+            crop_size=dict(height=16, width=16),
+            do_convert_rgb=True,
+            do_pad=True,
+            image_grid_pinpoints=[[16, 32], [32, 16], [32, 32], [16, 64]],
+        ),
+    ),
+    "qwen2_vl": (
+        "Qwen2VLImageProcessor",
+        RGB | CLIP | dict(resample=3, patch_size=4, merge_size=2, size=dict(shortest_edge=100, longest_edge=640)),
+    ),
+    "qwen2_vl_apart": (
+        "Qwen2VLImageProcessor",
+        RGB
+        | CLIP
+        | dict(
+            resample=2,
+            patch_size=5,
+            merge_size=1,
+            temporal_patch_size=1,
+            do_convert_rgb=True,
+            size=dict(shortest_edge=300, longest_edge=2000),
+        ),
+    ),
     "convnext_crop": (
         "ConvNextImageProcessor",
         RGB | HALF | dict(resample=3, size=dict(shortest_edge=40), crop_pct=0.875),
@@ -102,11 +143,12 @@ def make_images(folder):
         here.mkdir(exist_ok=True)
         write_json(here / "preprocessor_config.json", {"image_processor_type": kind} | fields)
         processor = getattr(transformers, kind + "Pil").from_pretrained(here)
-        pictures = PICTURES + (NARROW if name.startswith(("detr", "segformer", "siglip")) else ())
+        pictures = PICTURES + (NARROW if name.startswith(("detr", "segformer", "siglip", "idefics3", "llava_next", "qwen2")) else ())
         made = {
             f"{file}/{key}": value
             for file in pictures
             for key, value in processor(Image.open(folder / file).convert("RGB"), return_tensors="pt").items()
+            if key != "pixel_attention_mask"  # of one picture: nothing is hidden
         }
         save_file(made, here / "expected.safetensors")
         write_json(

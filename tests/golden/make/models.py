@@ -23,6 +23,7 @@ from common import HERE, rounded, seed_of, write_json
 from random_models import config_of, draw_weights
 from vocabularies import load, make_tokenizer_files
 
+WRITERS = ("CausalLM", "LMHeadModel", "ConditionalGeneration", "MTModel", "VisionEncoderDecoderModel")
 STEPS, WARMUP, RATE = 20, 2, 1e-3
 
 
@@ -229,7 +230,7 @@ def build(name, family_name, class_name, is_main):
         if eager
         else getattr(transformers, class_name)(config)
     )
-    writes = class_name.endswith(("CausalLM", "LMHeadModel", "ConditionalGeneration", "MTModel")) and (
+    writes = class_name.endswith(WRITERS) and (
         is_main or name in FAMILIES[family_name].small
     )
     draw_weights(model, name, writes)
@@ -241,8 +242,9 @@ def tokenizer_of(name, family):
     kind = TOKENIZERS.get(kind, kind)
     with tempfile.TemporaryDirectory() as folder:
         make_tokenizer_files(kind, pathlib.Path(folder))
-        if family is FAMILIES["llava"]:
-            vision_language.add_image_token(folder)
+        named = next(key for key, each in FAMILIES.items() if each is family)
+        if vision_language.has_pictures(named):
+            vision_language.add_image_token(folder, vision_language.marks_of(named), vision_language.image_token(name))
         return load(folder)
 
 
@@ -265,7 +267,7 @@ def save(model, name, family_name, is_main, folder):
         kind = TOKENIZERS.get(name, family.tokenizer)
         make_tokenizer_files(TOKENIZERS.get(kind, kind), folder)
         if vision_language.has_pictures(family_name):
-            vision_language.add_image_token(folder)
+            vision_language.add_image_token(folder, vision_language.marks_of(family_name), vision_language.image_token(name))
             vision_language.save_processor(name, model.config, folder)
     processor = PROCESSORS.get(name)
     if processor and is_main:
@@ -335,10 +337,10 @@ def make(out, only=None):
             (is_main or family_name in FAMILIES and name in FAMILIES[family_name].small)
             and hasattr(model, "generate")
             and model.can_generate()
-            and class_name.endswith(("CausalLM", "LMHeadModel", "ConditionalGeneration", "MTModel"))
+            and class_name.endswith(WRITERS)
         ):
             if getattr(model.config, "output_router_logits", False):  # with it 5.24 fails at the second token
                 model.config.output_router_logits = False
             generation.make_runs(model, tokenizer, name, out / name)
-            if vision_language.has_pictures(family_name):
+            if vision_language.has_pictures(family_name) and family_name != "smolvlm":  # whose class reads videos too
                 vision_language.make_processed(out / name)

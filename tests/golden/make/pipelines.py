@@ -242,6 +242,31 @@ def make_ranking(out):
     )
 
 
+def make_captions(out):
+    """What generate() writes about pictures: this version has no pipeline for it."""
+    model = GOLDEN / "trocr" / "model"
+    writer = transformers.VisionEncoderDecoderModel.from_pretrained(model).eval()
+    processor = transformers.AutoImageProcessor.from_pretrained(model, backend="pil")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(model)
+    runs = []
+    for file, beams in (("gradient.png", 1), ("gray.png", 1), ("alpha.png", 3)):
+        kwargs = {"max_new_tokens": 10, "do_sample": False, "num_beams": beams}
+        pixels = processor(Image.open(GOLDEN / "image" / file).convert("RGB"), return_tensors="pt")["pixel_values"]
+        with torch.no_grad():
+            ids = writer.generate(pixel_values=pixels, **kwargs)[0]
+        result = [{"generated_text": tokenizer.decode(ids, skip_special_tokens=True)}]
+        runs.append({"inputs": f"../image/{file}", "kwargs": kwargs, "result": result})
+    write_json(
+        out / "pipelines" / "image-to-text.json",
+        {
+            "task": "image-to-text",
+            "model": "../trocr/model",
+            "made_by": "image processor, generate() and decode(skip_special_tokens=True)",
+            "runs": runs,
+        },
+    )
+
+
 def make(out):
     folder = out / "pipelines"
     for name, (case, runs) in TASKS.items():
@@ -306,3 +331,4 @@ def make(out):
         },
     )
     make_ranking(out)
+    make_captions(out)

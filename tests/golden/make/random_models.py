@@ -7,6 +7,7 @@ import math
 import torch
 import transformers
 
+import captions
 import towers
 import vision_language
 from architectures import FAMILIES, LABELS
@@ -22,7 +23,7 @@ def without_dropout(config):
             continue
         if "drop" in key and "drop_path" not in key or key.endswith("_pdrop"):
             setattr(config, key, 0.0)
-    for part in ("text_config", "vision_config"):
+    for part in ("text_config", "vision_config", "encoder", "decoder"):
         if isinstance(getattr(config, part, None), transformers.PreTrainedConfig):
             without_dropout(getattr(config, part))
 
@@ -47,6 +48,8 @@ def config_of(name, family_name, class_name, is_main, tokenizer):
             )
     if family_name == "siglip":
         fields = towers.fields_of(fields, tokenizer)
+    if family_name in captions.CAPTIONS:
+        fields, tokenizer = captions.fields_of(fields, tokenizer), None
     if vision_language.has_pictures(family_name):
         texts, fields = {}, fields | vision_language.fields_of(name, is_main, tokenizer)
         tokenizer = None

@@ -8,6 +8,9 @@ import pathlib
 import torch
 from safetensors.torch import load_file, save_file
 
+import grids
+import patch_blocks
+import tiles
 from common import generator, write_json
 from sizes import SIZES
 from vocabularies import BATCH
@@ -16,6 +19,7 @@ IMAGE = "<image>"
 # Two pictures, none and one: the last row can be cut off with its picture.
 TEXTS = ["short " + IMAGE + " and " + IMAGE + " " + BATCH[4], BATCH[1], IMAGE + "\n" + BATCH[1]]
 PROMPTS = [IMAGE + "\nThe licence", "You may copy " + IMAGE + " and modify"]
+READERS = patch_blocks.BLOCKS | grids.GRIDS | tiles.TILES  # beside llava
 WORDS, IMAGE_OF_WORDS = 60, 4  # of a case without a tokenizer
 CLIP = dict(image_mean=[0.48145466, 0.4578275, 0.40821073], image_std=[0.26862954, 0.26130258, 0.27577711])
 ROPE = dict(rope_parameters={"rope_theta": 10000.0, "rope_type": "default"})
@@ -57,34 +61,72 @@ IN_ORDER = (
 
 
 def has_pictures(family_name):
-    return family_name == "llava"
+    return family_name == "llava" or family_name in READERS
 
 
-def add_image_token(folder):
-    """One more special token, behind all others."""
+def has_grids(name):
+    return name.startswith("llava-next")
+
+
+def has_blocks(name):
+    return name.startswith(("qwen2-vl", "qwen2-5-vl"))
+
+
+def image_token(name):
+    return patch_blocks.IMAGE if has_blocks(name) else IMAGE
+
+
+def has_tiles(name):
+    return name.startswith(tuple(tiles.TILES))
+
+
+def marks_of(family_name):
+    if family_name in patch_blocks.BLOCKS:
+        return patch_blocks.MARKS
+    return tiles.MARKS if family_name in tiles.TILES else []
+
+
+def add_image_token(folder, more=(), image=IMAGE):
+    """One more special token, behind all others, and those that stand around pictures."""
     path = pathlib.Path(folder) / "tokenizer.json"
     made = json.loads(path.read_text())
     ids = [token["id"] for token in made["added_tokens"]] + list(range(len(made["model"]["vocab"])))
     flags = dict(single_word=False, lstrip=False, rstrip=False, normalized=False, special=True)
-    made["added_tokens"].append(dict(id=max(ids) + 1, content=IMAGE, **flags))
+    for place, content in enumerate((image, *more), max(ids) + 1):
+        made["added_tokens"].append(dict(id=place, content=content, **flags))
     path.write_text(json.dumps(made, ensure_ascii=False))
 
 
 def fields_of(name, is_main, tokenizer):
     text = SIZES["grouped"] | ROPE | TEXT_CONFIGS.get(name, TEXT_CONFIGS["llava"])
+    if has_tiles(name):
+        kind, vision, other = tiles.parts_of(name)
+        text |= kind
     ids = dict(bos_token_id=2, eos_token_id=3, pad_token_id=0)
     if tokenizer is not None:
         roles = ("pad", "bos", "eos")
         ids = {f"{role}_token_id": getattr(tokenizer, f"{role}_token_id", None) for role in roles}
     text |= dict(vocab_size=WORDS if tokenizer is None else len(tokenizer), **ids)
-    vision = SIZES["vision"] | dict(model_type="clip_vision_model", hidden_act="quick_gelu", projection_dim=12)
+    if not has_tiles(name):
+        vision = SIZES["vision"] | dict(model_type="clip_vision_model", hidden_act="quick_gelu", projection_dim=12)
     if not is_main:
         text["num_hidden_layers"] = vision["num_hidden_layers"] = 1
-    image = IMAGE_OF_WORDS if tokenizer is None else tokenizer.convert_tokens_to_ids(IMAGE)
+    image = IMAGE_OF_WORDS if tokenizer is None else tokenizer.convert_tokens_to_ids(image_token(name))
+    if has_blocks(name):
+        kind, vision, other = patch_blocks.parts_of(name)
+        return dict(text_config=text | kind, vision_config=vision, image_token_id=image) | other
+    if has_tiles(name):
+        return dict(text_config=text, vision_config=vision, image_token_id=image) | other
+    if has_grids(name):
+        kind, seen, other = grids.parts_of(name)
+        vision = seen if "model_type" in seen else vision | seen
+        return dict(text_config=text | kind, vision_config=vision, image_token_index=image) | other
     return dict(text_config=text, vision_config=vision, image_token_index=image) | FIELDS.get(name, {})
 
 
 def places_of(config):
+    if hasattr(config, "scale_factor"):
+        return tiles.places_of(config)
     vision = config.vision_config
     patches = (vision.image_size // vision.patch_size) ** 2
     return patches + (1 if config.vision_feature_select_strategy == "full" else 0)
@@ -96,9 +138,22 @@ def expanded(texts, config):
 
 def inputs_of(name, class_name, config, tokenizer):
     random = generator("inputs of " + name)
-    if tokenizer is None:
+    if tokenizer is None and has_blocks(name):
+        rows = patch_blocks.words_of(IMAGE_OF_WORDS, random, WORDS)
+        length = max(map(len, rows))
+        ids = torch.tensor([row + [0] * (length - len(row)) for row in rows])
+        inputs = {"input_ids": ids, "attention_mask": torch.tensor([[1] * len(r) + [0] * (length - len(r)) for r in rows])}
+    elif tokenizer is None and has_grids(name):
+        rows = [
+            [IMAGE_OF_WORDS] * grids.places_of(size, config) + torch.randint(5, WORDS - 2, (4,), generator=random).tolist()
+            for size in grids.SIZES_OF[grids.name_of(name)]
+        ]
+        length = max(map(len, rows))
+        ids = torch.tensor([row + [0] * (length - len(row)) for row in rows])
+        inputs = {"input_ids": ids, "attention_mask": torch.tensor([[1] * len(r) + [0] * (length - len(r)) for r in rows])}
+    elif tokenizer is None:
         places, rows = places_of(config), []
-        for pictures in (2, 0, 1):
+        for pictures in tiles.PICTURES if has_tiles(name) else (2, 0, 1):
             words = lambda count: torch.randint(5, WORDS - 2, (count,), generator=random).tolist()
             rows.append(sum((words(2) + [IMAGE_OF_WORDS] * places for _ in range(pictures)), []) + words(4))
         length = max(map(len, rows))
@@ -106,21 +161,45 @@ def inputs_of(name, class_name, config, tokenizer):
         inputs = {"input_ids": ids, "attention_mask": torch.tensor([[1] * len(r) + [0] * (length - len(r)) for r in rows])}
     else:
         tokenizer.padding_side = "right"
-        made = tokenizer(expanded(TEXTS, config), padding=True, return_tensors="pt")
+        if has_blocks(name):
+            texts = patch_blocks.expanded(patch_blocks.TEXTS)
+        elif has_grids(name):
+            texts = grids.expanded(grids.TEXTS, name, config)
+        else:
+            texts = expanded(tiles.TEXTS if has_tiles(name) else TEXTS, config)
+        made = tokenizer(texts, padding=True, return_tensors="pt")
         inputs = {key: made[key] for key in ("input_ids", "attention_mask")}
-    side = config.vision_config.image_size
-    inputs["pixel_values"] = torch.empty(3, 3, side, side).normal_(generator=random)
+    side = getattr(config.vision_config, "image_size", None)
+    if has_blocks(name):
+        inputs |= patch_blocks.pictures_of(random)
+        inputs["mm_token_type_ids"] = (inputs["input_ids"] == config.image_token_id).int()
+    elif has_tiles(name):
+        inputs |= tiles.pictures_of(name, config, random)
+    elif has_grids(name):
+        inputs |= grids.pictures_of(name, config, random)
+    else:
+        inputs["pixel_values"] = torch.empty(3, 3, side, side).normal_(generator=random)
     if class_name.endswith("Generation"):
-        counted = (inputs["attention_mask"] == 1) & (inputs["input_ids"] != config.image_token_index)
+        counted = (inputs["attention_mask"] == 1) & (inputs["input_ids"] != config.image_token_id)
         inputs["labels"] = torch.where(counted, inputs["input_ids"], -100)
     return inputs
 
 
-def prompts_of(model, tokenizer, rows):
+def prompts_of(model, tokenizer, rows, name):
     """Prompts for generate(): row i has picture i of the case's inputs."""
     tokenizer.padding_side = "left"
-    made = tokenizer(expanded(PROMPTS[rows], model.config), padding=True, return_tensors="pt")
-    return {
+    if has_blocks(name):
+        made = tokenizer(patch_blocks.expanded(patch_blocks.PROMPTS)[rows], padding=True, return_tensors="pt")
+        kinds = (made["input_ids"] == model.config.image_token_id).int()
+        return patch_blocks.pictures_of_prompts(rows) | {
+            "input_ids": made["input_ids"].tolist(),
+            "attention_mask": made["attention_mask"].tolist(),
+            "mm_token_type_ids": kinds.tolist(),
+        }
+    texts = grids.expanded(PROMPTS, name, model.config) if has_grids(name) else expanded(PROMPTS, model.config)
+    made = tokenizer(texts[rows], padding=True, return_tensors="pt")
+    sizes = {"image_sizes": [list(size) for size in grids.SIZES_OF[name][rows]]} if has_grids(name) else {}
+    return sizes | {
         "input_ids": made["input_ids"].tolist(),
         "attention_mask": made["attention_mask"].tolist(),
         "pixel_values": f"inputs.safetensors:pixel_values[{rows.start}:{rows.stop}]",
@@ -143,7 +222,17 @@ def rename_weights(name, folder):
 
 
 def save_processor(name, config, folder):
-    """LlavaProcessor's files, as Transformers 4 writes them for `llava` and 5 for the other."""
+    """LlavaProcessor's files, as Transformers 4 writes them for `llava` and 5 for the other; those of other processors."""
+    if has_blocks(name):
+        own = dict(processor_class="Qwen2VLProcessor", image_processor=patch_blocks.images_of())
+        write_json(folder / "processor_config.json", own)
+        (folder / "chat_template.jinja").write_text(patch_blocks.CHAT)
+        return
+    if has_tiles(name) or has_grids(name):
+        processor, images = grids.processor_of(config) if has_grids(name) else tiles.processor_of(name, config)
+        write_json(folder / "processor_config.json", processor | dict(image_processor=images))
+        (folder / "chat_template.jinja").write_text(IN_ORDER)
+        return
     side = config.vision_config.image_size
     images = dict(
         image_processor_type="CLIPImageProcessor",
@@ -198,13 +287,29 @@ CHATS = [
 PLAIN = [(IMAGE + " and a text", ["shapes.jpg"]), ("two " + IMAGE + IMAGE, ["gray.png", "alpha.png"]), ("none", [])]
 
 
+def without_padding(made, processor):
+    """The pictures of a text, of grids the parts that there are."""
+    pixels = made["pixel_values"]
+    if "image_sizes" not in made:
+        return pixels.contiguous()
+    side = processor.image_processor.crop_size["height"]
+    parts = []
+    for picture, size in zip(pixels, made["image_sizes"].tolist()):
+        height, width = grids.select_best_resolution(size, processor.image_processor.image_grid_pinpoints)
+        parts.append(picture[: height // side * (width // side) + 1])
+    return torch.cat(parts).contiguous()
+
+
 def make_processed(folder):
     """processed.json: prompts and ids; processed.safetensors: the pictures of each run."""
     import transformers
     from PIL import Image
 
     pictures = pathlib.Path(__file__).resolve().parent.parent / "image"
-    processor = transformers.AutoProcessor.from_pretrained(folder / "model", backend="pil")
+    if has_blocks(folder.name):
+        processor = patch_blocks.processor_of(folder / "model")
+    else:
+        processor = transformers.AutoProcessor.from_pretrained(folder / "model", backend="pil")
     opened = lambda file: Image.open(pictures / file).convert("RGB")
     runs, tensors = [], {}
     for chat in CHATS:
@@ -224,11 +329,12 @@ def make_processed(folder):
         made = processor.apply_chat_template(with_pictures, tokenize=True, return_dict=True, return_tensors="pt", **options)
         runs.append(dict(messages=plain, images=files, prompt=prompt, input_ids=made["input_ids"][0].tolist()))
         if files:
-            tensors[str(len(runs) - 1)] = made["pixel_values"].contiguous()
+            tensors[str(len(runs) - 1)] = without_padding(made, processor)
     for text, files in PLAIN:
+        text = text.replace(IMAGE, image_token(folder.name))
         made = processor(text=text, images=[opened(file) for file in files] or None, return_tensors="pt")
         runs.append(dict(text=text, images=files, input_ids=made["input_ids"][0].tolist()))
         if files:
-            tensors[str(len(runs) - 1)] = made["pixel_values"].contiguous()
+            tensors[str(len(runs) - 1)] = without_padding(made, processor)
     write_json(folder / "processed.json", {"runs": runs})
     save_file(tensors, folder / "processed.safetensors")

@@ -26,7 +26,14 @@ TEST_P(GoldenImage, EqualsTransformers) {
       EXPECT_EQ(pixels.mask, std::vector<int64_t>(mask, mask + pixels.height * pixels.width)) << name;
       continue;
     }
-    ASSERT_EQ(expected.shape, (std::vector<int64_t>{1, 3, pixels.height, pixels.width})) << name;
+    for (const auto& [beside, numbers] : pixels.beside) {
+      if (!name.ends_with("/" + beside)) continue;
+      ASSERT_EQ(expected.shape, (std::vector<int64_t>{1, static_cast<int64_t>(numbers.size())})) << name;
+      const auto* values = reinterpret_cast<const int64_t*>(expected.bytes.data());
+      EXPECT_EQ(numbers, std::vector<int64_t>(values, values + numbers.size())) << name;
+    }
+    if (!name.ends_with("/pixel_values")) continue;
+    ASSERT_EQ(expected.shape, pixels.shape()) << name;
     const auto* values = reinterpret_cast<const float*>(expected.bytes.data());
     // Decoders of JPEG may differ by a step or two.
     const float step = 1 / 255.0f / 0.25f, tolerance = file.ends_with(".jpg") ? 2 * step : 1e-5f;

@@ -28,7 +28,12 @@ void add_image(const ImageProcessor& processor, const std::string& file, const s
   ImageProcessor::Pixels pixels = processor(read_image(file));
   if (!pixels.mask.empty())
     add(views, name + "/pixel_mask", DType::kInt64, {1, pixels.height, pixels.width}, std::move(pixels.mask));
-  add(views, name + "/pixel_values", DType::kFloat32, {1, 3, pixels.height, pixels.width}, std::move(pixels.values));
+  for (auto& [beside, numbers] : pixels.beside) {
+    const auto count = static_cast<int64_t>(numbers.size());
+    add(views, name + "/" + beside, DType::kInt64, {1, count}, std::move(numbers));
+  }
+  const std::vector<int64_t> shape = pixels.shape();
+  add(views, name + "/pixel_values", DType::kFloat32, shape, std::move(pixels.values));
 }
 
 void add_sound(const FeatureExtractor& extractor, const std::string& file, const std::string& name, NamedViews& views) {

@@ -69,12 +69,13 @@ BartConfig::BartConfig(const Config& config, const BartVariant& variant, Read)
 
 double BartConfig::embed_scale() const { return scale_embedding ? std::sqrt(static_cast<double>(d_model)) : 1.0; }
 
-BartAttention::BartAttention(const Scope& scope, const BartConfig& c, int64_t heads)
+BartAttention::BartAttention(const Scope& scope, const BartConfig& c, int64_t heads, int64_t source_width)
     : path_(scope.path()),
       heads_(heads),
       scale_(1 / std::sqrt(static_cast<double>(c.d_model / heads))),
-      k_proj_(scope / "k_proj", c.d_model, c.d_model, {.bias = c.key_bias, .deviation = c.init_std}),
-      v_proj_(scope / "v_proj", c.d_model, c.d_model, c.new_weights()),
+      k_proj_(scope / "k_proj", source_width > 0 ? source_width : c.d_model, c.d_model,
+              {.bias = c.key_bias, .deviation = c.init_std}),
+      v_proj_(scope / "v_proj", source_width > 0 ? source_width : c.d_model, c.d_model, c.new_weights()),
       q_proj_(scope / "q_proj", c.d_model, c.d_model, c.new_weights()),
       out_proj_(scope / "out_proj", c.d_model, c.d_model, c.new_weights()),
       dropout_(c.attention_dropout) {}
@@ -142,7 +143,7 @@ BartDecoderLayer::BartDecoderLayer(const Scope& scope, const BartConfig& c, int6
       norm_before_(c.norm_before),
       self_attn_(scope / "self_attn", c, c.decoder_attention_heads),
       self_attn_layer_norm_(scope / "self_attn_layer_norm", c.d_model, kLayerEpsilon),
-      encoder_attn_(scope / "encoder_attn", c, c.decoder_attention_heads),
+      encoder_attn_(scope / "encoder_attn", c, c.decoder_attention_heads, c.source_width),
       encoder_attn_layer_norm_(scope / "encoder_attn_layer_norm", c.d_model, kLayerEpsilon),
       feed_forward_(scope, c, c.decoder_ffn_dim),
       final_layer_norm_(scope / "final_layer_norm", c.d_model, kLayerEpsilon),

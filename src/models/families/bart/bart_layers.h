@@ -33,6 +33,7 @@ struct BartConfig : BartVariant {
   std::string activation_function, problem_type;
   bool scale_embedding, tie_word_embeddings;
   int64_t num_labels;
+  int64_t source_width = 0;  // of the states that a decoder reads (TrOCR); 0: d_model
 
   Linear::Options new_weights() const { return {.deviation = init_std}; }
   double embed_scale() const;
@@ -44,7 +45,8 @@ struct BartConfig : BartVariant {
 
 class BartAttention {
  public:
-  BartAttention(const Scope& scope, const BartConfig& config, int64_t heads);
+  // `source_width`: of what keys and values are made of; 0: d_model.
+  BartAttention(const Scope& scope, const BartConfig& config, int64_t heads, int64_t source_width = 0);
   // x [B, T, D] sees itself, with a mask that broadcasts to [B, H, T, T].
   Tensor operator()(const Tensor& x, const Tensor& mask, ForwardContext& context) const;
   // x sees itself up to each place; with a cache also what came before.

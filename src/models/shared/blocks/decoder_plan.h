@@ -28,6 +28,9 @@ struct NormPlan {
 
 struct RotaryPlan {
   RotaryOptions options;
+  // Of positions with several numbers (Qwen2-VL): how many pairs turn by the first of them, by the second ...; empty:
+  // a position is one number.
+  std::vector<int64_t> sections = {};
   bool interleaved = false;  // numbers that turn together stand side by side; else half of those that turn apart
   bool operator==(const RotaryPlan&) const = default;
 };

@@ -72,6 +72,25 @@ class PlannedBlock {
   Dropout attention_dropout_, feed_forward_dropout_;
 };
 
+// position_ids [B or 1, T], or [axes, B, T] where parts of each head turn by numbers of their own.
+RotaryAngles planned_angles(const RotaryEmbedding& rotary, const RotaryPlan& plan, const Tensor& position_ids) {
+  if (position_ids.rank() == 2) return rotary(position_ids);
+  const auto axes = static_cast<int64_t>(plan.sections.size());
+  if (position_ids.rank() != 3 || position_ids.dim(0) != axes)
+    fail("position_ids: expected [batch, length]{}, found {}",
+         axes > 0 ? fmt::format(" or [{}, batch, length]", axes) : "", to_string(position_ids.shape()));
+  std::vector<Tensor> cosines, sines;
+  int64_t first = 0;
+  for (int64_t axis = 0; axis < axes; ++axis) {
+    const RotaryAngles all = rotary(squeeze(slice(position_ids, 0, axis, axis + 1), 0));
+    const int64_t end = first + plan.sections[static_cast<size_t>(axis)];
+    cosines.push_back(slice(all.cosine, 3, first, end));
+    sines.push_back(slice(all.sine, 3, first, end));
+    first = end;
+  }
+  return {concatenate(cosines, 3), concatenate(sines, 3)};
+}
+
 class PlannedDecoder : public Decoder {
  public:
   PlannedDecoder(DecoderPlan plan, const Scope& scope)
@@ -105,7 +124,8 @@ class PlannedDecoder : public Decoder {
       if (in.bias.defined()) pass.bias = pass.bias + in.bias;
     }
     const Tensor x = read(inputs, in, context);
-    for (const RotaryEmbedding& rotary : rotary_) pass.angles.push_back(rotary(in.position_ids));
+    for (size_t i = 0; i < rotary_.size(); ++i)
+      pass.angles.push_back(planned_angles(rotary_[i], plan_.rotary[i], in.position_ids));
     const bool balances = plan_.experts && plan_.experts->auxiliary_weight != 0;
     if (plan_.experts && plan_.experts->jitter != 0 && context.training)
       fail(ErrorKind::kUnsupported, "config.json: router_jitter_noise = {} is not carried out in training; only 0 is",
@@ -162,6 +182,19 @@ class PlannedDecoder : public Decoder {
   Dropout dropout_;
 };
 
+// The sections of a head's pairs are all of them.
+void check_sections(const RotaryPlan& rotary) {
+  if (rotary.sections.empty()) return;
+  int64_t sum = 0;
+  for (const int64_t pairs : rotary.sections) {
+    if (pairs < 0 || pairs > 1 << 16) fail("config.json: mrope_section: expected numbers of pairs, found {}", pairs);
+    sum += pairs;
+  }
+  if (rotary.options.width % 2 != 0 || sum != rotary.options.width / 2)
+    fail("config.json: mrope_section: expected a sum of {}, half of a head's numbers, found {}",
+         rotary.options.width / 2, sum);
+}
+
 void check_latent(const AttentionPlan& a) {
   constexpr int64_t kWidest = 1 << 20;
   const LatentPlan& latent = *a.latent;
@@ -182,6 +215,7 @@ void check_latent(const AttentionPlan& a) {
 
 void check_plan(const DecoderPlan& plan) {
   constexpr int64_t kMostHeads = 1 << 16;
+  for (const RotaryPlan& rotary : plan.rotary) check_sections(rotary);
   for (const BlockPlan& block : plan.blocks) {
     const AttentionPlan& a = block.attention;
     if (a.heads < 1 || a.key_value_heads < 1 || a.heads > kMostHeads || a.heads % a.key_value_heads != 0)

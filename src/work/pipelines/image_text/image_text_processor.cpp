@@ -7,7 +7,6 @@
 #include "base/files/directories.h"
 #include "models/records.h"
 #include "models/vision_language/token_places.h"
-#include "work/pipelines/images/image_model.h"
 
 namespace transom {
 namespace {
@@ -28,6 +27,14 @@ int64_t count_of(const std::string& text, const std::string& token) {
   int64_t count = 0;
   for (size_t at = text.find(token); at != text.npos; at = text.find(token, at + token.size())) ++count;
   return count;
+}
+
+// The arguments of a model for one picture.
+NamedTensors tensors_of(const ImageProcessor::Pixels& image) {
+  NamedTensors tensors{{"pixel_values", Tensor::from(image.values, image.shape())}};
+  for (const auto& [name, numbers] : image.beside)
+    tensors.set(name, Tensor::from(numbers, {1, static_cast<int64_t>(numbers.size())}));
+  return tensors;
 }
 
 }  // namespace
@@ -56,21 +63,7 @@ ImageTextProcessor::ImageTextProcessor(const std::filesystem::path& directory, c
          quoted(image_token_),
          tokenizer.token_to_id(image_token_) ? std::to_string(*tokenizer.token_to_id(image_token_)) : "none",
          image_token_id_);
-  // Processors that Transformers wrote before 4.46 say nothing of it: the model does.
-  const bool says = own.has("patch_size");
-  patch_size_ = says ? own.get_int("patch_size") : model.get_object("vision_config").get_int("patch_size", 14);
-  if (patch_size_ < 1) fail("{}: patch_size: expected a number above 0, found {}", file.string(), patch_size_);
-  const std::string strategy = says ? own.get_string("vision_feature_select_strategy", "")
-                                    : model.get_string("vision_feature_select_strategy", "default");
-  more_places_ = (says ? own.get_int("num_additional_image_tokens", 0) : 1) - (strategy == "default" ? 1 : 0);
-}
-
-int64_t ImageTextProcessor::places_of(const ImageProcessor::Pixels& pixels) const {
-  const int64_t places = (pixels.height / patch_size_) * (pixels.width / patch_size_) + more_places_;
-  if (places < 1)
-    fail("a picture of {}x{} pixels has no patches of {}: it makes no tokens", pixels.height, pixels.width,
-         patch_size_);
-  return places;
+  writes_ = make_picture_text(*tokens, own, model);
 }
 
 ModelInputs ImageTextProcessor::operator()(const std::string& text, std::span<const ImageProcessor::Pixels> images,
@@ -85,8 +78,8 @@ ModelInputs ImageTextProcessor::operator()(const std::string& text, std::span<co
   for (const ImageProcessor::Pixels& image : images) {
     const size_t begin = text.find(image_token_, end);
     expanded += text.substr(end, begin - end);
-    for (int64_t i = places_of(image); i > 0; --i) expanded += image_token_;
-    places += places_of(image);
+    expanded += writes_->text(image, image_token_);
+    places += writes_->places(image);
     end = begin + image_token_.size();
   }
   ModelInputs inputs(encode(expanded + text.substr(end)));
@@ -94,8 +87,7 @@ ModelInputs ImageTextProcessor::operator()(const std::string& text, std::span<co
   if (free.left() != places)
     fail("the text's tokens have {} places for pictures, and the pictures fill {}", free.left(), places);
   for (const ImageProcessor::Pixels& image : images)
-    inputs.attached.push_back(
-        {.tensors = {{"pixel_values", pixel_values({&image, 1})}}, .places = free.take(places_of(image))});
+    inputs.attached.push_back({.tensors = tensors_of(image), .places = free.take(writes_->places(image))});
   return inputs;
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a text with pictures to what a vision-language model reads: Transformers' LlavaProcessor.
+// From a text with pictures to what a vision-language model reads, as Transformers' processors do it.
 #pragma once
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 #include "transom/config.h"
 #include "transom/model_inputs.h"
 #include "transom/tokenizer.h"
+#include "work/pipelines/image_text/picture_text.h"
 
 namespace transom {
 
@@ -45,11 +47,10 @@ class ImageTextProcessor {
                          const Encode& encode) const;
 
  private:
-  int64_t places_of(const ImageProcessor::Pixels& pixels) const;
-
   ImageProcessor images_;
   std::string image_token_;
-  int64_t image_token_id_ = 0, patch_size_ = 0, more_places_ = 0;
+  int64_t image_token_id_ = 0;
+  std::shared_ptr<const PictureText> writes_;
 };
 
 }  // namespace transom

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "inputs/images/picture_cutter.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/json/json.h"
+#include "files/config/config.h"
+#include "files/config/picture_grid.h"
+
+namespace transom {
+namespace {
+
+int64_t edge_of(const Config& config, const char* field, int64_t otherwise) {
+  const int64_t edge = config.has(field) ? config.get_object(field).get_int("longest_edge", 0) : otherwise;
+  if (edge < 1 || edge > 1 << 16)
+    fail("{}: {}: expected longest_edge from 1 to {}, found {}", config.where(), field, 1 << 16, edge);
+  return edge;
+}
+
+// Python's int() of a quotient or product.
+int64_t whole(double value) { return static_cast<int64_t>(value); }
+int64_t next_multiple(int64_t extent, int64_t of) { return (extent + of - 1) / of * of; }
+
+// Idefics3 and SmolVLM: the longest edge becomes that of `size`, both edges then multiples of a tile's; the tiles, and
+// at the end the whole picture as one tile. A picture that is one tile stays alone, with 0 rows and columns.
+class TileCutter : public PictureCutter {
+ public:
+  TileCutter(const Config& config, Resampling resampling)
+      : tile_(edge_of(config, "max_image_size", 364)),
+        splits_(config.get_bool("do_image_splitting", true)),
+        resizes_(config.get_bool("do_resize", true)),
+        resampling_(resampling) {
+    if (config.has("size")) {
+      const Config size = config.get_object("size");
+      if (size.has("height") || size.has("width")) {
+        height_ = size.get_int("height"), width_ = size.get_int("width");
+        expect_extents(width_, height_);
+      }
+    }
+    if (height_ == 0) longest_ = edge_of(config, "size", 4 * 364);
+    config.get_bool("return_row_col_info", false);
+    config.get_bool("do_pad", true);  // for batches
+    config.get_object("video_sampling");
+  }
+
+  std::vector<Image> parts(const Image& image, ImageProcessor::Pixels& made) const override {
+    const Image sized = resizes_ ? resized(image) : image;
+    if (!splits_) return {resize(sized, tile_, tile_, resampling_)};
+    const Image fitting = in_tiles(sized);
+    const int64_t rows = fitting.height / tile_, columns = fitting.width / tile_;
+    if (rows <= 1 && columns <= 1) return {fitting};
+    std::vector<Image> tiles;
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t column = 0; column < columns; ++column)
+        tiles.push_back(crop(fitting, column * tile_, row * tile_, tile_, tile_));
+    tiles.push_back(resize(fitting, tile_, tile_, resampling_));
+    made.rows = rows, made.columns = columns;
+    return tiles;
+  }
+
+ private:
+  Image resized(const Image& image) const {
+    if (height_ > 0) return resize(image, width_, height_, resampling_);
+    int64_t height = image.height, width = image.width;
+    const double ratio = static_cast<double>(width) / static_cast<double>(height);
+    const auto even = [](int64_t extent) { return std::max<int64_t>(extent + extent % 2, 1); };
+    if (width >= height) width = longest_, height = even(whole(static_cast<double>(width) / ratio));
+    else height = longest_, width = even(whole(static_cast<double>(height) * ratio));
+    constexpr int64_t kLargest = 4096;  // of an edge
+    const double form = static_cast<double>(width) / static_cast<double>(height);
+    if (width >= height && width > kLargest) width = kLargest, height = whole(static_cast<double>(width) / form);
+    else if (height > width && height > kLargest) height = kLargest, width = whole(static_cast<double>(height) * form);
+    return resize(image, std::max<int64_t>(width, 1), std::max<int64_t>(height, 1), resampling_);
+  }
+
+  // Both edges multiples of a tile's.
+  Image in_tiles(const Image& image) const {
+    const double ratio = static_cast<double>(image.width) / static_cast<double>(image.height);
+    int64_t height = 0, width = 0;
+    if (image.width >= image.height) {
+      width = next_multiple(image.width, tile_);
+      height = next_multiple(whole(static_cast<double>(width) / ratio), tile_);
+    } else {
+      height = next_multiple(image.height, tile_);
+      width = next_multiple(whole(static_cast<double>(height) * ratio), tile_);
+    }
+    // A line of a pixel has no tile in its other direction.
+    if (height < 1 || width < 1)
+      fail("a picture of {} x {} pixels is too narrow for tiles of {}", image.width, image.height, tile_);
+    return resize(image, width, height, resampling_);
+  }
+
+  int64_t tile_, longest_ = 0, height_ = 0, width_ = 0;
+  bool splits_, resizes_;
+  Resampling resampling_;
+};
+
+// LLaVA-NeXT: the whole picture, squeezed into a square, then a grid of parts of the picture as large as fits into the
+// best of several resolutions, with black margins.
+class GridCutter : public PictureCutter {
+ public:
+  GridCutter(const Config& config, Resampling resampling)
+      : resolutions_(read_resolutions(config, "image_grid_pinpoints")), resampling_(resampling) {
+    const PictureSize size = square_of(config, "size"), crop = square_of(config, "crop_size");
+    whole_ = size;
+    part_ = crop.height;
+    expect_multiples(resolutions_, part_, config.where());
+    config.get_bool("do_pad", true);  // for batches
+  }
+
+  bool has_usual_steps() const override { return true; }
+
+  std::vector<Image> parts(const Image& image, ImageProcessor::Pixels& made) const override {
+    const PictureSize best = best_resolution({image.height, image.width}, resolutions_);
+    const PictureSize fitted = fitted_into({image.height, image.width}, best);
+    const Image inside = resize(image, fitted.width, fitted.height, resampling_);
+    const int64_t left = (best.width - fitted.width) / 2, top = (best.height - fitted.height) / 2;
+    std::vector<Image> parts{resize(image, whole_.width, whole_.height, resampling_)};
+    made.rows = best.height / part_, made.columns = best.width / part_;
+    for (int64_t y = 0; y < best.height; y += part_)
+      for (int64_t x = 0; x < best.width; x += part_) parts.push_back(crop(inside, x - left, y - top, part_, part_));
+    made.beside.emplace_back("image_sizes", std::vector<int64_t>{image.height, image.width});
+    return parts;
+  }
+
+ private:
+  static PictureSize square_of(const Config& config, const char* field) {
+    PictureSize size{224, 224};
+    if (config.has(field)) {
+      if (json_of(config)[field].is_object()) {
+        const Config extents = config.get_object(field);
+        const int64_t edge = extents.get_int("shortest_edge", 0);
+        size = {extents.get_int("height", edge), extents.get_int("width", edge)};
+      } else {
+        size.height = size.width = config.get_int(field);
+      }
+    }
+    expect_extents(size.width, size.height);
+    return size;
+  }
+
+  std::vector<PictureSize> resolutions_;
+  Resampling resampling_;
+  PictureSize whole_;
+  int64_t part_ = 0;
+};
+
+// Qwen2-VL: a picture of any size, with edges that are multiples of a block of patches and a number of pixels between
+// two bounds, as rows of numbers: one a patch, the patches of a block side by side, each with its copies in time.
+class PatchCutter : public PictureCutter {
+ public:
+  PatchCutter(const Config& config, Resampling resampling)
+      : patch_(number(config, "patch_size", 14, kMostOfPatch)),
+        frames_(number(config, "temporal_patch_size", 2, 16)),
+        merge_(number(config, "merge_size", 2, kMostOfPatch)),
+        resizes_(config.get_bool("do_resize", true)),
+        resampling_(resampling) {
+    int64_t least = 56 * 56, most = 28 * 28 * 1280;
+    if (config.has("size")) {
+      const Config size = config.get_object("size");
+      least = size.get_int("shortest_edge", size.get_int("min_pixels", least));
+      most = size.get_int("longest_edge", size.get_int("max_pixels", most));
+    }
+    least_ = config.get_int("min_pixels", least), most_ = config.get_int("max_pixels", most);
+    constexpr int64_t kMostPixels = int64_t{1} << 32;
+    if (least_ < 1 || most_ < least_ || most_ > kMostPixels)
+      fail("{}: size: expected numbers of pixels, shortest_edge from 1 and longest_edge from it to {}, found {} and {}",
+           config.where(), kMostPixels, least_, most_);
+  }
+
+  std::vector<Image> parts(const Image& image, ImageProcessor::Pixels& made) const override {
+    const int64_t block = patch_ * merge_;
+    Image sized = resizes_ ? resized(image, block) : image;
+    if (sized.height % block != 0 || sized.width % block != 0)
+      fail("a picture of {} x {} pixels is no multiple of {} x {}, blocks of patches; do_resize makes it one",
+           sized.width, sized.height, block, block);
+    made.rows = sized.height / block, made.columns = sized.width / block;
+    made.beside.emplace_back("image_grid_thw", std::vector<int64_t>{1, sized.height / patch_, sized.width / patch_});
+    return {std::move(sized)};
+  }
+
+  void lay_out(ImageProcessor::Pixels& made) const override {
+    const int64_t plane = made.height * made.width, block = patch_ * merge_;
+    std::vector<float> laid;
+    laid.reserve(made.values.size() * static_cast<size_t>(frames_));
+    const auto add_patch = [&](int64_t y, int64_t x) {
+      for (int64_t channel = 0; channel < 3; ++channel)
+        for (int64_t frame = 0; frame < frames_; ++frame)
+          for (int64_t line = 0; line < patch_; ++line) {
+            const auto begin = made.values.begin() + channel * plane + (y + line) * made.width + x;
+            laid.insert(laid.end(), begin, begin + patch_);
+          }
+    };
+    for (int64_t y = 0; y < made.height; y += block)
+      for (int64_t x = 0; x < made.width; x += block)
+        for (int64_t i = 0; i < merge_ * merge_; ++i) add_patch(y + i / merge_ * patch_, x + i % merge_ * patch_);
+    made.values = std::move(laid);
+    made.parts = 0;
+    made.patches = made.height / patch_ * (made.width / patch_);
+  }
+
+ private:
+  static constexpr int64_t kMostOfPatch = 1 << 10;
+  static int64_t number(const Config& config, const char* field, int64_t otherwise, int64_t most) {
+    const int64_t value = config.get_int(field, otherwise);
+    if (value < 1 || value > most)
+      fail("{}: {}: expected a number from 1 to {}, found {}", config.where(), field, most, value);
+    return value;
+  }
+
+  Image resized(const Image& image, int64_t block) const {
+    const auto height = static_cast<double>(image.height), width = static_cast<double>(image.width),
+               of = static_cast<double>(block);
+    if (std::max(height, width) / std::min(height, width) > 200)
+      fail("a picture of {} x {} pixels: expected one edge at most 200 times the other", image.width, image.height);
+    // nearbyint rounds halves to even numbers, as Python's round().
+    int64_t high = whole(std::nearbyint(height / of)) * block, wide = whole(std::nearbyint(width / of)) * block;
+    if (high * wide > most_) {
+      const double scale = std::sqrt(height * width / static_cast<double>(most_));
+      high = std::max(block, whole(std::floor(height / scale / of)) * block);
+      wide = std::max(block, whole(std::floor(width / scale / of)) * block);
+    } else if (high * wide < least_) {
+      const double scale = std::sqrt(static_cast<double>(least_) / (height * width));
+      high = whole(std::ceil(height * scale / of)) * block;
+      wide = whole(std::ceil(width * scale / of)) * block;
+    }
+    expect_extents(wide, high);
+    return resize(image, wide, high, resampling_);
+  }
+
+  int64_t patch_, frames_, merge_, least_ = 0, most_ = 0;
+  bool resizes_;
+  Resampling resampling_;
+};
+
+}  // namespace
+
+std::shared_ptr<const PictureCutter> make_picture_cutter(const std::string& family, const Config& config,
+                                                         Resampling resampling) {
+  if (family == "Idefics3" || family == "SmolVLM") return std::make_shared<TileCutter>(config, resampling);
+  if (family == "LlavaNext") return std::make_shared<GridCutter>(config, resampling);
+  if (family == "Qwen2VL") return std::make_shared<PatchCutter>(config, resampling);
+  return nullptr;
+}
+
+}  // namespace transom

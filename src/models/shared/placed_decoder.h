@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bodies whose tokens may stand at several numbers each: what GenerativeModel asks for by the same names.
+#pragma once
+
+#include "models/shared/decoder.h"
+
+namespace transom {
+
+class PlacedDecoder : public Decoder {
+ public:
+  virtual int64_t position_axes() const = 0;
+  virtual TextPositions positions_of(const ModelInputs& inputs) const = 0;
+};
+
+}  // namespace transom
