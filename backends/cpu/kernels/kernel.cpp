@@ -71,6 +71,7 @@ const KernelTable& kernel_table() {
     add_paged_attention_kernels(made);
     add_scan_kernels(made);
     add_paged_state_kernels(made);
+    add_delta_kernels(made);
     add_quantized_kernels(made);
     add_grouped_kernels(made);
     add_code_kernels(made);

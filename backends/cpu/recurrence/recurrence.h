@@ -7,6 +7,8 @@ namespace transom::cpu {
 
 // The selective scan of rows, and its gradient.
 void add_scan_kernels(KernelTable& table);
+// The gated delta rule of rows, and of tokens of any texts.
+void add_delta_kernels(KernelTable& table);
 // Recurrences of tokens of any texts, whose states lie in a pool.
 void add_paged_state_kernels(KernelTable& table);
 

@@ -90,11 +90,33 @@ void scan_token_gradient(const ScanHead& h, float* decays, float* cotangent, con
   *ddt = of_dt;
 }
 
+void delta_token(size_t P, size_t S, float* state, const float* v, float decay, float beta, const float* k,
+                 const float* q, float* y) {
+  const Lanes left(decay);
+  for (size_t p = 0; p < P; ++p) {
+    float* row = state + p * S;
+    Lanes known(0.0f), sum(0.0f);
+    for_parts(S, [&](Part part) {
+      const Lanes h = left * load(row, part);
+      store(row, h, part);
+      known = known + h * load(k, part);
+    });
+    const Lanes written(beta * (v[p] - sum_of(known)));
+    for_parts(S, [&](Part part) {
+      const Lanes next = load(row, part) + written * load(k, part);
+      store(row, next, part);
+      sum = sum + next * load(q, part);
+    });
+    y[p] = sum_of(sum);
+  }
+}
+
 }  // namespace
 
 void fill_scan(ScanKernels& table) {
   table.token = scan_token;
   table.gradient = scan_token_gradient;
+  table.delta = delta_token;
 }
 
 }  // namespace transom::cpu::TRANSOM_LEVEL

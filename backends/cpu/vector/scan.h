@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The selective scan of one head and token, with the state at hand. The sources are compiled once for each instruction
-// set; scan_kernels() is the table for the best one.
+// The selective scan, and the gated delta rule, of one head and token, with the state at hand. The sources are compiled
+// once for each instruction set; scan_kernels() is the table for the best one.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +22,9 @@ struct ScanKernels {
   void (*gradient)(const ScanHead& head, float* decays, float* cotangent, const float* before, const float* after,
                    const float* x, float dt, const float* b, const float* c, const float* dy, float* dx, float* ddt,
                    float* da, float* db, float* dc);
+  // The gated delta rule: state [P, S] = h + beta (v - h k) k' of h = decay state, and y [P] = state q.
+  void (*delta)(size_t P, size_t S, float* state, const float* v, float decay, float beta, const float* k,
+                const float* q, float* y);
 };
 
 const ScanKernels& scan_kernels();

@@ -157,6 +157,9 @@ void check_together(const Json& file, std::vector<std::string>& findings) {
     findings.emplace_back("decoder.norm: rms norms have no bias");
   if (is_section(file, "decoder.attention.fused") && constant("decoder.attention.head_norms.over", "all_heads"))
     findings.emplace_back("decoder.attention: norms over all heads and a fused layer are not carried out together");
+  if (constant("decoder.attention.gated", true) &&
+      (is_section(file, "decoder.attention.fused") || is_section(file, "decoder.attention.latent")))
+    findings.emplace_back("decoder.attention: gated is carried out with layers of queries, keys and values alone");
   if (is_section(file, "decoder.attention.latent"))
     for (const char* other : {"fused", "head_norms", "growth"})
       if (is_section(file, std::string("decoder.attention.") + other))

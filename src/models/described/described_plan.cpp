@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json/json.h"
 #include "models/described/described_fields.h"
+#include "models/described/described_mixer.h"
 #include "models/described/described_rotary.h"
 #include "models/described/family_schema.h"
 
@@ -93,6 +94,7 @@ AttentionPlan described_attention(const Source& source, int64_t layer, const Nor
                      .fused = described_fused(source),
                      .bias = attention.flag("bias"),
                      .output_bias = attention.flag("output_bias"),
+                     .gated = attention.flag("gated"),
                      .soft_cap = attention.real("soft_cap"),
                      .clip = attention.real("clip"),
                      .window = attention.whole("window"),
@@ -134,6 +136,7 @@ RouterPlan described_router(const OptionSection& experts) {
           .bias = experts.flag("router_bias"),
           .wide = experts.flag("wide_router"),
           .correction = experts.text("correction"),
+          .correction_beside = experts.flag("correction_beside"),
           .groups = experts.whole("groups"),
           .seen_groups = experts.whole("seen_groups"),
           .two_largest = experts.flag("two_largest"),
@@ -141,10 +144,12 @@ RouterPlan described_router(const OptionSection& experts) {
           .factor = experts.real("factor")};
 }
 
-std::optional<ExpertsConfig> described_experts(const Source& source, const DecoderPlan& plan) {
+std::optional<ExpertsConfig> described_experts(const Source& source, const DecoderPlan& plan, int64_t layers) {
   const OptionSection experts = source.section("decoder.experts", 0);
-  if (!json_at(source.file, "decoder.experts") || json_at(source.file, "decoder.experts")->is_null())
-    return std::nullopt;
+  bool somewhere = false;
+  for (int64_t layer = 0; layer < layers; ++layer)
+    somewhere = somewhere || source.section("decoder.experts", layer).holds();
+  if (!somewhere) return std::nullopt;
   ExpertsConfig config{.experts = experts.whole("count"),
                        .experts_per_token = experts.whole("per_token"),
                        .width = plan.width,
@@ -172,8 +177,10 @@ std::optional<ExpertsConfig> described_experts(const Source& source, const Decod
 BlockPlan described_block(const Source& source, int64_t layer, const DecoderPlan& plan) {
   const OptionSection decoder = source.section("decoder", layer), norms = source.section("decoder.norms", layer);
   BlockPlan block{.attention = described_attention(source, layer, plan.norm),
+                  .mixer = described_mixer(source.file, source.values, layer, plan),
                   .feed_forward = described_feed_forward(source, layer),
                   .has_experts = plan.experts && source.section("decoder.experts", layer).holds(),
+                  .feed_forward_too = source.section("decoder.experts", layer).flag("feed_forward_too"),
                   .before_attention = norms.text("before_attention"),
                   .after_attention = norms.text("after_attention"),
                   .before_feed_forward = norms.text("before_feed_forward"),
@@ -248,9 +255,9 @@ DecoderPlan described_plan(const Json& file, const Config& config) {
                    .takes_positions = decoder.flag("takes_positions"),
                    .takes_types = decoder.flag("takes_types")};
   plan.padding = described_padding(embeddings, plan.vocabulary);
-  plan.experts = described_experts(source, plan);
   const int64_t layers = decoder.whole("layers");
   if (layers < 0 || layers > kMostLayers) fail("decoder.layers: expected 0 to {}, found {}", kMostLayers, layers);
+  plan.experts = described_experts(source, plan, layers);
   for (int64_t layer = 0; layer < layers; ++layer) {
     BlockPlan block = described_block(source, layer, plan);
     const int64_t turning = block.attention.latent ? block.attention.latent->turning : block.attention.head_size;

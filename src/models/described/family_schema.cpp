@@ -44,6 +44,25 @@ constexpr SchemaOption kNorms[] = {
     {"before_feed_forward", kText, "\"post_attention_layernorm\"", true},
     {"after_feed_forward", kText, "null", true},
 };
+// A layer that keeps a state of the text, in place of attention.
+constexpr SchemaOption kMixer[] = {
+    {"when", kFlag, "true", true},
+    {"kind", kText, "", false, "short_convolution mamba1 mamba2 gated_delta"},
+    {"module", kText, ""},
+    {"taps", kNumber, ""},  // tokens that the convolution sees
+    {"bias", kFlag, "false"},
+    {"convolution_bias", kFlag, "true"},  // this and all that follows: of a scan with states
+    {"heads", kNumber, "null"},
+    {"head_size", kNumber, "null"},
+    {"groups", kNumber, "1"},
+    {"state", kNumber, "null"},
+    {"rank", kNumber, "null"},  // of steps
+    {"norms", kFlag, "false"},  // of steps, inputs and outputs
+    {"joined", kFlag, "false"},
+    {"grouped_norm", kFlag, "true"},
+    {"least_step", kNumber, "null"},
+    {"largest_step", kNumber, "null"},
+};
 constexpr SchemaOption kAttention[] = {
     {"heads", kNumber, "\"$num_attention_heads\"", true},
     {"key_value_heads", kNumber, R"({"first": ["$num_key_value_heads", "$num_attention_heads"]})", true},
@@ -54,6 +73,7 @@ constexpr SchemaOption kAttention[] = {
     {"output", kText, "\"self_attn.o_proj\""},
     {"bias", kFlag, "false", true},
     {"output_bias", kFlag, "false", true},
+    {"gated", kFlag, "false"},         // the layer of queries gives gates of the results beside them
     {"scale", kNumber, "null", true},  // null: 1 / sqrt(head_size)
     {"soft_cap", kNumber, "0", true},
     {"clip", kNumber, "0", true},
@@ -128,6 +148,7 @@ constexpr SchemaOption kExperts[] = {
     {"count", kNumber, "\"$num_experts\""},
     {"per_token", kNumber, "\"$num_experts_per_tok\""},
     {"width", kNumber, "\"$intermediate_size\""},
+    {"feed_forward_too", kFlag, "false"},  // what it makes is added
     {"module", kText, "\"mlp\""},
     {"gate", kText, "\"gate_proj\""},
     {"up", kText, "\"up_proj\""},
@@ -144,6 +165,7 @@ constexpr SchemaOption kExperts[] = {
     {"wide_router", kFlag, "false"},
     {"scores", kText, "\"softmax\"", false, "softmax softmax_of_chosen sigmoid"},
     {"correction", kText, "null"},
+    {"correction_beside", kFlag, "false"},  // not in the router's module
     {"groups", kNumber, "1"},
     {"seen_groups", kNumber, "1"},
     {"two_largest", kFlag, "false"},
@@ -168,6 +190,7 @@ constexpr SchemaSection kSections[] = {
     {"decoder.attention.head_norms", kHeadNorms, false},
     {"decoder.attention.latent", kLatent, false},
     {"decoder.attention.growth", kGrowth, false},
+    {"decoder.mixer", kMixer, false},
     {"decoder.rotary", kRotary, false},
     {"decoder.alibi", kAlibi, false},
     {"decoder.positions", kPositions, false},

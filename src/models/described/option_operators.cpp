@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/described/option_operators.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -72,6 +73,29 @@ Json at(Arguments arguments, const std::string& where) {
   return arguments[0][static_cast<size_t>(place)];
 }
 
+// Whether a list has the value; false where there is no list.
+Json among(Arguments arguments, const std::string& where) {
+  if (arguments[1].is_null()) return false;
+  if (!arguments[1].is_array()) fail("{}: expected a list, found {}", where, quoted(dump_json(arguments[1]), 100));
+  return std::any_of(arguments[1].begin(), arguments[1].end(),
+                     [&](const Json& each) { return same(each, arguments[0]); });
+}
+
+// The first, which is to be one of the others.
+Json one_of(Arguments arguments, const std::string& where) {
+  for (const Json& allowed : arguments.subspan(1))
+    if (same(arguments[0], allowed)) return arguments[0];
+  std::vector<std::string> words;
+  for (const Json& allowed : arguments.subspan(1)) words.push_back(dump_json(allowed));
+  fail("{}: expected one of {}, found {}", where, fmt::join(words, ", "), quoted(dump_json(arguments[0]), 100));
+}
+
+// Transformers writes numbers that JSON has not as {"__float__": "Infinity"}.
+Json infinite(Arguments arguments, const std::string&) {
+  const Json& value = arguments[0];
+  return value == "Infinity" || (value.is_object() && value.value("__float__", Json()) == "Infinity");
+}
+
 // [[["global", "local"], 2]] -> ["global", "local", "global", "local"]; null stays.
 Json unrolled(Arguments arguments, const std::string& where) {
   constexpr size_t kMost = 1 << 16;
@@ -111,6 +135,9 @@ constexpr OptionOperator kOperators[] = {
      [](Arguments a, const std::string& where) { return Json(number(a[0], where) < number(a[1], where)); }},
     {"given", 1, 1, [](Arguments a, const std::string&) { return Json(!a[0].is_null()); }},
     {"at", 2, 2, at},
+    {"among", 2, 2, among},
+    {"one_of", 2, kMany, one_of},
+    {"infinite", 1, 1, infinite},
     {"unrolled", 1, 1, unrolled},
 };
 

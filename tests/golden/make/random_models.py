@@ -13,6 +13,7 @@ import vision_language
 from architectures import FAMILIES, LABELS
 from common import generator
 from sizes import SIZES
+from states import STATES
 
 WORDS = 60  # of a case without a tokenizer
 
@@ -97,6 +98,8 @@ def config_of(name, family_name, class_name, is_main, tokenizer):
         }
         if family_name == "gemma3_text":
             fields["layer_types"] = ["sliding_attention"]
+        if family_name in STATES and "layer_types" in fields:
+            fields["layer_types"] = fields["layer_types"][:1]
         if family_name == "gpt_neo":
             fields["attention_types"] = [[["local"], 1]]
     if family_name == "timm_wrapper":
@@ -164,7 +167,7 @@ def draw_weights(model, name, signed_norms):
                 normal(buffer, 0.1)
             elif key.endswith("running_var"):
                 buffer.copy_(0.5 + torch.rand(buffer.shape, generator=random))
-            elif key.endswith("e_score_correction_bias"):
+            elif key.endswith(("e_score_correction_bias", "feed_forward.expert_bias")):
                 normal(buffer, 0.2)
             elif key.endswith("final_logits_bias"):
                 normal(buffer, 0.1)

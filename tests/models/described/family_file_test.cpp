@@ -65,6 +65,14 @@ TEST(FamilyFile, OptionsAreConstantsFieldsOrOperations) {
   EXPECT_EQ(value_of(parsed(R"({"at": [["a", "b"], "$layer"]})")), "b");
   EXPECT_EQ(value_of(parsed(R"({"at": [{"unrolled": [[[["a", "b"], 2]]]}, 2]})")), "a");
   EXPECT_EQ(value_of(parsed(R"({"equal": [1, 1.0]})")), true);
+  EXPECT_EQ(value_of(parsed(R"({"among": ["$layer", [0, 1]]})")), true);
+  EXPECT_EQ(value_of(parsed(R"({"among": ["$layer", "$kinds"]})")), false);
+  EXPECT_EQ(value_of(parsed(R"({"one_of": ["$stride", 1, 2]})")), 2);
+  EXPECT_EQ(value_of("$kinds", 1, R"({"kinds": [0, {"__float__": "Infinity"}]})").size(), 2u);
+  EXPECT_EQ(
+      value_of(parsed(R"({"infinite": {"at": ["$kinds", 1]}})"), 1, R"({"kinds": [0, {"__float__": "Infinity"}]})"),
+      true);
+  EXPECT_EQ(value_of(parsed(R"({"infinite": 3})")), false);
   // What is not looked at is not computed.
   EXPECT_EQ(value_of(parsed(R"({"if": [true, 1, {"quotient": [1, 0]}]})")), 1);
 }
@@ -75,6 +83,8 @@ TEST(FamilyFile, OptionsThatCannotBeComputedAreErrors) {
   EXPECT_NE(refused(R"({"sum": [1, "x"]})").find("expected a number"), std::string::npos);
   EXPECT_NE(refused(R"({"at": [[1], 3]})").find("more than 3 elements"), std::string::npos);
   EXPECT_NE(refused(R"({"conjured": [1, 2]})").find("unknown operator"), std::string::npos);
+  EXPECT_NE(refused(R"({"one_of": ["conv", "full_attention", 7]})").find("expected one of"), std::string::npos);
+  EXPECT_NE(refused(R"({"among": [1, 2]})").find("expected a list"), std::string::npos);
   EXPECT_NE(refused(R"({"not": "yes"})").find("expected true or false"), std::string::npos);
   EXPECT_THROW(value_of("$layer", std::nullopt), Error);
 }
@@ -101,6 +111,25 @@ TEST(FamilyFile, DescribesADecoder) {
   EXPECT_EQ(plan.blocks[0].attention.scale, 0.5);
   EXPECT_EQ(plan.rotary.size(), 1u);
   EXPECT_EQ(plan.traits.vocab_size, 12);
+}
+
+TEST(FamilyFile, DescribesLayersWithStatesBesideAttention) {
+  Json file = plum();
+  file["decoder"]["mixer"] = parsed(R"({"when": {"equal": [{"at": ["$kinds", "$layer"]}, "conv"]},
+      "kind": "short_convolution", "module": "conv", "taps": 3})");
+  const DecoderPlan plan = plan_for(file, R"({"kinds": ["conv", "other", "conv"]})");
+  ASSERT_TRUE(plan.blocks[0].mixer && plan.blocks[2].mixer);
+  EXPECT_EQ(plan.blocks[0].mixer->states, 1u);
+  EXPECT_FALSE(plan.blocks[1].mixer);
+  EXPECT_FALSE(plan_for(file, R"({})").blocks[0].mixer);
+  file["decoder"]["mixer"]["kind"] = "conjured";
+  EXPECT_NE(findings_of_family(file), std::vector<std::string>());
+  file["decoder"]["mixer"] = parsed(R"({"kind": "mamba2", "module": "mamba", "taps": 4, "heads": 2, "head_size": 0,
+      "state": 3})");
+  EXPECT_NE(test::message_of([&] { plan_for(file, "{}"); }).find("decoder.mixer.head_size: expected 1 to"),
+            std::string::npos);
+  file["decoder"]["attention"] = parsed(R"({"gated": true, "fused": {"module": "qkv"}})");
+  EXPECT_NE(findings_of_family(file), std::vector<std::string>());
 }
 
 TEST(FamilyFile, WhatIsNotKnownOfTheConfigurationIsRefused) {

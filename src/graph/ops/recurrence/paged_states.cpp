@@ -1,49 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recurrences of tokens of any texts, whose states lie in a pool. A device that supports them takes the tokens one
 // after the other; elsewhere each token finds the one before it, and sums reach twice as far each time.
-#include <algorithm>
-
+#include "graph/ops/recurrence/paged_places.h"
 #include "graph/ops/recurrence/selective_scan_parts.h"
 
 namespace transom {
 namespace {
 
 using Tensors = std::vector<Tensor>;
-
-void expect_places(const Inference& in, size_t first, int64_t tokens) {
-  for (const size_t i : {first, first + 1})
-    check(in, in.inputs[i] == Type{DType::kInt64, {tokens}}, "expected places of states of i64[{}], found {}", tokens,
-          in.inputs[i]);
-}
-
-// For each token the last one before it in the pass that leaves its state where this one begins, or -1. [N]
-Tensor tokens_before(const Tensor& from, const Tensor& to) {
-  const int64_t N = from.dim(0);
-  const Shape pairs{N, N};
-  const Tensor begins = broadcast_to(unsqueeze(from, 1), pairs), leaves = broadcast_to(unsqueeze(to, 0), pairs);
-  const Tensor earlier = less(iota(pairs, 1), iota(pairs, 0));
-  const Tensor there = greater_equal(begins, zeros(pairs, DType::kInt64));
-  const Tensor follows = logical_and(logical_and(equal(begins, leaves), earlier), there);
-  return reduce_max(select(follows, iota(pairs, 1), full(pairs, -1, DType::kInt64)), {1});
-}
-
-Tensor is_there(const Tensor& index) { return greater_equal(index, zeros(index.shape(), DType::kInt64)); }
-Tensor at_least_zero(const Tensor& index) { return maximum(index, zeros(index.shape(), DType::kInt64)); }
-
-// x [N, ...] where the condition [N] holds, else y.
-Tensor rows_where(const Tensor& condition, const Tensor& x, const Tensor& y) {
-  Shape shape(x.shape().size(), 1);
-  shape[0] = condition.dim(0);
-  return select(broadcast_to(reshape(condition, shape), x.shape()), x, y);
-}
-Tensor rows_where(const Tensor& condition, const Tensor& x) {
-  return rows_where(condition, x, zeros(x.shape(), x.dtype()));
-}
-
-// Rows of x [R, ...] at the indices; zeros where these are negative.
-Tensor rows_at(const Tensor& x, const Tensor& index) {
-  return rows_where(is_there(index), gather(x, at_least_zero(index), 0));
-}
 
 const Operation kPagedSelectiveScan = {
     .name = "paged_selective_scan",

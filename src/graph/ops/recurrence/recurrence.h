@@ -10,7 +10,8 @@
 namespace transom {
 
 namespace op {
-extern const Operation &selective_scan, &paged_selective_scan, &paged_convolution;
+extern const Operation &selective_scan, &paged_selective_scan, &paged_convolution, &gated_delta_rule,
+    &paged_gated_delta_rule;
 }
 
 struct Scanned {
@@ -28,6 +29,15 @@ Scanned selective_scan(const Tensor& x, const Tensor& dt, const Tensor& a, const
 // device computes this as a whole.
 Scanned paged_selective_scan(const Tensor& x, const Tensor& dt, const Tensor& a, const Tensor& b, const Tensor& c,
                              const StatePlaces& places);
+
+// h_t = a h_(t - 1) + beta_t (v_t - a h_(t - 1) k_t) k_t' with a = exp(rate_t), y_t = h_t q_t (Yang et al., "Gated
+// Delta Networks", 2024), from h_0 = state on: v [B, T, H, P], rates and beta [B, T, H], k and q [B, T, G, S], state
+// [B, H, P, S] -> y [B, T, H, P] and the last state.
+Scanned gated_delta_rule(const Tensor& v, const Tensor& rates, const Tensor& beta, const Tensor& k, const Tensor& q,
+                         const Tensor& state);
+// The same of tokens of any texts: v [N, H, P], rates and beta [N, H], k and q [N, G, S], pool [R, H, P, S].
+Scanned paged_gated_delta_rule(const Tensor& v, const Tensor& rates, const Tensor& beta, const Tensor& k,
+                               const Tensor& q, const StatePlaces& places);
 
 // y_n = sum over k of weight[:, K - 1 - k] x_(n - k), of the tokens of n's text: x [N, C], weight [C, K], pool
 // [R, K - 1, C] with the last inputs of each text, the newest behind -> y [N, C] and the pool.

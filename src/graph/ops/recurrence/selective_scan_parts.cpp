@@ -4,11 +4,6 @@
 #include <algorithm>
 
 namespace transom {
-namespace {
-
-constexpr int64_t kChunk = 64;  // tokens
-
-// [B, T, H, ...] -> [B, H, chunks, tokens, ...], with zeros behind the last token.
 Tensor in_chunks(const Tensor& x, int64_t chunks, int64_t tokens) {
   Shape shape = x.shape();
   Axes low(shape.size(), 0), high(shape.size(), 0), order{0, 3, 1, 2};
@@ -19,8 +14,6 @@ Tensor in_chunks(const Tensor& x, int64_t chunks, int64_t tokens) {
   for (int64_t axis = 4; axis < static_cast<int64_t>(shape.size()); ++axis) order.push_back(axis);
   return permute(reshape(filled, shape), order);
 }
-
-}  // namespace
 
 void expect_scan(const Inference& in, size_t rows) {
   expect_floating(in, 0);
@@ -63,7 +56,7 @@ Tensor of_heads(const Tensor& x, int64_t heads) {
 
 Scanned chunked_scan(const Tensor& v, const Tensor& rates, const Tensor& k, const Tensor& q, const Tensor& state) {
   const int64_t B = v.dim(0), T = v.dim(1), H = v.dim(2), P = v.dim(3);
-  const int64_t L = std::min(T, kChunk), n = (T + L - 1) / L;
+  const int64_t L = std::min(T, kScanChunk), n = (T + L - 1) / L;
   const Tensor values = in_chunks(v, n, L), keys = in_chunks(k, n, L), queries = in_chunks(q, n, L);
   const Tensor reached = cumulative_sum(in_chunks(rates, n, L), 3);  // [B, H, n, L]
   const auto column = [](const Tensor& x) { return unsqueeze(x, 4); };

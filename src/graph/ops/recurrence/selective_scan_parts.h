@@ -10,8 +10,14 @@
 
 namespace transom {
 
+// The most tokens of a chunk.
+inline constexpr int64_t kScanChunk = 64;
+
 // Checks x [rows..., H, P], dt, a, b, c, and the state [first, H, P, S] behind them.
 void expect_scan(const Inference& in, size_t rows);
+
+// [B, T, H, ...] -> [B, H, chunks, tokens, ...], with zeros behind the last token.
+Tensor in_chunks(const Tensor& x, int64_t chunks, int64_t tokens);
 
 // b or c [..., G, S] for each head: [..., H, S]
 Tensor of_heads(const Tensor& x, int64_t heads);

@@ -86,6 +86,23 @@ Tensor scan_tokens(const Tensor& x, const Tensor& dt, const Tensor& a, const Ten
   return made.y;
 }
 
+Tensor delta_tokens(const Tensor& v, const Tensor& rates, const Tensor& beta, const Tensor& k, const Tensor& q,
+                    size_t state, ForwardContext& context) {
+  const Tensor wide = in_floats(v), rate = in_floats(rates), strength = in_floats(beta), keys = in_floats(k),
+               queries = in_floats(q);
+  const Type one{DType::kFloat32, {v.dim(2), v.dim(3), k.dim(3)}};
+  if (const StatePlaces pages = pages_of(one, state, context); pages.pool.defined()) {
+    const Scanned made = paged_gated_delta_rule(of_one_row(wide), of_one_row(rate), of_one_row(strength),
+                                                of_one_row(keys), of_one_row(queries), pages);
+    context.cache->set_state_pool(state, made.state);
+    return unsqueeze(made.y, 0);
+  }
+  const Scanned made =
+      gated_delta_rule(wide, rate, strength, keys, queries, state_of_rows(one, state, v.dim(0), context));
+  keep_state(made.state, state, context);
+  return made.y;
+}
+
 Tensor without_padding(const Tensor& x, const Tensor& attention_mask, const ForwardContext& context) {
   if (!attention_mask.defined() || (context.cache && !context.cache->reads_prompt())) return x;
   if (attention_mask.shape() != Shape{x.dim(0), x.dim(1)})

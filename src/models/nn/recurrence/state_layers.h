@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers that keep a state of each text instead of keys and values: causal convolutions and selective scans. Without a
-// cache a text begins with states of zeros. Letters: B rows, T tokens, C channels, K taps, H heads, P numbers of a
-// head, S numbers of a state for each, G groups of heads.
+// Layers that keep a state of each text instead of keys and values: causal convolutions, selective scans and
+// delta rules. Without a cache a text begins with states of zeros. Letters: B rows, T tokens, C channels, K taps, H
+// heads, P numbers of a head, S numbers of a state for each, G groups of heads.
 #pragma once
 
 #include "transom/layers.h"
@@ -25,6 +25,10 @@ class CausalConvolution {
 // c [B, T, G, S] -> [B, T, H, P], in f32. `state`: its number in the context's cache.
 Tensor scan_tokens(const Tensor& x, const Tensor& dt, const Tensor& a, const Tensor& b, const Tensor& c, size_t state,
                    ForwardContext& context);
+
+// The gated delta rule: v [B, T, H, P], rates and beta [B, T, H], k and q [B, T, G, S] -> [B, T, H, P], in f32.
+Tensor delta_tokens(const Tensor& v, const Tensor& rates, const Tensor& beta, const Tensor& k, const Tensor& q,
+                    size_t state, ForwardContext& context);
 
 // x [B, T, ...] with zeros where the mask [B, T] hides a token; x itself without a mask. With a cache, of which the
 // mask has all places, only the prompt has padding.

@@ -27,9 +27,10 @@ Tensor within(const Tensor& bias, int64_t T, int64_t window) {
 
 }  // namespace
 
-PlannedAttention::PlannedAttention(const Scope& scope, const DecoderPlan& plan, int64_t number)
+PlannedAttention::PlannedAttention(const Scope& scope, const DecoderPlan& plan, const AttentionPlan& attention,
+                                   int64_t number)
     : number_(number),
-      plan_(plan.blocks[static_cast<size_t>(number)].attention),
+      plan_(attention),
       options_{.scale = plan_.scale, .sliding_window = plan_.window, .soft_cap = plan_.soft_cap},
       dropout_(plan_.dropout) {
   const int64_t queries = plan_.heads * plan_.head_size, keys = plan_.key_value_heads * plan_.head_size;
@@ -38,7 +39,7 @@ PlannedAttention::PlannedAttention(const Scope& scope, const DecoderPlan& plan, 
   if (plan_.fused) {
     fused_.emplace(scope / plan_.fused->module, plan.width, queries + 2 * keys, inward);
   } else {
-    query_.emplace(scope / plan_.query, plan.width, queries, inward);
+    query_.emplace(scope / plan_.query, plan.width, plan_.gated ? 2 * queries : queries, inward);
     key_.emplace(scope / plan_.key, plan.width, keys, inward);
     value_.emplace(scope / plan_.value, plan.width, keys, inward);
   }
@@ -52,7 +53,7 @@ PlannedAttention::PlannedAttention(const Scope& scope, const DecoderPlan& plan, 
 }
 
 Tensor PlannedAttention::operator()(const Tensor& x, const AttentionInputs& inputs, ForwardContext& context) const {
-  auto [q, k, v] = project(x, context);
+  auto [q, k, v, gate] = project(x, context);
   const bool cut = query_norm_ && !norms_all_heads();
   if (cut && !plan_.head_norms->after_rotary) q = (*query_norm_)(q, context), k = (*key_norm_)(k, context);
   const auto turned = [&](const Tensor& heads) {
@@ -63,7 +64,8 @@ Tensor PlannedAttention::operator()(const Tensor& x, const AttentionInputs& inpu
   q = turned(q), k = turned(k);
   if (cut && plan_.head_norms->after_rotary) q = (*query_norm_)(q, context), k = (*key_norm_)(k, context);
   if (plan_.growth) q = grown(q, inputs.in.position_ids);
-  return (*output_)(attended(q, k, v, inputs, context), context);
+  const Tensor mixed = attended(q, k, v, inputs, context);
+  return (*output_)(gate.defined() ? mixed * sigmoid(reshape(gate, mixed.shape())) : mixed, context);
 }
 
 Tensor PlannedAttention::attended(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionInputs& inputs,
@@ -90,10 +92,16 @@ PlannedAttention::Projected PlannedAttention::project(const Tensor& x, ForwardCo
     return reshape(y, {x.dim(0), x.dim(1), heads, plan_.head_size});
   };
   if (fused_) return parted(clipped((*fused_)(x, context)));
-  Tensor q = (*query_)(x, context), k = (*key_)(x, context);
+  Tensor q = (*query_)(x, context), k = (*key_)(x, context), gate;
+  if (plan_.gated) {
+    const Tensor both = split(q, 2 * plan_.heads);
+    const Tensor turns = reshape(both, {x.dim(0), x.dim(1), plan_.heads, 2, plan_.head_size});
+    gate = squeeze(slice(turns, 3, 1, 2), 3);
+    q = reshape(slice(turns, 3, 0, 1), {x.dim(0), x.dim(1), plan_.heads * plan_.head_size});
+  }
   if (norms_all_heads()) q = (*query_norm_)(q, context), k = (*key_norm_)(k, context);
   return {split(clipped(q), plan_.heads), split(clipped(k), plan_.key_value_heads),
-          split(clipped((*value_)(x, context)), plan_.key_value_heads)};
+          split(clipped((*value_)(x, context)), plan_.key_value_heads), gate};
 }
 
 // joint [B, T, (H + 2 G) d]
@@ -102,19 +110,19 @@ PlannedAttention::Projected PlannedAttention::parted(const Tensor& joint) const 
   switch (plan_.fused->layout) {
     case FusedPlan::Layout::kParts: {
       const Tensor all = reshape(joint, {B, T, H + 2 * G, d});
-      return {slice(all, 2, 0, H), slice(all, 2, H, H + G), slice(all, 2, H + G, H + 2 * G)};
+      return {slice(all, 2, 0, H), slice(all, 2, H, H + G), slice(all, 2, H + G, H + 2 * G), {}};
     }
     case FusedPlan::Layout::kGroups: {
       const int64_t each = H / G;
       const Tensor all = reshape(joint, {B, T, G, each + 2, d});
       const auto one = [&](int64_t place) { return reshape(slice(all, 3, place, place + 1), {B, T, G, d}); };
-      return {reshape(slice(all, 3, 0, each), {B, T, H, d}), one(each), one(each + 1)};
+      return {reshape(slice(all, 3, 0, each), {B, T, H, d}), one(each), one(each + 1), {}};
     }
     case FusedPlan::Layout::kBlocks: {
       const int64_t blocks = plan_.fused->blocks;
       const Tensor all = reshape(joint, {B, T, blocks, 3, H * d / blocks});
       const auto one = [&](int64_t place) { return reshape(slice(all, 3, place, place + 1), {B, T, H, d}); };
-      return {one(0), one(2), one(1)};
+      return {one(0), one(2), one(1), {}};
     }
   }
   fail(ErrorKind::kInternal, "an unknown layout of a fused layer");

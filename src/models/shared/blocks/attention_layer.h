@@ -20,15 +20,16 @@ struct AttentionInputs {
 // places of what turns, then those at odd ones. Queries and keys alike, so that their products are the same.
 Tensor turning_apart(const Tensor& x, int64_t pairs);
 
-// The self-attention of an AttentionPlan, x [B, T, D] -> [B, T, D]. `number` is that of the layer in the cache.
+// The self-attention of a block's AttentionPlan, x [B, T, D] -> [B, T, D]. `number` is that of the layer in the cache.
 class PlannedAttention {
  public:
-  PlannedAttention(const Scope& scope, const DecoderPlan& plan, int64_t number);
+  PlannedAttention(const Scope& scope, const DecoderPlan& plan, const AttentionPlan& attention, int64_t number);
   Tensor operator()(const Tensor& x, const AttentionInputs& inputs, ForwardContext& context) const;
 
  private:
   struct Projected {
     Tensor q, k, v;  // [B, T, H, d], [B, T, G, d], [B, T, G, d]
+    Tensor gate;     // [B, T, H, d]; empty: none
   };
   Projected project(const Tensor& x, ForwardContext& context) const;
   Tensor attended(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionInputs& inputs,

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -83,6 +84,7 @@ struct AttentionPlan {
               output = "self_attn.o_proj";  // modules
   std::optional<FusedPlan> fused;           // in place of the first three
   bool bias = false, output_bias = false;
+  bool gated = false;  // the layer of queries gives [H, 2, d]: queries, and gates of what attention makes
   double scale = 1, soft_cap = 0, clip = 0;  // 0: none
   int64_t window = 0;                        // tokens that a query sees; 0: all before it
   std::optional<size_t> rotary;              // which of the plan's; none: no positions here
@@ -103,10 +105,21 @@ struct FeedForwardPlan {
   double activation_dropout = 0;
 };
 
+// A layer that keeps a state of the text, in place of attention: x [B, T, D] -> [B, T, D]; the mask [B, T] may be
+// empty.
+using StateMixer = std::function<Tensor(const Tensor& x, const Tensor& attention_mask, ForwardContext& context)>;
+struct StateMixerPlan {
+  std::string module;
+  size_t states = 1;  // how many it keeps, whose numbers in a cache begin with `first`
+  std::function<StateMixer(const Scope& scope, size_t first)> make;
+};
+
 struct BlockPlan {
   AttentionPlan attention;
+  std::optional<StateMixerPlan> mixer;  // in place of attention
   FeedForwardPlan feed_forward;
-  bool has_experts = false;  // in place of the feed-forward layer
+  bool has_experts = false;       // in place of the feed-forward layer
+  bool feed_forward_too = false;  // beside experts: what both make is added
   // Modules of norms; empty: none there. A parallel block without a norm before its feed-forward layer gives that what
   // attention reads.
   std::string before_attention = "input_layernorm", after_attention, before_feed_forward = "post_attention_layernorm",

@@ -12,9 +12,10 @@ NormPlan norm_of_latents(const LatentPlan& plan) { return {.epsilon = plan.norm_
 
 }  // namespace
 
-LatentAttention::LatentAttention(const Scope& scope, const DecoderPlan& plan, int64_t number)
+LatentAttention::LatentAttention(const Scope& scope, const DecoderPlan& plan, const AttentionPlan& attention,
+                                 int64_t number)
     : number_(number),
-      plan_(plan.blocks[static_cast<size_t>(number)].attention),
+      plan_(attention),
       inner_(scope / plan_.latent->inner, plan.width, plan_.latent->rank + plan_.latent->turning,
              {.bias = plan_.bias, .deviation = plan.deviation}),
       norm_(scope / plan_.latent->norm, plan_.latent->rank, norm_of_latents(*plan_.latent)),

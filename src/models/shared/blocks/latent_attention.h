@@ -14,7 +14,7 @@ namespace transom {
 // rank.
 class LatentAttention {
  public:
-  LatentAttention(const Scope& scope, const DecoderPlan& plan, int64_t number);
+  LatentAttention(const Scope& scope, const DecoderPlan& plan, const AttentionPlan& attention, int64_t number);
   Tensor operator()(const Tensor& x, const AttentionInputs& inputs, ForwardContext& context) const;
 
  private:

@@ -12,11 +12,17 @@
 namespace transom {
 namespace {
 
+// What a block's layers keep in a cache lies behind that of the blocks before it: keys and values, and states.
+struct CacheNumbers {
+  int64_t attention = 0;
+  size_t state = 0;
+};
+
 class PlannedBlock {
  public:
-  PlannedBlock(const Scope& scope, const DecoderPlan& plan, int64_t number)
+  PlannedBlock(const Scope& scope, const DecoderPlan& plan, size_t number, CacheNumbers& next)
       : path_(scope.path()),
-        plan_(plan.blocks[static_cast<size_t>(number)]),
+        plan_(plan.blocks[number]),
         attention_dropout_(plan_.attention_dropout),
         feed_forward_dropout_(plan_.feed_forward_dropout) {
     const auto make = [&](std::optional<PlannedNorm>& norm, const std::string& module) {
@@ -24,13 +30,20 @@ class PlannedBlock {
     };
     // In the order of what Transformers' modules are: of two norms both stand before the feed-forward layer.
     const bool four = !plan_.after_attention.empty();
-    if (plan_.attention.latent) latent_attention_.emplace(scope, plan, number);
-    else attention_.emplace(scope, plan, number);
+    if (plan_.mixer) {
+      mixer_ = plan_.mixer->make(scope / plan_.mixer->module, next.state);
+      next.state += plan_.mixer->states;
+    } else if (plan_.attention.latent) {
+      latent_attention_.emplace(scope, plan, plan_.attention, next.attention++);
+    } else {
+      attention_.emplace(scope, plan, plan_.attention, next.attention++);
+    }
     make(before_attention_, plan_.before_attention);
     make(after_attention_, plan_.after_attention);
     if (!four) make(before_feed_forward_, plan_.before_feed_forward);
     if (plan_.has_experts) experts_.emplace(scope / plan.experts->names.block, *plan.experts);
-    else feed_forward_.emplace(scope, plan_.feed_forward, plan.width, plan.deviation);
+    if (!plan_.has_experts || plan_.feed_forward_too)
+      feed_forward_.emplace(scope, plan_.feed_forward, plan.width, plan.deviation);
     if (four) make(before_feed_forward_, plan_.before_feed_forward);
     make(after_feed_forward_, plan_.after_feed_forward);
   }
@@ -39,11 +52,13 @@ class PlannedBlock {
                     ForwardContext& context) const {
     const ModuleScope module(path_);
     const Tensor read = normed(before_attention_, x, context);
-    const Tensor mixed =
-        attention_ ? (*attention_)(read, inputs, context) : (*latent_attention_)(read, inputs, context);
+    const Tensor mixed = mixer_       ? mixer_(read, inputs.in.attention_mask, context)
+                         : attention_ ? (*attention_)(read, inputs, context)
+                                      : (*latent_attention_)(read, inputs, context);
     const Tensor attended = added(after_attention_, attention_dropout_(mixed, context), context);
     const auto feed_forward = [&](const Tensor& y) {
-      const Tensor made = experts_ ? (*experts_)(y, context, router) : (*feed_forward_)(y, context);
+      Tensor made = experts_ ? (*experts_)(y, context, router) : (*feed_forward_)(y, context);
+      if (experts_ && feed_forward_) made = made + (*feed_forward_)(y, context);
       return added(after_feed_forward_, feed_forward_dropout_(made, context), context);
     };
     if (plan_.parallel)
@@ -64,6 +79,7 @@ class PlannedBlock {
 
   std::string path_;
   BlockPlan plan_;
+  StateMixer mixer_;
   std::optional<PlannedAttention> attention_;
   std::optional<LatentAttention> latent_attention_;
   std::optional<PlannedNorm> before_attention_, after_attention_, before_feed_forward_, after_feed_forward_;
@@ -100,8 +116,10 @@ class PlannedDecoder : public Decoder {
         dropout_(plan_.embedding_dropout) {
     if (plan_.positions) positions_.emplace(scope, plan_.width, plan_.deviation, *plan_.positions);
     if (!plan_.embedding_norm.empty()) embedding_norm_.emplace(scope / plan_.embedding_norm, plan_.width, plan_.norm);
+    CacheNumbers next;
     for (size_t i = 0; i < plan_.blocks.size(); ++i)
-      blocks_.emplace_back(scope / plan_.stack / static_cast<int64_t>(i), plan_, static_cast<int64_t>(i));
+      blocks_.emplace_back(scope / plan_.stack / static_cast<int64_t>(i), plan_, i, next);
+    if (next.state > 0) plan_.traits.texts_in_rows = false;
     for (const RotaryPlan& rotary : plan_.rotary) rotary_.emplace_back(rotary.options);
     if (plan_.alibi) alibi_.emplace(*plan_.alibi);
   }

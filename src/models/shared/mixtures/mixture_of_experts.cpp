@@ -74,7 +74,8 @@ MixtureOfExperts::MixtureOfExperts(const Scope& scope, const ExpertsConfig& c)
   const Scope router = scope / c.router.module;
   router_ = make(router, c.width, c.experts, c.router.bias);
   if (!c.router.correction.empty())
-    correction_ = router.buffer(c.router.correction, {DType::kFloat32, {c.experts}}, Initial::zeros());
+    correction_ = (c.router.correction_beside ? scope : router)
+                      .buffer(c.router.correction, {DType::kFloat32, {c.experts}}, Initial::zeros());
   for (int64_t i = 0; i < c.experts; ++i) {
     const Scope expert = scope / "experts" / i;
     Weight gate = make(expert / c.names.gate, c.width, c.intermediate_width, c.biases),

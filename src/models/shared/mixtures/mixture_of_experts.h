@@ -28,9 +28,10 @@ struct RouterPlan {
     kSigmoid,
   } scores = Scores::kSoftmax;
   std::string module = "gate";
-  bool bias = false;       // of its layer
-  bool wide = false;       // its layer computes in f32, whatever the model computes in
-  std::string correction;  // a buffer that is added to scores for the choice alone; empty: none
+  bool bias = false;               // of its layer
+  bool wide = false;               // its layer computes in f32, whatever the model computes in
+  std::string correction;          // a buffer that is added to scores for the choice alone; empty: none
+  bool correction_beside = false;  // it stands beside the router's module, not in it
   // Experts stand in groups, of which a token sees those with the best scores: the largest of an expert, or the sum of
   // the two largest. 1: all are one group.
   int64_t groups = 1, seen_groups = 1;

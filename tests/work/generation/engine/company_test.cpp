@@ -39,6 +39,24 @@ constexpr const char* kMamba2 = R"({"model_type": "mamba2", "architectures": ["M
   "hidden_size": 20, "num_hidden_layers": 2, "state_size": 4, "num_heads": 5, "head_dim": 8, "n_groups": 1,
   "tie_word_embeddings": true, "initializer_range": 0.4})";
 
+// The same beside attention: convolutions, scans with experts, the delta rule.
+constexpr const char* kLfm2 = R"({"model_type": "lfm2", "architectures": ["Lfm2ForCausalLM"], "vocab_size": 61,
+  "max_position_embeddings": 120, "hidden_size": 20, "num_hidden_layers": 3, "num_attention_heads": 2,
+  "num_key_value_heads": 1, "intermediate_size": 24, "block_auto_adjust_ff_dim": false,
+  "layer_types": ["conv", "full_attention", "conv"], "initializer_range": 0.4})";
+constexpr const char* kGraniteHybrid = R"({"model_type": "granitemoehybrid",
+  "architectures": ["GraniteMoeHybridForCausalLM"], "vocab_size": 61, "max_position_embeddings": 120,
+  "hidden_size": 20, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
+  "intermediate_size": 12, "shared_intermediate_size": 16, "num_local_experts": 3, "num_experts_per_tok": 2,
+  "layer_types": ["linear_attention", "full_attention"], "mamba_n_heads": 5, "mamba_d_state": 4,
+  "attention_multiplier": 0.3, "initializer_range": 0.4})";
+constexpr const char* kQwenNext = R"({"model_type": "qwen3_next", "architectures": ["Qwen3NextForCausalLM"],
+  "vocab_size": 61, "max_position_embeddings": 120, "hidden_size": 20, "num_hidden_layers": 2, "head_dim": 8,
+  "num_attention_heads": 2, "num_key_value_heads": 1, "layer_types": ["linear_attention", "full_attention"],
+  "linear_num_key_heads": 1, "linear_num_value_heads": 2, "linear_key_head_dim": 6, "linear_value_head_dim": 5,
+  "num_experts": 3, "num_experts_per_tok": 2, "moe_intermediate_size": 14, "shared_expert_intermediate_size": 12,
+  "initializer_range": 0.4})";
+
 // What comes out of a sequence.
 struct Answer {
   TokenIds tokens;
@@ -227,7 +245,9 @@ INSTANTIATE_TEST_SUITE_P(Models, Company,
                          testing::Values(Case{"Llama", kLlamaModel, 320, 1000}, Case{"Gpt2", kGpt2, 576, 40},
                                          Case{"SlidingWindow", kMistral, 160, 40}, Case{"Experts", kMixtral, 384, 40},
                                          Case{"SomeExperts", kQwenMoe, 288, 40}, Case{"States", kMamba, 747, 40},
-                                         Case{"StatesOfHeads", kMamba2, 811, 40},
+                                         Case{"StatesOfHeads", kMamba2, 811, 40}, Case{"Convolutions", kLfm2, 187, 40},
+                                         Case{"StatesBesideKeys", kGraniteHybrid, 486, 40},
+                                         Case{"DeltaRule", kQwenNext, 232, 40},
                                          Case{"Bfloat16", kLlamaModel, 160, 40, "bfloat16"},
                                          Case{"Float16", kGpt2, 288, 40, "float16"},
                                          Case{"CacheOfFloat16", kLlamaModel, 160, 40, "float32", "none", "float16"},

@@ -10,11 +10,27 @@
 namespace transom {
 namespace {
 
+// A state for all of a text, or one in some layers and keys and values in others.
 constexpr const char* kStates = R"({"model_type": "mamba2", "architectures": ["Mamba2ForCausalLM"], "vocab_size": 61,
   "hidden_size": 20, "num_hidden_layers": 2, "state_size": 4, "num_heads": 5, "head_dim": 8, "n_groups": 1,
   "tie_word_embeddings": true, "initializer_range": 0.4})";
 
-class StatesInBlocks : public testing::Test {
+constexpr const char* kConvolutions = R"({"model_type": "lfm2", "architectures": ["Lfm2ForCausalLM"],
+  "vocab_size": 61, "max_position_embeddings": 96, "hidden_size": 20, "num_hidden_layers": 3, "num_attention_heads": 2,
+  "num_key_value_heads": 1, "intermediate_size": 24, "block_auto_adjust_ff_dim": false,
+  "layer_types": ["conv", "full_attention", "conv"], "initializer_range": 0.4})";
+constexpr const char* kDeltaRule = R"({"model_type": "qwen3_5_text", "architectures": ["Qwen3_5ForCausalLM"],
+  "vocab_size": 61, "max_position_embeddings": 96, "hidden_size": 20, "intermediate_size": 24, "num_hidden_layers": 2,
+  "head_dim": 8, "num_attention_heads": 2, "num_key_value_heads": 1,
+  "layer_types": ["linear_attention", "full_attention"], "linear_num_key_heads": 1, "linear_num_value_heads": 2,
+  "linear_key_head_dim": 6, "linear_value_head_dim": 5, "initializer_range": 0.4})";
+
+struct StatesCase {
+  const char* name;
+  const char* config;
+};
+
+class StatesInBlocks : public testing::TestWithParam<StatesCase> {
  protected:
   static EngineRequest request_of(size_t tokens, const char* options) {
     EngineRequest request;
@@ -43,10 +59,10 @@ class StatesInBlocks : public testing::Test {
     tokens.erase(tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(request.prompt.tokens.size()));
     return tokens;
   }
-  const std::unique_ptr<Model> model = Model::from_config(kStates);
+  const std::unique_ptr<Model> model = Model::from_config(GetParam().config);
 };
 
-TEST_F(StatesInBlocks, GoOnAsGenerateDoes) {
+TEST_P(StatesInBlocks, GoOnAsGenerateDoes) {
   std::vector<EngineRequest> requests;
   for (const size_t tokens : {1, 4, 9, 23})
     for (const char* options : {R"({"max_new_tokens": 14})", R"({"max_new_tokens": 11, "num_beams": 3})"})
@@ -60,7 +76,7 @@ TEST_F(StatesInBlocks, GoOnAsGenerateDoes) {
   }
 }
 
-TEST_F(StatesInBlocks, AreFoundAgainWithTheirPrefix) {
+TEST_P(StatesInBlocks, AreFoundAgainWithTheirPrefix) {
   Engine engine(*model, {.block_size = 4, .max_model_length = 96});
   const EngineRequest first = request_of(22, R"({"max_new_tokens": 6})"),
                       longer = request_of(31, R"({"max_new_tokens": 6})");
@@ -70,14 +86,24 @@ TEST_F(StatesInBlocks, AreFoundAgainWithTheirPrefix) {
   EXPECT_EQ(engine.statistics().prefix_hits, 20);
 }
 
+INSTANTIATE_TEST_SUITE_P(Models, StatesInBlocks,
+                         testing::Values(StatesCase{"Scans", kStates}, StatesCase{"Convolutions", kConvolutions},
+                                         StatesCase{"DeltaRule", kDeltaRule}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+class StatesAlone : public StatesInBlocks {};
+
 // Of a length without a limit the states of one text fit into the cache all the same.
-TEST_F(StatesInBlocks, NeedNoRoomForEachToken) {
+TEST_P(StatesAlone, NeedNoRoomForEachToken) {
   constexpr int64_t kStateBytes = 2432;
   Engine engine(*model, {.cache_bytes = 5 * kStateBytes});
   const EngineRequest request = request_of(200, R"({"max_new_tokens": 9})");
   EXPECT_EQ(written(engine, {request, request}).at(1), alone(request));
   EXPECT_LE(engine.statistics().blocks, 5);
 }
+
+INSTANTIATE_TEST_SUITE_P(Models, StatesAlone, testing::Values(StatesCase{"Scans", kStates}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace transom
