@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // POST /v1/audio/transcriptions and /v1/audio/translations: a sound as multipart/form-data to text.
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -45,8 +46,9 @@ Json segments_of(const Transcription& result, const Settings& settings) {
   const auto add = [&](const TranscribedChunk& chunk, const TranscribedSegment& facts) {
     list.push_back({{"id", list.size()},
                     {"seek", static_cast<int64_t>(std::llround(facts.seek * 100))},  // in frames of 10 ms
-                    {"start", chunk.begin.value_or(0)},
-                    {"end", chunk.end.value_or(settings.seconds)},
+                    // A model may name times behind the end, where its window has silence.
+                    {"start", std::min(chunk.begin.value_or(0), settings.seconds)},
+                    {"end", std::min(chunk.end.value_or(settings.seconds), settings.seconds)},
                     {"text", chunk.text},
                     {"tokens", facts.tokens},
                     {"temperature", facts.temperature},
