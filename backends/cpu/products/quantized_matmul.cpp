@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "cpu/device/error.h"
 #include "cpu/device/memory.h"
@@ -237,6 +239,67 @@ Kernel make_quantized_matmul(const Node& node) {
           [plan](const Arguments& arguments) { plan->run(arguments); }, plan->scratch_bytes()};
 }
 
+// Rows by groups: those of a group come together and go through its matrix; others are not read. The bits of a row are
+// those that it has alone.
+struct GroupedCodes {
+  CodePlan plan;  // of all rows
+  int64_t each;   // rows of groups that one row of x serves
+  size_t parts, matrices;
+
+  explicit GroupedCodes(const Node& node) : plan(node) {
+    const Type &x = node.input(0), &groups = node.inputs().back();
+    each = x.rank() == 2 ? groups.shape[1] : 1;
+    plan.m = product(groups.shape, 0, groups.rank());
+    parts = 2u + plan.minima + plan.values;
+    matrices = (node.inputs().size() - 2) / parts;
+  }
+
+  size_t row_bytes(int64_t width) const { return static_cast<size_t>(width) * element_size(plan.dtype); }
+  size_t rows_bytes() const { return aligned(static_cast<size_t>(plan.m) * row_bytes(plan.k)); }
+  size_t sums_bytes() const { return aligned(static_cast<size_t>(plan.m) * row_bytes(plan.n)); }
+  size_t scratch_bytes() const { return rows_bytes() + sums_bytes() + plan.scratch_bytes(); }
+
+  void run(const Arguments& arguments) const {
+    const auto* groups = arguments.input<int64_t>(1 + matrices * parts);
+    std::vector<std::vector<int64_t>> rows(matrices);
+    for (int64_t row = 0; row < plan.m; ++row)
+      if (groups[row] >= 0 && groups[row] < static_cast<int64_t>(matrices))
+        rows[static_cast<size_t>(groups[row])].push_back(row);
+      else std::memset(arguments.outputs[0] + static_cast<size_t>(row) * row_bytes(plan.n), 0, row_bytes(plan.n));
+    std::byte *x = arguments.scratch, *y = x + rows_bytes();
+    for (size_t matrix = 0; matrix < matrices; ++matrix) {
+      const std::vector<int64_t>& own = rows[matrix];
+      if (own.empty()) continue;
+      for (size_t i = 0; i < own.size(); ++i)
+        std::memcpy(x + i * row_bytes(plan.k),
+                    arguments.inputs[0] + static_cast<size_t>(own[i] / each) * row_bytes(plan.k), row_bytes(plan.k));
+      std::byte* inputs[5] = {x};
+      transom_buffer* buffers[5] = {};
+      size_t offsets[5] = {};
+      for (size_t part = 0; part < parts; ++part) {
+        const size_t from = 1 + matrix * parts + part;
+        inputs[1 + part] = arguments.inputs[from];
+        buffers[1 + part] = arguments.input_buffers[from];
+        offsets[1 + part] = arguments.input_offsets[from];
+      }
+      CodePlan some = plan;
+      some.m = static_cast<int64_t>(own.size());
+      some.run({inputs, &y, buffers, offsets, arguments.scratch + rows_bytes() + sums_bytes()});
+      for (size_t i = 0; i < own.size(); ++i)
+        std::memcpy(arguments.outputs[0] + static_cast<size_t>(own[i]) * row_bytes(plan.n), y + i * row_bytes(plan.n),
+                    row_bytes(plan.n));
+    }
+  }
+};
+
+Kernel make_grouped_quantized_matmul(const Node& node) {
+  auto grouped = std::make_shared<const GroupedCodes>(node);
+  if (grouped->plan.m * grouped->plan.n == 0) return {"nothing", [](const Arguments&) {}};
+  return {fmt::format("codes of {} bits by groups, {}, {}", grouped->plan.bits,
+                      grouped->plan.rounds ? "inputs of 8 bits" : "unpacked", code_products().name),
+          [grouped](const Arguments& arguments) { grouped->run(arguments); }, grouped->scratch_bytes()};
+}
+
 // Inputs of float8 are rounded by the decomposition: no processor multiplies them.
 bool claims_codes(std::span<const transom_value> inputs, std::span<const transom_attribute> attributes) {
   for (const transom_attribute& each : attributes)
@@ -251,6 +314,7 @@ bool claims_codes(std::span<const transom_value> inputs, std::span<const transom
 
 void add_code_kernels(KernelTable& table) {
   table["quantized_matmul"] = {make_quantized_matmul, claims_codes};
+  table["grouped_quantized_matmul"] = {make_grouped_quantized_matmul, claims_codes};
   table["quantized_matmul_gradient"] = {make_quantized_matmul_gradient, claims_codes};
 }
 

@@ -121,6 +121,10 @@ class DecoderForCausalLM : public DecoderModel {
     NamedTensors outputs = with_loss(loss, {});
     if (losses.logits.defined()) outputs.set("logits", tokens.in_place(losses.logits));
     if (losses.measures.defined()) outputs.set("token_measures", losses.measures);
+    for (const auto& [name, value] :
+         {std::pair("token_losses", losses.each.losses), std::pair("token_entropies", losses.each.entropies),
+          std::pair("token_right", losses.each.right), std::pair("token_means", losses.each.means)})
+      if (value.defined()) outputs.set(name, squeeze(tokens.in_place(unsqueeze(value, 2)), 2));
     if (auxiliary.defined()) outputs.set("aux_loss", auxiliary);
     for (Tensor& state : decoded.hidden_states) state = tokens.in_place(state);
     add_hidden_states(outputs, decoded.hidden_states);

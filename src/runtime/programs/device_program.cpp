@@ -25,13 +25,18 @@ std::vector<bool> inputs_of_codes(const Graph& graph, const std::vector<bool>& f
       result[found->second] = false;
   };
   for (const std::shared_ptr<Node>& node : graph.nodes) {
-    const bool codes = node->operation->name == "quantized_matmul" && !node->region;
+    const bool grouped = node->operation->name == "grouped_quantized_matmul";
+    const bool codes = (grouped || node->operation->name == "quantized_matmul") && !node->region;
     const bool parts = gathers && node->operation->name == "gather" && node->attributes.get_int("axis") == 0;
-    const size_t begin = codes ? 1 : 0, end = codes   ? 3 + static_cast<size_t>(node->attributes.get_int("minima"))
-                                              : parts ? 1
-                                                      : 0;
+    const size_t minima = codes ? static_cast<size_t>(node->attributes.get_int("minima")) : 0;
+    // Inputs of a matrix; a product by groups has several.
+    const size_t each =
+        grouped && codes ? 2 + minima + static_cast<size_t>(node->attributes.get_int("values")) : node->inputs.size();
+    const auto reads_codes = [&](size_t i) {
+      return i > 0 && (i - 1) % each < 2 + minima && !(grouped && i + 1 == node->inputs.size());
+    };
     for (size_t i = 0; i < node->inputs.size(); ++i)
-      if (i < begin || i >= end) read_otherwise(node->inputs[i]);
+      if (!(codes && reads_codes(i)) && !(parts && i == 0)) read_otherwise(node->inputs[i]);
   }
   for (const Tensor& output : graph.outputs) read_otherwise(output);
   return result;

@@ -10,6 +10,7 @@
 #include "models/sentences/module_file.h"
 #include "models/sentences/sentence_modules.h"
 #include "work/pipelines/text/sparse_embedding.h"
+#include "work/pipelines/text/writing_ranker.h"
 
 namespace transom {
 
@@ -19,6 +20,7 @@ std::string task_of_model(const std::string& directory) {
     if (std::string task = task_of_adapters(directory); !task.empty()) return task;
   if (path_exists(folder / "model_index.json")) return "text-to-image";  // a pipeline of diffusers
   if (SparsePooling::is_of(folder)) return "fill-mask";
+  if (has_logit_score(folder)) return "text-ranking";
   // A cross-encoder has modules too, but answers by the head of its architecture.
   if (path_exists(folder / "modules.json") && sentence_model_type(folder) != "CrossEncoder")
     return "feature-extraction";

@@ -60,6 +60,30 @@ TEST_P(FusedLoss, IsThatOfTheLogits) {
   }
 }
 
+// Each loss counts differently: preferences and policies weigh tokens.
+TEST_P(FusedLoss, HasTheGradientsOfEachLoss) {
+  for (const bool dynamic : {false, true}) {
+    const Tensor x = operand_of({kTokens, kHiddenWidth}, 5), weight = operand_of({kVocabulary, kHiddenWidth}, 3),
+                 bias = operand_of({kVocabulary}, 7), counts = operand_of({kTokens}, 11).detach();
+    std::vector<int64_t> places;
+    for (int64_t i = 0; i < kTokens; ++i) places.push_back(i % 4 == 1 ? -100 : i * 5 % kVocabulary);
+    const Tensor labels = Tensor::from(places, {kTokens});
+    const LinearCrossEntropy fused = linear_cross_entropy(
+        x, weight, bias, labels,
+        {.rows = GetParam(), .multiplier = 1.5, .soft_cap = 3, .dynamic = dynamic, .through_losses = true}, {});
+    const Tensor plain = cross_entropy(tanh(linear(x, weight, bias) * 0.5) * 3.0, labels);
+    const Tensor losses = dynamic ? plain * exp(-plain).detach() : plain;
+    expect_equal_losses(fused.losses, losses, "losses");
+    const std::vector<Tensor> all{x, weight, bias};
+    const auto of_both = [&](const Tensor& each, const Tensor& total) { return sum(each * counts) + total * 0.5; };
+    const std::vector<Tensor> found = gradients(of_both(fused.losses, fused.total), all),
+                              expected = gradients(of_both(losses, sum(losses)), all);
+    for (size_t i = 0; i < all.size(); ++i) expect_equal_losses(found[i], expected[i], "gradient");
+    const Tensor of_x = gradients(of_both(fused.losses, fused.total), {x})[0];
+    expect_equal_losses(of_x, expected[0], "gradient of x alone");
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Rows, FusedLoss, testing::Values(1, 4, 100), testing::PrintToStringParamName());
 
 // What was not computed beside the total is found all the same.

@@ -39,7 +39,9 @@ Json class_parameters(bool raw) {
   return parameters;
 }
 
-bool can_score(const ModelFacts& model) { return model.embeds || model.runs("text-classification"); }
+bool can_score(const ModelFacts& model) {
+  return model.embeds || model.runs("text-classification") || model.runs("text-ranking");
+}
 
 SimilarTexts read_similar_texts(RequestFields& inputs, int64_t most) {
   SimilarTexts texts;
@@ -99,6 +101,21 @@ void compute_scores(const std::shared_ptr<Call>& call, ServedModel& model,
         });
   }
   refuse_prompt(settings);
+  if (model.runs("text-ranking")) {
+    // Each pair by itself: what a ranker makes of it does not hang on others.
+    std::vector<TaskInput> inputs;
+    for (const auto& [a, b] : pairs) inputs.emplace_back(SentencesInput(a, {b}));
+    Json parameters = Json::object();
+    if (activation != PairActivation::kAsModel)
+      parameters["function_to_apply"] = activation == PairActivation::kNone ? "none" : "sigmoid";
+    return compute_task(call, model, "text-ranking", inputs, std::move(parameters),
+                        [then = std::move(then)](const std::vector<TaskResult>& results) {
+                          std::vector<double> scores;
+                          for (const TaskResult& result : results)
+                            scores.push_back(std::get<std::vector<SentenceMatch>>(result).at(0).score);
+                          then(std::move(scores));
+                        });
+  }
   const std::string& own = model.runner->pair_activation;
   if (activation == PairActivation::kAsModel && !own.empty() && own != "Identity" && own != "Sigmoid")
     throw ApiError(

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "transom/ops.h"
@@ -47,5 +48,12 @@ Tensor dequantised_rows(const PackedMatrix& matrix, const Tensor& ids);
 // x [..., K] -> [..., N], as linear() of the dequantised matrix.
 Tensor quantized_matmul(const Tensor& x, const PackedMatrix& weight, const Tensor& bias TRANSOM_DEFAULT({}),
                         const Computing& computing TRANSOM_DEFAULT({}));
+
+// Whether rows can be multiplied with either of them by groups.
+bool are_of_one_form(const PackedMatrix& a, const PackedMatrix& b);
+// Each row times the matrix of its group: x [N, K] or [N, k, K], groups i64 [N, k] -> [N, k, rows]. The matrices are of
+// one form. A device that supports it reads those alone that have rows.
+Tensor grouped_quantized_matmul(const Tensor& x, const Tensor& groups, std::span<const PackedMatrix* const> weights,
+                                const Computing& computing);
 
 }  // namespace transom

@@ -121,8 +121,8 @@ Tensor product(const Tensor& x, const Tensor& weight, DType wide, int64_t contra
                       {"dtype", static_cast<int64_t>(wide)}});
 }
 
-// The parts of the matrix, inputs 1 and on.
-void check_parts(const Inference& in, const CodeForm& form) {
+// The parts of the (first) matrix, inputs 1 and on.
+void check_matrix(const Inference& in, const CodeForm& form) {
   check(in, form.bits == 4 || form.bits == 8, "expected codes of 4 or 8 bits, found {}", form.bits);
   check(in, form.rows > 0 && form.depth > 0, "expected a matrix, found [{}, {}]", form.rows, form.depth);
   check(in, form.group == 16 || (form.group > 0 && form.group % kInputs == 0),
@@ -135,7 +135,7 @@ void check_parts(const Inference& in, const CodeForm& form) {
         form.activations != kFloat8 || (form.bits == 8 && form.group % kInputs == 0 && !form.minima && !form.values),
         "expected codes of 8 bits in groups of a multiple of 32 beside inputs of float8, without minima and values");
   check(in, !(form.minima && form.values), "expected minima or values, found both");
-  check(in, in.inputs.size() == form.inputs(),
+  check(in, in.inputs.size() >= form.inputs(),
         "expected x, bytes, scales and what the attributes name, found {} inputs", in.inputs.size());
   expect_floating(in, 0);
   check(in, in.dtype(1) == DType::kUInt8 && in.shape(1) == form.bytes(), "expected bytes u8 {}, found {}",
@@ -152,6 +152,12 @@ void check_parts(const Inference& in, const CodeForm& form) {
     check(in, (in.dtype(next) == DType::kFloat32 || is_f64(next)) && in.shape(next) == expected,
           "expected values f32 {}, found {}", to_string(expected), in.inputs[next]);
   }
+}
+
+void check_parts(const Inference& in, const CodeForm& form) {
+  check_matrix(in, form);
+  check(in, in.inputs.size() == form.inputs(),
+        "expected x, bytes, scales and what the attributes name, found {} inputs", in.inputs.size());
 }
 
 std::vector<Type> infer_codes(const Inference& in) {
@@ -319,9 +325,116 @@ const Operation kQuantizedMatmul = {
     .gradient = gradient,
     .samples = [] { return samples_of_codes(false); }};
 
+// ---- by groups
+
+// The parts of each matrix, between x and the groups.
+size_t parts_of_group(const CodeForm& form) { return form.inputs() - 1; }
+
+std::vector<Type> infer_grouped_codes(const Inference& in) {
+  const CodeForm form(in.attributes);
+  check_matrix(in, form);
+  check(in, !form.bias && form.activations != kFloat8, "expected no bias, and no inputs of float8");
+  const size_t parts = parts_of_group(form), last = in.inputs.size() - 1;
+  check(in, last > parts && (last - 1) % parts == 0, "expected x, {} parts of each matrix, and groups, found {} inputs",
+        parts, in.inputs.size());
+  check(in, in.dtype(last) == DType::kInt64 && in.rank(last) == 2, "expected groups i64 [N, k], found {}",
+        in.inputs[last]);
+  const Shape &x = in.shape(0), &groups = in.shape(last);
+  check(in, (x.size() == 2 || (x.size() == 3 && x[1] == groups[1])) && x[0] == groups[0] && x.back() == form.depth,
+        "x of {}, groups of {} and a depth of {} do not fit", x, groups, form.depth);
+  for (size_t i = 1; i < last; ++i)
+    check(in, in.inputs[i] == in.inputs[1 + (i - 1) % parts], "expected matrices of one form, found {} and {}",
+          in.inputs[i], in.inputs[1 + (i - 1) % parts]);
+  return {{in.dtype(0), {groups[0], groups[1], form.rows}}};
+}
+
+std::vector<Tensor> decompose_grouped_codes(std::span<const Tensor> in, const Attributes& attributes) {
+  const CodeForm form(attributes);
+  const size_t parts = parts_of_group(form), count = (in.size() - 2) / parts;
+  const Tensor &x = in[0], &groups = in.back();
+  const Shape shape{groups.dim(0), groups.dim(1), form.rows};
+  Tensor result = zeros(shape, x.dtype());
+  for (size_t i = 0; i < count; ++i) {
+    std::vector<Tensor> inputs{x};
+    inputs.insert(inputs.end(), in.begin() + static_cast<std::ptrdiff_t>(1 + i * parts),
+                  in.begin() + static_cast<std::ptrdiff_t>(1 + (i + 1) * parts));
+    const Tensor y = make_tensor(find_operation("quantized_matmul"), std::move(inputs), attributes);
+    const Tensor is = equal(groups, full(groups.shape(), static_cast<double>(i), DType::kInt64));
+    result =
+        select(broadcast_to(unsqueeze(is, 2), shape), x.rank() == 3 ? y : broadcast_to(unsqueeze(y, 1), shape), result);
+  }
+  return {result};
+}
+
+std::vector<Sample> samples_of_grouped_codes() {
+  std::vector<Sample> samples;
+  for (const Sample& one : samples_of_codes(false)) {
+    const CodeForm form(one.attributes);
+    const bool apart = one.inputs[0].shape.size() == 3;  // [2, 3, K]: a row for each group
+    Sample sample{{one.inputs[0]}, one.attributes, one.low, one.high, 16};
+    sample.attributes.set("bias", int64_t{0});
+    for (int i = 0; i < 9; ++i)
+      sample.inputs.insert(sample.inputs.end(), one.inputs.begin() + 1,
+                           one.inputs.begin() + static_cast<std::ptrdiff_t>(form.inputs() - form.bias));
+    sample.inputs.push_back({DType::kInt64, {one.inputs[0].shape[0], apart ? 3 : 2}});
+    samples.push_back(std::move(sample));
+  }
+  return samples;
+}
+
+const Operation kGroupedQuantizedMatmul = {
+    .name = "grouped_quantized_matmul",
+    .kind = OperationKind::kComposite,
+    .documentation =
+        "x [N, K] or [N, k, K], the parts of several matrices of one form as of quantized_matmul, groups i64 [N, k]: "
+        "[N, k, rows], each row times the matrix of its group; rows of groups without one become zero.",
+    .category = Category::kProducts,
+    .flops =
+        [](const CostRequest& cost) {
+          return 2 * static_cast<double>(elements(cost.outputs[0].shape)) *
+                 static_cast<double>(cost.inputs[0].shape.back());
+        },
+    .infer = infer_grouped_codes,
+    .decompose = [](std::span<const Tensor> in,
+                    const Attributes& attributes) { return decompose_grouped_codes(in, attributes); },
+    .gradient = [](const GradientRequest&) -> std::vector<Tensor> { return {}; },  // by the decomposition
+    .samples = samples_of_grouped_codes};
+
 }  // namespace
 
-const RegisterOperations kRegisteredQuantizedMatmul{&kQuantizedMatmul, &kQuantizedMatmulGradient};
+const RegisterOperations kRegisteredQuantizedMatmul{&kQuantizedMatmul, &kQuantizedMatmulGradient,
+                                                    &kGroupedQuantizedMatmul};
+
+bool are_of_one_form(const PackedMatrix& a, const PackedMatrix& b) {
+  const auto same = [](const Tensor& x, const Tensor& y) {
+    return x.defined() == y.defined() && (!x.defined() || x.type() == y.type());
+  };
+  return !a.integers && !b.integers && !a.order.defined() && !b.order.defined() && a.bits == b.bits &&
+         a.rows == b.rows && a.depth == b.depth && a.group == b.group && a.activations == b.activations &&
+         a.activations != kFloat8 && same(a.bytes, b.bytes) && same(a.scales, b.scales) && same(a.minima, b.minima) &&
+         same(a.values, b.values);
+}
+
+Tensor grouped_quantized_matmul(const Tensor& x, const Tensor& groups, std::span<const PackedMatrix* const> weights,
+                                const Computing& computing) {
+  const PackedMatrix& first = *weights.front();
+  std::vector<Tensor> inputs{autocast_low(x, computing)};
+  for (const PackedMatrix* weight : weights) {
+    inputs.push_back(weight->bytes), inputs.push_back(weight->scales);
+    if (weight->minima.defined()) inputs.push_back(weight->minima);
+    if (weight->values.defined()) inputs.push_back(weight->values);
+  }
+  inputs.push_back(groups);
+  return make_tensor(kGroupedQuantizedMatmul, std::move(inputs),
+                     {{"bits", first.bits},
+                      {"rows", first.rows},
+                      {"depth", first.depth},
+                      {"group", first.group},
+                      {"minima", static_cast<int64_t>(first.minima.defined())},
+                      {"values", static_cast<int64_t>(first.values.defined())},
+                      {"bias", int64_t{0}},
+                      {"activations", first.activations}});
+}
 
 Tensor dequantised(const PackedMatrix& matrix) {
   if (matrix.integers) return dequantised(*matrix.integers);

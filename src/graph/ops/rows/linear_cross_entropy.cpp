@@ -59,27 +59,21 @@ FusedLossOutputs outputs_by_name(std::span<const Tensor> outputs, const Attribut
 // What logits are kept in: products of 16 bits are not rounded.
 DType wide_of(DType dtype) { return size_of(dtype) == 2 ? DType::kFloat32 : dtype; }
 
-// Of the rows from `begin` to `end`; `total` is not set.
-FusedLossOutputs loss_of_rows(const FusedLossParts& p, int64_t begin, int64_t end) {
+// The logits of rows of x.
+Tensor logits_of_rows(const FusedLossParts& p, const Tensor& x) {
   const LinearCrossEntropyOptions& o = p.options;
-  const Tensor x = slice(p.x, 0, begin, end), labels = slice(p.labels, 0, begin, end);
   const DType wide = wide_of(p.x.dtype());
   Tensor z = dot_general(x, p.weight, {{}, {}, {1}, {1}}, kAsGiven, wide);
   if (p.bias.defined()) z = z + cast(p.bias, wide);
   if (o.multiplier != 1) z = z * o.multiplier;
-  if (o.soft_cap > 0) z = tanh(z * (1 / o.soft_cap)) * o.soft_cap;
-  FusedLossOutputs made;
-  const Tensor plain = cross_entropy(z, labels, kIgnoredRow, kAsGiven);
-  const Tensor probability = exp(-plain).detach();
-  made.losses = o.dynamic ? plain * probability : plain;
-  if (o.measures) {
-    const Tensor logs = log_softmax(z.detach(), kAsGiven);
-    made.entropy = -reduce_sum(exp(logs) * logs, {1});
-    made.right = cast(equal(cast(arg_max(z.detach(), 1), DType::kInt64), labels), DType::kFloat32);
-  }
-  if (!o.gradient) return made;
+  return o.soft_cap > 0 ? tanh(z * (1 / o.soft_cap)) * o.soft_cap : z;
+}
+
+// The gradients of these rows, whose losses have the gradients `weights`.
+void add_gradients_of_rows(const FusedLossParts& p, const Tensor& x, const Tensor& z, const Tensor& labels,
+                           const Tensor& weights, FusedLossOutputs& made) {
+  const LinearCrossEntropyOptions& o = p.options;
   // (softmax - one at the label) of each row, as cross_entropy's own gradient.
-  const Tensor weights = o.dynamic ? probability : full(plain.shape(), 1, wide);
   Tensor dz =
       make_tensor(find_operation("cross_entropy_gradient"), {z, labels, weights}, {{"ignore_index", kIgnoredRow}});
   if (o.soft_cap > 0) {
@@ -90,45 +84,97 @@ FusedLossOutputs loss_of_rows(const FusedLossParts& p, int64_t begin, int64_t en
   if (o.weight_gradient && p.bias.defined()) made.dbias = reduce_sum(dz, {0});
   dz = cast(dz, p.x.dtype());
   made.dx = dot_general(dz, p.weight, {{}, {}, {1}, {0}}, kAsGiven);
-  if (o.weight_gradient) made.dweight = dot_general(dz, x, {{}, {}, {0}, {0}}, kAsGiven, wide);
+  if (o.weight_gradient) made.dweight = dot_general(dz, x, {{}, {}, {0}, {0}}, kAsGiven, wide_of(p.x.dtype()));
+}
+
+// Of the rows from `begin` to `end`; `total` is not set.
+FusedLossOutputs loss_of_rows(const FusedLossParts& p, int64_t begin, int64_t end) {
+  const LinearCrossEntropyOptions& o = p.options;
+  const Tensor x = slice(p.x, 0, begin, end), labels = slice(p.labels, 0, begin, end), z = logits_of_rows(p, x);
+  FusedLossOutputs made;
+  const Tensor plain = cross_entropy(z, labels, kIgnoredRow, kAsGiven);
+  const Tensor probability = exp(-plain).detach();
+  made.losses = o.dynamic ? plain * probability : plain;
+  if (o.measures) {
+    const Tensor logs = log_softmax(z.detach(), kAsGiven);
+    made.entropy = -reduce_sum(exp(logs) * logs, {1});
+    made.right = cast(equal(cast(arg_max(z.detach(), 1), DType::kInt64), labels), DType::kFloat32);
+  }
+  if (o.gradient)
+    add_gradients_of_rows(p, x, z, labels, o.dynamic ? probability : full(plain.shape(), 1, z.dtype()), made);
   return made;
 }
 
-Tensors decompose_fused_loss(std::span<const Tensor> in, const Attributes& attributes) {
+// The same rows once more, for the gradients of each loss.
+FusedLossOutputs gradients_of_rows(const FusedLossParts& p, const Tensor& dlosses, int64_t begin, int64_t end) {
+  const Tensor x = slice(p.x, 0, begin, end), labels = slice(p.labels, 0, begin, end), z = logits_of_rows(p, x);
+  Tensor weights = cast(slice(dlosses, 0, begin, end), z.dtype());
+  if (p.options.dynamic) weights = weights * exp(-cross_entropy(z, labels, kIgnoredRow, kAsGiven));
+  FusedLossOutputs made;
+  add_gradients_of_rows(p, x, z, labels, weights, made);
+  return made;
+}
+
+Tensor joined_rows(const std::vector<FusedLossOutputs>& parts, Tensor FusedLossOutputs::*name) {
+  Tensors all;
+  for (const FusedLossOutputs& part : parts)
+    if ((part.*name).defined()) all.push_back(part.*name);
+  return all.size() > 1 ? concatenate(all, 0) : all.empty() ? Tensor() : all[0];
+}
+
+Tensor added_rows(const std::vector<FusedLossOutputs>& parts, Tensor FusedLossOutputs::*name, DType dtype) {
+  Tensor total;
+  for (const FusedLossOutputs& part : parts)
+    if ((part.*name).defined()) total = total.defined() ? total + part.*name : part.*name;
+  return total.defined() ? cast(total, dtype) : total;
+}
+
+FusedLossParts parts_of_fused_loss(std::span<const Tensor> in, const Attributes& attributes) {
   FusedLossParts p{.x = in[0], .weight = in[1], .labels = in[2], .options = options_of_fused_loss(attributes)};
   if (has_bias(attributes)) p.bias = in[3];
+  return p;
+}
+
+template <typename Rows>
+std::vector<FusedLossOutputs> rows_at_a_time(const FusedLossParts& p, const Rows& of_rows) {
   const int64_t N = p.x.dim(0), rows = std::max<int64_t>(p.options.rows, 1);
   std::vector<FusedLossOutputs> parts;
-  for (int64_t begin = 0; begin < N; begin += rows) parts.push_back(loss_of_rows(p, begin, std::min(begin + rows, N)));
-  const auto joined = [&](Tensor FusedLossOutputs::*name) {
-    Tensors all;
-    for (const FusedLossOutputs& part : parts)
-      if ((part.*name).defined()) all.push_back(part.*name);
-    return all.size() > 1 ? concatenate(all, 0) : all.empty() ? Tensor() : all[0];
-  };
-  const auto added = [&](Tensor FusedLossOutputs::*name) {
-    Tensor total;
-    for (const FusedLossOutputs& part : parts)
-      if ((part.*name).defined()) total = total.defined() ? total + part.*name : part.*name;
-    return total;
-  };
-  FusedLossOutputs made{.losses = joined(&FusedLossOutputs::losses),
-                        .entropy = joined(&FusedLossOutputs::entropy),
-                        .right = joined(&FusedLossOutputs::right),
-                        .dx = joined(&FusedLossOutputs::dx),
-                        .dweight = added(&FusedLossOutputs::dweight),
-                        .dbias = added(&FusedLossOutputs::dbias)};
+  for (int64_t begin = 0; begin < N; begin += rows) parts.push_back(of_rows(begin, std::min(begin + rows, N)));
+  return parts;
+}
+
+Tensors decompose_fused_loss(std::span<const Tensor> in, const Attributes& attributes) {
+  const FusedLossParts p = parts_of_fused_loss(in, attributes);
+  const std::vector<FusedLossOutputs> parts =
+      rows_at_a_time(p, [&](int64_t begin, int64_t end) { return loss_of_rows(p, begin, end); });
+  FusedLossOutputs made{.losses = joined_rows(parts, &FusedLossOutputs::losses),
+                        .entropy = joined_rows(parts, &FusedLossOutputs::entropy),
+                        .right = joined_rows(parts, &FusedLossOutputs::right),
+                        .dx = joined_rows(parts, &FusedLossOutputs::dx),
+                        .dweight = added_rows(parts, &FusedLossOutputs::dweight, p.weight.dtype()),
+                        .dbias = added_rows(parts, &FusedLossOutputs::dbias, p.weight.dtype())};
   made.total = sum(made.losses);
   for (Tensor* each : {&made.total, &made.losses, &made.entropy, &made.right})
     if (each->defined()) *each = cast(*each, DType::kFloat32);
-  if (made.dweight.defined()) made.dweight = cast(made.dweight, p.weight.dtype());
-  if (made.dbias.defined()) made.dbias = cast(made.dbias, p.bias.dtype());
   return made.listed();
 }
 
-std::vector<Type> types_of_fused_loss(const Inference& in) {
+Tensors decompose_fused_gradient(std::span<const Tensor> in, const Attributes& attributes) {
+  const FusedLossParts p = parts_of_fused_loss(in, attributes);
+  const Tensor& dlosses = in.back();
+  const std::vector<FusedLossOutputs> parts =
+      rows_at_a_time(p, [&](int64_t begin, int64_t end) { return gradients_of_rows(p, dlosses, begin, end); });
+  Tensors made{joined_rows(parts, &FusedLossOutputs::dx)};
+  if (!p.options.weight_gradient) return made;
+  made.push_back(added_rows(parts, &FusedLossOutputs::dweight, p.weight.dtype()));
+  if (p.bias.defined()) made.push_back(added_rows(parts, &FusedLossOutputs::dbias, p.weight.dtype()));
+  return made;
+}
+
+// Of x, weight, labels and the bias, behind which `more` inputs stand.
+void check_fused_operands(const Inference& in, size_t more) {
   const bool biased = has_bias(in.attributes);
-  expect_inputs(in, biased ? 4 : 3);
+  expect_inputs(in, (biased ? 4 : 3) + more);
   expect_floating(in, 0);
   check(in, in.rank(0) == 2 && in.rank(1) == 2 && in.shape(0)[1] == in.shape(1)[1] && in.dtype(0) == in.dtype(1),
         "expected x [N, D] and weight [V, D] of one type, found {} and {}", in.inputs[0], in.inputs[1]);
@@ -138,6 +184,23 @@ std::vector<Type> types_of_fused_loss(const Inference& in) {
   if (biased)
     check(in, in.rank(3) == 1 && in.shape(3)[0] == in.shape(1)[0], "a bias of {} does not fit {} classes", in.inputs[3],
           in.shape(1)[0]);
+}
+
+std::vector<Type> types_of_fused_gradient(const Inference& in) {
+  check_fused_operands(in, 1);
+  const Type expected{DType::kFloat32, {in.shape(0)[0]}};
+  check(in, in.inputs.back() == expected, "expected gradients of losses {}, found {}", expected, in.inputs.back());
+  std::vector<Type> types{in.inputs[0]};
+  if (!options_of_fused_loss(in.attributes).weight_gradient) return types;
+  types.push_back(in.inputs[1]);
+  if (has_bias(in.attributes)) types.push_back(in.inputs[3]);
+  return types;
+}
+
+std::vector<Type> types_of_fused_loss(const Inference& in) {
+  check_fused_operands(in, 0);
+  const bool biased = has_bias(in.attributes);
+  const int64_t N = in.shape(0)[0];
   const LinearCrossEntropyOptions options = options_of_fused_loss(in.attributes);
   check(in, options.gradient || !options.weight_gradient, "weight_gradient: expected gradient with it");
   const Type rows{DType::kFloat32, {N}};
@@ -158,24 +221,6 @@ double flops_of_fused_loss(const CostRequest& cost) {
          static_cast<double>(cost.inputs[1].shape[0]);
 }
 
-// Those of the total, which were computed with it.
-Tensors gradient_of_fused_loss(const GradientRequest& request) {
-  const FusedLossOutputs made = outputs_by_name(request.outputs, request.attributes);
-  const bool of_total_alone = std::none_of(request.cotangents.begin() + 1, request.cotangents.end(),
-                                           [](const Tensor& cotangent) { return cotangent.defined(); });
-  const bool biased = request.inputs.size() > 3;
-  const bool all_made = (!request.wanted(0) || made.dx.defined()) && (!request.wanted(1) || made.dweight.defined()) &&
-                        (!biased || !request.wanted(3) || made.dbias.defined());
-  if (!of_total_alone || !all_made) return {};
-  const auto scaled = [&](const Tensor& x) {
-    const DType wide = x.defined() ? wide_of(x.dtype()) : DType::kFloat32;
-    return x.defined() ? cast(cast(x, wide) * cast(request.cotangents[0], wide), x.dtype()) : x;
-  };
-  Tensors result{scaled(made.dx), scaled(made.dweight), Tensor()};
-  if (biased) result.push_back(scaled(made.dbias));
-  return result;
-}
-
 Attributes attributes_of_fused_loss(const LinearCrossEntropyOptions& options, bool biased) {
   const auto flag = [](bool on) { return static_cast<int64_t>(on); };
   return {{"rows", options.rows},
@@ -187,6 +232,74 @@ Attributes attributes_of_fused_loss(const LinearCrossEntropyOptions& options, bo
           {"weight_gradient", flag(options.weight_gradient)},
           {"biased", flag(biased)}};
 }
+
+// Those of the total, which were computed with it; those of each loss compute the logits once more.
+Tensors gradient_of_fused_loss(const GradientRequest& request) {
+  const FusedLossOutputs made = outputs_by_name(request.outputs, request.attributes);
+  const bool of_losses = std::none_of(request.cotangents.begin() + 2, request.cotangents.end(),
+                                      [](const Tensor& cotangent) { return cotangent.defined(); });
+  const Tensor &of_total = request.cotangents[0], &of_each = request.cotangents[1];
+  const bool biased = request.inputs.size() > 3;
+  const bool all_made = (!request.wanted(0) || made.dx.defined()) && (!request.wanted(1) || made.dweight.defined()) &&
+                        (!biased || !request.wanted(3) || made.dbias.defined());
+  if (!of_losses) return {};
+  if (!of_each.defined() && all_made) {
+    const auto scaled = [&](const Tensor& x) {
+      const DType wide = x.defined() ? wide_of(x.dtype()) : DType::kFloat32;
+      return x.defined() ? cast(cast(x, wide) * cast(of_total, wide), x.dtype()) : x;
+    };
+    Tensors result{scaled(made.dx), scaled(made.dweight), Tensor()};
+    if (biased) result.push_back(scaled(made.dbias));
+    return result;
+  }
+  const Shape rows{request.inputs[0].dim(0)};
+  Tensor dlosses = of_each.defined() ? cast(of_each, DType::kFloat32) : zeros(rows);
+  if (of_total.defined()) dlosses = dlosses + broadcast_to(reshape(cast(of_total, DType::kFloat32), {1}), rows);
+  LinearCrossEntropyOptions options = options_of_fused_loss(request.attributes);
+  options.measures = options.gradient = false;
+  options.weight_gradient = request.wanted(1) || (biased && request.wanted(3));
+  Tensors inputs(request.inputs.begin(), request.inputs.end());
+  inputs.push_back(dlosses);
+  const Tensors found = make_tensors(find_operation("linear_cross_entropy_gradient"), std::move(inputs),
+                                     attributes_of_fused_loss(options, biased));
+  Tensors result(request.inputs.size());
+  result[0] = found[0];
+  if (options.weight_gradient) result[1] = found[1];
+  if (options.weight_gradient && biased) result[3] = found[2];
+  return result;
+}
+
+const Operation kLinearCrossEntropyGradient = {
+    .name = "linear_cross_entropy_gradient",
+    .kind = OperationKind::kComposite,
+    .documentation =
+        "(the inputs of linear_cross_entropy, dlosses f32 [N]): the gradient for x of its losses, which have these "
+        "gradients, and with `weight_gradient` those for weight and bias; `rows` rows of logits at a time.",
+    .category = Category::kProducts,
+    .flops =
+        [](const CostRequest& cost) {
+          const double products = options_of_fused_loss(cost.attributes).weight_gradient ? 3 : 2;
+          return 2 * products * static_cast<double>(elements(cost.inputs[0].shape)) *
+                 static_cast<double>(cost.inputs[1].shape[0]);
+        },
+    .infer = types_of_fused_gradient,
+    .decompose = decompose_fused_gradient,
+    .samples =
+        [] {
+          std::vector<Sample> samples;
+          const auto add = [&](DType dtype, int64_t N, int64_t D, int64_t V, LinearCrossEntropyOptions options,
+                               bool biased) {
+            std::vector<Type> inputs{{dtype, {N, D}}, {dtype, {V, D}}, {DType::kInt64, {N}}};
+            if (biased) inputs.push_back({dtype, {V}});
+            inputs.push_back({DType::kFloat32, {N}});
+            samples.push_back({inputs, attributes_of_fused_loss(options, biased), -1, 1, V});
+          };
+          for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+            add(dtype, 5, 3, 7, {.rows = 2}, false);
+            add(dtype, 4, 4, 5, {.rows = 3, .multiplier = 0.5, .soft_cap = 2, .weight_gradient = true}, true);
+          }
+          return samples;
+        }};
 
 const Operation kLinearCrossEntropy = {
     .name = "linear_cross_entropy",
@@ -223,7 +336,7 @@ const Operation kLinearCrossEntropy = {
 
 }  // namespace
 
-const RegisterOperations kRegisteredLinearCrossEntropy{&kLinearCrossEntropy};
+const RegisterOperations kRegisteredLinearCrossEntropy{&kLinearCrossEntropy, &kLinearCrossEntropyGradient};
 
 LinearCrossEntropy linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& labels,
                                         const LinearCrossEntropyOptions& options, const Computing& computing) {
@@ -233,7 +346,7 @@ LinearCrossEntropy linear_cross_entropy(const Tensor& x, const Tensor& weight, c
   const Attributes attributes = attributes_of_fused_loss(options, bias.defined());
   const Tensors made = make_tensors(kLinearCrossEntropy, std::move(inputs), attributes);
   const FusedLossOutputs named = outputs_by_name(made, attributes);
-  return {named.total, named.losses.detach(), named.entropy, named.right};
+  return {named.total, options.through_losses ? named.losses : named.losses.detach(), named.entropy, named.right};
 }
 
 }  // namespace transom

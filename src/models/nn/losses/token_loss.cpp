@@ -65,6 +65,31 @@ TokenLosses in_rows(const LogitsHead& head, const Tensor& hidden, const Tensor& 
   return result;
 }
 
+// The mean over the vocabulary of the logits of each token, which is a product with the mean row of the weight.
+Tensor mean_logits_of(const LogitsHead& head, const Tensor& hidden) {
+  const NoGradient only_numbers;
+  const Tensor row = mean(cast(head.weight.value.detach(), DType::kFloat32), {0});
+  Tensor means = reduce_sum(cast(hidden.detach(), DType::kFloat32) * row, {hidden.rank() - 1});
+  if (head.bias)
+    means = means + broadcast_to(mean(cast(head.bias->value.detach(), DType::kFloat32), {0}), means.shape());
+  return head.multiplier == 1 ? means : means * head.multiplier;
+}
+
+TokenLosses::Each each_in_rows(const LogitsHead& head, const Tensor& hidden, const Tensor& targets,
+                               const ForwardContext& context) {
+  const int64_t V = head.weight.value.dim(0), N = targets.size();
+  const LinearCrossEntropy made = linear_cross_entropy(reshape(hidden, {N, hidden.dim(-1)}), head.weight.value,
+                                                       head.bias ? head.bias->value : Tensor(), reshape(targets, {N}),
+                                                       {.rows = std::max<int64_t>(kMostLogits / V, 16),
+                                                        .multiplier = head.multiplier,
+                                                        .measures = true,
+                                                        .through_losses = true},
+                                                       context.computing);
+  const auto as_tokens = [&](const Tensor& x) { return reshape(x, targets.shape()); };
+  return {as_tokens(made.losses), as_tokens(made.entropy.detach()), as_tokens(made.right.detach()),
+          mean_logits_of(head, hidden)};
+}
+
 }  // namespace
 
 Tensor LogitsHead::operator()(const Tensor& hidden, ForwardContext& context) const {
@@ -78,8 +103,15 @@ TokenLosses token_losses(const LogitsHead& head, const Tensor& hidden, const Ten
   if (hidden.rank() < 2 || Shape(hidden.shape().begin(), hidden.shape().end() - 1) != targets.shape())
     fail("labels of {} do not fit hidden states of {}: expected one label for each token", to_string(targets.shape()),
          to_string(hidden.shape()));
-  if (!how.keeps_logits && is_plain(head, context.computing) &&
-      targets.size() > kMostLogits / std::max<int64_t>(head.weight.value.dim(0), 1))
+  const bool many = targets.size() > kMostLogits / std::max<int64_t>(head.weight.value.dim(0), 1);
+  if (how.each) {
+    // Means of capped logits are no product.
+    if (how.keeps_logits || !many || head.soft_cap > 0 || !is_plain(head, context.computing) ||
+        context.computing.batch_invariant)
+      return {.logits = head(hidden, context)};
+    return {.each = each_in_rows(head, hidden, cast(targets, DType::kInt64), context)};
+  }
+  if (!how.keeps_logits && is_plain(head, context.computing) && many)
     return in_rows(head, hidden, cast(targets, DType::kInt64), how, context);
   TokenLosses result{.logits = head(hidden, context)};
   const Tensor places = cast(targets, DType::kInt64), counted = counted_targets(places);

@@ -20,6 +20,11 @@ struct TokenLoss {
   // Outputs have token_measures, f32 [3]: over the tokens with labels the sum of the entropies of the predictions
   // (nats), how many are right, and how many there are.
   bool measures = false;
+  // There is no loss: whoever asks makes one of the negative log-likelihoods of each token. Outputs have, f32 as the
+  // tokens, token_losses (0 where there is no label) and without gradients token_entropies, token_right (1 where the
+  // largest logit is the label's) and token_means (of the logits); or, where these are few or are no product of two
+  // plain matrices, logits alone.
+  bool each = false;
 };
 
 // The linear layer over the vocabulary.
@@ -35,6 +40,10 @@ struct TokenLosses {
   Tensor loss;      // f32 []
   Tensor logits;    // undefined where they are not kept
   Tensor measures;  // f32 [3], undefined where nobody asks
+  // Where each token is asked for.
+  struct Each {
+    Tensor losses, entropies, right, means;
+  } each;
 };
 // hidden [..., T, D], and what each token is to predict: targets i64 [..., T], -100 for nothing. The loss is made as
 // context.token_loss says; its mean divides as mean_cross_entropy's does.

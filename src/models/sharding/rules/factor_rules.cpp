@@ -362,6 +362,7 @@ std::optional<FactorRule> of_cross_entropy(const Node& node) {
 }
 
 // Each process has the losses of its rows; classes stay together.
+template <bool of_gradient>
 std::optional<FactorRule> of_linear_cross_entropy(const Node& node) {
   RuleBuilder rule(node);
   const auto asks = [&](const char* name) { return node.attributes.get_int(name) != 0; };
@@ -371,9 +372,10 @@ std::optional<FactorRule> of_linear_cross_entropy(const Node& node) {
   rule.input({{V}, {D}});
   rule.input({{N}});
   if (asks("biased")) rule.input({{V}});
-  rule.output({});
-  for (int i = 0; i < (asks("measures") ? 3 : 1); ++i) rule.output({{N}});
-  if (asks("gradient")) rule.output({{N}, {D}});
+  if (of_gradient) rule.input({{N}});
+  else rule.output({});
+  for (int i = 0; !of_gradient && i < (asks("measures") ? 3 : 1); ++i) rule.output({{N}});
+  if (of_gradient || asks("gradient")) rule.output({{N}, {D}});
   if (asks("weight_gradient")) {
     rule.output({{V}, {D}});
     if (asks("biased")) rule.output({{V}});
@@ -462,7 +464,8 @@ const std::unordered_map<std::string_view, RuleOf>& rules() {
       {"rotary", rule_of_rotary},
       {"cross_entropy", of_cross_entropy},
       {"cross_entropy_gradient", of_cross_entropy},
-      {"linear_cross_entropy", of_linear_cross_entropy},
+      {"linear_cross_entropy", of_linear_cross_entropy<false>},
+      {"linear_cross_entropy_gradient", of_linear_cross_entropy<true>},
       {"adamw_step", of_adamw},
       {"convolution", of_convolution<0, 1, 2>},
       {"convolution_input_gradient", of_convolution<2, 1, 0>},

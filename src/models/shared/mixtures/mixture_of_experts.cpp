@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "graph/ops/products/grouped_linear.h"
+#include "graph/ops/products/packed_matrix.h"
 #include "models/nn/weight.h"
 #include "models/nn/weight_adapter.h"
 
@@ -86,18 +87,24 @@ MixtureOfExperts::MixtureOfExperts(const Scope& scope, const ExpertsConfig& c)
   if (c.shared_width > 0) shared_.emplace(scope, c);
 }
 
+// Whether rows go to their experts alone: weights are all plain, or those of a layer are compressed in one form, whose
+// products give a row the bits that it has by itself.
 bool MixtureOfExperts::are_plain(const Computing& computing) const {
-  if (computing.observer || computing.int8 || computing.batch_invariant) return false;
+  if (computing.observer || computing.int8) return false;
+  bool any_packed = false, any_plain = false;
   for (const Expert& expert : experts_)
-    for (const Weight* weight : {&expert.gate, &expert.down, &expert.up}) {
-      const Parameter& parameter = *weight->parameter;
-      if (parameter.packed || parameter.use != Parameter::Use::kLinear || adapter_of(parameter, computing))
-        return false;
-      if (parameter.value.type() !=
-          (weight == &expert.down ? experts_[0].down : experts_[0].gate).parameter->value.type())
+    for (Weight Expert::*layer : {&Expert::gate, &Expert::down, &Expert::up}) {
+      const Parameter &parameter = *(expert.*layer).parameter, &first = *(experts_[0].*layer).parameter;
+      if (adapter_of(parameter, computing)) return false;
+      (parameter.packed ? any_packed : any_plain) = true;
+      if (parameter.packed && !(first.packed && are_of_one_form(*parameter.packed, *first.packed))) return false;
+      if (!parameter.packed &&
+          (parameter.use != Parameter::Use::kLinear || first.packed ||
+           parameter.value.type() !=
+               (layer == &Expert::down ? experts_[0].down : experts_[0].gate).parameter->value.type()))
         return false;
     }
-  return true;
+  return any_plain ? !any_packed && !computing.batch_invariant : any_packed;
 }
 
 // Of the chosen experts [N, k] -> [N, k, width]; undefined where there are none.
@@ -121,12 +128,16 @@ Tensor MixtureOfExperts::grouped(const Tensor& tokens, const Tensor& chosen, con
   const ModuleScope module(path_);
   const auto product = [&](const Tensor& x, Weight Expert::*layer) {
     std::vector<Tensor> weights;
+    std::vector<const PackedMatrix*> packed;
     std::vector<std::shared_ptr<Parameter>> biases;
     for (const Expert& expert : experts_) {
-      weights.push_back((expert.*layer).parameter->value);
+      const Parameter& weight = *(expert.*layer).parameter;
+      if (weight.packed) packed.push_back(weight.packed.get());
+      else weights.push_back(weight.value);
       if (config_.biases) biases.push_back((expert.*layer).bias);
     }
-    const Tensor y = grouped_linear(x, chosen, std::move(weights), computing);
+    const Tensor y = packed.empty() ? grouped_linear(x, chosen, std::move(weights), computing)
+                                    : grouped_quantized_matmul(x, chosen, packed, computing);
     return config_.biases ? y + cast(biases_of(biases, chosen), y.dtype()) : y;
   };
   const Tensor y = product(gated(product(tokens, &Expert::gate), product(tokens, &Expert::up)), &Expert::down);

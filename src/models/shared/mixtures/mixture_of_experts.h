@@ -67,9 +67,9 @@ struct ExpertsConfig {
 
 // The sparse feed-forward layer of Mixtral (Jiang et al., 2024) and its kin: a router chooses for each token the
 // experts whose gated feed-forward layers it goes through; their results are weighed by the softmax over the chosen
-// ones, or over all. Plain weights are multiplied with the tokens of their expert alone. Compressed ones, those with
-// adapters, and those that are watched or must give the same bits in any company are given every token, and what was
-// not chosen is dropped.
+// ones, or over all. Plain weights, and compressed ones of one form, are multiplied with the tokens of their expert
+// alone. Those with adapters, those that are watched, and plain ones that must give the same bits in any company are
+// given every token, and what was not chosen is dropped.
 class MixtureOfExperts {
  public:
   MixtureOfExperts(const Scope& scope, const ExpertsConfig& config);

@@ -1,15 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which documents answer a query best, by a cross-encoder: as sentence-transformers' CrossEncoder.rank().
+// Which documents answer a query best, by a cross-encoder, or by a language model that answers yes or no: as
+// sentence-transformers' CrossEncoder.rank().
 #include <cmath>
 
 #include "base/error.h"
+#include "base/json/json.h"
+#include "files/family/family.h"
 #include "files/hub/resolve.h"
 #include "work/pipelines/classification.h"
 #include "work/pipelines/text/pair_activation.h"
 #include "work/pipelines/text/text_model.h"
+#include "work/pipelines/text/writing_ranker.h"
 
 namespace transom {
 namespace {
+
+std::string score_function(const std::string& activation, const TaskOptions& options) {
+  if (!activation.empty() && activation != "Identity" && activation != "Sigmoid")
+    fail(ErrorKind::kUnsupported, "the checkpoint asks for the activation {}; Identity and Sigmoid are supported",
+         quoted(activation));
+  return text_option(options, "function_to_apply", activation == "Identity" ? "none" : "sigmoid");
+}
+
+// By falling score, as many as are wanted.
+std::vector<SentenceMatch> ranked(const std::vector<double>& scores, const TaskOptions& options) {
+  std::vector<SentenceMatch> matches;
+  for (const size_t place : falling_order(scores)) matches.push_back({static_cast<int64_t>(place), scores[place]});
+  if (!matches.empty()) matches.resize(classes_wanted(options, matches.size(), std::nullopt));
+  return matches;
+}
+
+const SentencesInput& query_of(const TaskInput& input) {
+  const auto* given = std::get_if<SentencesInput>(&input);
+  if (!given) fail("expected a query with documents, found {}", name_of(input));
+  return *given;
+}
+
+TaskParameters ranking_parameters(bool of_writer) {
+  TaskParameters parameters{
+      {"top_k", TaskParameter::Type::kInteger, "only so many documents, the best ones (default: all)"},
+      {"return_documents", TaskParameter::Type::kFlag, "return the text of each document", "false"},
+      {"function_to_apply",
+       TaskParameter::Type::kText,
+       "what turns the logit into the score (default: as the checkpoint says, else sigmoid)",
+       "",
+       {"sigmoid", "none"}},
+  };
+  if (of_writer)
+    parameters.push_back({"prompt", TaskParameter::Type::kText,
+                          "what a language model is told to judge by (default: as the checkpoint says)"});
+  return parameters;
+}
+
+TaskParameters text_ranking_parameters() { return ranking_parameters(true); }
 
 class TextRanking : public Pipeline {
  public:
@@ -19,16 +62,14 @@ class TextRanking : public Pipeline {
            classes);
   }
   Model* model() const override { return model_.model.get(); }
+  TaskParameters parameters() const override { return ranking_parameters(false); }
 
   // By falling score. The pairs of all queries are one list for batches.
   std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
-    const std::string function = function_of(options);
+    const std::string function = score_function(activation_, options);
     const EncodeOptions encoding{.truncation = Truncation::kLongestFirst, .max_length = model_.max_length()};
     std::vector<const SentencesInput*> given;
-    for (const TaskInput& input : inputs) {
-      given.push_back(std::get_if<SentencesInput>(&input));
-      if (!given.back()) fail("expected a query with documents, found {}", name_of(input));
-    }
+    for (const TaskInput& input : inputs) given.push_back(&query_of(input));
     const auto encode = [&](size_t i) {
       std::vector<Encoding> pairs;
       for (const std::string& document : given[i]->sentences)
@@ -43,43 +84,60 @@ class TextRanking : public Pipeline {
   }
 
  private:
-  std::string function_of(const TaskOptions& options) const {
-    if (!activation_.empty() && activation_ != "Identity" && activation_ != "Sigmoid")
-      fail(ErrorKind::kUnsupported, "the checkpoint asks for the activation {}; Identity and Sigmoid are supported",
-           quoted(activation_));
-    return text_option(options, "function_to_apply", activation_ == "Identity" ? "none" : "sigmoid");
-  }
-
   static std::vector<SentenceMatch> ranking(const std::vector<TextModel::Row>& rows, const std::string& function,
                                             const TaskOptions& options) {
     std::vector<double> scores;
     for (const TextModel::Row& row : rows) scores.push_back(scores_of(row.outputs[0], function)[0]);
-    std::vector<SentenceMatch> matches;
-    for (const size_t place : falling_order(scores)) matches.push_back({static_cast<int64_t>(place), scores[place]});
-    if (!matches.empty()) matches.resize(classes_wanted(options, matches.size(), std::nullopt));
-    return matches;
+    return ranked(scores, options);
   }
 
   TextModel model_;
   std::string activation_;
 };
 
-TaskParameters text_ranking_parameters() {
-  return {
-      {"top_k", TaskParameter::Type::kInteger, "only so many documents, the best ones (default: all)"},
-      {"return_documents", TaskParameter::Type::kFlag, "return the text of each document", "false"},
-      {"function_to_apply",
-       TaskParameter::Type::kText,
-       "what turns the logit into the score (default: as the checkpoint says, else sigmoid)",
-       "",
-       {"sigmoid", "none"}},
-  };
+// A language model whose answer is read from the logits behind the pair.
+class WritingRanking : public Pipeline {
+ public:
+  WritingRanking(WritingRanker ranker, std::string activation)
+      : ranker_(std::move(ranker)), activation_(std::move(activation)) {}
+  Model* model() const override { return ranker_.text().model.get(); }
+  TaskParameters parameters() const override { return ranking_parameters(true); }
+
+  std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
+    const std::string function = score_function(activation_, options);
+    std::optional<std::string> prompt;
+    if (is_given(options, "prompt")) prompt = text_option(options, "prompt", "");
+    std::vector<TaskResult> results;
+    for (const TaskInput& input : inputs) {
+      const SentencesInput& given = query_of(input);
+      std::vector<double> scores =
+          ranker_.scores(given.source_sentence, given.sentences, prompt, batch_size_of(options));
+      if (function == "sigmoid")
+        for (double& score : scores) score = 1 / (1 + std::exp(-score));
+      results.emplace_back(ranked(scores, options));
+    }
+    return results;
+  }
+
+ private:
+  WritingRanker ranker_;
+  std::string activation_;
+};
+
+// Whether config.json names a model that writes.
+bool is_writer(const std::string& directory) {
+  const Json config = read_json(directory_of_model(directory) / "config.json");
+  const Json names = config.value("architectures", Json());
+  if (!names.is_array() || names.empty() || !names[0].is_string()) return false;
+  const Architecture* architecture = find_architecture(names[0].get<std::string>());
+  return architecture && *architecture->head.task == HeadTask::kCausalLM;
 }
 
 std::unique_ptr<Pipeline> load_text_ranking(const std::string& directory, const LoadOptions& options,
                                             const std::string& /*task*/) {
-  return std::make_unique<TextRanking>(TextModel::load(directory, options),
-                                       pair_activation_of(directory_of_model(directory)));
+  const std::string activation = pair_activation_of(directory_of_model(directory));
+  if (is_writer(directory)) return std::make_unique<WritingRanking>(WritingRanker(directory, options), activation);
+  return std::make_unique<TextRanking>(TextModel::load(directory, options), activation);
 }
 
 constexpr TaskRecord kTextRanking{.name = "text-ranking",

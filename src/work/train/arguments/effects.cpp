@@ -94,7 +94,7 @@ const OfTasks kOfTasks[] = {
     {{"freeze_encoder", "apply_spec_augment", "do_lower_case", "language", "speech_task"},
      {"automatic-speech-recognition"}},
     {{"num_samples_to_print"},
-     {"translation", "summarization", "text2text-generation", "automatic-speech-recognition", "sft"}},
+     {"translation", "summarization", "text2text-generation", "automatic-speech-recognition"}},
     {{"max_ind_range"}, {"click-prediction"}},
     {{"source_lang", "target_lang", "source_prefix", "text_column", "summary_column", "max_source_length",
       "max_target_length", "val_max_target_length", "ignore_pad_token_for_loss", "num_beams", "span_corruption"},

@@ -24,6 +24,7 @@
 #include "work/train/setup/new_model.h"
 #include "work/train/step/objective.h"
 #include "work/train/tasks/chats/supervised_fine_tuning.h"
+#include "work/train/tasks/class_reports.h"
 #include "work/train/tasks/policies/policy_tasks.h"
 #include "work/train/tasks/preferences/preference_tasks.h"
 #include "work/train/tasks/ranking/text_ranking.h"
@@ -351,6 +352,7 @@ TaskSetup prepare(TrainArguments& arguments, HubOptions hub) {
     setup.compute_metrics = [script](const Predictions& predictions) {
       return classification_metrics(script, predictions);
     };
+  add_class_report(arguments, setup);
   return setup;
 }
 

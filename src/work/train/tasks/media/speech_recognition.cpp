@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // run_speech_recognition_ctc: sounds and their transcripts, with a vocabulary of characters that the checkpoint has or
-// that is made of the transcripts.
+// that is made of the transcripts. Models that write what was said go to written_speech.cpp.
 #include <algorithm>
 
 #include "base/error.h"
@@ -8,6 +8,7 @@
 #include "base/files/files.h"
 #include "base/json/json.h"
 #include "files/config/config.h"
+#include "files/hub/adapters.h"
 #include "inputs/data/columns.h"
 #include "inputs/data/tables/labelled_files.h"
 #include "inputs/text/slow_tokenizers/ctc_vocabulary.h"
@@ -18,6 +19,7 @@
 #include "work/train/setup/freeze.h"
 #include "work/train/setup/new_model.h"
 #include "work/train/tasks/media/audio_rows.h"
+#include "work/train/tasks/media/written_speech.h"
 #include "work/train/tasks/read_report.h"
 #include "work/train/tasks/tasks.h"
 #include "work/train/tasks/text/text_features.h"
@@ -147,11 +149,23 @@ Metrics error_rates(const CtcVocabulary& vocabulary, const std::vector<std::stri
   return metrics;
 }
 
+void refuse_arguments_of_writers(const TrainArguments& arguments) {
+  if (!arguments.given) return;
+  for (const char* name : {"freeze_encoder", "apply_spec_augment", "do_lower_case", "language", "speech_task",
+                           "predict_with_generate", "num_samples_to_print"})
+    if (std::find(arguments.given->begin(), arguments.given->end(), name) != arguments.given->end())
+      fail(ErrorKind::kUsage, "--{}: is for models that write what was said (Whisper); {} has a head for CTC", name,
+           arguments.script.model_name_or_path);
+}
+
 }  // namespace
 
 void prepare_speech_recognition(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
   const ScriptArguments& script = arguments.script;
   const std::filesystem::path directory = script.model_name_or_path;
+  const Family* family = find_family(Config::read(base_of_adapters(directory) / "config.json"));
+  if (family && recognises_by_writing(*family)) return prepare_written_speech(arguments, files, setup);
+  refuse_arguments_of_writers(arguments);
   const std::filesystem::path preprocessor = script.feature_extractor_name.value_or(directory.string());
   for (const std::string& name : script.eval_metrics)
     if (name != "wer" && name != "cer")

@@ -48,12 +48,17 @@ ReferencePolicy::ReferencePolicy(const Model& model) {
     if (parameter->value.requires_grad()) values_.emplace_back(parameter, kept_value(parameter->value));
 }
 
-Tensor ReferencePolicy::logits(const Model& model, const NamedTensors& inputs, const ForwardContext& context) const {
+NamedTensors ReferencePolicy::outputs(const Model& model, const NamedTensors& inputs,
+                                      const ForwardContext& context) const {
   const InPlace these(values_);
   const NoGradient fixed;
-  ForwardContext evaluated{.computing = context.computing};
+  ForwardContext evaluated{.token_loss = context.token_loss, .computing = context.computing};
   evaluated.computing.noise = nullptr;
-  return model.forward(inputs, evaluated).at("logits");
+  return model.forward(inputs, evaluated);
+}
+
+Tensor ReferencePolicy::logits(const Model& model, const NamedTensors& inputs, const ForwardContext& context) const {
+  return outputs(model, inputs, context).at("logits");
 }
 
 void ReferencePolicy::move_towards(const Model&, double alpha) {

@@ -17,7 +17,9 @@ class ReferencePolicy {
   // Takes the values of the parameters that are trained. Values that lie in a file take no memory.
   explicit ReferencePolicy(const Model& model);
 
-  // Logits of a pass of the model with these values; without gradients.
+  // Outputs of a pass of the model with these values; without gradients.
+  NamedTensors outputs(const Model& model, const NamedTensors& inputs, const ForwardContext& context) const;
+  // Its logits.
   Tensor logits(const Model& model, const NamedTensors& inputs, const ForwardContext& context) const;
 
   // reference = alpha model + (1 - alpha) reference

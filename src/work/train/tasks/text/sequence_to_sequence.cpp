@@ -12,6 +12,7 @@
 #include "transom/generation.h"
 #include "work/train/metrics/translation_metrics.h"
 #include "work/train/tasks/read_report.h"
+#include "work/train/tasks/shown_samples.h"
 #include "work/train/tasks/tasks.h"
 #include "work/train/tasks/text/text_blocks.h"
 #include "work/train/tasks/text/text_features.h"
@@ -170,12 +171,14 @@ std::vector<std::string> texts_of(const std::vector<Number>& ids, int64_t rows, 
 }
 
 // The scripts': BLEU of translations, ROUGE of summaries, and the mean length in tokens.
-Metrics scores_of_texts(const Predictions& predictions, const Tokenizer& tokenizer, int64_t padding, bool summaries) {
+Metrics scores_of_texts(const Predictions& predictions, const Tokenizer& tokenizer, int64_t padding, bool summaries,
+                        int64_t shown = 0) {
   const Predictions::Array* found = find_output(predictions, kWritten);
   if (!found || predictions.labels.empty() || predictions.rows == 0) return {};
   const auto rounded = [](double value) { return std::nearbyint(value * 1e4) / 1e4; };
   std::vector<std::string> references = texts_of(predictions.labels, predictions.rows, tokenizer),
                            written = texts_of(found->values, predictions.rows, tokenizer);
+  show_samples(shown, references, written);
   Metrics metrics;
   const double same = exact_match(references, written);
   if (summaries) {
@@ -211,8 +214,9 @@ void evaluate_with_generate(const ScriptArguments& script, const TextEncoder& en
   setup.predict = [model = setup.model.get(), config, padding](const NamedTensors& inputs) {
     return generated(*model, config, padding, inputs);
   };
-  setup.compute_metrics = [tokenizer, padding, summaries](const Predictions& predictions) {
-    return scores_of_texts(predictions, tokenizer, padding, summaries);
+  setup.compute_metrics = [tokenizer, padding, summaries,
+                           shown = samples_to_show(script, 3)](const Predictions& predictions) {
+    return scores_of_texts(predictions, tokenizer, padding, summaries, shown);
   };
   setup.write_predictions = [tokenizer, padding, summaries](const Predictions& predictions,
                                                             const std::filesystem::path& directory) {

@@ -26,6 +26,11 @@ Reward make_form(const std::string& kind, const std::string& argument, const Rew
 Reward make_command(const std::string&, const std::string& argument, const RewardContext&) {
   return command_reward(argument);
 }
+Reward make_http(const std::string& kind, const std::string& argument, const RewardContext&) {
+  if (argument.size() < 3 || !argument.starts_with("//"))
+    fail(ErrorKind::kUsage, "--reward_funcs: expected {}://HOST/PATH, found {}", kind, quoted(kind + ":" + argument));
+  return http_reward(kind + ":" + argument);
+}
 Reward make_model(const std::string&, const std::string& argument, const RewardContext&) {
   return model_reward(argument);
 }
@@ -41,6 +46,8 @@ const RewardKind kRewardKinds[] = {
     {"soft_overlong_punishment_reward", "MOST,CACHE", make_length},
     {"repetition_penalty_reward", "", make_length},
     {"command", "PROGRAM", make_command},
+    {"http", "//HOST/PATH", make_http},
+    {"https", "//HOST/PATH", make_http},
     {"model", "DIRECTORY", make_model},
 };
 
@@ -51,7 +58,6 @@ std::optional<std::string_view> instead_of(std::string_view name) {
            "exact:COLUMN texts, and command:PROGRAM asks a program";
   if (name == "get_soft_overlong_punishment") return "write soft_overlong_punishment_reward:MOST,CACHE";
   if (name == "get_repetition_penalty_reward") return "write repetition_penalty_reward";
-  if (name.starts_with("http")) return "write command:PROGRAM with one that asks the server";
   return std::nullopt;
 }
 

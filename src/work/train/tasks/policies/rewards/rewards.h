@@ -34,6 +34,7 @@ Reward answer_reward(const std::string& kind, const std::string& argument, const
 Reward length_reward(const std::string& kind, const std::string& argument);
 Reward form_reward(const std::string& kind, const std::string& argument);
 Reward command_reward(const std::string& command);
+Reward http_reward(const std::string& url);
 Reward model_reward(const std::string& directory);
 std::optional<Reward> registered_reward(const std::string& name);
 std::vector<std::string> registered_rewards();

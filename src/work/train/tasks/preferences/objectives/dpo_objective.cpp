@@ -43,8 +43,8 @@ NamedTensors policy_inputs(const NamedTensors& inputs, const std::string& prefix
   return {{"input_ids", inputs.at(prefix + "input_ids")}, {"attention_mask", inputs.at(prefix + "attention_mask")}};
 }
 
-Tensor dpo_log_probabilities(const Tensor& logits, const AnswerMask& mask, std::optional<double> length_alpha) {
-  const Tensor each = log_probabilities(logits, mask);
+Tensor dpo_log_probabilities(const AnswerScores& scores, const AnswerMask& mask, std::optional<double> length_alpha) {
+  const Tensor each = scores.log_probabilities(mask);
   if (!length_alpha) return summed_rows(each);
   // Liu et al., "Length desensitization in DPO", 2024: tokens beyond the shorter answer's length count less.
   const Tensor place = cumulative_sum(mask.counted, 1), lengths = summed_rows(mask.counted);
@@ -63,14 +63,14 @@ const std::vector<std::string> kDpoNames = {
 Tensor dpo_sums(const NamedTensors& inputs, const NamedTensors& outputs) {
   const NoGradient only_numbers;
   const AnswerMask mask = answer_mask(inputs.at("input_ids"), inputs.at("completion_mask"));
-  const Tensor& logits = outputs.at("logits");
-  const Tensor means = mean_logits(logits) * mask.counted, counted = mask.counted;
+  const AnswerScores scores(outputs);
+  const Tensor means = scores.mean_logits() * mask.counted, counted = mask.counted;
   const Tensor chosen_tokens = sum(of_pairs(counted, 0)), rejected_tokens = sum(of_pairs(counted, 1));
-  const Tensor right = sum(of_pairs(right_predictions(logits, mask) * counted, 0));
+  const Tensor right = sum(of_pairs(scores.right_predictions(mask) * counted, 0));
   const Tensor chosen = outputs.at("chosen_rewards"), rejected = outputs.at("rejected_rewards");
   const Tensor pairs = constant(static_cast<double>(chosen.dim(0)), DType::kFloat32);
   return joined_sums(
-      {sum(entropies_of_next(logits) * counted), sum(of_pairs(means, 0)), sum(of_pairs(means, 1)), right, sum(chosen),
+      {sum(scores.entropies() * counted), sum(of_pairs(means, 0)), sum(of_pairs(means, 1)), right, sum(chosen),
        sum(rejected), sum(cast(greater(chosen, rejected), DType::kFloat32)), sum(chosen - rejected),
        sum(outputs.at("chosen_logps")), sum(outputs.at("rejected_logps"))},
       {sum(counted), chosen_tokens, rejected_tokens, chosen_tokens, pairs, pairs, pairs, pairs, pairs, pairs});
@@ -88,11 +88,13 @@ Tensor DpoObjective::loss(const LossPass& pass, const NamedTensors& inputs, Name
   prepare(pass.context);
   const AnswerMask mask = answer_mask(inputs.at("input_ids"), inputs.at("completion_mask"));
   const NamedTensors given = policy_inputs(inputs);
-  const Tensor logits = pass.model.forward(given, pass.context).at("logits");
-  const Tensor policy = dpo_log_probabilities(logits, mask, options_.length_alpha);
+  const AnswerScores answers =
+      scores_of_answers(pass.model, given, pass.context, nullptr, /*keeps_logits=*/options_.use_weighting);
+  const Tensor policy = dpo_log_probabilities(answers, mask, options_.length_alpha);
   Tensor said = inputs.find("ref_logps");
   if (reference())
-    said = dpo_log_probabilities(reference()->logits(pass.model, given, pass.context), mask, options_.length_alpha);
+    said = dpo_log_probabilities(scores_of_answers(pass.model, given, pass.context, reference()), mask,
+                                 options_.length_alpha);
   PairScores scores{.chosen = of_pairs(policy, 0),
                     .rejected = of_pairs(policy, 1),
                     .reference_chosen = of_pairs(said, 0),
@@ -100,23 +102,23 @@ Tensor DpoObjective::loss(const LossPass& pass, const NamedTensors& inputs, Name
                     .chosen_length = of_pairs(mask.lengths, 0),
                     .rejected_length = of_pairs(mask.lengths, 1),
                     .weights = {},
-                    .chosen_nll = -sum(of_pairs(log_probabilities(logits, mask), 0)),
+                    .chosen_nll = -sum(of_pairs(answers.log_probabilities(mask), 0)),
                     .chosen_tokens = sum(of_pairs(mask.counted, 0))};
   if (options_.use_weighting) {
     // Zhou et al., "WPO", 2024: how likely the policy finds both answers, per token.
     const NoGradient fixed;
-    const Tensor lengths = summed_rows(mask.counted);
+    const Tensor lengths = summed_rows(mask.counted), logits = answers.logits();
     const Tensor aligned = (log_probabilities(logits.detach(), mask) - log_sums_of_squares(logits)) * mask.counted;
     const Tensor likely = exp(summed_rows(aligned) / maximum(lengths, full(lengths.shape(), 1)));
     scores.weights = of_pairs(likely, 0) * of_pairs(likely, 1);
   }
   if (outputs) {
     const Tensor chosen = scores.chosen.detach(), rejected = scores.rejected.detach();
-    *outputs = {{"logits", logits.detach()},
-                {"chosen_rewards", (chosen - scores.reference_chosen) * options_.beta},
+    *outputs = {{"chosen_rewards", (chosen - scores.reference_chosen) * options_.beta},
                 {"rejected_rewards", (rejected - scores.reference_rejected) * options_.beta},
                 {"chosen_logps", chosen},
                 {"rejected_logps", rejected}};
+    answers.add_to(*outputs);
   }
   return dpo_loss(scores, options_, pass.context);
 }

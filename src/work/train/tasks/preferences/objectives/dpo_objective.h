@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "work/train/step/objective.h"
+#include "work/train/tasks/preferences/objectives/answer_scores.h"
 #include "work/train/tasks/preferences/objectives/dpo_losses.h"
 #include "work/train/tasks/preferences/reference_policy.h"
 
@@ -53,7 +54,7 @@ class DpoObjective final : public ReferredObjective {
 };
 
 // Log probabilities of the answers in a batch as DPO counts them, f32 [2 N].
-Tensor dpo_log_probabilities(const Tensor& logits, const AnswerMask& mask, std::optional<double> length_alpha);
+Tensor dpo_log_probabilities(const AnswerScores& scores, const AnswerMask& mask, std::optional<double> length_alpha);
 
 // The inputs that a language model takes of a batch; `prefix` before their names in it.
 NamedTensors policy_inputs(const NamedTensors& inputs, const std::string& prefix = "");

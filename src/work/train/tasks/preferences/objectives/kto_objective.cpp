@@ -18,13 +18,13 @@ const std::vector<std::string> kKtoNames = {
 Tensor kto_sums(const NamedTensors& inputs, const NamedTensors& outputs) {
   const NoGradient only_numbers;
   const AnswerMask mask = answer_mask(inputs.at("input_ids"), inputs.at("completion_mask"));
-  const Tensor& logits = outputs.at("logits");
+  const AnswerScores scores(outputs);
   const Tensor good = inputs.at("label"), bad = 1.0 - good;
-  const Tensor means = summed_rows(mean_logits(logits) * mask.counted), tokens = summed_rows(mask.counted);
+  const Tensor means = summed_rows(scores.mean_logits() * mask.counted), tokens = summed_rows(mask.counted);
   const Tensor &rewards = outputs.at("rewards"), &logps = outputs.at("logps");
   const Tensor goods = sum(good), bads = sum(bad);
-  return joined_sums({outputs.at("kl"), sum(entropies_of_next(logits) * mask.counted), sum(means * good),
-                      sum(means * bad), sum(rewards * good), sum(logps * good), sum(rewards * bad), sum(logps * bad)},
+  return joined_sums({outputs.at("kl"), sum(scores.entropies() * mask.counted), sum(means * good), sum(means * bad),
+                      sum(rewards * good), sum(logps * good), sum(rewards * bad), sum(logps * bad)},
                      {constant(1, DType::kFloat32), sum(mask.counted), sum(tokens * good), sum(tokens * bad), goods,
                       goods, bads, bads});
 }
@@ -50,10 +50,11 @@ Tensor KtoObjective::divergence(const LossPass& pass, const NamedTensors& inputs
   if (!options_.estimates_divergence) return zeros({}, DType::kFloat32);
   const AnswerMask mask = answer_mask(inputs.at("KL_input_ids"), inputs.at("KL_completion_mask"));
   const NamedTensors given = policy_inputs(inputs, kOther);
-  const auto said_by = [&](const Tensor& logits) { return summed_rows(log_probabilities(logits, mask)); };
-  const Tensor policy = said_by(pass.model.forward(given, further_pass(pass, 1)).at("logits"));
-  const Tensor said =
-      reference() ? said_by(reference()->logits(pass.model, given, pass.context)) : inputs.at("ref_KL_logps");
+  const auto said_by = [&](const ForwardContext& context, const ReferencePolicy* whose) {
+    return summed_rows(scores_of_answers(pass.model, given, context, whose).log_probabilities(mask));
+  };
+  const Tensor policy = said_by(further_pass(pass, 1), nullptr);
+  const Tensor said = reference() ? said_by(pass.context, reference()) : inputs.at("ref_KL_logps");
   Tensor mean_ratio = mean(policy - said, {0});
   if (pass.ranks > 1) mean_ratio = all_reduce(mean_ratio, 0) * (1 / static_cast<double>(pass.ranks));
   return maximum(mean_ratio.detach(), zeros({}, DType::kFloat32));
@@ -64,22 +65,21 @@ Tensor KtoObjective::loss(const LossPass& pass, const NamedTensors& inputs, Name
   const Tensor kl = divergence(pass, inputs);
   const AnswerMask mask = answer_mask(inputs.at("input_ids"), inputs.at("completion_mask"));
   const NamedTensors given = policy_inputs(inputs);
-  const Tensor logits = pass.model.forward(given, pass.context).at("logits");
-  const Tensor policy = summed_rows(log_probabilities(logits, mask));
-  const Tensor said = reference()
-                          ? summed_rows(log_probabilities(reference()->logits(pass.model, given, pass.context), mask))
-                          : inputs.at("ref_logps");
+  const AnswerScores answers = scores_of_answers(pass.model, given, pass.context);
+  const Tensor policy = summed_rows(answers.log_probabilities(mask));
+  const Tensor said =
+      reference() ? summed_rows(scores_of_answers(pass.model, given, pass.context, reference()).log_probabilities(mask))
+                  : inputs.at("ref_logps");
   const Tensor ratio = policy - said, good = inputs.at("label");
   const Tensor better = sigmoid((ratio - kl) * options_.beta);
   const Tensor if_bad =
       options_.estimates_divergence ? 1.0 - sigmoid((kl - ratio) * options_.beta) : sigmoid(ratio * options_.beta);
   const Tensor losses =
       (1.0 - better) * good * options_.desirable_weight + if_bad * (1.0 - good) * options_.undesirable_weight;
-  if (outputs)
-    *outputs = {{"logits", logits.detach()},
-                {"logps", policy.detach()},
-                {"rewards", ratio.detach() * options_.beta},
-                {"kl", kl}};
+  if (outputs) {
+    *outputs = {{"logps", policy.detach()}, {"rewards", ratio.detach() * options_.beta}, {"kl", kl}};
+    answers.add_to(*outputs);
+  }
   return mean_of_all(losses, pass.context);
 }
 

@@ -71,17 +71,17 @@ Tensor odds_sums(const NamedTensors&, const NamedTensors& outputs) {
   const NoGradient only_numbers;
   const Tensor chosen = outputs.at("chosen_rewards"), rejected = outputs.at("rejected_rewards");
   const Tensor pairs = number(static_cast<double>(chosen.dim(0)));
-  const Tensor& logits = outputs.at("logits");
   // TRL's means are over all places, padding too.
-  const Tensor size = number(static_cast<double>(logits.size()) / 2);
+  const Tensor& means = outputs.at("mean_logits");
+  const Tensor size = number(static_cast<double>(means.size()) / 2);
   std::vector<Tensor> totals = {sum(chosen),
                                 sum(rejected),
                                 sum(cast(greater(chosen, rejected), DType::kFloat32)),
                                 sum(chosen - rejected),
                                 sum(outputs.at("rejected_logps")),
                                 sum(outputs.at("chosen_logps")),
-                                sum(of_pairs(logits, 1)),
-                                sum(of_pairs(logits, 0)),
+                                sum(of_pairs(means, 1)),
+                                sum(of_pairs(means, 0)),
                                 outputs.at("nll")};
   std::vector<Tensor> counts = {pairs, pairs, pairs, pairs, pairs, pairs, size, size, outputs.at("nll_tokens")};
   if (const Tensor ratio = outputs.find("log_odds_ratio"); ratio.defined()) {
@@ -140,8 +140,8 @@ Tensor OddsObjective::loss(const LossPass& pass, const NamedTensors& inputs, Nam
   pass.context.training = pass.context.training && options_.drops_out;
   const AnswerMask mask = answer_mask(inputs.at("input_ids"), inputs.at("completion_mask"));
   const NamedTensors given = policy_inputs(inputs);
-  const Tensor logits = pass.model.forward(given, pass.context).at("logits");
-  const Tensor each = log_probabilities(logits, mask);
+  const AnswerScores answers = scores_of_answers(pass.model, given, pass.context);
+  const Tensor each = answers.log_probabilities(mask);
   Tensor logps = summed_rows(each);
   if (options_.odds_ratio || options_.loss_type == "ipo" || options_.loss_type == "simpo")
     logps = logps / summed_rows(mask.counted);
@@ -153,14 +153,13 @@ Tensor OddsObjective::loss(const LossPass& pass, const NamedTensors& inputs, Nam
   if (options_.nll_weight != 0) {
     // ORPO learns the prompts too.
     const AnswerMask learnt = options_.odds_ratio ? answer_mask(mask.ids, given.at("attention_mask")) : mask;
-    nll = -sum(of_pairs(options_.odds_ratio ? log_probabilities(logits, learnt) : each, 0));
+    nll = -sum(of_pairs(options_.odds_ratio ? answers.log_probabilities(learnt) : each, 0));
     tokens = sum(of_pairs(learnt.counted, 0));
     const Tensor mean_nll = mean_of(nll, tokens, pass.context);
     loss = loss + (options_.nll_weight == 1 ? mean_nll : mean_nll * options_.nll_weight);
   }
   if (outputs) {
-    const Tensor shown = options_.odds_ratio ? slice(logits, 1, 0, logits.dim(1) - 1) : logits;
-    *outputs = {{"logits", shown.detach()},
+    *outputs = {{"mean_logits", options_.odds_ratio ? answers.mean_logits() : answers.mean_logits_of_all()},
                 {"chosen_rewards", scores.chosen},
                 {"rejected_rewards", scores.rejected},
                 {"chosen_logps", chosen.detach()},

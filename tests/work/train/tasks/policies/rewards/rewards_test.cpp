@@ -81,7 +81,7 @@ TEST(Rewards, OfACommand) {
     return test::message_of([&] { scored("command:" + command, {"a", "b"}); });
   };
   EXPECT_NE(message("echo 1").find("expected 2 lines"), std::string::npos) << message("echo 1");
-  EXPECT_NE(message("echo 1; echo one").find("line 2 of its output"), std::string::npos);
+  EXPECT_NE(message("echo 1; echo one").find("line 2 of the answer"), std::string::npos);
   EXPECT_NE(message("echo no >&2; exit 3").find("status 3: no"), std::string::npos) << message("echo no >&2; exit 3");
 }
 

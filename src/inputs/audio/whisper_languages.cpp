@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "work/pipelines/audio/whisper_languages.h"
+#include "inputs/audio/whisper_languages.h"
 
 #include <utility>
 

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// How well each class is found, as a table and as a picture of which is taken for which.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "work/train/metrics/entity_metrics.h"
+
+namespace transom {
+
+// Counts of (label, prediction).
+class ConfusionTable {
+ public:
+  explicit ConfusionTable(std::vector<std::string> names);
+  // Labels that are no class, as those of padding, count nothing.
+  void add(int64_t label, int64_t prediction);
+  int64_t total() const;
+
+  // Precision, recall, f1 and number of each class that is there, then accuracy and the means, as scikit-learn's
+  // classification_report has them.
+  std::string text() const;
+  // One self-contained SVG, a row a label and a column a prediction, for light and dark pages. Classes beyond the most
+  // frequent 40 are left out, which its heading says.
+  std::string picture() const;
+
+ private:
+  int64_t count(size_t label, size_t prediction) const { return counts_[label * names_.size() + prediction]; }
+  std::vector<std::string> names_;
+  std::vector<int64_t> counts_;  // [labels, predictions]
+};
+
+// The table of the kinds of entities.
+std::string entity_report(const TagRows& labels, const TagRows& predictions);
+
+}  // namespace transom

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "work/train/tasks/media/written_speech.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/files/directories.h"
+#include "base/json/json.h"
+#include "base/terminal/log.h"
+#include "files/hub/adapters.h"
+#include "inputs/data/tables/labelled_files.h"
+#include "inputs/text/unicode/unicode.h"
+#include "models/loading/load_changed.h"
+#include "work/train/metrics/error_rates.h"
+#include "work/train/setup/freeze.h"
+#include "work/train/setup/new_model.h"
+#include "work/train/tasks/media/audio_rows.h"
+#include "work/train/tasks/media/spoken_texts.h"
+#include "work/train/tasks/read_report.h"
+#include "work/train/tasks/shown_samples.h"
+#include "work/train/tasks/tasks.h"
+#include "work/train/tasks/text/text_features.h"
+
+namespace transom {
+namespace {
+
+constexpr const char* kWrittenTexts = "generated";
+
+std::string in_small_letters(const std::string& text) {
+  std::string lower;
+  const std::string whole = text::well_formed(text);
+  for (size_t position = 0; position < whole.size();)
+    for (const char32_t c : text::lower_case(text::next_character(whole, position))) text::append_character(lower, c);
+  return lower;
+}
+
+// Sounds of a wanted length, and what is to be written of them.
+struct SpokenRows {
+  SoundRows sounds;
+  std::vector<std::vector<int64_t>> labels;
+  std::vector<int64_t> milliseconds;
+  bool with_mask = false;  // batches say which frames are sound: what is masked in training lies among them
+};
+
+struct SpokenRow {
+  double seconds = 0;
+  std::vector<int64_t> labels;
+};
+
+std::shared_ptr<const SpokenRows> spoken_rows(const Dataset& data, const SpokenTexts& texts, const SoundRows& form,
+                                              const ScriptArguments& script, int64_t most_tokens) {
+  const size_t audio = need_column(data, script.audio_column_name, "audio_column_name"),
+               text = need_column(data, script.text_column_name.value_or("text"), "text_column_name");
+  const Dataset rows = data.with_text(text);
+  std::vector<std::filesystem::path> files;
+  for (int64_t row = 0; row < rows.size(); ++row) files.push_back(file_of(rows, row, audio));
+  const std::vector<SpokenRow> read = map_rows(rows.size(), [&](int64_t i) {
+    const std::string said = text_of(rows, i, rows.row(i), text);
+    SpokenRow row{read_sound(files[static_cast<size_t>(i)]).seconds(),
+                  texts.labels(script.do_lower_case ? in_small_letters(said) : said)};
+    if (static_cast<int64_t>(row.labels.size()) > most_tokens)
+      fail("{}: the text has {} tokens, but the model writes at most {}", rows.where(i), row.labels.size(),
+           most_tokens);
+    return row;
+  });
+  auto result = std::make_shared<SpokenRows>(SpokenRows{form, {}, {}});
+  for (size_t i = 0; i < read.size(); ++i) {
+    if (read[i].seconds <= script.min_duration_in_seconds || read[i].seconds >= script.max_duration_in_seconds)
+      continue;
+    result->sounds.files.push_back(files[i]);
+    result->labels.push_back(read[i].labels);
+    result->milliseconds.push_back(static_cast<int64_t>(read[i].seconds * 1000));
+  }
+  if (result->labels.empty())
+    fail(
+        "none of {} sounds is between {} and {} seconds long: min_duration_in_seconds and max_duration_in_seconds say "
+        "which are taken",
+        read.size(), script.min_duration_in_seconds, script.max_duration_in_seconds);
+  return result;
+}
+
+// Ones for the frames that hold some of the sound's samples.
+void add_frame_mask(Batch& batch, const std::vector<int64_t>& samples, int64_t fixed_length) {
+  const int64_t frames = batch.arrays.at("input_features").shape.at(2),
+                hop = std::max<int64_t>(fixed_length / frames, 1);
+  std::vector<std::vector<int64_t>> ones;
+  for (const int64_t count : samples)
+    ones.emplace_back(static_cast<size_t>(std::min((count + hop - 1) / hop, frames)), 1);
+  std::vector<const std::vector<int64_t>*> rows;
+  for (const auto& row : ones) rows.push_back(&row);
+  batch.sequences["attention_mask"] = pad(rows, frames, 0, false);
+}
+
+TrainingData as_training_data(std::shared_ptr<const SpokenRows> rows, bool of_training) {
+  TrainingData result;
+  result.rows = static_cast<int64_t>(rows->labels.size());
+  result.lengths = rows->milliseconds;
+  result.batch = [rows, of_training](const std::vector<int64_t>& wanted) {
+    Batch batch;
+    std::vector<const std::vector<int64_t>*> sequences;
+    size_t longest = 1;
+    for (const int64_t row : wanted) {
+      sequences.push_back(&rows->labels[static_cast<size_t>(row)]);
+      longest = std::max(longest, sequences.back()->size());
+    }
+    batch.sequences["labels"] = pad(sequences, static_cast<int64_t>(longest), kIgnoredLabel, false);
+    std::vector<int64_t> samples(wanted.size());
+    rows->sounds.fill(batch, wanted, [&](Sound&& sound, size_t place) {
+      samples[place] = static_cast<int64_t>(sound.samples.size());
+      return std::move(sound);
+    });
+    if (rows->with_mask && of_training) add_frame_mask(batch, samples, rows->sounds.extractor->fixed_length());
+    return batch;
+  };
+  return result;
+}
+
+std::vector<std::string> texts_of_rows(const SpokenTexts& texts, const auto& ids, int64_t rows) {
+  const size_t width = ids.size() / static_cast<size_t>(std::max<int64_t>(rows, 1));
+  std::vector<std::string> result;
+  for (size_t row = 0; row < static_cast<size_t>(rows); ++row) {
+    TokenIds tokens;
+    for (size_t i = row * width; i < (row + 1) * width; ++i)
+      if (ids[i] >= 0) tokens.push_back(static_cast<int64_t>(ids[i]));
+    result.push_back(texts.text(tokens));
+  }
+  return result;
+}
+
+// The texts that the model writes of a batch's sounds.
+NamedTensors written(const Model& model, const SpokenTexts& texts, GenerationConfig config, int64_t most_tokens,
+                     const NamedTensors& inputs) {
+  const Tensor features = inputs.at("input_features"), beginnings = texts.beginnings(model, features);
+  // As Transformers has it: the length is that of what comes behind the beginning.
+  if (config.max_length) config.max_length = std::min(*config.max_length + beginnings.dim(1), most_tokens);
+  const GenerationOutput output =
+      generate(model, {{"input_features", features}, {"decoder_input_ids", beginnings}}, config);
+  size_t longest = 1;
+  for (const TokenIds& row : output.sequences) longest = std::max(longest, row.size());
+  std::vector<int64_t> ids;
+  for (const TokenIds& row : output.sequences) {
+    ids.insert(ids.end(), row.begin(), row.end());
+    ids.insert(ids.end(), longest - row.size(), kIgnoredLabel);
+  }
+  return {{kWrittenTexts,
+           Tensor::from(ids, {static_cast<int64_t>(output.sequences.size()), static_cast<int64_t>(longest)})}};
+}
+
+void write_in_evaluations(const ScriptArguments& script, const std::shared_ptr<const SpokenTexts>& texts,
+                          int64_t most_tokens, TaskSetup& setup) {
+  GenerationConfig config = GenerationConfig::from_pretrained(base_of_adapters(script.model_name_or_path).string());
+  config.forced_decoder_ids.clear();  // the beginnings of texts have what they would say
+  if (script.generation_max_length) config.max_length = script.generation_max_length, config.max_new_tokens.reset();
+  if (script.generation_num_beams) config.num_beams = *script.generation_num_beams;
+  setup.predict = [model = setup.model.get(), texts, config, most_tokens](const NamedTensors& inputs) {
+    return written(*model, *texts, config, most_tokens, inputs);
+  };
+  setup.metric_names = script.eval_metrics;
+  setup.compute_metrics = [texts, names = script.eval_metrics,
+                           shown = samples_to_show(script, 3)](const Predictions& predictions) -> Metrics {
+    const Predictions::Array* found = find_output(predictions, kWrittenTexts);
+    if (!found || predictions.labels.empty() || predictions.rows == 0) return {};
+    const std::vector<std::string> references = texts_of_rows(*texts, predictions.labels, predictions.rows),
+                                   said = texts_of_rows(*texts, found->values, predictions.rows);
+    show_samples(shown, references, said);
+    Metrics metrics;
+    for (const std::string& name : names)
+      metrics.emplace_back(name,
+                           name == "wer" ? word_error_rate(references, said) : character_error_rate(references, said));
+    return metrics;
+  };
+}
+
+// What of the example script for CTC was given and means nothing here.
+void refuse_ctc_arguments(const TrainArguments& arguments) {
+  if (!arguments.given) return;
+  for (const char* name : {"chars_to_ignore", "unk_token", "pad_token", "word_delimiter_token", "ctc_loss_reduction",
+                           "ctc_zero_infinity", "add_adapter", "feat_proj_dropout", "final_dropout"})
+    if (std::find(arguments.given->begin(), arguments.given->end(), name) != arguments.given->end())
+      fail(ErrorKind::kUsage, "--{}: is for models with a head for CTC; {} writes what was said token by token", name,
+           arguments.script.model_name_or_path);
+}
+
+}  // namespace
+
+void prepare_written_speech(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
+  const ScriptArguments& script = arguments.script;
+  const std::filesystem::path directory = script.model_name_or_path;
+  const std::filesystem::path preprocessor = script.feature_extractor_name.value_or(directory.string()),
+                              tokenizer = script.tokenizer_name.value_or(directory.string());
+  refuse_ctc_arguments(arguments);
+  setup.reads = what_is_read({fmt::format("sound: column {}", script.audio_column_name),
+                              fmt::format("text: column {}", script.text_column_name.value_or("text"))},
+                             files);
+  const LoadOptions options = load_options(arguments, "automatic-speech-recognition");
+  LoadReport report;
+  const Json changes = files.train ? Json{{"apply_spec_augment", script.apply_spec_augment}} : Json::object();
+  setup.model = load_changed(directory.string(), changes, options, &report);
+  expect_weights(arguments, *setup.model, report, directory.string(), options.task);
+  auto* writer = dynamic_cast<GenerativeModel*>(setup.model.get());
+  if (!writer || !writer->has_encoder())
+    fail("{}: expected a model that writes what was said, found {}", directory.string(), setup.model->architecture());
+  if (script.freeze_encoder) freeze(*setup.model, "model.encoder.");
+
+  const auto texts =
+      std::make_shared<const SpokenTexts>(Tokenizer::from_pretrained(tokenizer.string()), *writer, script);
+  if (files.train) texts->tell(*writer);
+  const int64_t most_tokens = setup.model->config().get_int("max_target_positions", 448);
+  const SoundRows form{{}, FeatureExtractor::read(preprocessor), false, std::nullopt};
+  const auto rows = [&](const Dataset& data, bool of_training) {
+    auto made = std::make_shared<SpokenRows>(*spoken_rows(data, *texts, form, script, most_tokens));
+    made->with_mask = script.apply_spec_augment && setup.model->config().get_float("mask_time_prob", 0.05) > 0;
+    return as_training_data(std::move(made), of_training);
+  };
+  if (files.train) setup.train = rows(*files.train, true);
+  if (files.validation) setup.validation = rows(*files.validation, false);
+  score_loss_only(setup);
+  if (script.predict_with_generate) write_in_evaluations(script, texts, most_tokens, setup);
+  setup.save_tokenizer = [texts, preprocessor](const std::string& output) {
+    texts->tokenizer().save_pretrained(output);
+    copy_preprocessor(preprocessor, output);
+  };
+}
+
+}  // namespace transom
