@@ -23,5 +23,5 @@ configure_package_config_file(cmake/transom-config.cmake.in ${CMAKE_BINARY_DIR}/
                               INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/transom)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/transom-config-version.cmake COMPATIBILITY SameMajorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/transom-config.cmake ${CMAKE_BINARY_DIR}/transom-config-version.cmake
-              cmake/TransomPlugin.cmake
+              cmake/TransomListSuites.cmake cmake/TransomPlugin.cmake cmake/TransomTests.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/transom)
