@@ -8,6 +8,7 @@
 #include "base/files/directories.h"
 #include "base/json/json.h"
 #include "base/terminal/log.h"
+#include "files/config/config.h"
 #include "files/hub/adapters.h"
 #include "inputs/data/tables/labelled_files.h"
 #include "inputs/text/unicode/unicode.h"
