@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/files/directories.h"
 #include "base/json/json.h"
+#include "files/config/config.h"
 #include "files/hub/resolve.h"
 #include "models/sentences/module_file.h"
 
