@@ -44,7 +44,7 @@ std::vector<double> ranked_scores(const fs::path& folder, const std::string& que
   double last = INFINITY;
   for (const SentenceMatch& match : std::get<std::vector<SentenceMatch>>(results.at(0))) {
     EXPECT_LE(match.score, last);
-    last = scores.at(static_cast<size_t>(match.index)) = match.score;
+    last = scores.at(static_cast<size_t>(match.corpus_id)) = match.score;
   }
   return scores;
 }
