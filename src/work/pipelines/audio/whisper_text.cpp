@@ -110,7 +110,7 @@ class Segmenter {
   }
 
   void close() {
-    const std::vector<TimedToken> joined = joined_where_alike(pending_);
+    const std::vector<TimedToken> joined = joined_where_said_alike(pending_);
     TokenIds tokens;
     for (const TimedToken& each : joined) tokens.push_back(each.token);
     segment_.text = tokenizer_.decode(tokens);
@@ -183,7 +183,7 @@ TokenIds joined_where_alike(const std::vector<TokenIds>& sequences) {
   return joined(sequences, [](int64_t left, int64_t right) { return left == right; });
 }
 
-std::vector<TimedToken> joined_where_alike(const std::vector<std::vector<TimedToken>>& sequences) {
+std::vector<TimedToken> joined_where_said_alike(const std::vector<std::vector<TimedToken>>& sequences) {
   return joined(sequences, [](const TimedToken& left, const TimedToken& right) { return left.again(right); });
 }
 

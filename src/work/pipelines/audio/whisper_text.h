@@ -58,6 +58,6 @@ struct TimedToken {
     return token == other.token && (begin < other.begin || (begin == other.begin && end <= other.end));
   }
 };
-std::vector<TimedToken> joined_where_alike(const std::vector<std::vector<TimedToken>>& sequences);
+std::vector<TimedToken> joined_where_said_alike(const std::vector<std::vector<TimedToken>>& sequences);
 
 }  // namespace transom
