@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "base/json/json.h"
 #include "files/config/config.h"
 #include "runtime/tensor/evaluate.h"
 #include "transom/ops.h"
@@ -67,15 +68,17 @@ std::string stability_name(std::string_view flat, int64_t layers) {
 // The weights of a model by the flat names of their modules.
 std::map<std::string, Parameter*> weights_of(const Model& model) {
   std::map<std::string, Parameter*> weights;
-  const auto layers = model.config().has("layers_per_block") ? model.config().get_ints("layers_per_block", {2})
-                                                             : std::vector<int64_t>{};
+  const Json config = json_of(model.config());
+  const Json given = config.value("layers_per_block", Json());  // a number, or one for each block
+  const Json first = given.is_array() && !given.empty() ? given[0] : given;
   for (const auto* list : {&model.parameters(), &model.frozen()})
     for (const auto& parameter : *list) {
       if (!parameter->name.ends_with(".weight")) continue;
       const std::string flat = flat_module(parameter->name.substr(0, parameter->name.size() - 7));
       weights[flat] = parameter.get();
-      if (layers.empty()) continue;
-      if (std::string other = stability_name(flat, layers[0]); !other.empty()) weights.emplace(other, parameter.get());
+      if (!first.is_number_integer()) continue;
+      const std::string other = stability_name(flat, std::clamp<int64_t>(first.get<int64_t>(), 0, 100));
+      if (!other.empty()) weights.emplace(other, parameter.get());
     }
   return weights;
 }

@@ -25,7 +25,8 @@ std::vector<LoraFile> loras_of(const TaskOptions& options) {
     if (const auto* list = std::get_if<std::vector<double>>(given)) scales = *list;
     else if (const auto one = number_option(options, "lora_scale")) scales.assign(loras.size(), *one);
   }
-  if (loras.empty() && !scales.empty()) fail(ErrorKind::kUsage, "lora_scale: has no effect without lora");
+  if (loras.empty() && is_given(options, "lora_scale"))
+    fail(ErrorKind::kUsage, "lora_scale: has no effect without lora");
   if (scales.empty()) return loras;
   if (scales.size() != loras.size())
     fail(ErrorKind::kUsage, "lora_scale: expected one number for each of {} files, found {}", loras.size(),

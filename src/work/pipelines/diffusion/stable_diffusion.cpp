@@ -42,14 +42,21 @@ const TextPipeline& text_pipeline(const PipelineDirectory& directory) {
        fmt::join(StableDiffusion::class_names(), ", "), quoted(directory.class_name(), 80));
 }
 
-// Stable Diffusion's pipelines set these fields, whatever the file says; those of XL do not.
-Config with_settings(Config config) {
+// Stable Diffusion's pipelines set two fields of their scheduler, whatever the file says; those of XL do not. A class
+// that is put in its place (diffusers' from_config) has them where the file itself says them, else its own defaults.
+Config with_settings(Config config, bool in_place_of_another) {
   const Json defaults = json_of(config).value("_use_default_values", Json::array());
+  const auto is_default = [&](const std::string& name) {
+    return !config.has(name) ||
+           (defaults.is_array() && std::find(defaults.begin(), defaults.end(), Json(name)) != defaults.end());
+  };
+  const bool offset = !in_place_of_another || !is_default("steps_offset"),
+             clip = !in_place_of_another || !is_default("clip_sample");
   for (const Json& name : defaults.is_array() ? defaults : Json::array())
     if (name.is_string()) set_field(config, name.get<std::string>(), nullptr);
   set_field(config, "_use_default_values", nullptr);
-  set_field(config, "steps_offset", 1);
-  set_field(config, "clip_sample", false);
+  if (offset) set_field(config, "steps_offset", 1);
+  if (clip) set_field(config, "clip_sample", false);
   return config;
 }
 
@@ -126,12 +133,16 @@ std::vector<std::string> StableDiffusion::class_names() {
 
 StableDiffusion::StableDiffusion(const PipelineDirectory& directory, const LoadOptions& options)
     : scheduler_(directory.scheduler()),
+      other_scheduler_(scheduler_),
       xl_(text_pipeline(directory).xl),
       of_consistency_(text_pipeline(directory).of_consistency),
       encoders_(directory, options, xl_) {
   unet_ = directory.load("unet", "UNet2DConditionModel", options);
   vae_ = directory.load("vae", "AutoencoderKL", options_of_autoencoder(options));
-  if (!xl_) scheduler_ = with_settings(std::move(scheduler_));
+  if (!xl_) {
+    scheduler_ = with_settings(std::move(scheduler_), false);
+    other_scheduler_ = with_settings(std::move(other_scheduler_), true);
+  }
   make_scheduler(scheduler_);  // refuses what is wrong with it before the first run
   scores_aesthetics_ = xl_ && directory.config().get_bool("requires_aesthetics_score", false);
   zeros_without_negative_ = xl_ && directory.config().get_bool("force_zeros_for_empty_prompt", true);
@@ -226,7 +237,7 @@ void StableDiffusion::add_texts(Run& run, const PictureRequest& r) const {
 }
 
 void StableDiffusion::set_schedule(Run& run, const PictureRequest& r) const {
-  run.scheduler = make_scheduler(scheduler_, r.scheduler);
+  run.scheduler = make_scheduler(r.scheduler.empty() ? scheduler_ : other_scheduler_, r.scheduler);
   const std::string name = scheduler_class(r.scheduler.empty() ? scheduler_.get_string("_class_name") : r.scheduler);
   if (of_consistency_ && name == kConsistencyScheduler)  // which knows where to begin
     return run.scheduler->set_timesteps(r.steps, {.strength = r.start ? r.strength : 1});

@@ -61,7 +61,7 @@ class StableDiffusion {
   float deviation_of_channel(size_t channel) const { return deviations_.empty() ? 1 : deviations_[channel]; }
 
   std::unique_ptr<Model> unet_, vae_;
-  Config scheduler_;
+  Config scheduler_, other_scheduler_;  // of the directory's class, and of one in its place
   bool xl_ = false, of_consistency_ = false, scores_aesthetics_ = false, zeros_without_negative_ = false;
   PromptEncoders encoders_;
   int64_t latent_channels_ = 4, input_channels_ = 4, guidance_width_ = 0, enlargement_ = 8;

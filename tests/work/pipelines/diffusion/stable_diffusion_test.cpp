@@ -61,6 +61,12 @@ void expect_picture(const Picture& picture, const float* pixels, const Tensor& c
   EXPECT_LE(other, values.size() / 20);  // roundings that fell to the other side
 }
 
+PictureRequest with_one_step(PictureRequest request) {
+  request.steps = 1;
+  request.strength = 1;
+  return request;
+}
+
 void expect_pictures(const std::string& name, const std::string& base = "") {
   const test::TemporaryFolder made;
   const fs::path folder = kFolder / name;
@@ -71,7 +77,7 @@ void expect_pictures(const std::string& name, const std::string& base = "") {
   for (size_t i = 0; i < runs.size(); ++i) {
     SCOPED_TRACE(runs[i].dump());
     const PictureRequest request = request_of(runs[i], model, folder);
-    const std::vector<Picture> drawn = model.draw(request);  // which puts LoRA in place
+    if (!request.loras.empty() || i > 0) model.draw(with_one_step(request));  // puts LoRA in place, or takes it away
     const Latents latents = model.latents(request);
     const Tensor golden = expected.at("latents." + std::to_string(i));
     ASSERT_EQ(latents.shape, golden.shape());
@@ -81,6 +87,7 @@ void expect_pictures(const std::string& name, const std::string& base = "") {
     if (!expected.find("pictures." + std::to_string(i)).defined()) continue;
     const Tensor colours = cast(expected.at("pictures." + std::to_string(i)), DType::kFloat32);
     const std::vector<float> pixels = colours.to_vector<float>();
+    const std::vector<Picture> drawn = model.pictures(latents);
     ASSERT_EQ(static_cast<int64_t>(drawn.size()), colours.dim(0));
     for (size_t b = 0; b < drawn.size(); ++b)
       expect_picture(drawn[b], pixels.data() + b * pixels.size() / drawn.size(), colours);
