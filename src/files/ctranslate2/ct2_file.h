@@ -23,6 +23,7 @@ class Ct2File {
   int64_t revision() const { return revision_; }
   const std::string& where() const { return where_; }
   bool has(std::string_view name) const { return find(name) != nullptr; }
+  const std::vector<int64_t>& shape(const std::string& name) const { return at(name).view.shape; }
   // A variable as numbers in floats: codes of 8 bits are multiplied out by the scales beside them. Throws where it is
   // missing.
   TensorView floats(const std::string& name) const;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whisper as CTranslate2 writes it: projections of queries, keys and values lie in one matrix, and what Transformers
 // keeps in configurations follows from shapes, tokens and the file's own config.json.
+#include <simdjson.h>
+
+#include <map>
 #include <set>
 
 #include "base/error.h"
@@ -22,17 +25,21 @@ int64_t ct2_layers(const Ct2File& file, const std::string& stack) {
   return layers;
 }
 
-// The ids of the tokens that stand between <| and |>.
-std::map<std::string, int64_t> ct2_special_tokens(const fs::path& tokenizer) {
-  if (!path_exists(tokenizer))
-    fail("{}: is missing: the model's tokens are read from it (faster-whisper's directories have it)",
-         tokenizer.string());
+// The ids of the tokens that a tokenizer.json adds to its vocabulary, which may be longer than other JSON is let be.
+std::map<std::string, int64_t> ct2_special_tokens(const fs::path& path) {
+  if (!path_exists(path))
+    fail("{}: is missing: the model's tokens are read from it (faster-whisper's directories have it)", path.string());
+  const std::string text = read_file(path, uint64_t{1} << 28);
+  simdjson::dom::parser parser;
+  simdjson::dom::array tokens;
+  if (parser.parse(text.data(), text.size()).at_key("added_tokens").get(tokens) != simdjson::SUCCESS)
+    fail("{}: expected a tokenizer with added_tokens", path.string());
   std::map<std::string, int64_t> ids;
-  const Json json = read_json(tokenizer);
-  for (const Json& token : json.value("added_tokens", Json::array())) {
-    if (!token.is_object() || !token.contains("content") || !token.contains("id")) continue;
-    const Json &content = token["content"], &id = token["id"];
-    if (content.is_string() && id.is_number_integer()) ids[content.get<std::string>()] = id.get<int64_t>();
+  for (const simdjson::dom::element token : tokens) {
+    std::string_view content;
+    int64_t id = 0;
+    if (token.at_key("content").get(content) == simdjson::SUCCESS && token.at_key("id").get(id) == simdjson::SUCCESS)
+      ids.emplace(content, id);
   }
   return ids;
 }
@@ -68,9 +75,9 @@ class Ct2WhisperParts {
     return path_exists(folder_ / name) ? read_file(folder_ / name) : dump_json(otherwise, 2);
   }
   int64_t extent(const char* name, size_t axis) const {
-    const TensorView view = file_.floats(name);
-    if (axis >= view.shape.size()) fail("{}: {}: expected more axes", file_.where(), name);
-    return view.shape[axis];
+    const std::vector<int64_t>& shape = file_.shape(name);
+    if (axis >= shape.size()) fail("{}: {}: expected more axes", file_.where(), name);
+    return shape[axis];
   }
   int64_t token(const char* name) const {
     const auto found = ids_.find(name);

@@ -20,10 +20,10 @@ TEST(WhisperAlignment, MediansMirrorTheEnds) {
 }
 
 TEST(WhisperAlignment, TheCheapestWayIsFollowed) {
-  // Costs are -1 on the way that is wanted.
-  const std::vector<double> costs{-1, -1, 0,  0,  0,  //
-                                  0,  0,  -1, 0,  0,  //
-                                  0,  0,  0,  -1, -1};
+  // What is not on the way costs 1, what is on it nothing.
+  const std::vector<double> costs{0, 0, 1, 1, 1,  //
+                                  1, 1, 0, 1, 1,  //
+                                  1, 1, 1, 0, 0};
   EXPECT_EQ(warped_columns(costs, 3, 5), (std::vector<int64_t>{0, 2, 3}));
   EXPECT_EQ(warped_columns({0, 0, 0, 0}, 4, 1), (std::vector<int64_t>{0, 0, 0, 0}));
   EXPECT_EQ(warped_columns({0, 0, 0}, 1, 3), (std::vector<int64_t>{0}));
