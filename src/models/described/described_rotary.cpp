@@ -8,7 +8,7 @@
 #include "base/json/json.h"
 #include "files/config/config.h"
 #include "models/described/family_schema.h"
-#include "models/shared/rotary_config.h"
+#include "models/shared/rotary/rotary_config.h"
 
 namespace transom {
 namespace {

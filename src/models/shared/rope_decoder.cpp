@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/json/json.h"
 #include "models/shared/blocks/planned_decoder.h"
-#include "models/shared/rope_plan.h"
+#include "models/shared/rotary/rope_plan.h"
 
 namespace transom {
 

@@ -11,7 +11,7 @@
 #include "models/nn/attention/rotary.h"
 #include "models/shared/decoder.h"
 #include "models/shared/mixtures/mixture_of_experts.h"
-#include "models/shared/rotary_config.h"
+#include "models/shared/rotary/rotary_config.h"
 #include "transom/layers.h"
 
 namespace transom {

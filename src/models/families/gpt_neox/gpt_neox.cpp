@@ -7,7 +7,7 @@
 #include "base/json/json.h"
 #include "models/shared/decoder.h"
 #include "models/shared/rope_decoder_gguf.h"
-#include "models/shared/rotary_config.h"
+#include "models/shared/rotary/rotary_config.h"
 
 namespace transom {
 namespace {

@@ -9,7 +9,7 @@
 #include "models/nn/attention/texts_in_rows.h"
 #include "models/nn/weight.h"
 #include "models/shared/encoder_model.h"
-#include "models/shared/rotary_config.h"
+#include "models/shared/rotary/rotary_config.h"
 
 namespace transom {
 namespace {

@@ -11,7 +11,7 @@
 #include "models/family.h"
 #include "models/nn/weight.h"
 #include "models/shared/decoder.h"
-#include "models/shared/rotary_config.h"
+#include "models/shared/rotary/rotary_config.h"
 
 namespace transom {
 namespace {

@@ -7,7 +7,7 @@
 #include "models/loading/config_keys.h"
 #include "models/shared/blocks/planned_decoder.h"
 #include "models/shared/record_parts.h"
-#include "models/shared/rope_plan.h"
+#include "models/shared/rotary/rope_plan.h"
 #include "models/vision_language/picture_decoder.h"
 
 namespace transom {

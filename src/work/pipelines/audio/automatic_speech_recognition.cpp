@@ -9,7 +9,7 @@
 #include "models/records.h"
 #include "work/pipelines/audio/audio_chunks.h"
 #include "work/pipelines/audio/audio_model.h"
-#include "work/pipelines/audio/whisper_recognition.h"
+#include "work/pipelines/audio/whisper/whisper_recognition.h"
 
 namespace transom {
 namespace {

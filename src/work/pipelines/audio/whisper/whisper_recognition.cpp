@@ -10,10 +10,10 @@
 #include "base/json/json.h"
 #include "work/pipelines/audio/audio_chunks.h"
 #include "work/pipelines/audio/audio_model.h"
-#include "work/pipelines/audio/whisper_generation.h"
-#include "work/pipelines/audio/whisper_languages.h"
-#include "work/pipelines/audio/whisper_recognition.h"
-#include "work/pipelines/audio/whisper_text.h"
+#include "work/pipelines/audio/whisper/whisper_generation.h"
+#include "work/pipelines/audio/whisper/whisper_languages.h"
+#include "work/pipelines/audio/whisper/whisper_recognition.h"
+#include "work/pipelines/audio/whisper/whisper_text.h"
 #include "work/pipelines/generation/generation_model.h"
 
 namespace transom {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // From Whisper's tokens to text.
-#include "work/pipelines/audio/whisper_text.h"
+#include "work/pipelines/audio/whisper/whisper_text.h"
 
 #include <gtest/gtest.h>
 
-#include "work/pipelines/audio/whisper_languages.h"
+#include "work/pipelines/audio/whisper/whisper_languages.h"
 
 namespace transom {
 namespace {

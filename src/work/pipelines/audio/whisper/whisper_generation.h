@@ -11,7 +11,7 @@
 #include "base/json/json_fwd.h"
 #include "models/source_attention.h"
 #include "transom/generation.h"
-#include "work/pipelines/audio/whisper_attempts.h"
+#include "work/pipelines/audio/whisper/whisper_attempts.h"
 
 namespace transom {
 

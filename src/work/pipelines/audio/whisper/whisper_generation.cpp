@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "work/pipelines/audio/whisper_generation.h"
+#include "work/pipelines/audio/whisper/whisper_generation.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,8 +9,8 @@
 #include "base/json/json.h"
 #include "files/config/config.h"
 #include "transom/ops.h"
-#include "work/pipelines/audio/whisper_alignment.h"
-#include "work/pipelines/audio/whisper_languages.h"
+#include "work/pipelines/audio/whisper/whisper_alignment.h"
+#include "work/pipelines/audio/whisper/whisper_languages.h"
 
 namespace transom {
 namespace {

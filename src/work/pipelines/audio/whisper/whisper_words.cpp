@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "work/pipelines/audio/whisper_words.h"
+#include "work/pipelines/audio/whisper/whisper_words.h"
 
 #include <algorithm>
 #include <array>

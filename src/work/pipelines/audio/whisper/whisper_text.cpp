@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "work/pipelines/audio/whisper_text.h"
+#include "work/pipelines/audio/whisper/whisper_text.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
 
-#include "work/pipelines/audio/whisper_languages.h"
-#include "work/pipelines/audio/whisper_words.h"
+#include "work/pipelines/audio/whisper/whisper_languages.h"
+#include "work/pipelines/audio/whisper/whisper_words.h"
 
 namespace transom {
 namespace {

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "support/message.h"
-#include "work/pipelines/audio/whisper_alignment.h"
-#include "work/pipelines/audio/whisper_attempts.h"
+#include "work/pipelines/audio/whisper/whisper_alignment.h"
+#include "work/pipelines/audio/whisper/whisper_attempts.h"
 
 namespace transom {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/shared/rotary_config.h"
+#include "models/shared/rotary/rotary_config.h"
 
 #include <array>
 #include <optional>

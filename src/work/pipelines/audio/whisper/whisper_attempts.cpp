@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "work/pipelines/audio/whisper_attempts.h"
+#include "work/pipelines/audio/whisper/whisper_attempts.h"
 
 #include <zlib.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "work/pipelines/audio/whisper_alignment.h"
+#include "work/pipelines/audio/whisper/whisper_alignment.h"
 
 #include <algorithm>
 #include <cmath>
