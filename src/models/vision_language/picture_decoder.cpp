@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "graph/ir/node.h"
@@ -213,8 +215,26 @@ std::vector<PictureApart> PictureReader::apart(const NamedTensors& pictures, For
   return one_by_one;
 }
 
+namespace {
+
+// Whether a value hangs on an input of a program that is being made.
+bool hangs_on_inputs(const Tensor& tensor) {
+  std::set<const Node*> seen;
+  std::vector<const Node*> left{tensor.node().get()};
+  while (!left.empty()) {
+    const Node* node = left.back();
+    left.pop_back();
+    if (node->computed(0) || !seen.insert(node).second) continue;
+    if (is_input(*node)) return true;
+    for (const Tensor& input : node->inputs) left.push_back(input.node().get());
+  }
+  return false;
+}
+
+}  // namespace
+
 std::vector<int64_t> known_numbers(const Tensor& tensor, const std::string& name) {
-  if (!tensor.node()->computed(tensor.output()))
+  if (!tensor.node()->computed(tensor.output()) && hangs_on_inputs(tensor))
     fail(ErrorKind::kUnsupported,
          "{}: a program that is compiled for any values is not offered: how many rows a picture has, and where they "
          "stand, hangs on them",

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/json/json.h"
 #include "files/config/picture_grid.h"
-#include "graph/ir/node.h"
 #include "models/families/llava/llava_parts.h"
 #include "models/vision_language/model_part.h"
 #include "models/vision_language/picture_decoder.h"
@@ -97,11 +96,7 @@ class LlavaNextReader : public PictureReader {
     if (sizes.shape() != Shape{pixels.dim(0), 2})
       fail("image_sizes: expected {}, a height and a width for each picture, found {}", to_string({pixels.dim(0), 2}),
            to_string(sizes.shape()));
-    if (!sizes.node()->computed(sizes.output()))
-      fail(ErrorKind::kUnsupported,
-           "image_sizes: a program that is compiled for any sizes is not offered: how many rows a picture has hangs on "
-           "them");
-    const std::vector<int64_t> values = sizes.to_vector<int64_t>();
+    const std::vector<int64_t> values = known_numbers(sizes, "image_sizes");
     std::vector<SeenGrid> grids;
     for (size_t i = 0; i + 1 < values.size(); i += 2) {
       const PictureSize size{values[i], values[i + 1]}, best = best_resolution(size, resolutions_);
