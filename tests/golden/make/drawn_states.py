@@ -92,9 +92,10 @@ def qwen3_next(draw):
 
 
 def jamba(draw):
-    fields = biased(draw, llama_like(draw, False, kinds=None), "mamba_proj_bias", "mamba_conv_bias", "output_router_logits")
+    fields = biased(draw, llama_like(draw, False, kinds=None), "mamba_proj_bias", "mamba_conv_bias")
     experts = draw.choice([1, 3, 5])
     return fields | dict(
+        output_router_logits=experts > 1 and flag(draw),
         num_hidden_layers=3,
         attn_layer_period=draw.choice([2, 3]),
         attn_layer_offset=draw.choice([0, 1]),
