@@ -188,8 +188,10 @@ void check_fused_operands(const Inference& in, size_t more) {
 
 std::vector<Type> types_of_fused_gradient(const Inference& in) {
   check_fused_operands(in, 1);
-  const Type expected{DType::kFloat32, {in.shape(0)[0]}};
-  check(in, in.inputs.back() == expected, "expected gradients of losses {}, found {}", expected, in.inputs.back());
+  // f64 beside x of f64, where gradients are compared with differences.
+  const Type expected{DType::kFloat32, {in.shape(0)[0]}}, wide{DType::kFloat64, expected.shape};
+  check(in, in.inputs.back() == expected || (in.dtype(0) == DType::kFloat64 && in.inputs.back() == wide),
+        "expected gradients of losses {}, found {}", expected, in.inputs.back());
   std::vector<Type> types{in.inputs[0]};
   if (!options_of_fused_loss(in.attributes).weight_gradient) return types;
   types.push_back(in.inputs[1]);
