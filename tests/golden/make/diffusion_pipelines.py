@@ -140,7 +140,8 @@ def record(out, name, pipe, settings, kept=None):
             shutil.rmtree(part)
     picture, mask = drawn(out)
     tensors, runs = {}, []
-    of_file = pipe.scheduler
+    # As a file says it, in which nothing is a default: from_config drops those of a scheduler that was made here.
+    of_file = type(pipe.scheduler).from_pretrained(folder / "model" / "scheduler")
     for i, given in enumerate(settings):
         arguments = {key: value for key, value in given.items() if key not in ("seed", "start", "mask", "scheduler", "lora", "lora_scale")}
         pipe.scheduler = getattr(diffusers, given["scheduler"]).from_config(of_file.config) if "scheduler" in given else of_file
@@ -228,15 +229,19 @@ def unconditional(out):
     write_json(folder / "runs.json", {"made_by": f"diffusers {diffusers.__version__}", "runs": runs})
 
 
-def make(out):
-    diffusers.utils.logging.set_verbosity_error()
-    diffusers.utils.logging.disable_progress_bar()
+def of_pndm(out):
     settings = [
         dict(CAT, guidance_scale=3.0, negative_prompt="blurry"),
         dict(SEA, guidance_scale=1.0),
         dict(HOUSE, guidance_scale=1.5, scheduler="DDIMScheduler", eta=0.6),
     ]
     record(out, "sd-pndm", pndm(), settings)
+
+
+def make(out):
+    diffusers.utils.logging.set_verbosity_error()
+    diffusers.utils.logging.disable_progress_bar()
+    of_pndm(out)
     settings = [
         dict(HOUSE, guidance_scale=2.0, guidance_rescale=0.7, num_images_per_prompt=2),
         dict(CAT, guidance_scale=1.5),
