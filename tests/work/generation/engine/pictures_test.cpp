@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "base/json/json.h"
 #include "models/generative.h"
 #include "models/vision_language/token_places.h"
 #include "support/golden.h"
@@ -151,7 +152,86 @@ TEST_P(Pictures, OfOtherNumbersOfPlacesAreRefusedBeforeTheQueue) {
   EXPECT_EQ(engine.statistics().waiting, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, Pictures, testing::ValuesIn(test::golden_cases("processed.json")), test::NameOfCase());
+// Those whose pictures are rows of pixel_values.
+INSTANTIATE_TEST_SUITE_P(Cases, Pictures, testing::Values("llava", "llava-qwen2"), test::NameOfCase());
+
+// Families whose pictures are tiles, grids or patches: the prompts that Transformers was given.
+class SeenPictures : public Pictures {
+ protected:
+  ModelInputs golden_prompt(int64_t row, double factor = 1) const {
+    NamedTensors given;
+    for (const Json& run : read_json(folder / "generate.json")["runs"])
+      if (run["name"] == (row == 0 ? "greedy_a" : "greedy_b"))
+        for (const auto& [name, value] : run["inputs"].items()) given.set(name, argument(value));
+    const std::vector<int64_t> ids = given.at("input_ids").to_vector<int64_t>();  // of one row: without padding
+    ModelInputs made(ids, dynamic_cast<const GenerativeModel&>(*model).attached_inputs(given).at(0));
+    for (AttachedInput& input : made.attached) {
+      NamedTensors tensors;
+      for (const auto& [name, tensor] : input.tensors.items())
+        tensors.set(
+            name, name == "pixel_values" ? Tensor::from((tensor * factor).to_vector<float>(), tensor.shape()) : tensor);
+      input.tensors = tensors;
+    }
+    return made;
+  }
+
+ private:
+  // Rows of whole numbers, or "inputs.safetensors:pixel_values[0:2]".
+  Tensor argument(const Json& value) const {
+    if (value.is_string()) {
+      const std::string place = value.get<std::string>();
+      const size_t colon = place.find(':'), bracket = place.find('['), until = place.find(':', bracket);
+      return slice(inputs.at(place.substr(colon + 1, bracket - colon - 1)), 0, std::stoll(place.substr(bracket + 1)),
+                   std::stoll(place.substr(until + 1)));
+    }
+    std::vector<int64_t> numbers;
+    for (const Json& row : value)
+      for (const Json& number : row) numbers.push_back(number.get<int64_t>());
+    return Tensor::from(numbers, {static_cast<int64_t>(value.size()), static_cast<int64_t>(value[0].size())});
+  }
+};
+
+TEST_P(SeenPictures, AreWrittenAboutAsByGenerateAndFoundAgain) {
+  for (const int64_t row : {0, 1}) {
+    const EngineRequest one = request(golden_prompt(row)), brighter = request(golden_prompt(row, 1.01));
+    ASSERT_EQ(one.prompt.attached.empty(), false);
+    Engine engine(*model, {.block_size = 4, .max_batched_tokens = 11});
+    const Answered first = written(engine, one);
+    EXPECT_EQ(first.error, "");
+    TokenIds text = one.prompt.tokens;
+    text.insert(text.end(), first.tokens.begin(), first.tokens.end());
+    TokenIds expected = generate(*model, one.prompt, one.config).sequences.at(0);
+    expected.resize(std::min(expected.size(), text.size()));  // an end is not told
+    EXPECT_EQ(text, expected) << row;
+    const Answered again = written(engine, one);
+    EXPECT_GT(again.cached, 0);
+    EXPECT_TRUE(again == first);
+    const Answered other = written(engine, brighter);
+    EXPECT_LE(other.cached, one.prompt.attached[0].places[0].begin);
+    EXPECT_NE(other.logprobs, first.logprobs);
+  }
+}
+
+TEST_P(SeenPictures, KeepTheirBitsInCompanyToo) {
+  Engine engine(*model, {.block_size = 4, .max_batched_tokens = 11, .max_sequences = 6});
+  std::map<uint64_t, EngineRequest> requests;
+  for (int64_t i = 0; i < 6; ++i) {
+    const EngineRequest one =
+        request(golden_prompt(i % 2, i < 2 ? 1 : 1.01),
+                i % 3 == 0 ? R"({"max_new_tokens": 8})" : R"({"max_new_tokens": 8, "do_sample": true, "seed": 5})");
+    requests[engine.add(one)] = one;
+  }
+  for (const auto& [key, answer] : all_written(engine)) {
+    Engine alone(*model, {.prefix_caching = false});
+    EXPECT_EQ(answer.error, "");
+    EXPECT_TRUE(answer == written(alone, requests.at(key.first))) << key.first;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, SeenPictures,
+                         testing::Values("idefics3", "smolvlm", "llava-next", "llava-next-siglip", "qwen2-vl",
+                                         "qwen2-5-vl"),
+                         test::NameOfCase());
 
 }  // namespace
 }  // namespace transom
