@@ -255,8 +255,10 @@ Tensors gradient_of_fused_loss(const GradientRequest& request) {
     return result;
   }
   const Shape rows{request.inputs[0].dim(0)};
-  Tensor dlosses = of_each.defined() ? cast(of_each, DType::kFloat32) : zeros(rows);
-  if (of_total.defined()) dlosses = dlosses + broadcast_to(reshape(cast(of_total, DType::kFloat32), {1}), rows);
+  // Beside x of f64 they are not rounded.
+  const DType dtype = request.inputs[0].dtype() == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+  Tensor dlosses = of_each.defined() ? cast(of_each, dtype) : zeros(rows, dtype);
+  if (of_total.defined()) dlosses = dlosses + broadcast_to(reshape(cast(of_total, dtype), {1}), rows);
   LinearCrossEntropyOptions options = options_of_fused_loss(request.attributes);
   options.measures = options.gradient = false;
   options.weight_gradient = request.wanted(1) || (biased && request.wanted(3));
