@@ -160,7 +160,8 @@ class SeenPictures : public Pictures {
  protected:
   ModelInputs golden_prompt(int64_t row, double factor = 1) const {
     NamedTensors given;
-    for (const Json& run : read_json(folder / "generate.json")["runs"])
+    const Json golden = read_json(folder / "generate.json");
+    for (const Json& run : golden["runs"])
       if (run["name"] == (row == 0 ? "greedy_a" : "greedy_b"))
         for (const auto& [name, value] : run["inputs"].items()) given.set(name, argument(value));
     const std::vector<int64_t> ids = given.at("input_ids").to_vector<int64_t>();  // of one row: without padding
