@@ -8,9 +8,9 @@
 #include "base/error.h"
 #include "base/json/json.h"
 #include "files/config/config.h"
+#include "inputs/audio/whisper_languages.h"
 #include "transom/ops.h"
 #include "work/pipelines/audio/whisper/whisper_alignment.h"
-#include "work/pipelines/audio/whisper/whisper_languages.h"
 
 namespace transom {
 namespace {

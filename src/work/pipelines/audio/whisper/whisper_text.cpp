@@ -6,7 +6,7 @@
 #include <limits>
 #include <set>
 
-#include "work/pipelines/audio/whisper/whisper_languages.h"
+#include "inputs/audio/whisper_languages.h"
 #include "work/pipelines/audio/whisper/whisper_words.h"
 
 namespace transom {

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "work/pipelines/audio/whisper/whisper_languages.h"
+#include "inputs/audio/whisper_languages.h"
 
 namespace transom {
 namespace {
