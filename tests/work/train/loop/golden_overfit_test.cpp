@@ -32,11 +32,13 @@ TEST_P(GoldenOverfit, FollowsPyTorch) {
     norms.push_back(step.gradient_norm);
   });
   const double rtol = tolerance["train_losses"]["rtol"], atol = tolerance["train_losses"]["atol"];
+  // Where PyTorch's own norms in f32 are further from those in f64, the case says so.
+  const double norm_rtol = tolerance.contains("train_norms") ? tolerance["train_norms"]["rtol"].get<double>() : 5e-3;
   ASSERT_EQ(losses.size(), golden["losses"].size());
   for (size_t i = 0; i < losses.size(); ++i) {
     const double loss = golden["losses"][i], norm = golden["grad_norms_before_clipping"][i];
     EXPECT_NEAR(losses[i], loss, atol + rtol * std::abs(loss)) << "step " << i;
-    EXPECT_NEAR(norms[i], norm, 1e-3 + 5e-3 * norm) << "step " << i;
+    EXPECT_NEAR(norms[i], norm, 1e-3 + norm_rtol * norm) << "step " << i;
   }
   if (!golden.contains("final_buffers")) return;
   const Json& buffers = golden["final_buffers"];
