@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "models/nn/recurrence/state_layers.h"
 #include "models/shared/record_parts.h"
 
 namespace transom {

@@ -10,9 +10,6 @@
 
 namespace transom {
 
-// Values that the weights of a layer begin with are made before anything asks for them: ten times what models have.
-inline constexpr int64_t kMostInitialValues = int64_t{1} << 22;
-
 struct MambaConfig {
   // With the values that hold where config.json is silent.
   MambaConfig(const Config& config, bool tied);

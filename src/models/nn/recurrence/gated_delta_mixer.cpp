@@ -12,6 +12,7 @@ namespace {
 const GatedDeltaPlan& checked_delta(const GatedDeltaPlan& plan) {
   for (const int64_t extent : {plan.width, plan.key_heads, plan.key_size, plan.value_heads, plan.value_size})
     if (extent < 1) fail("config.json: expected widths above 0, found {}", extent);
+  if (plan.value_heads > kMostInitialValues) fail("config.json: {} heads are more than this takes", plan.value_heads);
   if (plan.value_heads % plan.key_heads != 0)
     fail("config.json: {} heads of values do not share {} heads of keys", plan.value_heads, plan.key_heads);
   return plan;

@@ -17,9 +17,7 @@ const Mamba1Plan& checked_mamba1(const Mamba1Plan& plan) {
 }
 
 std::vector<float> rates_of_states(const Mamba1Plan& plan) {
-  // They are made before anything asks for them: ten times what models have.
-  constexpr int64_t kMostRates = int64_t{1} << 22;
-  if (plan.inner > kMostRates / plan.state)
+  if (plan.inner > kMostInitialValues / plan.state)
     fail("config.json: state_size {} of {} channels are more than this takes", plan.state, plan.inner);
   std::vector<float> row;
   for (int64_t s = 1; s <= plan.state; ++s) row.push_back(std::log(static_cast<float>(s)));

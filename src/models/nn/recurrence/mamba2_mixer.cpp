@@ -13,7 +13,7 @@ const Mamba2Plan& checked(const Mamba2Plan& plan) {
     if (extent < 1) fail("config.json: expected widths above 0, found {}", extent);
   if (plan.heads > plan.inner || plan.heads * plan.head_size != plan.inner)
     fail("config.json: {} heads of {} do not make up the inner width {}", plan.heads, plan.head_size, plan.inner);
-  if (plan.heads > 1 << 22) fail("config.json: {} heads are more than this takes", plan.heads);
+  if (plan.heads > kMostInitialValues) fail("config.json: {} heads are more than this takes", plan.heads);
   if (plan.heads % plan.groups != 0)
     fail("config.json: {} heads do not share {} groups (n_groups)", plan.heads, plan.groups);
   return plan;

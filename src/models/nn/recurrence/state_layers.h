@@ -8,6 +8,9 @@
 
 namespace transom {
 
+// Values that the weights of a layer begin with are made before anything asks for them: ten times what models have.
+inline constexpr int64_t kMostInitialValues = int64_t{1} << 22;
+
 // A convolution of each channel with what stands before it in the text, as torch.nn.Conv1d with as many groups as
 // channels has its weights, [C, 1, K]: x [B, T, C] -> [B, T, C] in the type of x, computed in f32.
 class CausalConvolution {
