@@ -164,7 +164,7 @@ const With kWith[] = {
     {{"f_alpha_divergence_coef"},
      "without --f_divergence_type alpha_divergence",
      [](const Given& a) { return a.script.f_divergence_type == "alpha_divergence"; }},
-    {{"generation_max_length", "generation_num_beams", "num_beams"},
+    {{"generation_max_length", "generation_num_beams", "num_beams", "num_samples_to_print"},
      "without --predict_with_generate",
      [](const Given& a) { return a.script.predict_with_generate; }},
     {{"packing_strategy"},

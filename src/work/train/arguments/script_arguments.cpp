@@ -407,6 +407,11 @@ bool is_given(const TrainArguments& arguments, std::string_view name) {
   return arguments.given && std::find(arguments.given->begin(), arguments.given->end(), name) != arguments.given->end();
 }
 
+void refuse_given(const TrainArguments& arguments, std::initializer_list<const char*> names, const std::string& why) {
+  for (const char* name : names)
+    if (is_given(arguments, name)) fail(ErrorKind::kUsage, "--{}: {}", name, why);
+}
+
 ArgumentTable script_table() {
   static const std::vector<Argument> rows = [] {
     std::vector<Argument> all(std::begin(kScriptArguments), std::end(kScriptArguments));

@@ -127,7 +127,16 @@ TEST_F(WrittenSpeech, LanguagesThatAModelDoesNotKnowAreNamed) {
 }
 
 TEST_F(WrittenSpeech, TakesNoArgumentsOfCtc) {
-  EXPECT_NE(refusal({"--chars_to_ignore", "!"}).find("is for models with a head for CTC"), std::string::npos);
+  for (const auto& [name, value] : {std::pair("chars_to_ignore", "!"),
+                                    {"mask_time_prob", "0.1"},
+                                    {"layerdrop", "0.1"},
+                                    {"pad_to_multiple_of", "8"}})
+    EXPECT_NE(refusal({std::string("--") + name, value}).find("is for models with a head for CTC"), std::string::npos)
+        << name;
+}
+
+TEST_F(WrittenSpeech, MetricsThatThereAreNotAreRefused) {
+  EXPECT_NE(refusal({"--eval_metrics", "bleu"}).find("expected wer or cer, found 'bleu'"), std::string::npos);
 }
 
 TEST_F(WrittenSpeech, TextsThatAreTooLongAreNamedByTheirRow) {

@@ -15,10 +15,10 @@
 #include "inputs/text/unicode/unicode.h"
 #include "models/loading/load_changed.h"
 #include "models/records.h"
-#include "work/train/metrics/error_rates.h"
+#include "work/train/arguments/argument_tables.h"
 #include "work/train/setup/freeze.h"
 #include "work/train/setup/new_model.h"
-#include "work/train/tasks/media/audio_rows.h"
+#include "work/train/tasks/media/transcribed_sounds.h"
 #include "work/train/tasks/media/written_speech.h"
 #include "work/train/tasks/read_report.h"
 #include "work/train/tasks/tasks.h"
@@ -82,50 +82,23 @@ Json new_fields(const ScriptArguments& script, const CtcVocabulary& vocabulary) 
 
 TrainingData training_data(Transcribed&& transcribed, SoundRows rows, const CtcVocabulary& vocabulary,
                            const ScriptArguments& script) {
-  // Sounds of a length that is not wanted are left out, as they are read once before all.
-  struct Row {
-    double seconds;
-    std::vector<int64_t> labels;
-  };
-  rows.files = transcribed.files;
-  const auto read = map_rows(static_cast<int64_t>(rows.files.size()), [&](int64_t i) {
-    const auto place = static_cast<size_t>(i);
-    return Row{read_sound(rows.files[place]).seconds(), vocabulary.ids(transcribed.texts[place])};
-  });
-  auto labels = std::make_shared<std::vector<std::vector<int64_t>>>();
-  SoundRows kept = rows;
-  kept.files.clear();
+  rows.files = std::move(transcribed.files);
+  const auto kept = std::make_shared<const TranscribedSounds>(transcribed_sounds(
+      rows, script, [&](int64_t i) { return vocabulary.ids(transcribed.texts[static_cast<size_t>(i)]); }));
   TrainingData result;
-  for (size_t i = 0; i < read.size(); ++i) {
-    if (read[i].seconds <= script.min_duration_in_seconds || read[i].seconds >= script.max_duration_in_seconds)
-      continue;
-    kept.files.push_back(rows.files[i]);
-    labels->push_back(read[i].labels);
-    result.lengths.push_back(static_cast<int64_t>(read[i].seconds * 1000));
-  }
-  if (labels->empty())
-    fail(
-        "none of {} sounds is between {} and {} seconds long: min_duration_in_seconds and max_duration_in_seconds say "
-        "which are taken",
-        read.size(), script.min_duration_in_seconds, script.max_duration_in_seconds);
-  result.rows = static_cast<int64_t>(labels->size());
-  result.batch = [kept, labels](const std::vector<int64_t>& wanted) {
+  result.rows = static_cast<int64_t>(kept->labels.size());
+  result.lengths = kept->milliseconds;
+  result.batch = [kept](const std::vector<int64_t>& wanted) {
     Batch batch;
-    std::vector<const std::vector<int64_t>*> sequences;
-    size_t longest = 1;
-    for (const int64_t row : wanted) {
-      sequences.push_back(&(*labels)[static_cast<size_t>(row)]);
-      longest = std::max(longest, sequences.back()->size());
-    }
-    batch.sequences["labels"] = pad(sequences, static_cast<int64_t>(longest), kIgnoredLabel, false);
-    kept.fill(batch, wanted);
+    kept->add_labels(batch, wanted);
+    kept->sounds.fill(batch, wanted);
     return batch;
   };
   return result;
 }
 
-Metrics error_rates(const CtcVocabulary& vocabulary, const std::vector<std::string>& names,
-                    const Predictions& predictions) {
+Metrics rates_of_predictions(const CtcVocabulary& vocabulary, const std::vector<std::string>& names,
+                             const Predictions& predictions) {
   const Predictions::Array* found = find_output(predictions, "predictions");
   if (!found || predictions.labels.empty() || predictions.rows == 0) return {};
   const auto texts_of = [&](const auto& values, bool frames) {
@@ -141,21 +114,7 @@ Metrics error_rates(const CtcVocabulary& vocabulary, const std::vector<std::stri
     }
     return texts;
   };
-  const auto references = texts_of(predictions.labels, false), said = texts_of(found->values, true);
-  Metrics metrics;
-  for (const std::string& name : names)
-    metrics.emplace_back(name,
-                         name == "wer" ? word_error_rate(references, said) : character_error_rate(references, said));
-  return metrics;
-}
-
-void refuse_arguments_of_writers(const TrainArguments& arguments) {
-  if (!arguments.given) return;
-  for (const char* name : {"freeze_encoder", "apply_spec_augment", "do_lower_case", "language", "speech_task",
-                           "predict_with_generate", "num_samples_to_print"})
-    if (std::find(arguments.given->begin(), arguments.given->end(), name) != arguments.given->end())
-      fail(ErrorKind::kUsage, "--{}: is for models that write what was said (Whisper); {} has a head for CTC", name,
-           arguments.script.model_name_or_path);
+  return error_rates(names, texts_of(predictions.labels, false), texts_of(found->values, true));
 }
 
 }  // namespace
@@ -164,12 +123,14 @@ void prepare_speech_recognition(const TrainArguments& arguments, const TaskFiles
   const ScriptArguments& script = arguments.script;
   const std::filesystem::path directory = script.model_name_or_path;
   const Family* family = find_family(Config::read(base_of_adapters(directory) / "config.json"));
+  expect_error_rates(script.eval_metrics);
   if (family && recognises_by_writing(*family)) return prepare_written_speech(arguments, files, setup);
-  refuse_arguments_of_writers(arguments);
+  refuse_given(arguments,
+               {"freeze_encoder", "apply_spec_augment", "do_lower_case", "language", "speech_task",
+                "predict_with_generate", "num_samples_to_print"},
+               fmt::format("is for models that write what was said (Whisper); {} has a head for CTC",
+                           script.model_name_or_path));
   const std::filesystem::path preprocessor = script.feature_extractor_name.value_or(directory.string());
-  for (const std::string& name : script.eval_metrics)
-    if (name != "wer" && name != "cer")
-      fail(ErrorKind::kUsage, "--eval_metrics: expected wer or cer, found {}", quoted(name));
   std::optional<Transcribed> train = transcripts(files.train, script),
                              validation = transcripts(files.validation, script);
 
@@ -204,7 +165,7 @@ void prepare_speech_recognition(const TrainArguments& arguments, const TaskFiles
   setup.metric_names = script.eval_metrics;
   setup.preprocess_outputs = predicted_classes;
   setup.compute_metrics = [vocabulary, names = script.eval_metrics](const Predictions& predictions) {
-    return error_rates(vocabulary, names, predictions);
+    return rates_of_predictions(vocabulary, names, predictions);
   };
   setup.save_tokenizer = [vocabulary, preprocessor](const std::string& output) {
     vocabulary.save(output);

@@ -13,11 +13,11 @@
 #include "inputs/data/tables/labelled_files.h"
 #include "inputs/text/unicode/unicode.h"
 #include "models/loading/load_changed.h"
-#include "work/train/metrics/error_rates.h"
+#include "work/train/arguments/argument_tables.h"
 #include "work/train/setup/freeze.h"
 #include "work/train/setup/new_model.h"
-#include "work/train/tasks/media/audio_rows.h"
 #include "work/train/tasks/media/spoken_texts.h"
+#include "work/train/tasks/media/transcribed_sounds.h"
 #include "work/train/tasks/read_report.h"
 #include "work/train/tasks/shown_samples.h"
 #include "work/train/tasks/tasks.h"
@@ -28,57 +28,19 @@ namespace {
 
 constexpr const char* kWrittenTexts = "generated";
 
-std::string in_small_letters(const std::string& text) {
-  std::string lower;
-  const std::string whole = text::well_formed(text);
-  for (size_t position = 0; position < whole.size();)
-    for (const char32_t c : text::lower_case(text::next_character(whole, position))) text::append_character(lower, c);
-  return lower;
-}
-
-// Sounds of a wanted length, and what is to be written of them.
-struct SpokenRows {
-  SoundRows sounds;
-  std::vector<std::vector<int64_t>> labels;
-  std::vector<int64_t> milliseconds;
-  bool with_mask = false;  // batches say which frames are sound: what is masked in training lies among them
-};
-
-struct SpokenRow {
-  double seconds = 0;
-  std::vector<int64_t> labels;
-};
-
-std::shared_ptr<const SpokenRows> spoken_rows(const Dataset& data, const SpokenTexts& texts, const SoundRows& form,
-                                              const ScriptArguments& script, int64_t most_tokens) {
+TranscribedSounds spoken_rows(const Dataset& data, const SpokenTexts& texts, SoundRows form,
+                              const ScriptArguments& script, int64_t most_tokens) {
   const size_t audio = need_column(data, script.audio_column_name, "audio_column_name"),
                text = need_column(data, script.text_column_name.value_or("text"), "text_column_name");
   const Dataset rows = data.with_text(text);
-  std::vector<std::filesystem::path> files;
-  for (int64_t row = 0; row < rows.size(); ++row) files.push_back(file_of(rows, row, audio));
-  const std::vector<SpokenRow> read = map_rows(rows.size(), [&](int64_t i) {
+  for (int64_t row = 0; row < rows.size(); ++row) form.files.push_back(file_of(rows, row, audio));
+  return transcribed_sounds(form, script, [&](int64_t i) {
     const std::string said = text_of(rows, i, rows.row(i), text);
-    SpokenRow row{read_sound(files[static_cast<size_t>(i)]).seconds(),
-                  texts.labels(script.do_lower_case ? in_small_letters(said) : said)};
-    if (static_cast<int64_t>(row.labels.size()) > most_tokens)
-      fail("{}: the text has {} tokens, but the model writes at most {}", rows.where(i), row.labels.size(),
-           most_tokens);
-    return row;
+    const std::vector<int64_t> labels = texts.labels(script.do_lower_case ? text::without_case(said) : said);
+    if (static_cast<int64_t>(labels.size()) > most_tokens)
+      fail("{}: the text has {} tokens, but the model writes at most {}", rows.where(i), labels.size(), most_tokens);
+    return labels;
   });
-  auto result = std::make_shared<SpokenRows>(SpokenRows{form, {}, {}});
-  for (size_t i = 0; i < read.size(); ++i) {
-    if (read[i].seconds <= script.min_duration_in_seconds || read[i].seconds >= script.max_duration_in_seconds)
-      continue;
-    result->sounds.files.push_back(files[i]);
-    result->labels.push_back(read[i].labels);
-    result->milliseconds.push_back(static_cast<int64_t>(read[i].seconds * 1000));
-  }
-  if (result->labels.empty())
-    fail(
-        "none of {} sounds is between {} and {} seconds long: min_duration_in_seconds and max_duration_in_seconds say "
-        "which are taken",
-        read.size(), script.min_duration_in_seconds, script.max_duration_in_seconds);
-  return result;
 }
 
 // Ones for the frames that hold some of the sound's samples.
@@ -93,25 +55,21 @@ void add_frame_mask(Batch& batch, const std::vector<int64_t>& samples, int64_t f
   batch.sequences["attention_mask"] = pad(rows, frames, 0, false);
 }
 
-TrainingData as_training_data(std::shared_ptr<const SpokenRows> rows, bool of_training) {
+// `with_mask`: batches say which frames are sound, since what is masked in training lies among them.
+TrainingData as_training_data(TranscribedSounds&& labelled, bool with_mask) {
+  const auto rows = std::make_shared<const TranscribedSounds>(std::move(labelled));
   TrainingData result;
   result.rows = static_cast<int64_t>(rows->labels.size());
   result.lengths = rows->milliseconds;
-  result.batch = [rows, of_training](const std::vector<int64_t>& wanted) {
+  result.batch = [rows, with_mask](const std::vector<int64_t>& wanted) {
     Batch batch;
-    std::vector<const std::vector<int64_t>*> sequences;
-    size_t longest = 1;
-    for (const int64_t row : wanted) {
-      sequences.push_back(&rows->labels[static_cast<size_t>(row)]);
-      longest = std::max(longest, sequences.back()->size());
-    }
-    batch.sequences["labels"] = pad(sequences, static_cast<int64_t>(longest), kIgnoredLabel, false);
+    rows->add_labels(batch, wanted);
     std::vector<int64_t> samples(wanted.size());
     rows->sounds.fill(batch, wanted, [&](Sound&& sound, size_t place) {
       samples[place] = static_cast<int64_t>(sound.samples.size());
       return std::move(sound);
     });
-    if (rows->with_mask && of_training) add_frame_mask(batch, samples, rows->sounds.extractor->fixed_length());
+    if (with_mask) add_frame_mask(batch, samples, rows->sounds.extractor->fixed_length());
     return batch;
   };
   return result;
@@ -165,22 +123,8 @@ void write_in_evaluations(const ScriptArguments& script, const std::shared_ptr<c
     const std::vector<std::string> references = texts_of_rows(*texts, predictions.labels, predictions.rows),
                                    said = texts_of_rows(*texts, found->values, predictions.rows);
     show_samples(shown, references, said);
-    Metrics metrics;
-    for (const std::string& name : names)
-      metrics.emplace_back(name,
-                           name == "wer" ? word_error_rate(references, said) : character_error_rate(references, said));
-    return metrics;
+    return error_rates(names, references, said);
   };
-}
-
-// What of the example script for CTC was given and means nothing here.
-void refuse_ctc_arguments(const TrainArguments& arguments) {
-  if (!arguments.given) return;
-  for (const char* name : {"chars_to_ignore", "unk_token", "pad_token", "word_delimiter_token", "ctc_loss_reduction",
-                           "ctc_zero_infinity", "add_adapter", "feat_proj_dropout", "final_dropout"})
-    if (std::find(arguments.given->begin(), arguments.given->end(), name) != arguments.given->end())
-      fail(ErrorKind::kUsage, "--{}: is for models with a head for CTC; {} writes what was said token by token", name,
-           arguments.script.model_name_or_path);
 }
 
 }  // namespace
@@ -190,7 +134,13 @@ void prepare_written_speech(const TrainArguments& arguments, const TaskFiles& fi
   const std::filesystem::path directory = script.model_name_or_path;
   const std::filesystem::path preprocessor = script.feature_extractor_name.value_or(directory.string()),
                               tokenizer = script.tokenizer_name.value_or(directory.string());
-  refuse_ctc_arguments(arguments);
+  refuse_given(arguments,
+               {"chars_to_ignore", "unk_token", "pad_token", "word_delimiter_token", "ctc_loss_reduction",
+                "ctc_zero_infinity", "add_adapter", "feat_proj_dropout", "final_dropout", "attention_dropout",
+                "activation_dropout", "hidden_dropout", "layerdrop", "mask_time_prob", "mask_time_length",
+                "mask_feature_prob", "mask_feature_length", "freeze_feature_encoder", "pad_to_multiple_of"},
+               fmt::format("is for models with a head for CTC; {} writes what was said token by token",
+                           script.model_name_or_path));
   setup.reads = what_is_read({fmt::format("sound: column {}", script.audio_column_name),
                               fmt::format("text: column {}", script.text_column_name.value_or("text"))},
                              files);
@@ -209,12 +159,11 @@ void prepare_written_speech(const TrainArguments& arguments, const TaskFiles& fi
   if (files.train) texts->tell(*writer);
   const int64_t most_tokens = setup.model->config().get_int("max_target_positions", 448);
   const SoundRows form{{}, FeatureExtractor::read(preprocessor), false, std::nullopt};
-  const auto rows = [&](const Dataset& data, bool of_training) {
-    auto made = std::make_shared<SpokenRows>(*spoken_rows(data, *texts, form, script, most_tokens));
-    made->with_mask = script.apply_spec_augment && setup.model->config().get_float("mask_time_prob", 0.05) > 0;
-    return as_training_data(std::move(made), of_training);
+  const bool masks = script.apply_spec_augment && setup.model->config().get_float("mask_time_prob", 0.05) > 0;
+  const auto rows = [&](const Dataset& data, bool with_mask) {
+    return as_training_data(spoken_rows(data, *texts, form, script, most_tokens), with_mask);
   };
-  if (files.train) setup.train = rows(*files.train, true);
+  if (files.train) setup.train = rows(*files.train, masks);
   if (files.validation) setup.validation = rows(*files.validation, false);
   score_loss_only(setup);
   if (script.predict_with_generate) write_in_evaluations(script, texts, most_tokens, setup);
