@@ -83,7 +83,7 @@ void compute_reference(HeldAnswers& held, const Model& model, const Computing& c
       rows.push_back(row);
     return rows;
   };
-  const ReferencePolicy reference(model);
+  const ReferencePolicy reference(model, ReferencePolicy::During::kEvaluation);
   const auto values_of = [&](const NamedTensors& inputs, const std::string& prefix) {
     const AnswerMask mask = answer_mask(inputs.at(prefix + "input_ids"), inputs.at(prefix + "completion_mask"));
     const AnswerScores said =

@@ -34,18 +34,20 @@ class InPlace {
 // Steps write into the memory of weights, but for those that lie in a file. These are frozen, and a device has other
 // products for frozen weights, which round elsewhere. The policy's weights are not frozen; where its values are the
 // reference's, the rewards are exactly 0, so the reference's are not frozen either.
-Tensor kept_value(const Tensor& value) {
+Tensor kept_value(const Tensor& value, ReferencePolicy::During during) {
   const std::shared_ptr<Buffer> buffer = buffer_of(value);
-  if (buffer->is_writable()) return Tensor::from_bytes(value.to_bytes(), value.type());
+  if (buffer->is_writable())
+    return during == ReferencePolicy::During::kTraining ? Tensor::from_bytes(value.to_bytes(), value.type())
+                                                        : make_input(value.type(), buffer);
   const std::byte* memory = buffer->host_pointer();
   return make_input(value.type(), memory ? buffer->device().borrow({memory, buffer->bytes()}, buffer) : buffer);
 }
 
 }  // namespace
 
-ReferencePolicy::ReferencePolicy(const Model& model) {
+ReferencePolicy::ReferencePolicy(const Model& model, During during) {
   for (const auto& parameter : model.parameters())
-    if (parameter->value.requires_grad()) values_.emplace_back(parameter, kept_value(parameter->value));
+    if (parameter->value.requires_grad()) values_.emplace_back(parameter, kept_value(parameter->value, during));
 }
 
 NamedTensors ReferencePolicy::outputs(const Model& model, const NamedTensors& inputs,

@@ -14,8 +14,10 @@ namespace transom {
 
 class ReferencePolicy {
  public:
-  // Takes the values of the parameters that are trained. Values that lie in a file take no memory.
-  explicit ReferencePolicy(const Model& model);
+  // Takes the values of the parameters that are trained. Values that lie in a file take no memory, nor do those of a
+  // model that is not trained for as long as this lives.
+  enum class During { kTraining, kEvaluation };
+  explicit ReferencePolicy(const Model& model, During during = During::kTraining);
 
   // Outputs of a pass of the model with these values; without gradients.
   NamedTensors outputs(const Model& model, const NamedTensors& inputs, const ForwardContext& context) const;
