@@ -26,8 +26,8 @@ TEST_P(LanguageLayouts, HaveTheCurveOfOneProcess) {
   const LanguageCase& test = GetParam();
   const test::TemporaryFolder folder;
   const RandomLayout layout = layout_of(test.family, test.ranks, test.row_parts, test.words);
-  const double found = difference_of_curves(layout, folder);
-  EXPECT_LE(found, allowed_difference(layout, folder, found, kRounding)) << layout.describe();
+  const CurveDifference difference = difference_within(layout, folder, kRounding);
+  EXPECT_LE(difference.found, difference.allowed) << layout.describe();
 }
 
 // What adapters add to joined layers is cut as these are.
@@ -39,8 +39,8 @@ TEST(AdaptersOfJoinedLayers, HaveTheCurveOfOneProcess) {
     RandomLayout layout = layout_of(family, 4, 2, {"--fsdp", "full_shard", "--tp_size", "2"});
     layout.words.insert(layout.words.end(), {"--use_peft", "--lora_target_modules"});
     layout.words.insert(layout.words.end(), modules.begin(), modules.end());
-    const double found = difference_of_curves(layout, folder);
-    EXPECT_LE(found, allowed_difference(layout, folder, found, kRounding)) << layout.describe();
+    const CurveDifference difference = difference_within(layout, folder, kRounding);
+    EXPECT_LE(difference.found, difference.allowed) << layout.describe();
   }
 }
 

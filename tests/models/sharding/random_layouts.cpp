@@ -296,29 +296,37 @@ double largest_difference(const std::vector<Json>& one, const std::vector<Json>&
   return largest;
 }
 
-}  // namespace
+struct Curves {
+  std::vector<Json> one, all;  // of one process, and of several
+};
 
-double difference_of_curves(const RandomLayout& layout, const std::filesystem::path& folder) {
+Curves curves_of(const RandomLayout& layout, const fs::path& folder) {
   fs::create_directories(folder);
   set_device("cpu");
   Model::from_config(layout.config, {.task = layout.task, .seed = layout.seed})
       ->save_pretrained((folder / "model").string());
   write_file(folder / "rows.jsonl", layout.rows);
-  const std::vector<Json> one = curve_of(layout, folder, "one", 1, layout.whole_batch, {}),
-                          all = curve_of(layout, folder, "all", layout.ranks, layout.batch, layout.layout);
-  return largest_difference(one, all);
+  return {curve_of(layout, folder, "one", 1, layout.whole_batch, {}),
+          curve_of(layout, folder, "all", layout.ranks, layout.batch, layout.layout)};
 }
 
-double allowed_difference(const RandomLayout& layout, const std::filesystem::path& folder, double found,
-                          double rounding) {
-  if (found <= rounding) return rounding;
+}  // namespace
+
+double difference_of_curves(const RandomLayout& layout, const std::filesystem::path& folder) {
+  const Curves curves = curves_of(layout, folder);
+  return largest_difference(curves.one, curves.all);
+}
+
+CurveDifference difference_within(const RandomLayout& layout, const std::filesystem::path& folder, double rounding) {
+  const Curves curves = curves_of(layout, folder);
+  CurveDifference difference{largest_difference(curves.one, curves.all), rounding};
   RandomLayout apart = layout;
   const auto flag = std::find(apart.words.begin(), apart.words.end(), "--gradient_accumulation_steps");
-  if (flag == apart.words.end()) return rounding;
+  if (difference.found <= rounding || flag == apart.words.end()) return difference;
   flag[1] = std::to_string(std::stoll(flag[1]) * layout.whole_batch);
-  const std::vector<Json> one = curve_of(layout, folder, "again", 1, layout.whole_batch, {}),
-                          parts = curve_of(apart, folder, "apart", 1, 1, {});
-  return std::max(rounding, 4 * largest_difference(one, parts));
+  const std::vector<Json> parts = curve_of(apart, folder, "apart", 1, 1, {});
+  difference.allowed = std::max(rounding, 4 * largest_difference(curves.one, parts));
+  return difference;
 }
 
 }  // namespace transom

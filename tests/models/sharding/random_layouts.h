@@ -32,10 +32,12 @@ RandomLayout random_layout(uint64_t seed);
 // below `folder`. Throws an Error with what they said where one of them fails.
 double difference_of_curves(const RandomLayout& layout, const std::filesystem::path& folder);
 
-// How far the curves may be apart where they are `found` apart: `rounding`, or more where the model amplifies it. Then
-// one process trains with its rows one by one as well, whose sums are the same in another order, and four times what
-// that changes is allowed. For a layout that difference_of_curves ran below the same folder.
-double allowed_difference(const RandomLayout& layout, const std::filesystem::path& folder, double found,
-                          double rounding);
+// That difference, and how large it may be: `rounding`, or more where the model amplifies it. Then one process trains
+// with its rows one by one as well, whose sums are the same in another order, and four times what that changes is
+// allowed.
+struct CurveDifference {
+  double found, allowed;
+};
+CurveDifference difference_within(const RandomLayout& layout, const std::filesystem::path& folder, double rounding);
 
 }  // namespace transom

@@ -27,8 +27,8 @@ class TransportLayouts : public testing::TestWithParam<TransportCase> {
     RandomLayout layout = layout_of(test.family, test.ranks, test.row_parts, test.words);
     layout.device = device;
     layout.backend = backend;
-    const double found = difference_of_curves(layout, folder_);
-    EXPECT_LE(found, allowed_difference(layout, folder_, found, kRounding)) << layout.describe();
+    const CurveDifference difference = difference_within(layout, folder_, kRounding);
+    EXPECT_LE(difference.found, difference.allowed) << layout.describe();
   }
   test::TemporaryFolder folder_;
 };
