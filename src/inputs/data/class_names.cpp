@@ -12,14 +12,6 @@
 namespace transom {
 namespace {
 
-std::string without_case(std::string_view name) {
-  std::string result;
-  const std::string whole = text::well_formed(name);
-  for (size_t position = 0; position < whole.size();)
-    for (const char32_t c : text::lower_case(text::next_character(whole, position))) text::append_character(result, c);
-  return result;
-}
-
 using Ids = std::optional<std::vector<int64_t>>;
 
 // Each label's class by its name, of which no two may be one.
@@ -70,7 +62,7 @@ bool are_unnamed(const std::vector<std::string>& classes) {
 ClassMatch match_classes(const std::vector<std::string>& labels, const std::vector<std::string>& classes) {
   using enum ClassMatch::How;
   if (Ids ids = by_name(labels, classes, [](const std::string& name) { return name; })) return {kSame, std::move(*ids)};
-  if (Ids ids = by_name(labels, classes, without_case)) return {kWithoutCase, std::move(*ids)};
+  if (Ids ids = by_name(labels, classes, text::without_case)) return {kWithoutCase, std::move(*ids)};
   if (Ids ids = by_number(labels, classes)) return {kNumbers, std::move(*ids)};
   if (labels.size() != classes.size() || !are_unnamed(classes)) return {};
   ClassMatch match{kInOrder, {}};

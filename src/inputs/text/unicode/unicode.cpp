@@ -151,4 +151,12 @@ std::u32string lower_case(char32_t c) {
   return {static_cast<char32_t>(u_tolower(code(c)))};
 }
 
+std::string without_case(std::string_view text) {
+  std::string result;
+  const std::string whole = well_formed(text);
+  for (size_t position = 0; position < whole.size();)
+    for (const char32_t c : lower_case(next_character(whole, position))) append_character(result, c);
+  return result;
+}
+
 }  // namespace transom::text

@@ -67,5 +67,7 @@ int script_of(char32_t c);
 
 // The lower-case form: one character, but two for U+0130.
 std::u32string lower_case(char32_t c);
+// A text in small letters; what is no UTF-8 is replaced.
+std::string without_case(std::string_view text);
 
 }  // namespace transom::text

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/terminal/display.h"
 #include "work/train/metrics/metrics.h"
 
 namespace transom {
@@ -22,16 +23,6 @@ std::string shortened_name(const std::string& name) {
     if (begins && letters++ == kMostLetters) return name.substr(0, bytes) + "…";
   }
   return name;
-}
-
-std::string for_svg(const std::string& text) {
-  std::string escaped;
-  for (const char c : text)
-    if (c == '<') escaped += "&lt;";
-    else if (c == '>') escaped += "&gt;";
-    else if (c == '&') escaped += "&amp;";
-    else escaped += c;
-  return escaped;
 }
 
 struct ReportRow {
@@ -68,25 +59,30 @@ std::string mean_of_report(const char* name, const std::vector<ReportRow>& rows,
 }  // namespace
 
 ConfusionTable::ConfusionTable(std::vector<std::string> names)
-    : names_(std::move(names)), counts_(names_.size() * names_.size(), 0) {}
+    : names_(std::move(names)), actual_(names_.size()), predicted_(names_.size()) {}
 
 void ConfusionTable::add(int64_t label, int64_t prediction) {
   const auto classes = static_cast<int64_t>(names_.size());
   if (label < 0 || label >= classes || prediction < 0 || prediction >= classes) return;
-  ++counts_[static_cast<size_t>(label * classes + prediction)];
+  ++counts_[{static_cast<size_t>(label), static_cast<size_t>(prediction)}];
+  ++actual_[static_cast<size_t>(label)];
+  ++predicted_[static_cast<size_t>(prediction)];
 }
 
-int64_t ConfusionTable::total() const { return std::accumulate(counts_.begin(), counts_.end(), int64_t{0}); }
+int64_t ConfusionTable::total() const { return std::accumulate(actual_.begin(), actual_.end(), int64_t{0}); }
+
+int64_t ConfusionTable::count(size_t label, size_t prediction) const {
+  const auto found = counts_.find({label, prediction});
+  return found == counts_.end() ? 0 : found->second;
+}
 
 std::string ConfusionTable::text() const {
   std::vector<ReportRow> rows;
   int64_t right = 0;
   for (size_t k = 0; k < names_.size(); ++k) {
-    int64_t actual = 0, predicted = 0;
-    for (size_t other = 0; other < names_.size(); ++other) actual += count(k, other), predicted += count(other, k);
+    if (actual_[k] + predicted_[k] == 0) continue;
     right += count(k, k);
-    if (actual + predicted > 0)
-      rows.push_back({names_[k], precision_recall_f1(count(k, k), predicted, actual), actual});
+    rows.push_back({names_[k], precision_recall_f1(count(k, k), predicted_[k], actual_[k]), actual_[k]});
   }
   std::string text = header_of_report();
   for (const ReportRow& row : rows) text += line_of_report(row);
@@ -99,12 +95,7 @@ std::string ConfusionTable::text() const {
 std::string ConfusionTable::picture() const {
   std::vector<size_t> shown(names_.size());
   std::iota(shown.begin(), shown.end(), size_t{0});
-  const auto number = [&](size_t label) {
-    int64_t sum = 0;
-    for (size_t k = 0; k < names_.size(); ++k) sum += count(label, k);
-    return sum;
-  };
-  std::stable_sort(shown.begin(), shown.end(), [&](size_t a, size_t b) { return number(a) > number(b); });
+  std::stable_sort(shown.begin(), shown.end(), [&](size_t a, size_t b) { return actual_[a] > actual_[b]; });
   const size_t left_out = shown.size() - std::min(shown.size(), kMostClassesShown);
   shown.resize(shown.size() - left_out);
   std::sort(shown.begin(), shown.end());
@@ -122,12 +113,12 @@ std::string ConfusionTable::picture() const {
                      kMargin, left_out > 0 ? fmt::format("; the {} rarest classes are left out", left_out) : "");
   for (size_t i = 0; i < shown.size(); ++i) {
     const double at = kCell * static_cast<double>(i) + kCell / 2;
-    const std::string name = for_svg(shortened_name(names_[shown[i]]));
+    const std::string name = escaped(shortened_name(names_[shown[i]]));
     svg += fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"end\">{}</text>\n", label_width - 6, top + at + 4,
                        name);
     svg += fmt::format("<text transform=\"translate({:.0f} {:.0f}) rotate(-90)\">{}</text>\n", label_width + at + 4,
                        top - 6, name);
-    const double all = static_cast<double>(std::max<int64_t>(number(shown[i]), 1));
+    const double all = static_cast<double>(std::max<int64_t>(actual_[shown[i]], 1));
     for (size_t j = 0; j < shown.size(); ++j) {
       const int64_t n = count(shown[i], shown[j]);
       const double x = label_width + kCell * static_cast<double>(j), y = top + kCell * static_cast<double>(i);

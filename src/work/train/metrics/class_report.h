@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "work/train/metrics/entity_metrics.h"
@@ -26,9 +28,10 @@ class ConfusionTable {
   std::string picture() const;
 
  private:
-  int64_t count(size_t label, size_t prediction) const { return counts_[label * names_.size() + prediction]; }
+  int64_t count(size_t label, size_t prediction) const;
   std::vector<std::string> names_;
-  std::vector<int64_t> counts_;  // [labels, predictions]
+  std::map<std::pair<size_t, size_t>, int64_t> counts_;  // of the pairs that there are: classes may be many
+  std::vector<int64_t> actual_, predicted_;              // of each class
 };
 
 // The table of the kinds of entities.

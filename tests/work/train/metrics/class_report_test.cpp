@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace transom {
 namespace {
 
@@ -20,6 +22,20 @@ TEST(ClassReport, IsThatOfScikitLearn) {
             "accuracy                                          0.7143         7\n"
             "macro average                 0.7222    0.7222    0.7000         7\n"
             "weighted average              0.7619    0.7143    0.7143         7\n");
+}
+
+// What is kept grows with what is counted, not with the square of the classes.
+TEST(ClassReport, OfManyClassesHasThoseThatAreThere) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 200000; ++i) names.push_back("class " + std::to_string(i));
+  ConfusionTable table(names);
+  for (int i = 0; i < 3; ++i) table.add(199999, 7);
+  table.add(7, 7);
+  EXPECT_EQ(table.total(), 4);
+  const std::string text = table.text(), picture = table.picture();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 6);
+  EXPECT_NE(picture.find(">class 199999<"), picture.npos);
+  EXPECT_NE(picture.find("the 199960 rarest classes are left out"), picture.npos);
 }
 
 TEST(ClassReport, HasALineForEachKindOfEntity) {
