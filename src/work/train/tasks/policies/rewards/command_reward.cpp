@@ -14,18 +14,6 @@ namespace {
 constexpr std::chrono::minutes kLongestCommand{10};
 constexpr size_t kShownOfErrors = 400;  // bytes
 
-std::vector<std::string> lines_in(std::string_view text) {
-  std::vector<std::string> lines;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    lines.emplace_back(line);
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return lines;
-}
-
 }  // namespace
 
 Reward command_reward(const std::string& command) {
@@ -37,7 +25,7 @@ Reward command_reward(const std::string& command) {
             if (outcome.status != 0)
               fail("--reward_funcs: command: {} ended with {}{}{}", quoted(command), text_of_status(outcome.status),
                    outcome.errors.empty() ? "" : ": ", outcome.errors);
-            return rewards_of_lines(lines_in(outcome.output), request.completions.size(),
+            return rewards_of_lines(outcome.output, request.completions.size(),
                                     fmt::format("--reward_funcs: command: {}", quoted(command)));
           }};
 }

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/threads/interrupt.h"
 #include "files/hub/curl_library.h"
 #include "work/train/tasks/policies/rewards/reward_lines.h"
 #include "work/train/tasks/policies/rewards/rewards.h"
@@ -22,8 +23,9 @@ struct HttpAnswer {
   int status = 0;
   std::string failure;  // empty: the answer is whole
   std::string body;
+  bool too_long = false;
 
-  bool may_be_better_later() const { return !failure.empty() || status == 429 || status >= 500; }
+  bool may_be_better_later() const { return !too_long && (!failure.empty() || status == 429 || status >= 500); }
 };
 
 struct CurlOwner {
@@ -32,10 +34,20 @@ struct CurlOwner {
 };
 
 size_t take_answer(char* data, size_t size, size_t count, void* pointer) {
-  auto& body = static_cast<HttpAnswer*>(pointer)->body;
-  if (body.size() + size * count > kMostAnswerBytes) return 0;
-  body.append(data, size * count);
+  auto& answer = *static_cast<HttpAnswer*>(pointer);
+  answer.too_long = answer.body.size() + size * count > kMostAnswerBytes;
+  if (answer.too_long) return 0;
+  answer.body.append(data, size * count);
   return size * count;
+}
+
+int stop_at_interrupt(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  try {
+    check_interrupted();
+    return 0;
+  } catch (const Error&) {  // thrown again behind the library of C
+    return 1;
+  }
 }
 
 // Redirects are not followed: the rows of a run go to the server that was named and to no other.
@@ -65,6 +77,8 @@ HttpAnswer post_lines(const std::string& url, const std::string& lines) {
   curl().easy_setopt(at, CURLOPT_ERRORBUFFER, failure.data());
   curl().easy_setopt(at, CURLOPT_WRITEFUNCTION, &take_answer);
   curl().easy_setopt(at, CURLOPT_WRITEDATA, &answer);
+  curl().easy_setopt(at, CURLOPT_NOPROGRESS, 0L);
+  curl().easy_setopt(at, CURLOPT_XFERINFOFUNCTION, &stop_at_interrupt);
   const CURLcode outcome = curl().easy_perform(at);
   long status = 0;
   curl().easy_getinfo(at, CURLINFO_RESPONSE_CODE, &status);
@@ -76,31 +90,21 @@ HttpAnswer post_lines(const std::string& url, const std::string& lines) {
   return answer;
 }
 
-std::vector<std::string> lines_of_answer(const std::string& body) {
-  std::vector<std::string> lines;
-  for (size_t begin = 0; begin < body.size();) {
-    const size_t end = std::min(body.find('\n', begin), body.size());
-    std::string line = body.substr(begin, end - begin);
-    if (line.ends_with('\r')) line.pop_back();
-    if (!line.empty() || end < body.size()) lines.push_back(std::move(line));
-    begin = end + 1;
-  }
-  return lines;
-}
-
 std::vector<std::optional<double>> rewards_from(const std::string& url, const RewardRequest& request) {
   const std::string where = fmt::format("--reward_funcs: {}", url), lines = reward_request_lines(request);
   HttpAnswer answer;
   for (int attempt = 1; attempt <= kRewardTries; ++attempt) {
     answer = post_lines(url, lines);
+    check_interrupted();
     if (!answer.may_be_better_later() || attempt == kRewardTries) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(250) * attempt);
   }
+  if (answer.too_long) fail("{}: the answer is longer than the {} bytes that are taken", where, kMostAnswerBytes);
   if (!answer.failure.empty()) fail("{}: {}", where, answer.failure);
   if (answer.status != 200)
     fail("{}: expected an answer of status 200, found {}: {}", where, answer.status,
          quoted(answer.body.substr(0, kShownOfAnswer)));
-  return rewards_of_lines(lines_of_answer(answer.body), request.completions.size(), where);
+  return rewards_of_lines(answer.body, request.completions.size(), where);
 }
 
 }  // namespace

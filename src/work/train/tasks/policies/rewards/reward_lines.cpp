@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "work/train/tasks/policies/rewards/reward_lines.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -8,6 +9,18 @@
 
 namespace transom {
 namespace {
+
+std::vector<std::string> lines_in(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    lines.emplace_back(line);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
 
 std::optional<double> reward_of_line(const std::string& line, const std::string& where) {
   Json value = parse_json(line, where);
@@ -33,8 +46,9 @@ std::string reward_request_lines(const RewardRequest& request) {
   return lines;
 }
 
-std::vector<std::optional<double>> rewards_of_lines(const std::vector<std::string>& lines, size_t completions,
+std::vector<std::optional<double>> rewards_of_lines(std::string_view text, size_t completions,
                                                     const std::string& where) {
+  const std::vector<std::string> lines = lines_in(text);
   require(lines.size() == completions, "{}: expected {} lines, a reward for each completion, found {}", where,
           completions, lines.size());
   std::vector<std::optional<double>> rewards;

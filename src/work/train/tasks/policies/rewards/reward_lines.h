@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "transom/rewards.h"
@@ -14,7 +15,7 @@ namespace transom {
 std::string reward_request_lines(const RewardRequest& request);
 // A line is a number, null, or an object with "reward". `where` names who wrote it in errors; there have to be as many
 // as completions.
-std::vector<std::optional<double>> rewards_of_lines(const std::vector<std::string>& lines, size_t completions,
+std::vector<std::optional<double>> rewards_of_lines(std::string_view text, size_t completions,
                                                     const std::string& where);
 
 }  // namespace transom
