@@ -18,6 +18,13 @@ struct Gpt2Config {
   double resid_pdrop, embd_pdrop, attn_pdrop, layer_norm_epsilon, initializer_range;
   bool scale_attn_weights, scale_attn_by_inverse_layer_idx, tie_word_embeddings;
   std::optional<int64_t> pad_token_id;
+
+  double attention_scale(int64_t layer) const {
+    const double scale = scale_attn_weights ? 1 / std::sqrt(static_cast<double>(n_embd / n_head)) : 1.0;
+    return scale / (scale_attn_by_inverse_layer_idx ? static_cast<double>(layer + 1) : 1.0);
+  }
+  // Of new weights of what is added to x.
+  double residual_deviation() const { return initializer_range / std::sqrt(2.0 * static_cast<double>(n_layer)); }
 };
 
 inline Gpt2Config::Gpt2Config(const Config& config)
@@ -65,11 +72,9 @@ class Gpt2Attention {
   Gpt2Attention(const Scope& scope, const Gpt2Config& c, int64_t layer)
       : layer_(layer),
         heads_(c.n_head),
-        scale_((c.scale_attn_weights ? 1 / std::sqrt(static_cast<double>(c.n_embd / c.n_head)) : 1.0) /
-               (c.scale_attn_by_inverse_layer_idx ? static_cast<double>(layer + 1) : 1.0)),
+        scale_(c.attention_scale(layer)),
         c_attn_(scope / "c_attn", c.n_embd, 3 * c.n_embd, c.initializer_range),
-        c_proj_(scope / "c_proj", c.n_embd, c.n_embd,
-                c.initializer_range / std::sqrt(2.0 * static_cast<double>(c.n_layer))),
+        c_proj_(scope / "c_proj", c.n_embd, c.n_embd, c.residual_deviation()),
         attn_dropout_(c.attn_pdrop),
         resid_dropout_(c.resid_pdrop) {}
 
@@ -96,8 +101,7 @@ class Gpt2Mlp {
   Gpt2Mlp(const Scope& scope, const Gpt2Config& c)
       : activation_(c.activation_function),
         c_fc_(scope / "c_fc", c.n_embd, c.n_inner, c.initializer_range),
-        c_proj_(scope / "c_proj", c.n_inner, c.n_embd,
-                c.initializer_range / std::sqrt(2.0 * static_cast<double>(c.n_layer))),
+        c_proj_(scope / "c_proj", c.n_inner, c.n_embd, c.residual_deviation()),
         dropout_(c.resid_pdrop) {}
   Tensor operator()(const Tensor& x, ForwardContext& context) const {
     return dropout_(c_proj_(activation(activation_, c_fc_(x, context)), context), context);

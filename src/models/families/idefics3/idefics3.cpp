@@ -38,6 +38,7 @@ class Idefics3Tower {
   Idefics3Tower(const Scope& scope, const Config& config)
       : c_(config),
         side_(idefics3_side(c_, config)),
+        boundaries_(boundaries_of(side_)),
         patch_embedding_(scope / "embeddings" / "patch_embedding", c_.num_channels, c_.hidden_size, c_.patch_size,
                          c_.initializer_range),
         position_embedding_(scope / "embeddings" / "position_embedding", side_ * side_, c_.hidden_size,
@@ -73,27 +74,34 @@ class Idefics3Tower {
     return cast(greater(sums, zeros(sums.shape(), DType::kInt64)), DType::kInt64);
   }
 
+  // Where the places of the square grid begin, but for the first.
+  static std::vector<float> boundaries_of(int64_t side) {
+    std::vector<float> boundaries;
+    const double step = 1 / static_cast<double>(side);
+    const auto count = static_cast<int64_t>(std::ceil((1 - step) / step));
+    for (int64_t i = 0; i < count; ++i) boundaries.push_back(static_cast<float>(step + static_cast<double>(i) * step));
+    return boundaries;
+  }
+
   // Of `extent` patches in a line, of which `seen` [N] count, the places among those of the square grid: [N, extent].
   // With the roundings of float32 that Transformers' bucketize() sees.
   Tensor places(const Tensor& seen, int64_t extent) const {
-    std::vector<float> boundaries;
-    const double step = 1 / static_cast<double>(side_);
-    const auto count = static_cast<int64_t>(std::ceil((1 - step) / step));
-    for (int64_t i = 0; i < count; ++i) boundaries.push_back(static_cast<float>(step + static_cast<double>(i) * step));
     const int64_t N = seen.dim(0);
     const Tensor one = full({N, 1}, 1, DType::kFloat32);
     const Tensor fractions =
         minimum(iota({1, extent}, 1, DType::kFloat32) * (one / reshape(cast(seen, DType::kFloat32), {N, 1})),
                 full({N, extent}, 1 - 1e-6, DType::kFloat32));
-    if (boundaries.empty()) return zeros({N, extent}, DType::kInt64);
+    if (boundaries_.empty()) return zeros({N, extent}, DType::kInt64);
+    const auto count = static_cast<int64_t>(boundaries_.size());
     const Shape all{N, extent, count};
     const Tensor passed = greater_equal(broadcast_to(reshape(fractions, {N, extent, 1}), all),
-                                        broadcast_to(Tensor::from(boundaries, {1, 1, count}), all));
+                                        broadcast_to(Tensor::from(boundaries_, {1, 1, count}), all));
     return reduce_sum(cast(passed, DType::kInt64), {2});
   }
 
   SiglipVisionConfig c_;
   int64_t side_;
+  std::vector<float> boundaries_;
   PatchEmbeddings patch_embedding_;
   Embedding position_embedding_;
   std::vector<SiglipLayer> layers_;
@@ -103,12 +111,19 @@ class Idefics3Tower {
 class Idefics3Reader : public PictureReader {
  public:
   Idefics3Reader(const Config& config, const Scope& scope, int64_t width)
-      : scale_(positive(config, "scale_factor", 2)),
+      : scale_(scale_of(config)),
         vision_(idefics3_vision(config)),
         tower_(scope / "vision_model", vision_),
         projection_(scope / "connector" / "modality_projection" / "proj", tower_.width() * scale_ * scale_, width,
                     {.bias = false}) {
     check_config_keys(vision_);
+  }
+
+  static int64_t scale_of(const Config& config) {
+    constexpr int64_t kMost = 1 << 10;
+    const int64_t scale = positive(config, "scale_factor", 2);
+    if (scale > kMost) fail("{}: scale_factor: expected at most {}, found {}", config.where(), kMost, scale);
+    return scale;
   }
 
   std::vector<std::string> input_names() const override { return {"pixel_values", "pixel_attention_mask"}; }

@@ -26,18 +26,9 @@ class LlavaReader : public PictureReader {
   LlavaProjector projector_;
 };
 
-std::unique_ptr<Decoder> make_llava(const Config& given, const Scope& scope) {
-  const Config config = with_defaults(given, kLlavaTower);
-  std::unique_ptr<Model> text =
-      make_part(part_config(config, "text_config", "llama"), "feature-extraction", scope / "language_model" / "model");
-  auto reader = std::make_unique<LlavaReader>(config, scope, body_of(*text).traits().width);
-  return make_vision_language_decoder(std::move(reader), std::move(text),
-                                      {.image_token = llava_image_token(config),
-                                       .tie_word_embeddings = config.get_bool("tie_word_embeddings", false),
-                                       .head = "language_model.lm_head"});
+Family llava_family() {
+  return llava_like("llava", "Llava", make_llava_decoder<LlavaReader>, {sized_pixels("vision_config")});
 }
-
-Family llava_family() { return llava_like("llava", "Llava", make_llava, {sized_pixels("vision_config")}); }
 
 const RegisterFamilies kLlavaFamily{llava_family};
 

@@ -130,18 +130,7 @@ class LlavaNextReader : public PictureReader {
   int64_t part_ = 0, side_ = 0;
 };
 
-std::unique_ptr<Decoder> make_llava_next(const Config& given, const Scope& scope) {
-  const Config config = with_defaults(given, kLlavaTower);
-  std::unique_ptr<Model> text =
-      make_part(part_config(config, "text_config", "llama"), "feature-extraction", scope / "language_model" / "model");
-  auto reader = std::make_unique<LlavaNextReader>(config, scope, body_of(*text).traits().width);
-  return make_vision_language_decoder(std::move(reader), std::move(text),
-                                      {.image_token = llava_image_token(config),
-                                       .tie_word_embeddings = config.get_bool("tie_word_embeddings", false),
-                                       .head = "language_model.lm_head"});
-}
-
-Family llava_next_family() { return llava_like("llava_next", "LlavaNext", make_llava_next, {}); }
+Family llava_next_family() { return llava_like("llava_next", "LlavaNext", make_llava_decoder<LlavaNextReader>, {}); }
 
 const RegisterFamilies kLlavaNextFamily{llava_next_family};
 

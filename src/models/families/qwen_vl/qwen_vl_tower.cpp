@@ -15,11 +15,11 @@ namespace transom {
 namespace {
 
 constexpr int64_t kQwenVisionMost = 1 << 20;
+constexpr int64_t kQwenPatchMost = 1 << 10;  // of what is multiplied to the numbers of a patch
 
-int64_t qwen_vision_number(const Config& config, const char* field, int64_t otherwise) {
+int64_t qwen_vision_number(const Config& config, const char* field, int64_t otherwise, int64_t most = kQwenVisionMost) {
   const int64_t number = positive(config, field, otherwise);
-  if (number > kQwenVisionMost)
-    fail("{}: {}: expected at most {}, found {}", config.where(), field, kQwenVisionMost, number);
+  if (number > most) fail("{}: {}: expected at most {}, found {}", config.where(), field, most, number);
   return number;
 }
 
@@ -28,10 +28,10 @@ QwenVisionConfig qwen_vision_common(const Config& config) {
   QwenVisionConfig c{};
   c.depth = qwen_vision_number(config, "depth", 32);
   c.heads = qwen_vision_number(config, "num_heads", 16);
-  c.channels = qwen_vision_number(config, "in_channels", 3);
-  c.patch = qwen_vision_number(config, "patch_size", 14);
-  c.frames = qwen_vision_number(config, "temporal_patch_size", 2);
-  c.merge = qwen_vision_number(config, "spatial_merge_size", 2);
+  c.channels = qwen_vision_number(config, "in_channels", 3, kQwenPatchMost);
+  c.patch = qwen_vision_number(config, "patch_size", 14, kQwenPatchMost);
+  c.frames = qwen_vision_number(config, "temporal_patch_size", 2, kQwenPatchMost);
+  c.merge = qwen_vision_number(config, "spatial_merge_size", 2, kQwenPatchMost);
   c.deviation = config.get_float("initializer_range", 0.02);
   c.theta = 10000;
   if (config.has("rope_parameters")) {

@@ -11,12 +11,10 @@ class Gpt2SourceAttention {
   Gpt2SourceAttention(const Scope& scope, const Gpt2Config& c, int64_t layer)
       : layer_(layer),
         heads_(c.n_head),
-        scale_((c.scale_attn_weights ? 1 / std::sqrt(static_cast<double>(c.n_embd / c.n_head)) : 1.0) /
-               (c.scale_attn_by_inverse_layer_idx ? static_cast<double>(layer + 1) : 1.0)),
+        scale_(c.attention_scale(layer)),
         c_attn_(scope / "c_attn", c.n_embd, 2 * c.n_embd, c.initializer_range),
         q_attn_(scope / "q_attn", c.n_embd, c.n_embd, c.initializer_range),
-        c_proj_(scope / "c_proj", c.n_embd, c.n_embd,
-                c.initializer_range / std::sqrt(2.0 * static_cast<double>(c.n_layer))),
+        c_proj_(scope / "c_proj", c.n_embd, c.n_embd, c.residual_deviation()),
         attn_dropout_(c.attn_pdrop),
         resid_dropout_(c.resid_pdrop) {}
 
