@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "base/files/files.h"
@@ -130,6 +131,24 @@ bool is_section(const Json& file, std::string_view path) {
   return section && section->is_object();
 }
 
+// A mixer reads the options of its kind alone.
+void check_mixer(const Json& file, std::vector<std::string>& findings) {
+  static const std::map<std::string, std::set<std::string>> read = {
+      {"short_convolution", {"taps", "bias"}},
+      {"mamba1", {"taps", "bias", "convolution_bias", "heads", "state", "rank", "norms"}},
+      {"mamba2",
+       {"taps", "bias", "convolution_bias", "heads", "head_size", "groups", "state", "grouped_norm", "least_step",
+        "largest_step"}},
+      {"gated_delta", {"taps", "heads", "head_size", "groups", "state", "joined"}},
+  };
+  const Json* kind = json_at(file, "decoder.mixer.kind");
+  const auto own = kind && kind->is_string() ? read.find(kind->get<std::string>()) : read.end();
+  if (own == read.end()) return;
+  for (const auto& [name, value] : json_at(file, "decoder.mixer")->items())
+    if (name != "when" && name != "kind" && name != "module" && !own->second.contains(name))
+      findings.push_back(fmt::format("decoder.mixer.{}: a mixer of kind {} does not read it", name, own->first));
+}
+
 // What each option allows by itself, and not together.
 void check_together(const Json& file, std::vector<std::string>& findings) {
   const auto constant = [&](std::string_view path, const Json& value) {
@@ -164,6 +183,7 @@ void check_together(const Json& file, std::vector<std::string>& findings) {
     for (const char* other : {"fused", "head_norms", "growth"})
       if (is_section(file, std::string("decoder.attention.") + other))
         findings.push_back(fmt::format("decoder.attention: latent and {} are not carried out together", other));
+  check_mixer(file, findings);
   const Json aliases = file.value("aliases", Json::object());
   for (const auto& [name, own] : aliases.items())
     if (!own.is_string() || !json_at(file["defaults"], own.get_ref<const std::string&>()))

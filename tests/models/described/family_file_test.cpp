@@ -128,6 +128,10 @@ TEST(FamilyFile, DescribesLayersWithStatesBesideAttention) {
       "state": 3})");
   EXPECT_NE(test::message_of([&] { plan_for(file, "{}"); }).find("decoder.mixer.head_size: expected 1 to"),
             std::string::npos);
+  file["decoder"]["mixer"] = parsed(R"({"kind": "gated_delta", "module": "delta", "taps": 4, "heads": 2,
+      "head_size": 4, "state": 4, "bias": true})");
+  EXPECT_EQ(findings_of_family(file).at(0), "decoder.mixer.bias: a mixer of kind gated_delta does not read it");
+  file["decoder"]["mixer"].erase("bias");
   file["decoder"]["attention"] = parsed(R"({"gated": true, "fused": {"module": "qkv"}})");
   EXPECT_NE(findings_of_family(file), std::vector<std::string>());
 }
