@@ -147,12 +147,13 @@ Tensors decompose_fused_loss(std::span<const Tensor> in, const Attributes& attri
   const FusedLossParts p = parts_of_fused_loss(in, attributes);
   const std::vector<FusedLossOutputs> parts =
       rows_at_a_time(p, [&](int64_t begin, int64_t end) { return loss_of_rows(p, begin, end); });
-  FusedLossOutputs made{.losses = joined_rows(parts, &FusedLossOutputs::losses),
-                        .entropy = joined_rows(parts, &FusedLossOutputs::entropy),
-                        .right = joined_rows(parts, &FusedLossOutputs::right),
-                        .dx = joined_rows(parts, &FusedLossOutputs::dx),
-                        .dweight = added_rows(parts, &FusedLossOutputs::dweight, p.weight.dtype()),
-                        .dbias = added_rows(parts, &FusedLossOutputs::dbias, p.weight.dtype())};
+  FusedLossOutputs made{
+      .losses = joined_rows(parts, &FusedLossOutputs::losses),
+      .entropy = joined_rows(parts, &FusedLossOutputs::entropy),
+      .right = joined_rows(parts, &FusedLossOutputs::right),
+      .dx = joined_rows(parts, &FusedLossOutputs::dx),
+      .dweight = added_rows(parts, &FusedLossOutputs::dweight, p.weight.dtype()),
+      .dbias = p.bias.defined() ? added_rows(parts, &FusedLossOutputs::dbias, p.bias.dtype()) : Tensor()};
   made.total = sum(made.losses);
   for (Tensor* each : {&made.total, &made.losses, &made.entropy, &made.right})
     if (each->defined()) *each = cast(*each, DType::kFloat32);
@@ -167,7 +168,7 @@ Tensors decompose_fused_gradient(std::span<const Tensor> in, const Attributes& a
   Tensors made{joined_rows(parts, &FusedLossOutputs::dx)};
   if (!p.options.weight_gradient) return made;
   made.push_back(added_rows(parts, &FusedLossOutputs::dweight, p.weight.dtype()));
-  if (p.bias.defined()) made.push_back(added_rows(parts, &FusedLossOutputs::dbias, p.weight.dtype()));
+  if (p.bias.defined()) made.push_back(added_rows(parts, &FusedLossOutputs::dbias, p.bias.dtype()));
   return made;
 }
 
