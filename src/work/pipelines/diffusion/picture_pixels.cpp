@@ -36,6 +36,12 @@ std::vector<float> white_places(const Image& given, int64_t height, int64_t widt
   return white;
 }
 
+void expect_finite(std::span<const float> sample) {
+  for (const float value : sample)
+    if (!std::isfinite(value))
+      fail("the latents hold {}: with weights of 16 bits the networks may overflow; try another --dtype", value);
+}
+
 Picture picture_of_sample(const Tensor& sample) {
   const int64_t C = sample.dim(1), H = sample.dim(2), W = sample.dim(3);
   if (C != 3 && C != 1) fail("the pipeline gives pictures of {} channels: expected 3 of colours, or 1", C);

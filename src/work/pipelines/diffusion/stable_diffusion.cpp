@@ -120,11 +120,6 @@ struct StableDiffusion::Run {
   }
 };
 
-bool StableDiffusion::is_of(const PipelineDirectory& directory) {
-  return std::any_of(std::begin(kTextPipelines), std::end(kTextPipelines),
-                     [&](const TextPipeline& each) { return each.name == directory.class_name(); });
-}
-
 std::vector<std::string> StableDiffusion::class_names() {
   std::vector<std::string> names;
   for (const TextPipeline& each : kTextPipelines) names.emplace_back(each.name);
@@ -199,8 +194,10 @@ PictureDefaults StableDiffusion::defaults(bool starts, bool masked) const {
   return defaults;
 }
 
+bool StableDiffusion::is_guided(const PictureRequest& r) const { return r.guidance > 1 && guidance_width_ == 0; }
+
 void StableDiffusion::add_texts(Run& run, const PictureRequest& r) const {
-  run.guided = r.guidance > 1 && guidance_width_ == 0;
+  run.guided = is_guided(r);
   const int64_t n = r.pictures;
   const PromptEncoders::Prompt wanted = encoders_(r.prompt, r.clip_skip);
   run.text = repeated(wanted.states, n);
@@ -327,8 +324,10 @@ Latents StableDiffusion::latents(const PictureRequest& r) const {
     fail(ErrorKind::kUnsupported, "mask_image: models of latent consistency have no inpainting");
   if (of_consistency_ && r.negative_prompt)
     fail(ErrorKind::kUsage, "negative_prompt: models of latent consistency know their guidance: it has no effect");
-  if (r.negative_prompt && r.guidance <= 1)
-    log(LogLevel::kWarning, fmt::format("negative_prompt has no effect with a guidance_scale of {}", r.guidance));
+  const std::string unguided = guidance_width_ > 0 ? "with a U-Net that knows its guidance"
+                                                   : fmt::format("with a guidance_scale of {}", r.guidance);
+  if (r.negative_prompt && !is_guided(r)) log(LogLevel::kWarning, "negative_prompt has no effect " + unguided);
+  if (r.guidance_rescale > 0 && !is_guided(r)) log(LogLevel::kWarning, "guidance_rescale has no effect " + unguided);
   const NoGradient inference;
   Run run;
   run.random.seed(r.seed);
@@ -342,9 +341,7 @@ Latents StableDiffusion::latents(const PictureRequest& r) const {
     run.latents.values = run.scheduler->step(i, prediction(run, r, i), run.latents.values, step);
     if (r.mask && !sees_masks()) run.keep_original(i + 1);
   }
-  for (const float value : run.latents.values)
-    if (!std::isfinite(value))
-      fail("the latents hold {}: with weights of 16 bits the networks may overflow; try another --dtype", value);
+  expect_finite(run.latents.values);
   return run.latents;
 }
 

@@ -29,8 +29,7 @@ class StableDiffusion {
  public:
   StableDiffusion(const PipelineDirectory& directory, const LoadOptions& options);
 
-  // Whether the class of model_index.json is one that draws by a text; the names of those that do.
-  static bool is_of(const PipelineDirectory& directory);
+  // The classes of model_index.json that draw by a text.
   static std::vector<std::string> class_names();
 
   Model* unet() const { return unet_.get(); }
@@ -47,6 +46,8 @@ class StableDiffusion {
  private:
   struct Run;  // what stays the same over the steps
 
+  // By a second pass, with the unwanted text.
+  bool is_guided(const PictureRequest& r) const;
   void add_texts(Run& run, const PictureRequest& request) const;
   void start(Run& run, const PictureRequest& request) const;
   void set_schedule(Run& run, const PictureRequest& request) const;

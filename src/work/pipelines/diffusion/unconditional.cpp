@@ -80,6 +80,7 @@ class Unconditional : public Pipeline {
                                                    {"timestep", Tensor::from(std::vector<float>{t}, {1})}});
       sample = scheduler->step(i, cast(outputs.at("sample"), DType::kFloat32).to_vector<float>(), sample, step);
     }
+    expect_finite(sample);
     std::vector<Picture> pictures;
     const Tensor all = Tensor::from(sample, shape);
     for (int64_t b = 0; b < r.pictures; ++b) pictures.push_back(picture_of_sample(slice(all, 0, b, b + 1)));
