@@ -10,7 +10,6 @@
 namespace transom {
 namespace {
 
-constexpr uint32_t kOldest = 4, kNewest = 6;
 constexpr uint32_t kMostVariables = 1 << 20;
 constexpr size_t kBytesOfTypes[] = {4, 1, 2, 4, 2, 2};
 
@@ -59,9 +58,9 @@ Ct2File Ct2File::parse(std::span<const std::byte> bytes, const std::string& wher
   Ct2File file;
   file.where_ = where;
   const auto version = reader.number<uint32_t>("the version");
-  if (version < kOldest || version > kNewest)
-    fail("{}: expected a model of CTranslate2 of version {} to {}, found {}; convert it again", where, kOldest, kNewest,
-         version);
+  if (version < kOldestCt2 || version > kNewestCt2)
+    fail("{}: expected a model of CTranslate2 of version {} to {}, found {}; convert it again", where, kOldestCt2,
+         kNewestCt2, version);
   file.spec_ = reader.text("the specification");
   file.revision_ = reader.number<uint32_t>("the revision");
   const auto count = reader.number<uint32_t>("the number of variables");

@@ -12,6 +12,8 @@
 
 namespace transom {
 
+constexpr uint32_t kOldestCt2 = 4, kNewestCt2 = 6;  // versions of files that are read
+
 class Ct2File {
  public:
   // Refuses what is no such file, or is cut off, by its name. The views keep the file mapped.

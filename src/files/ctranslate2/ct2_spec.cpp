@@ -30,19 +30,17 @@ ContainerParts parts_of_ct2(const std::filesystem::path& path) {
 }
 
 // The version, and the length of the name behind it: what files of a specification begin with.
-std::string beginning_of_ct2(char version, std::string_view name) {
-  std::string begin{version, '\0', '\0', '\0', static_cast<char>(name.size() + 1), '\0'};
+std::string beginning_of_ct2(uint32_t version, std::string_view name) {
+  std::string begin{static_cast<char>(version), '\0', '\0', '\0', static_cast<char>(name.size() + 1), '\0'};
   return begin + std::string(name.substr(0, 10));
 }
-
-constexpr char kOldestVersion = 4, kNewestVersion = 6;
 
 }  // namespace
 
 RegisterCt2Spec::RegisterCt2Spec(const Ct2Spec& spec) {
   known_specs().push_back(spec);
   // Files are told by their first bytes: others end in .bin, too.
-  for (char version = kOldestVersion; version <= kNewestVersion; ++version)
+  for (uint32_t version = kOldestCt2; version <= kNewestCt2; ++version)
     RegisterContainer(".ct2", beginning_of_ct2(version, spec.name), parts_of_ct2);
 }
 
@@ -54,7 +52,7 @@ bool is_ct2_file(const std::filesystem::path& path) {
   file.read(begin, sizeof begin);
   const std::string_view found(begin, static_cast<size_t>(file.gcount()));
   for (const Ct2Spec& spec : known_specs())
-    for (char version = kOldestVersion; version <= kNewestVersion; ++version)
+    for (uint32_t version = kOldestCt2; version <= kNewestCt2; ++version)
       if (found.starts_with(beginning_of_ct2(version, spec.name))) return true;
   return false;
 }

@@ -48,8 +48,10 @@ void speech(const std::shared_ptr<Call>& call) {
   const std::string task = model.runs(kSpeechTask) ? kSpeechTask : kSoundTask;
   const TaskParameters known = model.runner->find(task)->parameters();
   Json parameters = Json::object();
-  if (const auto voice = fields.text("voice", 256); voice && find_parameter(known, "voice"))
-    parameters["voice"] = *voice;
+  if (const auto voice = fields.text("voice", 256)) {
+    if (find_parameter(known, "voice")) parameters["voice"] = *voice;
+    else report_once("/v1/audio/speech", "voice", "this model has one voice");  // OpenAI's clients have to send one
+  }
   if (const auto speed = fields.number("speed", 0.25, 4)) {
     if (find_parameter(known, "speed")) parameters["speed"] = *speed;
     else if (*speed != 1) refuse_field("speed", "speed: this model speaks at one speed");
@@ -58,8 +60,10 @@ void speech(const std::shared_ptr<Call>& call) {
     if (!find_parameter(known, "language")) refuse_field("language", "language: this model speaks one language");
     parameters["language"] = *language;
   }
-  if (const auto phonemes = fields.boolean("phonemes"); phonemes && find_parameter(known, "phonemes"))
-    parameters["phonemes"] = *phonemes;
+  if (const auto phonemes = fields.boolean("phonemes")) {
+    if (find_parameter(known, "phonemes")) parameters["phonemes"] = *phonemes;
+    else if (*phonemes) refuse_field("phonemes", "phonemes: this model reads texts alone");
+  }
   expect_known_fields(fields, "/v1/audio/speech");
   compute_task(call, model, task, {TextInput(*input)}, parameters,
                [call, form](const std::vector<TaskResult>& results) {
