@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inputs/audio/whisper_languages.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "base/error.h"
 
 namespace transom {
 namespace {
@@ -49,6 +52,29 @@ std::string whisper_language_code(std::string_view name) {
   for (const auto& [code, known] : kLanguages)
     if (known == name || code == name) return std::string(code);
   return "";
+}
+
+std::string whisper_language_mark(std::string_view given) {
+  std::string name(given);
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  const std::string code = whisper_language_code(name);
+  return code.empty() ? "" : "<|" + code + "|>";
+}
+
+std::vector<int64_t> likeliest_languages(std::span<const float> scores, size_t rows, std::vector<int64_t> ids) {
+  std::sort(ids.begin(), ids.end());
+  const size_t width = rows == 0 ? 0 : scores.size() / rows;
+  std::erase_if(ids, [&](int64_t id) { return id < 0 || static_cast<size_t>(id) >= width; });
+  if (ids.empty()) fail("generation_config.json: lang_to_id: holds no token of the model");
+  std::vector<int64_t> best;
+  for (size_t row = 0; row < rows; ++row) {
+    const std::span<const float> own = scores.subspan(row * width, width);
+    best.push_back(*std::max_element(ids.begin(), ids.end(), [&](int64_t a, int64_t b) {
+      return own[static_cast<size_t>(a)] < own[static_cast<size_t>(b)];
+    }));
+  }
+  return best;
 }
 
 }  // namespace transom

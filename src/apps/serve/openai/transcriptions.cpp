@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // POST /v1/audio/transcriptions and /v1/audio/translations: a sound as multipart/form-data to text.
-#include <zlib.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -12,6 +10,7 @@
 #include "apps/serve/openai/routes.h"
 #include "inputs/audio/sound.h"
 #include "models/records.h"
+#include "work/pipelines/audio/whisper/whisper_attempts.h"
 #include "work/pipelines/output/subtitles.h"
 
 namespace transom::serve {
@@ -36,15 +35,6 @@ double number_of_field(const std::string& name, const std::string& value, double
   return number;
 }
 
-// How often a text repeats itself, as OpenAI's programs measure it: of its bytes, not of tokens.
-double text_compression_ratio(const std::string& text) {
-  if (text.empty()) return 0;
-  uLongf size = ::compressBound(text.size());
-  std::vector<Bytef> packed(size);
-  if (::compress(packed.data(), &size, reinterpret_cast<const Bytef*>(text.data()), text.size()) != Z_OK) return 0;
-  return static_cast<double>(text.size()) / static_cast<double>(size);
-}
-
 // By its name, as OpenAI writes it, where the model says it.
 std::string language_of(const Transcription& result, const Settings& settings) {
   for (const TranscribedChunk& chunk : result.chunks)
@@ -64,7 +54,8 @@ Json segments_of(const Transcription& result, const Settings& settings) {
                     {"tokens", facts.tokens},
                     {"temperature", facts.temperature},
                     {"avg_logprob", facts.avg_logprob},
-                    {"compression_ratio", text_compression_ratio(chunk.text)},
+                    // of the text, not of its tokens, as OpenAI's programs measure it
+                    {"compression_ratio", chunk.text.empty() ? 0 : compression_ratio(chunk.text)},
                     {"no_speech_prob", facts.no_speech_prob}});
   };
   for (const TranscribedSegment& segment : result.segments) add(segment, segment);

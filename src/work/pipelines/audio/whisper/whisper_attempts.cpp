@@ -111,6 +111,10 @@ double token_compression_ratio(const TokenIds& tokens, int64_t vocabulary) {
   std::string bytes;
   for (const int64_t token : tokens)
     for (size_t i = 0; i < width; ++i) bytes += static_cast<char>(token >> (8 * i) & 0xff);
+  return compression_ratio(bytes);
+}
+
+double compression_ratio(std::string_view bytes) {
   uLongf size = ::compressBound(bytes.size());
   std::vector<Bytef> packed(size);
   if (::compress(packed.data(), &size, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()) != Z_OK) return 0;

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "models/source_attention.h"
@@ -43,7 +44,9 @@ struct WhisperWindows {
 std::vector<WhisperAttempt> whisper_attempts(const WhisperWindows& windows, const WhisperFallbacks& fallbacks,
                                              bool measured);
 
-// How often tokens repeat themselves: their bytes by their bytes deflated.
+// How often bytes repeat themselves: their number by that of the bytes deflated.
+double compression_ratio(std::string_view bytes);
+// The same of tokens as Transformers writes them as bytes.
 double token_compression_ratio(const TokenIds& tokens, int64_t vocabulary);
 
 }  // namespace transom

@@ -103,43 +103,37 @@ WhisperWriter::WhisperWriter(const Model& model, const Json& generation)
 }
 
 int64_t WhisperWriter::language_of(const std::string& language) const {
-  std::string name = language;
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
   if (languages_.empty()) fail("language: this model's generation_config.json has no lang_to_id");
-  const std::string code = whisper_language_code(name);
-  for (const std::string& token : {name, "<|" + code + "|>"})
+  for (const std::string& token : {language, whisper_language_mark(language)})
     if (const auto found = languages_.find(token); found != languages_.end()) return found->second;
   fail("language: {} is not a language of this model", quoted(language));
 }
 
-// The likeliest of the languages behind the start token.
-int64_t WhisperWriter::detected_language(const Tensor& read) const {
-  const Tensor start = Tensor::from(std::vector<int64_t>{start_}, {1, 1});
-  const Tensor logits = source_ ? cast(source_->seen(read, start).logits, DType::kFloat32)
-                                : model_.forward({{"input_features", read}, {"decoder_input_ids", start}}).at("logits");
-  const auto scores = logits.to_vector<float>();
-  int64_t best = -1;
+bool WhisperWriter::detects_language(const WhisperRequest& request) const {
+  if (languages_.empty() || !request.language.empty() || !language_.empty()) return false;
+  const bool forced = request.task.empty() && task_.empty() && !forced_.empty();
+  return !forced || forced_[0] == -1;
+}
+
+// The likeliest of the languages behind the start token, of each row.
+std::vector<int64_t> WhisperWriter::detected_languages(const Tensor& read) const {
+  const int64_t rows = read.dim(0);
+  const Tensor starts = Tensor::from(std::vector<int64_t>(static_cast<size_t>(rows), start_), {rows, 1});
+  const Tensor logits = source_
+                            ? source_->seen(read, starts).logits
+                            : model_.forward({{"input_features", read}, {"decoder_input_ids", starts}}).at("logits");
   std::vector<int64_t> ids;
   for (const auto& [name, id] : languages_) ids.push_back(id);
-  std::sort(ids.begin(), ids.end());
-  for (const int64_t id : ids)
-    if (id >= 0 && static_cast<size_t>(id) < scores.size() &&
-        (best < 0 || scores[static_cast<size_t>(id)] > scores[static_cast<size_t>(best)]))
-      best = id;
-  if (best < 0) fail("lang_to_id: holds no token of the model");
-  return best;
+  return likeliest_languages(cast(logits, DType::kFloat32).to_vector<float>(), static_cast<size_t>(rows), ids);
 }
 
 // The start token, and what tells language, task, and whether timestamps are wanted.
-TokenIds WhisperWriter::beginning(const Tensor& read, const WhisperRequest& request) const {
+TokenIds WhisperWriter::beginning(std::optional<int64_t> heard, const WhisperRequest& request) const {
   const std::string language = request.language.empty() ? language_ : request.language,
                     task = request.task.empty() ? task_ : request.task;
   TokenIds tokens{start_};
   if (task.empty() && language.empty()) tokens.insert(tokens.end(), forced_.begin(), forced_.end());
-  std::optional<int64_t> id;
-  if (!language.empty()) id = language_of(language);
-  else if (!languages_.empty() && (tokens.size() == 1 || tokens[1] == -1)) id = detected_language(read);
+  const std::optional<int64_t> id = language.empty() ? heard : std::optional(language_of(language));
   if (id && tokens.size() > 1) tokens[1] = *id;
   else if (id) tokens.push_back(*id);
   if (!task.empty()) {
@@ -350,10 +344,20 @@ std::vector<WhisperTokens> WhisperWriter::write(const std::vector<WhisperSound>&
   readings.reserve(sounds.size());
   for (size_t i = 0; i < sounds.size(); ++i) {
     check(sounds[i], request);
-    Reading& reading = readings.emplace_back(Reading{.sound = sounds[i], .said = said[i]});
-    std::vector<Reading*> alone{&reading};
-    if (request.language.empty() && language_.empty() && !languages_.empty()) reading.read = states_of(alone);
-    reading.init = beginning(reading.read, request);
+    readings.push_back(Reading{.sound = sounds[i], .said = said[i]});
+  }
+  std::vector<int64_t> heard;
+  if (detects_language(request) && !readings.empty()) {
+    std::vector<Reading*> all;
+    for (Reading& reading : readings) all.push_back(&reading);
+    const Tensor states = states_of(all);
+    heard = detected_languages(states);
+    for (size_t i = 0; i < all.size(); ++i)
+      all[i]->read = slice(states, 0, static_cast<int64_t>(i), static_cast<int64_t>(i) + 1);
+  }
+  for (size_t i = 0; i < sounds.size(); ++i) {
+    Reading& reading = readings[i];
+    reading.init = beginning(heard.empty() ? std::nullopt : std::optional(heard[i]), request);
     // A prompt is what was said before the first window.
     if (request.condition_on_prev_tokens && !request.prompt_before_all && !request.prompt.empty())
       reading.so_far.assign(request.prompt.begin() + 1, request.prompt.end());

@@ -77,9 +77,11 @@ class WhisperWriter {
   std::vector<float> times_of(const Reading& reading, const Tensor& states, const TokenIds& start,
                               const TokenIds& tokens) const;
   Tensor states_of(std::vector<Reading*>& batch) const;
-  TokenIds beginning(const Tensor& states, const WhisperRequest& request) const;
+  // `heard`: the language that the model found, where it was asked.
+  TokenIds beginning(std::optional<int64_t> heard, const WhisperRequest& request) const;
   int64_t language_of(const std::string& language) const;
-  int64_t detected_language(const Tensor& states) const;
+  bool detects_language(const WhisperRequest& request) const;
+  std::vector<int64_t> detected_languages(const Tensor& states) const;
   void process(const TokenIds& tokens, std::span<float> scores, size_t begin, int64_t end_of_text) const;
 
   const Model& model_;

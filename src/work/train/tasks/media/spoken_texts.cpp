@@ -17,18 +17,6 @@ std::optional<int64_t> id_in(const Json& object, const std::string& name) {
   return found != object.end() && found->is_number_integer() ? std::optional(found->get<int64_t>()) : std::nullopt;
 }
 
-// "german", "de" -> "<|de|>"
-std::string language_mark(const std::string& given) {
-  std::string name = given;
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  const std::string code = whisper_language_code(name);
-  if (code.empty())
-    fail(ErrorKind::kUsage, "--language: expected a language of Whisper by its name or code (german, de), found {}",
-         quoted(given));
-  return "<|" + code + "|>";
-}
-
 }  // namespace
 
 SpokenTexts::SpokenTexts(Tokenizer tokenizer, const GenerativeModel& model, const ScriptArguments& script)
@@ -57,7 +45,10 @@ SpokenTexts::SpokenTexts(Tokenizer tokenizer, const GenerativeModel& model, cons
       if (id.is_number_integer()) languages_.push_back(id.get<int64_t>());
   std::sort(languages_.begin(), languages_.end());
   if (!language_.empty()) {
-    const std::string mark = language_mark(language_);
+    const std::string mark = whisper_language_mark(language_);
+    if (mark.empty())
+      fail(ErrorKind::kUsage, "--language: expected a language of Whisper by its name or code (german, de), found {}",
+           quoted(language_));
     language_id_ = token(mark);
     if (!std::binary_search(languages_.begin(), languages_.end(), *language_id_))
       fail(ErrorKind::kUsage, "--language: {} has no {} (generation_config.json: lang_to_id)", where, mark);
@@ -83,15 +74,6 @@ std::vector<int64_t> SpokenTexts::labels(const std::string& text) const {
   return ids;
 }
 
-int64_t SpokenTexts::heard_language(const std::vector<float>& scores, size_t row, size_t width) const {
-  int64_t best = -1;
-  const auto score = [&](int64_t id) { return scores[row * width + static_cast<size_t>(id)]; };
-  for (const int64_t id : languages_)
-    if (id >= 0 && static_cast<size_t>(id) < width && (best < 0 || score(id) > score(best))) best = id;
-  if (best < 0) fail("generation_config.json: lang_to_id: holds no token of the model");
-  return best;
-}
-
 Tensor SpokenTexts::beginnings(const Model& model, const Tensor& features) const {
   const NoGradient inference;
   const int64_t rows = features.dim(0);
@@ -103,8 +85,8 @@ Tensor SpokenTexts::beginnings(const Model& model, const Tensor& features) const
     const std::vector<float> scores =
         cast(model.forward({{"input_features", features}, {"decoder_input_ids", starts}}).at("logits"), DType::kFloat32)
             .to_vector<float>();
-    for (size_t row = 0; row < all.size(); ++row)
-      all[row].push_back(heard_language(scores, row, scores.size() / all.size()));
+    const std::vector<int64_t> heard = likeliest_languages(scores, all.size(), languages_);
+    for (size_t row = 0; row < all.size(); ++row) all[row].push_back(heard[row]);
   }
   std::vector<int64_t> flat;
   for (TokenIds& ids : all) {

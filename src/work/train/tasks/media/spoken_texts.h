@@ -31,8 +31,6 @@ class SpokenTexts {
   void tell(GenerativeModel& model) const;
 
  private:
-  int64_t heard_language(const std::vector<float>& scores, size_t row, size_t width) const;
-
   Tokenizer tokenizer_;
   bool many_languages_;
   std::string language_, task_;     // as given; the first may be empty
