@@ -17,10 +17,10 @@
 #include "transom/distributed.h"
 #include "work/generation/generate_each.h"
 #include "work/generation/generation_fields.h"
+#include "work/generation/image_text/chat_parts.h"
+#include "work/generation/image_text/image_text_processor.h"
 #include "work/generation/prompts.h"
 #include "work/pipelines/generation/assistant_model.h"
-#include "work/pipelines/image_text/chat_parts.h"
-#include "work/pipelines/image_text/image_text_processor.h"
 #include "work/pipelines/images/image_model.h"
 #include "work/pipelines/json/task_json.h"
 

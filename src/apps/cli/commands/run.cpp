@@ -16,7 +16,7 @@
 #include "base/files/files.h"
 #include "base/json/json.h"
 #include "transom/distributed.h"
-#include "work/pipelines/image_text/image_text_processor.h"
+#include "work/generation/image_text/image_text_processor.h"
 #include "work/pipelines/json/task_json.h"
 #include "work/pipelines/output/result_files.h"
 

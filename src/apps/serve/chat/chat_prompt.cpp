@@ -7,7 +7,7 @@
 #include "apps/serve/api/known_fields.h"
 #include "apps/serve/generation/encode_prompt.h"
 #include "apps/serve/tools/tool_choice.h"
-#include "work/pipelines/image_text/chat_parts.h"
+#include "work/generation/image_text/chat_parts.h"
 
 namespace transom::serve {
 namespace {

@@ -13,7 +13,7 @@
 #include "apps/serve/models/model_facts.h"
 #include "apps/serve/workers/batch_queue.h"
 #include "base/json/json.h"
-#include "work/pipelines/image_text/image_text_processor.h"
+#include "work/generation/image_text/image_text_processor.h"
 #include "work/pipelines/pipeline.h"
 #include "work/pipelines/task_of_model.h"
 #include "work/pipelines/text/sentence_model.h"

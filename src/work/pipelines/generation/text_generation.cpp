@@ -6,10 +6,10 @@
 #include "base/json/json.h"
 #include "files/config/config.h"
 #include "work/generation/generate_each.h"
+#include "work/generation/image_text/chat_parts.h"
+#include "work/generation/image_text/image_text_processor.h"
 #include "work/generation/prompts.h"
 #include "work/pipelines/generation/generation_model.h"
-#include "work/pipelines/image_text/chat_parts.h"
-#include "work/pipelines/image_text/image_text_processor.h"
 
 namespace transom {
 namespace {

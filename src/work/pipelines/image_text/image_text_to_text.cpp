@@ -3,9 +3,9 @@
 #include "base/error.h"
 #include "base/json/json.h"
 #include "files/hub/resolve.h"
+#include "work/generation/image_text/chat_parts.h"
+#include "work/generation/image_text/image_text_processor.h"
 #include "work/pipelines/generation/generation_model.h"
-#include "work/pipelines/image_text/chat_parts.h"
-#include "work/pipelines/image_text/image_text_processor.h"
 #include "work/pipelines/images/image_model.h"
 
 namespace transom {

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/text/base64.h"
 #include "base/threads/prefetcher.h"
 #include "base/threads/threads.h"
+#include "inputs/images/picture_source.h"
 
 namespace transom {
 
@@ -37,16 +37,7 @@ Image image_of_picture(const Picture& picture) {
 }
 
 struct ImageReader {
-  // A file, or a picture in the text itself: "data:image/png;base64,..." (RFC 2397).
-  Image operator()(const std::string& source) const {
-    if (!source.starts_with("data:")) return read_image(source);
-    constexpr std::string_view kMark = ";base64,";
-    const size_t mark = source.find(kMark);
-    require(mark != source.npos && mark < 100, "an image: expected data:image/...;base64,..., found {}",
-            quoted(source.substr(0, 40)));
-    const std::string bytes = from_base64(std::string_view(source).substr(mark + kMark.size()), "an image");
-    return decode_image(std::as_bytes(std::span(bytes)), "an image");
-  }
+  Image operator()(const std::string& source) const { return read_picture(source); }
   Image operator()(const FileBytes& file) const {
     return decode_image(std::as_bytes(std::span(file.bytes)), "the input");
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Texts and chats with pictures, against the processors of Transformers: ids, pixels, prompts.
-#include "work/pipelines/image_text/image_text_processor.h"
+#include "work/generation/image_text/image_text_processor.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "transom/ops.h"
-#include "work/pipelines/image_text/chat_parts.h"
+#include "work/generation/image_text/chat_parts.h"
 #include "work/train/loop/model_inputs.h"
 
 namespace transom {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "work/pipelines/image_text/chat_parts.h"
+#include "work/generation/image_text/chat_parts.h"
 
 #include "base/error.h"
 #include "base/json/json.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "work/pipelines/image_text/picture_text.h"
+#include "work/generation/image_text/picture_text.h"
 
 #include <algorithm>
 

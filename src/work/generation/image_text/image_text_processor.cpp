@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "work/pipelines/image_text/image_text_processor.h"
+#include "work/generation/image_text/image_text_processor.h"
 
 #include <algorithm>
 

@@ -14,7 +14,7 @@
 #include "transom/config.h"
 #include "transom/model_inputs.h"
 #include "transom/tokenizer.h"
-#include "work/pipelines/image_text/picture_text.h"
+#include "work/generation/image_text/picture_text.h"
 
 namespace transom {
 
