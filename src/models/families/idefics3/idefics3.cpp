@@ -9,9 +9,9 @@
 #include "models/families/siglip/siglip_towers.h"
 #include "models/loading/config_keys.h"
 #include "models/nn/attention/attention.h"
-#include "models/shared/record_parts.h"
 #include "models/vision_language/model_part.h"
 #include "models/vision_language/picture_decoder.h"
+#include "models/vision_language/picture_record.h"
 
 namespace transom {
 namespace {
@@ -203,50 +203,16 @@ std::unique_ptr<Decoder> make_idefics3(const Config& given, const Scope& scope) 
                                        .tie_word_embeddings = config.get_bool("tie_word_embeddings", false)});
 }
 
-FamilyHead idefics3_head() {
-  FamilyHead head = causal_lm_head({"lm_head"}, {"lm_head"});
-  head.pipelines = {"text-generation", "image-text-to-text"};
-  head.vocabulary_size = {"text_config.vocab_size", "vocab_size"};
-  return head;
-}
-
-FamilyInputs idefics3_inputs() {
-  FamilyInputs inputs = placed_text_inputs();
-  for (FamilyInput& input : inputs)
-    if (input.kind == FamilyInput::Kind::kTokens) input.table.fields = {"text_config.vocab_size", "vocab_size"};
-  return inputs;
-}
-
-template <DecoderHead kind>
-std::unique_ptr<Model> make_idefics3_model(const Config& config, const Scope& scope) {
-  return make_decoder_model(config, scope, make_idefics3, "model", kind);
-}
-
 // Both families compute the same.
 Family idefics3_like(const std::string& type, const std::string& name) {
-  return {.model_type = type,
-          .base_prefix = "model",
-          .architectures = {{name + "ForConditionalGeneration", idefics3_head(),
-                             make_idefics3_model<DecoderHead::kCausalLM>},
-                            {name + "Model", body_head({}), make_idefics3_model<DecoderHead::kNone>}},
-          .inputs = idefics3_inputs(),
-          .processors = {.tokenizer = "Llama",
-                         .image_processor = name,
-                         .positions = PositionLimit{{"text_config.max_position_embeddings"}},
-                         .spaced_words = false,
-                         .spans = false,
-                         .image_tokens = ImageTokens{.token = "<image>",
-                                                     .id_fields = {"image_token_id"},
-                                                     .id = kIdefics3Image,
-                                                     .processor = "Idefics3"}},
-          .weights = {.lora_targets = none,
-                      .late_parts = none,
-                      .awq_activation = none,
-                      .scaled_layers = none,
-                      .opens_no_codes = false,
-                      .multi_query = none},
-          .foreign = {.gguf = none, .keras = none, .flax = none},
-          .planning = {.fused_attention = true}};
+  return picture_text_family(
+      {.type = type,
+       .name = name,
+       .make = make_idefics3,
+       .prefix = "model",
+       .image_processor = name,
+       .image_tokens = {
+           .token = "<image>", .id_fields = {"image_token_id"}, .id = kIdefics3Image, .processor = "Idefics3"}});
 }
 Family idefics3_family() { return idefics3_like("idefics3", "Idefics3"); }
 Family smolvlm_family() { return idefics3_like("smolvlm", "SmolVLM"); }

@@ -4,7 +4,7 @@
 
 #include <memory>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "models/family.h"
 #include "models/shared/decoder.h"
@@ -20,6 +20,8 @@ extern const char* const kLlavaTower;
 inline constexpr int64_t kLlavaImageToken = 32000;
 
 int64_t llava_image_token(const Config& config);
+// By which other names checkpoints have the parts, of this family and of others that name them alike.
+std::vector<RenamedPart> llava_renamed_parts();
 
 // States of a tower as rows for a decoder: [N, P, in] -> [N, P, width].
 class LlavaProjector {

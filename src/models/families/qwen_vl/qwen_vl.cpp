@@ -6,9 +6,9 @@
 #include "models/families/qwen_vl/qwen_vl_tower.h"
 #include "models/loading/config_keys.h"
 #include "models/shared/blocks/planned_decoder.h"
-#include "models/shared/record_parts.h"
 #include "models/shared/rotary/rope_plan.h"
 #include "models/vision_language/picture_decoder.h"
+#include "models/vision_language/picture_record.h"
 
 namespace transom {
 namespace {
@@ -166,43 +166,17 @@ std::unique_ptr<Decoder> make_qwen2_5_vl(const Config& config, const Scope& scop
   return make_qwen_vl(config, scope, qwen2_5_vision_config);
 }
 
-template <DecoderHead kind>
-Architecture qwen_vl_class(const std::string& name, FamilyHead head, MakeDecoder make) {
-  return {name, std::move(head), [make](const Config& config, const Scope& scope) {
-            return make_decoder_model(config, scope, make, "", kind);  // its parts stand beside the head
-          }};
-}
-
 Family qwen_vl_like(const std::string& type, const std::string& name, MakeDecoder make) {
-  FamilyHead writing = causal_lm_head({"lm_head"}, {"lm_head"});
-  writing.pipelines = {"text-generation", "image-text-to-text"};
-  writing.vocabulary_size = {"text_config.vocab_size", "vocab_size"};
-  FamilyInputs inputs = placed_text_inputs();
-  for (FamilyInput& input : inputs)
-    if (input.kind == FamilyInput::Kind::kTokens) input.table.fields = {"text_config.vocab_size", "vocab_size"};
-  return {.model_type = type,
-          .base_prefix = "model",
-          .architectures = {qwen_vl_class<DecoderHead::kCausalLM>(name + "ForConditionalGeneration", writing, make),
-                            qwen_vl_class<DecoderHead::kNone>(name + "Model", body_head({}), make)},
-          .inputs = inputs,
-          .processors = {.tokenizer = "Qwen2",
-                         .image_processor = "Qwen2VL",
-                         .positions = PositionLimit{{"text_config.max_position_embeddings", "max_position_embeddings"}},
-                         .spaced_words = false,
-                         .spans = false,
-                         .image_tokens = ImageTokens{.token = "<|image_pad|>",
-                                                     .id_fields = {"image_token_id"},
-                                                     .id = kQwenVlImage,
-                                                     .processor = "Qwen2VL"}},
-          .weights = {.lora_targets = none,
-                      .late_parts = none,
-                      .awq_activation = none,
-                      .scaled_layers = none,
-                      .opens_no_codes = false,
-                      .multi_query = none,
-                      .renamed_parts = {{"model.", "language_model."}}},
-          .foreign = {.gguf = none, .keras = none, .flax = none},
-          .planning = {.fused_attention = true}};
+  return picture_text_family({.type = type,
+                              .name = name,
+                              .make = make,
+                              .tokenizer = "Qwen2",
+                              .image_processor = "Qwen2VL",
+                              .image_tokens = {.token = "<|image_pad|>",
+                                               .id_fields = {"image_token_id"},
+                                               .id = kQwenVlImage,
+                                               .processor = "Qwen2VL"},
+                              .renamed_parts = {{"model.", "language_model."}}});
 }
 Family qwen2_vl_family() { return qwen_vl_like("qwen2_vl", "Qwen2VL", make_qwen2_vl); }
 Family qwen2_5_vl_family() { return qwen_vl_like("qwen2_5_vl", "Qwen2_5_VL", make_qwen2_5_vl); }
