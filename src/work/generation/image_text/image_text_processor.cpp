@@ -66,28 +66,44 @@ ImageTextProcessor::ImageTextProcessor(const std::filesystem::path& directory, c
   writes_ = make_picture_text(*tokens, own, model);
 }
 
-ModelInputs ImageTextProcessor::operator()(const std::string& text, std::span<const ImageProcessor::Pixels> images,
-                                           const Encode& encode) const {
+std::string ImageTextProcessor::expanded(const std::string& text, std::span<const ImageProcessor::Pixels> images,
+                                         std::span<size_t> bytes) const {
   const auto pictures = static_cast<int64_t>(images.size());
   if (const int64_t found = count_of(text, image_token_); found != pictures)
     fail("the text has {} {} for pictures, and {} {} given", found, image_token_, pictures,
          pictures == 1 ? "picture is" : "pictures are");
-  std::string expanded;
-  size_t end = 0;
-  int64_t places = 0;
+  std::string result;
+  size_t end = 0, next = 0;  // of the text, of `bytes`
   for (const ImageProcessor::Pixels& image : images) {
     const size_t begin = text.find(image_token_, end);
-    expanded += text.substr(end, begin - end);
-    expanded += writes_->text(image, image_token_);
-    places += writes_->places(image);
+    for (; next < bytes.size() && bytes[next] <= begin; ++next) bytes[next] = result.size() + bytes[next] - end;
+    result += text.substr(end, begin - end);
+    result += writes_->text(image, image_token_);
     end = begin + image_token_.size();
+    for (; next < bytes.size() && bytes[next] < end; ++next) bytes[next] = result.size();  // within the token
   }
-  ModelInputs inputs(encode(expanded + text.substr(end)));
-  TokenPlaces free(inputs.tokens, image_token_id_);
+  for (; next < bytes.size(); ++next) bytes[next] = result.size() + bytes[next] - end;
+  return result + text.substr(end);
+}
+
+std::vector<std::vector<FilledPlaces>> ImageTextProcessor::places(
+    std::span<const int64_t> tokens, std::span<const ImageProcessor::Pixels> images) const {
+  int64_t places = 0;
+  for (const ImageProcessor::Pixels& image : images) places += writes_->places(image);
+  TokenPlaces free(tokens, image_token_id_);
   if (free.left() != places)
     fail("the text's tokens have {} places for pictures, and the pictures fill {}", free.left(), places);
-  for (const ImageProcessor::Pixels& image : images)
-    inputs.attached.push_back({.tensors = tensors_of(image), .places = free.take(writes_->places(image))});
+  std::vector<std::vector<FilledPlaces>> result;
+  for (const ImageProcessor::Pixels& image : images) result.push_back(free.take(writes_->places(image)));
+  return result;
+}
+
+ModelInputs ImageTextProcessor::operator()(const std::string& text, std::span<const ImageProcessor::Pixels> images,
+                                           const Encode& encode) const {
+  ModelInputs inputs(encode(expanded(text, images)));
+  std::vector<std::vector<FilledPlaces>> filled = places(inputs.tokens, images);
+  for (size_t i = 0; i < images.size(); ++i)
+    inputs.attached.push_back({.tensors = tensors_of(images[i]), .places = std::move(filled[i])});
   return inputs;
 }
 

@@ -37,12 +37,21 @@ class ImageTextProcessor {
 
   // What stands for a picture in a text: "<image>".
   const std::string& image_token() const { return image_token_; }
+  int64_t image_token_id() const { return image_token_id_; }
 
   ImageProcessor::Pixels prepared(const Image& image) const { return images_(image); }
 
+  // The text has the token once for each picture, else it is refused, with both numbers. It becomes what the model
+  // reads, in which the token is at each of a picture's places. `bytes`, in order, are those of the text that are to be
+  // found again: they become those of the result.
+  std::string expanded(const std::string& text, std::span<const ImageProcessor::Pixels> images,
+                       std::span<size_t> bytes = {}) const;
+  // Which places of the expanded text's tokens each picture fills.
+  std::vector<std::vector<FilledPlaces>> places(std::span<const int64_t> tokens,
+                                                std::span<const ImageProcessor::Pixels> images) const;
+
   using Encode = std::function<TokenIds(const std::string&)>;
-  // The text has the token once for each picture. It becomes as many tokens as the picture has places, and the whole is
-  // encoded. Refuses texts whose tokens are not as many as the pictures, with both numbers.
+  // The expanded text encoded, with the pictures in their places.
   ModelInputs operator()(const std::string& text, std::span<const ImageProcessor::Pixels> images,
                          const Encode& encode) const;
 

@@ -9,6 +9,7 @@
 #include "base/json/json.h"
 #include "base/text/numbers.h"
 #include "files/config/config.h"
+#include "inputs/images/image_processor.h"
 #include "models/records.h"
 #include "transom/model.h"
 #include "transom/tokenizer.h"
@@ -64,7 +65,8 @@ std::string with_overrides(const std::string& config, const std::optional<std::s
 }  // namespace
 
 void copy_preprocessor(const fs::path& from, const fs::path& to) {
-  if (path_exists(from / kPreprocessor)) write_file(to / kPreprocessor, read_file(from / kPreprocessor));
+  for (const char* name : {kPreprocessor, "processor_config.json"})
+    if (path_exists(from / name)) write_file(to / name, read_file(from / name));
 }
 
 void start_from_scratch(TrainArguments& arguments, Preprocessing preprocessing) {
@@ -90,7 +92,7 @@ void start_from_scratch(TrainArguments& arguments, Preprocessing preprocessing) 
       const auto& given = images ? script.image_processor_name : script.feature_extractor_name;
       const fs::path from = given ? fs::path(*given) : file.parent_path();
       copy_preprocessor(from, directory);
-      if (!path_exists(directory / kPreprocessor))
+      if (images ? !ImageProcessor::is_in(directory) : !path_exists(directory / kPreprocessor))
         write_file(directory / kPreprocessor, dump_json(images ? default_image_processor(model->config())
                                                                : default_feature_extractor(model->config()),
                                                         2) +

@@ -18,7 +18,7 @@ enum class Preprocessing { kTokenizer, kImages, kSounds, kTokenizerAndImages, kN
 // prepared as ViT's of the configuration's size, sounds as Wav2Vec2's at 16 kHz.
 void start_from_scratch(TrainArguments& arguments, Preprocessing preprocessing = Preprocessing::kTokenizer);
 
-// Copies preprocessor_config.json, where there is one.
+// Copies preprocessor_config.json and processor_config.json, where there are such files.
 void copy_preprocessor(const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace transom

@@ -28,8 +28,15 @@ std::optional<size_t> first_of(const Dataset& data, std::initializer_list<std::s
 
 }  // namespace
 
-ChatRows::ChatRows(Dataset data, const ScriptArguments& script, bool writes_chats)
-    : data_(std::move(data)), writes_chats_(writes_chats), template_columns_(data_) {
+ChatRows::ChatRows(Dataset data, const ScriptArguments& script, bool writes_chats, bool sees_pictures)
+    : data_(std::move(data)),
+      writes_chats_(writes_chats),
+      template_columns_(data_),
+      sees_pictures_(sees_pictures),
+      pictures_(data_) {
+  if (pictures_.is_there() && !sees_pictures_)
+    fail(ErrorKind::kUnsupported, "{}: column {}: the model sees no pictures; leave the column out", data_.name(),
+         pictures_.name());
   std::optional<size_t> messages;
   for (const std::string_view name : kMessageColumns)
     if (!messages) messages = data_.find(name);
@@ -60,7 +67,19 @@ ChatRows::ChatRows(Dataset data, const ScriptArguments& script, bool writes_chat
   if (form_ == ChatForm::kText) data_ = data_.with_text(first_);
 }
 
+bool ChatRows::has_pictures() const {
+  if (pictures_.is_there()) return true;
+  if (!sees_pictures_ || form_ == ChatForm::kText || form_ == ChatForm::kInstruction) return false;
+  for (int64_t i = 0; i < data_.size(); ++i)
+    if (!row(i).pictures.empty()) return true;
+  return false;
+}
+
 std::string ChatRows::reads() const {
+  return pictures_.is_there() ? fmt::format("{}; pictures: column {}", reads_texts(), pictures_.name()) : reads_texts();
+}
+
+std::string ChatRows::reads_texts() const {
   const auto name = [&](size_t column) { return data_.columns()[column].name; };
   switch (form_) {
     case ChatForm::kMessages:
@@ -107,13 +126,25 @@ ChatRow ChatRows::instruction(const Row& row, int64_t index) const {
   return result;
 }
 
+// Those of rows with a prompt stand in that.
+void ChatRows::find_pictures(ChatRow& result, const Row& row, const std::string& where) const {
+  std::vector<std::string> names = pictures_.pictures(row, where);
+  Json& seen = result.prompt.is_null() ? result.completion : result.prompt;
+  if (seen.is_array()) names = place_pictures(seen, std::move(names), where);
+  result.pictures = found_pictures(std::move(names), data_, where);
+  if (result.prompt.is_null() || !result.completion.is_array()) return;
+  for (const Json& message : result.completion)
+    for (const Json& part : message["content"].is_array() ? message["content"] : Json::array())
+      require(!is_picture_part(part), "{}: completion: expected pictures in the prompt alone", where);
+}
+
 ChatRow ChatRows::row(int64_t index) const {
   const Row row = data_.row(index);
   const std::string where = data_.where(index);
   ChatRow result;
   switch (form_) {
     case ChatForm::kMessages:
-      result.completion = plain_messages(json_of_cell(data_, row, first_, index), where);
+      result.completion = plain_messages(json_of_cell(data_, row, first_, index), where, sees_pictures_);
       break;
     case ChatForm::kPromptCompletion: {
       result.prompt = json_of_cell(data_, row, first_, index),
@@ -123,7 +154,7 @@ ChatRow ChatRows::row(int64_t index) const {
               "{}: expected a prompt and a completion that are both texts or both lists of messages, found {} and {}",
               where, result.prompt.type_name(), result.completion.type_name());
       if (!result.prompt.is_array()) break;
-      result.prompt = plain_messages(result.prompt, where + ", prompt");
+      result.prompt = plain_messages(result.prompt, where + ", prompt", sees_pictures_);
       result.completion = plain_messages(result.completion, where + ", completion");
       break;
     }
@@ -137,6 +168,7 @@ ChatRow ChatRows::row(int64_t index) const {
   if (result.is_chat())
     require(has_assistant_turn(result.completion), "{}: expected a message of the assistant to learn, found none",
             where);
+  if (sees_pictures_) find_pictures(result, row, where);
   result.tools = template_columns_.tools(row, where);
   result.variables = template_columns_.variables(row, where);
   return result;

@@ -16,7 +16,12 @@ size_t common_prefix(const Sequence& a, const Sequence& b) {
   return static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
 }
 
-// Which tokens have a character within the spans, which are in bytes of `text`.
+Json slice_of(const Json& messages, size_t count) {
+  return Json(Json::array_t(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(count)));
+}
+
+}  // namespace
+
 std::vector<char> tokens_within(const Encoding& encoding, std::string_view text, const Spans& spans) {
   std::vector<int64_t> character_of(text.size() + 1, 0);  // the number of the character that each byte belongs to
   int64_t characters = 0;
@@ -34,12 +39,6 @@ std::vector<char> tokens_within(const Encoding& encoding, std::string_view text,
   }
   return within;
 }
-
-Json slice_of(const Json& messages, size_t count) {
-  return Json(Json::array_t(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(count)));
-}
-
-}  // namespace
 
 ChatEncoder::ChatEncoder(Tokenizer tokenizer, ChatTokenOptions options)
     : tokenizer_(std::move(tokenizer)), options_(std::move(options)) {
@@ -132,7 +131,7 @@ ChatTokens ChatEncoder::encode_text(const ChatRow& row) const {
 ChatTokens ChatEncoder::encode(const ChatRow& row, const std::string& where) const {
   ChatTokens tokens;
   try {
-    tokens = row.is_chat() ? encode_chat(row, where) : encode_text(row);
+    tokens = options_.pictures ? encode_seen(row, where) : row.is_chat() ? encode_chat(row, where) : encode_text(row);
   } catch (const Error& error) {
     if (std::string_view(error.what()).starts_with(where)) throw;
     fail("{}: {}", where, error.what());
@@ -142,6 +141,11 @@ ChatTokens ChatEncoder::encode(const ChatRow& row, const std::string& where) con
   require(learns, "{}: expected tokens to learn, found none{}", where,
           marks_ ? ": the chat template's {% generation %} marks none of them" : "");
   if (options_.max_length && static_cast<int64_t>(tokens.ids.size()) > *options_.max_length) {
+    if (options_.pictures && !row.pictures.empty())
+      require(std::find(tokens.ids.begin() + *options_.max_length, tokens.ids.end(),
+                        options_.pictures->image_token_id()) == tokens.ids.end(),
+              "{}: {} tokens, and a picture reaches beyond max_length {}: raise --max_length", where, tokens.ids.size(),
+              *options_.max_length);
     for (std::vector<int64_t>* sequence : {&tokens.ids, &tokens.labels}) {
       if (options_.keep_end) sequence->erase(sequence->begin(), sequence->end() - *options_.max_length);
       else sequence->resize(static_cast<size_t>(*options_.max_length));

@@ -3,11 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "transom/tokenizer.h"
+#include "work/generation/image_text/image_text_processor.h"
 #include "work/train/tasks/chats/chat_rows.h"
 
 namespace transom {
@@ -27,7 +30,14 @@ struct ChatTokenOptions {
   bool keep_end = false;              // cut in front
   std::string chat_template;          // in place of the tokenizer's
   std::string eos_token;              // ends texts; empty: nothing does
+  // Of rows with pictures: they are written and cut into tokens as TRL does it, which differs a little: prompts and
+  // completions apart, and texts end as they stand.
+  std::shared_ptr<const ImageTextProcessor> pictures = nullptr;
 };
+
+// Which tokens have a character within the spans, which are in bytes of `text`.
+std::vector<char> tokens_within(const Encoding& encoding, std::string_view text,
+                                const std::vector<std::pair<size_t, size_t>>& spans);
 
 // Safe from all threads.
 class ChatEncoder {
@@ -38,12 +48,19 @@ class ChatEncoder {
   ChatTokens encode(const ChatRow& row, const std::string& where) const;
   // The row as text, what is learnt of it between » and «.
   std::string marked_text(const ChatTokens& tokens) const;
+  bool sees_pictures() const { return options_.pictures != nullptr; }
   const std::string& chat_template() const { return options_.chat_template; }  // in place of the tokenizer's
 
  private:
   ChatOptions chat_options(const ChatRow& row) const;
   ChatTokens encode_chat(const ChatRow& row, const std::string& where) const;
   ChatTokens encode_text(const ChatRow& row) const;
+  // With pictures, chat_tokens_with_pictures.cpp.
+  ChatTokens encode_seen(const ChatRow& row, const std::string& where) const;
+  ChatTokens encode_seen_whole(const ChatRow& row, std::span<const ImageProcessor::Pixels> pictures,
+                               const std::string& where) const;
+  ChatTokens encode_seen_prompt(const ChatRow& row, std::span<const ImageProcessor::Pixels> pictures) const;
+  Json fitting(Json messages, const ChatOptions& options) const;
   // Bytes begin..end of `text` that the assistant writes.
   std::vector<std::pair<size_t, size_t>> assistant_spans(const Json& messages, const ChatText& chat,
                                                          const ChatOptions& options, const std::string& where) const;

@@ -38,7 +38,7 @@ std::string role_of(const Json& message, const std::string& where) {
   fail("{}: expected a role of {}, found {}{}", where, fmt::join(known, ", "), quoted(role), did_you_mean(role, known));
 }
 
-Json content_of(const Json& message, const std::string& where) {
+Json content_of(const Json& message, const std::string& where, bool pictures) {
   const auto found = message.contains("content") ? message.find("content") : message.find("value");
   const bool calls = message.contains("tool_calls") && !message["tool_calls"].is_null();
   if (found == message.end() || found->is_null()) {
@@ -48,10 +48,16 @@ Json content_of(const Json& message, const std::string& where) {
   if (found->is_string()) return *found;
   require(found->is_array(), "{}: content: expected a text or a list of parts, found {}", where, found->type_name());
   for (const Json& part : *found) {
+    if (is_picture_part(part)) {
+      require(pictures,
+              "{}: content: found a picture, expected texts: --task sft trains models that see pictures on them",
+              where);
+      continue;
+    }
     const bool is_text = part.is_object() && part.contains("type") && part["type"] == "text" && part.contains("text") &&
                          part["text"].is_string();
-    require(is_text, "{}: content: expected parts {{\"type\": \"text\", \"text\": ...}}, found {}", where,
-            quoted(dump_json(part)));
+    require(is_text, "{}: content: expected parts {{\"type\": \"text\", \"text\": ...}}{}, found {}", where,
+            pictures ? " or {\"type\": \"image\"}" : "", quoted(dump_json(part), 200));
   }
   return *found;
 }
@@ -78,7 +84,12 @@ Json calls_of(const Json& calls, const std::string& where) {
 
 }  // namespace
 
-Json plain_messages(const Json& messages, const std::string& where) {
+bool is_picture_part(const Json& part) {
+  if (!part.is_object() || !part.contains("type")) return false;
+  return part["type"] == "image" || part["type"] == "image_url";
+}
+
+Json plain_messages(const Json& messages, const std::string& where, bool pictures) {
   require(messages.is_array() && !messages.empty(), "{}: expected a list of messages, found {}", where,
           messages.is_array() ? "an empty one" : messages.type_name());
   Json result = Json::array();
@@ -88,7 +99,7 @@ Json plain_messages(const Json& messages, const std::string& where) {
     require(message.is_object(), "{}: expected an object with role and content, found {}", at,
             quoted(dump_json(message)));
     Json plain = {{"role", role_of(message, at)}};
-    plain["content"] = content_of(message, at);
+    plain["content"] = content_of(message, at, pictures);
     for (const auto& [name, value] : message.items()) {
       if (name == "role" || name == "content") continue;
       if (!message.contains("role") && (name == "from" || name == "value")) continue;

@@ -8,14 +8,18 @@
 #include "base/files/files.h"
 #include "base/json/json.h"
 #include "base/terminal/log.h"
+#include "files/config/model_config.h"
+#include "files/hub/resolve.h"
 #include "runtime/device/static_shapes.h"
 #include "runtime/distributed/process_group.h"
 #include "work/train/arguments/task_defaults.h"
+#include "work/train/setup/new_model.h"
 #include "work/train/setup/sharding_layout.h"
 #include "work/train/tasks/chats/chat_rows.h"
 #include "work/train/tasks/chats/chat_template_path.h"
 #include "work/train/tasks/chats/chat_tokens.h"
 #include "work/train/tasks/chats/packing.h"
+#include "work/train/tasks/chats/picture_batches.h"
 #include "work/train/tasks/chats/token_measures.h"
 #include "work/train/tasks/read_report.h"
 #include "work/train/tasks/tasks.h"
@@ -31,7 +35,8 @@ constexpr size_t kLongestSample = 2000;  // characters that are shown of one
 // Of one file of a run.
 struct Rows {
   std::vector<Features> features;
-  std::vector<int64_t> cut_off;           // rows of which max_length leaves nothing to learn
+  std::vector<std::vector<std::string>> pictures;  // of each, where there are any
+  std::vector<int64_t> cut_off;                    // rows of which max_length leaves nothing to learn
   std::optional<int64_t> changed_prompt;  // the first row whose prompt is written otherwise before its completion
 };
 
@@ -50,6 +55,7 @@ Rows encode_rows(const ChatRows& chats, const ChatEncoder& encoder) {
     features.sequences["input_ids"] = all[i].ids;
     features.sequences["labels"] = all[i].labels;
     rows.features.push_back(std::move(features));
+    if (encoder.sees_pictures()) rows.pictures.push_back(chats.row(static_cast<int64_t>(i)).pictures);
   }
   return rows;
 }
@@ -169,6 +175,29 @@ TokenLoss::Kind loss_kind(const ScriptArguments& script, const TrainingArguments
   return TokenLoss::Kind::kDynamic;
 }
 
+// With pictures, what TRL refuses too, and what would part texts from their pictures.
+void refuse_with_pictures(const TrainArguments& arguments) {
+  const ScriptArguments& script = arguments.script;
+  const auto refuse = [](bool given, std::string_view argument, std::string_view why) {
+    if (given) fail(ErrorKind::kUnsupported, "{}: not with pictures in the rows: {}", argument, why);
+  };
+  refuse(packs(script, true) || packs(script, false), "--packing", "samples with pictures are not packed");
+  refuse(arguments.training.padding_free.value_or(false), "--padding_free", "their rows are padded");
+  refuse(script.truncation_mode == "keep_end", "--truncation_mode keep_end", "it cuts off the pictures of a prompt");
+  refuse(script.teacher_model.has_value(), "--teacher_model", "a teacher reads texts");
+  refuse(
+      sharding_layout(arguments.training, process_count()).shards(), "zero_stage, fsdp, tp_size, pp_size, cp_size",
+      "the rows of a batch are not cut with their pictures; processes with whole models each take their own batches");
+}
+
+// Processes add up their gradients, and a tower that sees nothing has none.
+void expect_pictures_everywhere(const std::vector<std::vector<std::string>>& rows, const std::string& where) {
+  if (process_count() == 1) return;
+  for (const auto& row : rows)
+    if (row.empty())
+      fail(ErrorKind::kUnsupported, "{}: with several processes every row has a picture, found one without", where);
+}
+
 // The first token of a row is predicted by nothing. Trainer counts its label for some models all the same, but not
 // where rows lie one behind the other.
 void unlabel_first_tokens(std::vector<Features>& rows) {
@@ -176,7 +205,8 @@ void unlabel_first_tokens(std::vector<Features>& rows) {
 }
 
 TrainingData batches_of_rows(Rows rows, const TrainArguments& arguments, const PaddingOptions& padding,
-                             int64_t max_length, bool training) {
+                             int64_t max_length, bool training,
+                             const std::shared_ptr<const ImageTextProcessor>& pictures) {
   const ScriptArguments& script = arguments.script;
   if (packs(script, training))
     rows.features = packed_features(rows.features, max_length, packing_strategy(script.packing_strategy));
@@ -187,6 +217,7 @@ TrainingData batches_of_rows(Rows rows, const TrainArguments& arguments, const P
     number_padding(batch);
     return batch;
   };
+  if (pictures) return with_pictures(std::move(data), std::move(rows.pictures), pictures);
   return data;
 }
 
@@ -197,16 +228,19 @@ void prepare_supervised_fine_tuning(const TrainArguments& arguments, const TaskF
   const auto tokenizer_directory = script.tokenizer_name.value_or(script.model_name_or_path);
   const Tokenizer tokenizer = Tokenizer::from_pretrained(tokenizer_directory);
   const bool writes_chats = tokenizer.has_chat_template() || script.chat_template_path.has_value();
-  for (const char* pictures : {"images", "image"})
-    if (files.any().find(pictures))
-      fail(ErrorKind::kUnsupported, "{}: column {}: pictures in rows are not trained on yet; leave the column out",
-           files.any().name(), pictures);
-  const ChatRows first(files.any(), script, writes_chats);
+  const fs::path config = directory_of_model(script.model_name_or_path);
+  const bool sees = file_exists(config / "config.json") && ImageTextProcessor::is_for(read_model_config(config));
+  const ChatRows first(files.any(), script, writes_chats, sees);
+  const bool seen = first.has_pictures();
+  if (seen) refuse_with_pictures(arguments);
   setup.reads = what_is_read({first.reads()}, files);
   setup.model = load_model(arguments, script.model_name_or_path, load_options(arguments, "text-generation"));
   const int64_t max_length = script.max_seq_length.value_or(kMaxLength);
   expect_packing(arguments, *setup.model);
+  std::shared_ptr<const ImageTextProcessor> pictures;  // null: the rows have none
+  if (seen) pictures = std::make_shared<const ImageTextProcessor>(config, setup.model->config(), tokenizer);
   ChatTokenOptions whole = token_options(script, tokenizer, first), cut = whole;
+  cut.pictures = pictures;
   cut.max_length = max_length;
   // Strategies that put samples into rows in parts need nothing cut off.
   const bool in_parts = script.packing_strategy != "bfd";
@@ -220,12 +254,15 @@ void prepare_supervised_fine_tuning(const TrainArguments& arguments, const TaskF
   if (script.pad_to_max_length.value_or(false)) padding.max_length = max_length;
   else padding.bucket = length_buckets(script.length_buckets, max_length);
   const auto data_of = [&](const Dataset& data, bool training) {
-    const ChatRows chats(data, script, writes_chats);
+    const ChatRows chats(data, script, writes_chats, sees);
+    if (chats.has_pictures() != seen)
+      fail("{}: expected rows {} pictures, as in {}", data.name(), seen ? "with" : "without", first.data().name());
     if (chats.form() != first.form())
       fail("{}: expected {}, as in {}, found {}", data.name(), first.reads(), first.data().name(), chats.reads());
     Rows rows = encode_rows(chats, packs(script, training) && in_parts ? whole_rows : encoder);
     say_what_is_odd(rows, chats, max_length);
-    return batches_of_rows(std::move(rows), arguments, padding, max_length, training);
+    expect_pictures_everywhere(rows.pictures, data.name());
+    return batches_of_rows(std::move(rows), arguments, padding, max_length, training, pictures);
   };
   if (files.train) {
     setup.train = data_of(*files.train, true);
@@ -238,10 +275,11 @@ void prepare_supervised_fine_tuning(const TrainArguments& arguments, const TaskF
   score_loss_only(setup);
   align_special_tokens(*setup.model, tokenizer,
                        script.eos_token ? tokenizer.token_to_id(*script.eos_token) : std::nullopt);
-  setup.save_tokenizer = [tokenizer, chat_template = script.chat_template_path ? encoder.chat_template() : "",
+  setup.save_tokenizer = [tokenizer, config, chat_template = script.chat_template_path ? encoder.chat_template() : "",
                           eos = script.eos_token.value_or("")](const std::string& directory) {
     tokenizer.save_pretrained(directory);
     save_changes(directory, chat_template, eos);
+    copy_preprocessor(config, directory);
   };
 }
 

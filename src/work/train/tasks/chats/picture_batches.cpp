@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "work/train/tasks/chats/picture_batches.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/threads/threads.h"
+#include "inputs/images/picture_source.h"
+
+namespace transom {
+namespace {
+
+using Pixels = ImageProcessor::Pixels;
+
+// What a model is told of each picture beside: a row of numbers each.
+void add_numbers(Batch& batch, std::span<const Pixels> pictures) {
+  for (const Pixels& picture : pictures)
+    for (const auto& [name, numbers] : picture.beside) {
+      FloatRows& rows = batch.arrays[name];
+      if (rows.shape.empty()) rows.shape = {0, static_cast<int64_t>(numbers.size())};
+      rows.values.insert(rows.values.end(), numbers.begin(), numbers.end());
+      ++rows.shape[0];
+    }
+}
+
+}  // namespace
+
+void add_pictures(Batch& batch, std::span<const Pixels> pictures) {
+  if (pictures.empty()) return;
+  const Pixels& first = pictures[0];
+  const bool laid_out = first.patches > 0;  // rows of numbers, as many as a picture has patches
+  const bool padded = first.parts > 0 && !first.beside.empty();
+  int64_t most = 0, parts = 0;
+  for (const Pixels& each : pictures) {
+    if (!laid_out && (each.height != first.height || each.width != first.width))
+      fail(
+          "pictures of a batch: expected one size, found {} x {} and {} x {} pixels; let the processor resize them "
+          "(do_resize, do_center_crop), or set --per_device_train_batch_size 1",
+          first.width, first.height, each.width, each.height);
+    most = std::max(most, each.parts), parts += each.parts;
+  }
+  const auto count = static_cast<int64_t>(pictures.size());
+  FloatRows pixels;
+  for (const Pixels& each : pictures) {
+    pixels.values.insert(pixels.values.end(), each.values.begin(), each.values.end());
+    if (padded) {
+      const auto part = each.values.size() / static_cast<size_t>(each.parts);
+      pixels.values.resize(pixels.values.size() + part * static_cast<size_t>(most - each.parts), 0.0f);
+    }
+  }
+  if (laid_out) {
+    const int64_t width = first.shape()[1];
+    pixels.shape = {static_cast<int64_t>(pixels.values.size()) / width, width};
+  } else if (first.parts == 0) {
+    pixels.shape = {count, 3, first.height, first.width};
+  } else {
+    pixels.shape = padded ? std::vector<int64_t>{count, most, 3, first.height, first.width}
+                          : std::vector<int64_t>{1, parts, 3, first.height, first.width};
+  }
+  batch.arrays["pixel_values"] = std::move(pixels);
+  add_numbers(batch, pictures);
+}
+
+TrainingData with_pictures(TrainingData data, std::vector<std::vector<std::string>> pictures,
+                           std::shared_ptr<const ImageTextProcessor> processor) {
+  data.batch = [make = std::move(data.batch),
+                pictures = std::make_shared<const std::vector<std::vector<std::string>>>(std::move(pictures)),
+                processor = std::move(processor)](const std::vector<int64_t>& rows) {
+    std::vector<std::string> names;
+    for (const int64_t row : rows) {
+      const std::vector<std::string>& own = (*pictures)[static_cast<size_t>(row)];
+      names.insert(names.end(), own.begin(), own.end());
+    }
+    std::vector<Pixels> pixels(names.size());
+    parallel_for(names.size(), [&](size_t i) { pixels[i] = processor->prepared(read_picture(names[i])); });
+    Batch batch = make(rows);
+    add_pictures(batch, pixels);
+    return batch;
+  };
+  return data;
+}
+
+}  // namespace transom
