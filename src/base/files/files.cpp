@@ -15,9 +15,11 @@
 #include <cstring>
 #include <ctime>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <random>
+#include <sstream>
 #include <utility>
 
 #include "base/error.h"
@@ -53,6 +55,27 @@ std::string own_place() {
   return fmt::format("{:016x}", fnv1a(text));
 }
 
+// When a process began, in clock ticks since the boot (proc_pid_stat(5)); 0 where nobody says.
+uint64_t start_of(pid_t process) {
+  const std::string text = small_file(fmt::format("/proc/{}/stat", process).c_str());
+  const size_t name_end = text.rfind(')');  // the name may hold spaces
+  if (name_end == text.npos) return 0;
+  constexpr int kStartAfterName = 20;
+  std::istringstream fields(text.substr(name_end + 1));
+  std::string field;
+  for (int index = 0; index < kStartAfterName; ++index) fields >> field;
+  uint64_t start = 0;
+  std::from_chars(field.data(), field.data() + field.size(), start);
+  return start;
+}
+
+// Whether a process of this place is no more. Its number may have gone to another, which began at another time.
+bool has_ended(pid_t process, uint64_t start) {
+  if (::kill(process, 0) != 0 && errno == ESRCH) return true;
+  const uint64_t now = start_of(process);
+  return now != 0 && start != 0 && now != start;
+}
+
 // Whether nobody writes a file of another place any more, as far as can be told: it is old, and not locked.
 bool is_left_behind(const std::string& path) {
   struct stat info {};
@@ -67,24 +90,26 @@ bool is_left_behind(const std::string& path) {
 }  // namespace
 
 std::optional<std::string> abandoned_destination(std::string_view path) {
-  // From behind: ".tmp", the count, the process, the place.
+  // From behind: ".tmp", the count, the start of the process, its number, the place.
   std::string_view name = path.substr(path.rfind('/') + 1);
   if (!name.ends_with(kTemporary)) return std::nullopt;
   name.remove_suffix(kTemporary.size());
-  pid_t process = 0;
-  for (int part = 0; part < 2; ++part) {
+  uint64_t count = 0, start = 0, process = 0;
+  for (uint64_t* part : {&count, &start, &process}) {
     const size_t dot = name.rfind('.');
     if (dot == name.npos || dot == 0) return std::nullopt;
-    const auto read = std::from_chars(name.data() + dot + 1, name.data() + name.size(), process);
+    const auto read = std::from_chars(name.data() + dot + 1, name.data() + name.size(), *part);
     if (read.ec != std::errc() || read.ptr != name.data() + name.size()) return std::nullopt;
     name = name.substr(0, dot);
   }
   const size_t dot = name.rfind('.');
-  if (process <= 0 || dot == name.npos || dot == 0) return std::nullopt;
+  if (process == 0 || process > static_cast<uint64_t>(std::numeric_limits<pid_t>::max()) || dot == name.npos ||
+      dot == 0)
+    return std::nullopt;
   const std::string_view place = name.substr(dot + 1);
   if (place.size() != 16 || place.find_first_not_of("0123456789abcdef") != place.npos) return std::nullopt;
   const bool ended =
-      place == own_place() ? ::kill(process, 0) != 0 && errno == ESRCH : is_left_behind(std::string(path));
+      place == own_place() ? has_ended(static_cast<pid_t>(process), start) : is_left_behind(std::string(path));
   if (!ended) return std::nullopt;
   return std::string(name.substr(0, dot));
 }
@@ -117,12 +142,13 @@ void sync_directory(const fs::path& directory) {
   if (descriptor.value >= 0) ::fsync(descriptor.value);
 }
 
-// "<name>.<place>.<process>.<count>.tmp": each write has its own, and the process tells whether somebody still writes
-// it.
+// "<name>.<place>.<process>.<start>.<count>.tmp": each write has its own, and the process tells whether somebody still
+// writes it.
 fs::path temporary_of(const fs::path& destination) {
   static std::atomic<uint64_t> count = 0;
   fs::path result = destination;
-  result += fmt::format(".{}.{}.{}{}", own_place(), ::getpid(), count++, kTemporary);
+  const pid_t process = ::getpid();  // asked for each time: a fork has another
+  result += fmt::format(".{}.{}.{}.{}{}", own_place(), process, start_of(process), count++, kTemporary);
   return result;
 }
 

@@ -78,13 +78,37 @@ TEST_F(Files, OfDeadProcessesAreRemoved) {
   EXPECT_EQ(count(), 2u);  // the file, and what is still being written
 }
 
+// The number of a process that was killed goes to another after a while.
+TEST_F(Files, OfAProcessWhoseNumberAnotherHasAreRemoved) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    new AtomicFile(folder_ / "a");
+    ::_exit(0);
+  }
+  ::waitpid(child, nullptr, 0);
+  fs::path left;
+  for (const auto& entry : fs::directory_iterator(folder_)) left = entry.path();
+  // As if this process had got the number of that one.
+  std::string name = left.string();
+  const std::string number = "." + std::to_string(child) + ".";
+  const size_t at = name.rfind(number);
+  ASSERT_NE(at, name.npos);
+  name.replace(at, number.size(), "." + std::to_string(::getpid()) + ".");
+  // The child began in the same clock tick where it was quick: another time is written.
+  const size_t start = name.find('.', at + 1) + 1;
+  name.replace(start, name.find('.', start) - start, "1");
+  fs::rename(left, name);
+  write_file(folder_ / "a", "x");
+  EXPECT_EQ(count(), 1u);
+}
+
 // A container or host that shares the directory has process numbers of its own: one that is unknown here may be alive
 // there. What was not touched for days is removed all the same.
 TEST_F(Files, OfOtherMachinesAreRemovedWhenTheyAreOld) {
   pid_t ended = ::fork();
   if (ended == 0) ::_exit(0);
   ::waitpid(ended, nullptr, 0);
-  const std::string behind = "." + std::to_string(ended) + ".0.tmp";
+  const std::string behind = "." + std::to_string(ended) + ".0.0.tmp";
   const fs::path fresh = folder_ / ("a.0123456789abcdef" + behind), old = folder_ / ("a.fedcba9876543210" + behind),
                  locked = folder_ / ("a.00000000000000ff" + behind);
   for (const fs::path& path : {fresh, old, locked}) std::ofstream(path) << "part";
