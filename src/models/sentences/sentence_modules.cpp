@@ -9,8 +9,9 @@
 #include "base/files/directories.h"
 #include "files/config/config.h"
 #include "files/config/model_config.h"
-#include "files/family/family.h"
+#include "models/next_token.h"
 #include "models/sentences/module_file.h"
+#include "models/sentences/module_list.h"
 
 namespace transom {
 namespace {
@@ -176,34 +177,6 @@ void read_encode_settings(const fs::path& directory, SentenceModules& modules) {
   file.finish();
 }
 
-struct ModuleEntry {
-  std::string kind;  // "Pooling"
-  fs::path folder;
-};
-
-std::vector<ModuleEntry> entries_of(const fs::path& file) {
-  const Json list = read_json(file);
-  if (!list.is_array() || list.empty()) fail("{}: expected a list of modules", file.string());
-  std::vector<ModuleEntry> entries;
-  for (const Json& each : list) {
-    ModuleFile module(each, file.string());
-    const std::string type = module.text("type", ""), path = module.text("path", "");
-    module.without_effect({"idx", "name", "kwargs"});  // the order of the list holds, as in sentence-transformers
-    module.finish();
-    if (!type.starts_with("sentence_transformers."))
-      fail(ErrorKind::kUnsupported, "{}: {}: modules with code of their own are not supported", file.string(),
-           quoted(type));
-    const fs::path folder(path);
-    if (folder.is_absolute() || std::find(folder.begin(), folder.end(), "..") != folder.end())
-      fail("{}: the path {} leads out of the directory", file.string(), quoted(path));
-    fs::path normal = folder.lexically_normal();
-    if (!normal.has_filename()) normal = normal.parent_path();  // "1_Pooling/"
-    if (normal == ".") normal.clear();
-    entries.push_back({type.substr(type.rfind('.') + 1), normal});
-  }
-  return entries;
-}
-
 }  // namespace
 
 std::string name_of(PoolingMode mode) {
@@ -255,15 +228,6 @@ double similarity_of(Similarity similarity, const std::vector<float>& a, const s
   }
 }
 
-namespace {
-
-bool predicts_next_token(const std::string& architecture) {
-  const Architecture* known = find_architecture(architecture);
-  return known && *known->head.task == HeadTask::kCausalLM;
-}
-
-}  // namespace
-
 SentenceModules read_sentence_modules(const fs::path& directory) {
   SentenceModules modules;
   read_encode_settings(directory, modules);
@@ -272,15 +236,13 @@ SentenceModules read_sentence_modules(const fs::path& directory) {
     if (!has_model_config(directory)) return modules;
     const Config config = read_model_config(directory);
     const Json& json = json_of(config);
-    const Json names = json.value("architectures", Json());
-    const bool causal = names.is_array() && !names.empty() && names[0].is_string() &&
-                        predicts_next_token(names[0].get<std::string>()) && json.value("is_causal", Json()) != false;
+    const bool causal = predicts_next_token(json) && json.value("is_causal", Json()) != false;
     if (causal) modules.pooling = {PoolingMode::kLastToken};
     return modules;
   }
   modules.declared = true;
   bool pooled = false;
-  const std::vector<ModuleEntry> entries = entries_of(file);
+  const std::vector<ModuleEntry> entries = read_module_list(file);
   for (size_t i = 0; i < entries.size(); ++i) {
     const auto& [kind, path] = entries[i];
     const fs::path folder = directory / path;

@@ -16,6 +16,7 @@
 #include "transom/config.h"
 #include "work/pipelines/json/task_json.h"
 #include "work/pipelines/text/pair_activation.h"
+#include "work/pipelines/text/pair_ranking.h"
 #include "work/pipelines/text/sparse_embedding.h"
 
 namespace transom::serve {
@@ -135,7 +136,9 @@ void load_runner(ServedModel& served, const std::string& directory, const ServeO
   const bool speaks = need_task(served.task).result == ResultKind::kSound;
   if (input != InputKind::kImage && input != InputKind::kAudio && !speaks && !is_pipeline_directory(folder)) {
     served.tokenizer = Tokenizer::from_pretrained(directory);
-    served.max_length = longest_input(*runner.pipelines[0].second->model(), *served.tokenizer);
+    const auto* ranking = dynamic_cast<const PairRanking*>(runner.pipelines[0].second.get());
+    served.max_length =
+        ranking ? ranking->max_length() : longest_input(*runner.pipelines[0].second->model(), *served.tokenizer);
   }
   runner.queue = std::make_unique<TaskQueue>(
       BatchLimits{options.max_batch_tokens, options.max_batch_requests, 16 * options.max_client_batch_size},

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/serve/scoring/pair_scores.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
 #include "apps/serve/api/known_fields.h"
+#include "work/pipelines/text/pair_ranking.h"
 
 namespace transom::serve {
 namespace {
@@ -23,6 +25,16 @@ double score_of_classes(const Classes& classes, const std::vector<std::string>& 
     logits.push_back(static_cast<float>(by_label[label]));
   }
   return raw ? logits.back() : softmax_of(logits).back();
+}
+
+// Of rankers, which cut documents alone: those stand at the end.
+Json cut_of_pairs(const TooLong& too_long, const ServedModel& model) {
+  const EncodeOptions cut = encode_options_of(too_long, model);
+  if (cut.truncation == Truncation::kNone) return Json::object();
+  if (too_long.side == Side::kLeft)
+    throw ApiError(400, fmt::format("{} cuts documents at their end, where what is too long is to be cut on the left",
+                                    model.name));
+  return {{"max_length", *cut.max_length}};
 }
 
 }  // namespace
@@ -105,7 +117,14 @@ void compute_scores(const std::shared_ptr<Call>& call, ServedModel& model,
     // Each pair by itself: what a ranker makes of it does not hang on others.
     std::vector<TaskInput> inputs;
     for (const auto& [a, b] : pairs) inputs.emplace_back(SentencesInput(a, {b}));
-    Json parameters = Json::object();
+    Json parameters = cut_of_pairs(settings.too_long, model);
+    if (const auto* ranking = dynamic_cast<const PairRanking*>(model.runner->find("text-ranking")))
+      for (const auto& [a, b] : pairs) {
+        const int64_t tokens = ranking->tokens_of_pair(a, b);
+        const Json most = parameters.value("max_length", Json());
+        if (most.is_null()) expect_fits(static_cast<size_t>(tokens), fields.second, model, settings.too_long);
+        call->prompt_tokens += most.is_null() ? tokens : std::min(tokens, most.get<int64_t>());
+      }
     if (activation != PairActivation::kAsModel)
       parameters["function_to_apply"] = activation == PairActivation::kNone ? "none" : "sigmoid";
     return compute_task(call, model, "text-ranking", inputs, std::move(parameters),

@@ -75,19 +75,20 @@ Tensor mean_logits_of(const LogitsHead& head, const Tensor& hidden) {
   return head.multiplier == 1 ? means : means * head.multiplier;
 }
 
-TokenLosses::Each each_in_rows(const LogitsHead& head, const Tensor& hidden, const Tensor& targets,
+TokenLosses::Each each_in_rows(const LogitsHead& head, const Tensor& hidden, const Tensor& targets, bool measures,
                                const ForwardContext& context) {
   const int64_t V = head.weight.value.dim(0), N = targets.size();
   const LinearCrossEntropy made = linear_cross_entropy(reshape(hidden, {N, hidden.dim(-1)}), head.weight.value,
                                                        head.bias ? head.bias->value : Tensor(), reshape(targets, {N}),
                                                        {.rows = std::max<int64_t>(kMostLogits / V, 16),
                                                         .multiplier = head.multiplier,
-                                                        .measures = true,
+                                                        .measures = measures,
                                                         .through_losses = true},
                                                        context.computing);
   const auto as_tokens = [&](const Tensor& x) { return reshape(x, targets.shape()); };
-  return {as_tokens(made.losses), as_tokens(made.entropy.detach()), as_tokens(made.right.detach()),
-          mean_logits_of(head, hidden)};
+  TokenLosses::Each each{.losses = as_tokens(made.losses), .means = mean_logits_of(head, hidden)};
+  if (measures) each.entropies = as_tokens(made.entropy.detach()), each.right = as_tokens(made.right.detach());
+  return each;
 }
 
 }  // namespace
@@ -109,7 +110,7 @@ TokenLosses token_losses(const LogitsHead& head, const Tensor& hidden, const Ten
     if (how.keeps_logits || !many || head.soft_cap > 0 || !is_plain(head, context.computing) ||
         context.computing.batch_invariant)
       return {.logits = head(hidden, context)};
-    return {.each = each_in_rows(head, hidden, cast(targets, DType::kInt64), context)};
+    return {.each = each_in_rows(head, hidden, cast(targets, DType::kInt64), how.measures, context)};
   }
   if (!how.keeps_logits && is_plain(head, context.computing) && many)
     return in_rows(head, hidden, cast(targets, DType::kInt64), how, context);

@@ -21,9 +21,9 @@ struct TokenLoss {
   // (nats), how many are right, and how many there are.
   bool measures = false;
   // There is no loss: whoever asks makes one of the negative log-likelihoods of each token. Outputs have, f32 as the
-  // tokens, token_losses (0 where there is no label) and without gradients token_entropies, token_right (1 where the
-  // largest logit is the label's) and token_means (of the logits); or, where these are few or are no product of two
-  // plain matrices, logits alone.
+  // tokens, token_losses (0 where there is no label) and without gradients token_means (of the logits) and, with
+  // `measures`, token_entropies and token_right (1 where the largest logit is the label's); or, where these are few or
+  // are no product of two plain matrices, logits alone.
   bool each = false;
 };
 

@@ -3,49 +3,47 @@
 
 #include "base/error.h"
 #include "base/files/directories.h"
-#include "base/files/files.h"
-#include "base/json/json.h"
+#include "models/sentences/module_file.h"
+#include "models/sentences/module_list.h"
 #include "transom/ops.h"
 
 namespace transom {
 namespace {
 
-// The module that pools the scores; null where there is none.
-Json splade_module(const fs::path& directory) {
-  const fs::path file = directory / "modules.json";
-  if (!path_exists(file)) return nullptr;
-  const Json modules = read_json(file);
-  if (!modules.is_array()) return nullptr;
-  for (const Json& module : modules) {
-    const Json type = module.is_object() ? module.value("type", Json()) : Json();
-    if (type.is_string() && type.get_ref<const std::string&>().ends_with("SpladePooling")) return module;
-  }
-  return nullptr;
-}
+constexpr std::string_view kSpladePooling = "SpladePooling";
 
 }  // namespace
 
-bool SparsePooling::is_of(const fs::path& directory) { return !splade_module(directory).is_null(); }
+bool SparsePooling::is_of(const fs::path& directory) { return names_module(directory, kSpladePooling); }
 
 SparsePooling SparsePooling::read(const fs::path& directory) {
   SparsePooling pooling;
-  const Json module = splade_module(directory);
-  if (module.is_null()) return pooling;
-  const Json path = module.value("path", Json("1_SpladePooling"));
-  if (!path.is_string() || path.get_ref<const std::string&>().find("..") != std::string::npos ||
-      path.get_ref<const std::string&>().starts_with("/"))
-    fail("{}: expected the folder of SpladePooling within the directory, found {}",
-         (directory / "modules.json").string(), quoted(dump_json(path)));
-  const fs::path file = directory / path.get<std::string>() / "config.json";
-  const Json config = read_json(file);
-  const auto choice = [&](const char* name, const char* usual, const char* other) {
-    const Json value = config.is_object() ? config.value(name, Json(usual)) : Json();
-    if (value != usual && value != other)
-      fail("{}: {}: expected {} or {}, found {}", file.string(), name, usual, other, quoted(dump_json(value)));
-    return value == other;
-  };
-  pooling.sum = choice("pooling_strategy", "max", "sum");
-  pooling.log_twice = choice("activation_function", "relu", "log1p_relu");
+  if (!is_of(directory)) return pooling;
+  const fs::path list = directory / "modules.json";
+  bool found = false;
+  for (const auto& [kind, folder] : read_module_list(list)) {
+    if (kind == "MLMTransformer" || kind == "Transformer") {
+      if (found || !folder.empty())
+        fail(ErrorKind::kUnsupported, "{}: expected {} as the first module and in the directory itself", list.string(),
+             kind);
+      continue;
+    }
+    if (kind != kSpladePooling || found)
+      fail(ErrorKind::kUnsupported, "{}: expected a language model and one {} behind it, found {} too", list.string(),
+           kSpladePooling, kind);
+    found = true;
+    ModuleFile file(directory / folder / "config.json");
+    const auto choice = [&](const char* name, const char* usual, const char* other) {
+      const std::string value = file.text(name, usual);
+      if (value != usual && value != other)
+        fail("{}: {}: expected {} or {}, found {}", file.where(), name, usual, other, quoted(value));
+      return value == other;
+    };
+    pooling.sum = choice("pooling_strategy", "max", "sum");
+    pooling.log_twice = choice("activation_function", "relu", "log1p_relu");
+    file.without_effect({"word_embedding_dimension", "embedding_dimension", "chunk_size"});
+    file.finish();
+  }
   return pooling;
 }
 

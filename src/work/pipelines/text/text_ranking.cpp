@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which documents answer a query best, by a cross-encoder, or by a language model that answers yes or no: as
 // sentence-transformers' CrossEncoder.rank().
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
 #include "base/json/json.h"
-#include "files/family/family.h"
 #include "files/hub/resolve.h"
+#include "models/next_token.h"
 #include "work/pipelines/classification.h"
 #include "work/pipelines/text/pair_activation.h"
+#include "work/pipelines/text/pair_ranking.h"
 #include "work/pipelines/text/text_model.h"
 #include "work/pipelines/text/writing_ranker.h"
 
@@ -30,6 +32,14 @@ std::vector<SentenceMatch> ranked(const std::vector<double>& scores, const TaskO
   return matches;
 }
 
+// max_length of the options, which may shorten what the model takes.
+std::optional<int64_t> longest_pair(const TaskOptions& options, const std::optional<int64_t>& of_model) {
+  if (!is_given(options, "max_length")) return of_model;
+  const int64_t asked = int_option(options, "max_length", 0);
+  if (asked < 1) fail(ErrorKind::kUsage, "max_length: expected a number of tokens above 0, found {}", asked);
+  return std::min(asked, of_model.value_or(asked));
+}
+
 const SentencesInput& query_of(const TaskInput& input) {
   const auto* given = std::get_if<SentencesInput>(&input);
   if (!given) fail("expected a query with documents, found {}", name_of(input));
@@ -45,6 +55,8 @@ TaskParameters ranking_parameters(bool of_writer) {
        "what turns the logit into the score (default: as the checkpoint says, else sigmoid)",
        "",
        {"sigmoid", "none"}},
+      {"max_length", TaskParameter::Type::kInteger,
+       "tokens of a query and a document together; the document is cut (default: what the model takes)"},
   };
   if (of_writer)
     parameters.push_back({"prompt", TaskParameter::Type::kText,
@@ -54,7 +66,7 @@ TaskParameters ranking_parameters(bool of_writer) {
 
 TaskParameters text_ranking_parameters() { return ranking_parameters(true); }
 
-class TextRanking : public Pipeline {
+class TextRanking : public PairRanking {
  public:
   TextRanking(TextModel model, std::string activation) : model_(std::move(model)), activation_(std::move(activation)) {
     if (const size_t classes = model_.model->labels().size(); classes != 1)
@@ -63,11 +75,16 @@ class TextRanking : public Pipeline {
   }
   Model* model() const override { return model_.model.get(); }
   TaskParameters parameters() const override { return ranking_parameters(false); }
+  std::optional<int64_t> max_length() const override { return model_.max_length(); }
+  int64_t tokens_of_pair(const std::string& query, const std::string& document) const override {
+    return static_cast<int64_t>(model_.tokenizer.encode(query, document).size());
+  }
 
   // By falling score. The pairs of all queries are one list for batches.
   std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
     const std::string function = score_function(activation_, options);
-    const EncodeOptions encoding{.truncation = Truncation::kLongestFirst, .max_length = model_.max_length()};
+    const EncodeOptions encoding{.truncation = Truncation::kLongestFirst,
+                                 .max_length = longest_pair(options, max_length())};
     std::vector<const SentencesInput*> given;
     for (const TaskInput& input : inputs) given.push_back(&query_of(input));
     const auto encode = [&](size_t i) {
@@ -96,22 +113,25 @@ class TextRanking : public Pipeline {
 };
 
 // A language model whose answer is read from the logits behind the pair.
-class WritingRanking : public Pipeline {
+class WritingRanking : public PairRanking {
  public:
   WritingRanking(WritingRanker ranker, std::string activation)
       : ranker_(std::move(ranker)), activation_(std::move(activation)) {}
   Model* model() const override { return ranker_.text().model.get(); }
   TaskParameters parameters() const override { return ranking_parameters(true); }
+  std::optional<int64_t> max_length() const override { return ranker_.max_length(); }
+  int64_t tokens_of_pair(const std::string& query, const std::string& document) const override {
+    return ranker_.tokens_of_pair(query, document);
+  }
 
   std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
     const std::string function = score_function(activation_, options);
-    std::optional<std::string> prompt;
-    if (is_given(options, "prompt")) prompt = text_option(options, "prompt", "");
+    WritingRanker::Asked asked{.batch_size = batch_size_of(options), .max_length = longest_pair(options, max_length())};
+    if (is_given(options, "prompt")) asked.prompt = text_option(options, "prompt", "");
     std::vector<TaskResult> results;
     for (const TaskInput& input : inputs) {
       const SentencesInput& given = query_of(input);
-      std::vector<double> scores =
-          ranker_.scores(given.source_sentence, given.sentences, prompt, batch_size_of(options));
+      std::vector<double> scores = ranker_.scores(given.source_sentence, given.sentences, asked);
       if (function == "sigmoid")
         for (double& score : scores) score = 1 / (1 + std::exp(-score));
       results.emplace_back(ranked(scores, options));
@@ -124,19 +144,11 @@ class WritingRanking : public Pipeline {
   std::string activation_;
 };
 
-// Whether config.json names a model that writes.
-bool is_writer(const std::string& directory) {
-  const Json config = read_json(directory_of_model(directory) / "config.json");
-  const Json names = config.value("architectures", Json());
-  if (!names.is_array() || names.empty() || !names[0].is_string()) return false;
-  const Architecture* architecture = find_architecture(names[0].get<std::string>());
-  return architecture && *architecture->head.task == HeadTask::kCausalLM;
-}
-
 std::unique_ptr<Pipeline> load_text_ranking(const std::string& directory, const LoadOptions& options,
                                             const std::string& /*task*/) {
   const std::string activation = pair_activation_of(directory_of_model(directory));
-  if (is_writer(directory)) return std::make_unique<WritingRanking>(WritingRanker(directory, options), activation);
+  if (predicts_next_token(read_json(directory_of_model(directory) / "config.json")))
+    return std::make_unique<WritingRanking>(WritingRanker(directory, options), activation);
   return std::make_unique<TextRanking>(TextModel::load(directory, options), activation);
 }
 

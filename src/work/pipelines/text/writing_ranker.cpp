@@ -9,6 +9,7 @@
 #include "files/config/config.h"
 #include "files/hub/resolve.h"
 #include "models/sentences/module_file.h"
+#include "models/sentences/module_list.h"
 
 namespace transom {
 namespace {
@@ -22,21 +23,6 @@ constexpr const char* kPublishedSystem =
     "Judge whether the Document meets the requirements based on the Query and the Instruct provided. Note that the "
     "answer can only be \"yes\" or \"no\".";
 
-Json modules_of(const fs::path& directory) {
-  const fs::path file = directory / "modules.json";
-  if (!path_exists(file)) return Json::array();
-  Json modules = read_json(file);
-  if (!modules.is_array()) fail("{}: expected a list of modules", file.string());
-  return modules;
-}
-
-// The last part of a module's class.
-std::string kind_of_module(const Json& module) {
-  const Json type = module.is_object() ? module.value("type", Json()) : Json();
-  const std::string name = type.is_string() ? type.get<std::string>() : "";
-  return name.substr(name.rfind('.') + 1);
-}
-
 Json message_of(const char* role, std::string_view text, bool in_parts) {
   if (!in_parts) return {{"role", role}, {"content", text}};
   return {{"role", role}, {"content", Json::array({{{"type", "text"}, {"text", text}}})}};
@@ -44,11 +30,7 @@ Json message_of(const char* role, std::string_view text, bool in_parts) {
 
 }  // namespace
 
-bool has_logit_score(const fs::path& directory) {
-  const Json modules = modules_of(directory);
-  return std::any_of(modules.begin(), modules.end(),
-                     [](const Json& module) { return kind_of_module(module) == kScoreModule; });
-}
+bool has_logit_score(const fs::path& directory) { return names_module(directory, kScoreModule); }
 
 WritingRanker::WritingRanker(const std::string& directory, const LoadOptions& options)
     : text_([&] {
@@ -79,28 +61,25 @@ WritingRanker::WritingRanker(const std::string& directory, const LoadOptions& op
           "it is not known how a pair is written",
           directory);
   }
+  tail_ = tail(prompt_);
   const int64_t words = text_.model->config().get_int("vocab_size", 0);
   for (const int64_t id : {yes_, no_.value_or(0)})
     if (id < 0 || id >= words) fail("text-ranking: token {} is beyond the model's {}", id, words);
 }
 
 void WritingRanker::read_modules(const fs::path& directory) {
-  for (const Json& module : modules_of(directory)) {
-    const std::string kind = kind_of_module(module);
-    const Json path = module.value("path", Json());
+  const fs::path list = directory / "modules.json";
+  for (const auto& [kind, folder] : read_module_list(list)) {
     if (kind == "Transformer") {
-      if (path.is_string() && !path.get<std::string>().empty())
-        fail(ErrorKind::kUnsupported, "{}/modules.json: a Transformer in a folder of its own ({}) is not supported",
-             directory.string(), path.get<std::string>());
+      if (!folder.empty())
+        fail(ErrorKind::kUnsupported, "{}: a Transformer in a folder of its own ({}) is not supported", list.string(),
+             folder.string());
       continue;
     }
     if (kind != kScoreModule)
-      fail(ErrorKind::kUnsupported, "{}/modules.json: {} is not known beside {}", directory.string(), quoted(kind),
-           kScoreModule);
-    const std::string name = path.is_string() ? path.get<std::string>() : "";
-    if (name.empty() || name.find('/') != name.npos || name.starts_with(".."))
-      fail("{}/modules.json: path: expected a folder beside it, found {}", directory.string(), quoted(name));
-    ModuleFile file(directory / name / "config.json");
+      fail(ErrorKind::kUnsupported, "{}: {} is not known beside {}", list.string(), quoted(kind), kScoreModule);
+    if (folder.empty()) fail("{}: expected a folder of its own for {}", list.string(), kScoreModule);
+    ModuleFile file(directory / folder / "config.json");
     const Json yes = file.get("true_token_id"), no = file.get("false_token_id");
     if (!yes.is_number_integer()) fail("{}: true_token_id: expected the id of a token", file.where());
     if (!no.is_null() && !no.is_number_integer()) fail("{}: false_token_id: expected the id of a token", file.where());
@@ -181,28 +160,21 @@ bool WritingRanker::template_holds_pairs(Form form) const {
   }
 }
 
-std::vector<int64_t> WritingRanker::tokens(const std::string& query, const std::string& document,
-                                           const std::string& prompt) const {
-  if (form_ == Form::kPair)
-    return text_.tokenizer
-        .encode(prompt + query, document, {.truncation = Truncation::kLongestFirst, .max_length = longest_})
-        .ids;
-  std::vector<int64_t> ids =
-      text_.tokenizer.encode(prompted(form_, query, document, prompt), std::nullopt, {.add_special_tokens = false}).ids;
-  if (!longest_ || ids.size() <= static_cast<size_t>(*longest_)) return ids;
-  // What stands behind the document stays: the score is read there.
-  const size_t most = static_cast<size_t>(*longest_), kept = std::min(tail(prompt), most);
-  std::vector<int64_t> cut(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(most - kept));
-  cut.insert(cut.end(), ids.end() - static_cast<ptrdiff_t>(kept), ids.end());
-  return cut;
+std::vector<int64_t> WritingRanker::prompted_tokens(const std::string& query, const std::string& document,
+                                                    const std::string& prompt) const {
+  return text_.tokenizer.encode(prompted(form_, query, document, prompt), std::nullopt, {.add_special_tokens = false})
+      .ids;
+}
+
+int64_t WritingRanker::tokens_of_pair(const std::string& query, const std::string& document) const {
+  return static_cast<int64_t>(form_ == Form::kPair ? text_.tokenizer.encode(prompt_ + query, document).size()
+                                                   : prompted_tokens(query, document, prompt_).size());
 }
 
 size_t WritingRanker::tail(const std::string& prompt) const {
-  const auto encoded = [&](const char* filler) {
-    return text_.tokenizer.encode(prompted(form_, filler, filler, prompt), std::nullopt, {.add_special_tokens = false})
-        .ids;
-  };
-  const std::vector<int64_t> one = encoded("0"), other = encoded("1 2 3 4");
+  if (form_ == Form::kPair) return 0;
+  const std::vector<int64_t> one = prompted_tokens("0", "0", prompt),
+                             other = prompted_tokens("1 2 3 4", "1 2 3 4", prompt);
   const auto [end, ignored] = std::mismatch(one.rbegin(), one.rend(), other.rbegin(), other.rend());
   return static_cast<size_t>(end - one.rbegin());
 }
@@ -236,8 +208,23 @@ std::vector<double> WritingRanker::scores_of(const std::vector<std::vector<int64
 }
 
 std::vector<double> WritingRanker::scores(const std::string& query, const std::vector<std::string>& documents,
-                                          const std::optional<std::string>& prompt, int64_t batch_size) const {
+                                          const Asked& asked) const {
   const NoGradient inference;
+  const std::string& prompt = asked.prompt ? *asked.prompt : prompt_;
+  const std::optional<int64_t> longest = asked.max_length ? asked.max_length : longest_;
+  const size_t kept = prompt == prompt_ ? tail_ : tail(prompt);
+  const auto tokens = [&](const std::string& document) {
+    if (form_ == Form::kPair)
+      return text_.tokenizer
+          .encode(prompt + query, document, {.truncation = Truncation::kLongestFirst, .max_length = longest})
+          .ids;
+    std::vector<int64_t> ids = prompted_tokens(query, document, prompt);
+    if (!longest || ids.size() <= static_cast<size_t>(*longest)) return ids;
+    // What stands behind the document stays: the score is read there.
+    const auto behind = static_cast<ptrdiff_t>(std::min(kept, static_cast<size_t>(*longest)));
+    ids.erase(ids.begin() + static_cast<ptrdiff_t>(*longest) - behind, ids.end() - behind);
+    return ids;
+  };
   std::vector<double> scores;
   std::vector<std::vector<int64_t>> batch;
   const auto run = [&] {
@@ -246,8 +233,8 @@ std::vector<double> WritingRanker::scores(const std::string& query, const std::v
     batch.clear();
   };
   for (const std::string& document : documents) {
-    batch.push_back(tokens(query, document, prompt.value_or(prompt_)));
-    if (static_cast<int64_t>(batch.size()) == batch_size) run();
+    batch.push_back(tokens(document));
+    if (static_cast<int64_t>(batch.size()) == asked.batch_size) run();
   }
   if (!batch.empty()) run();
   return scores;

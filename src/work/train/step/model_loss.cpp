@@ -2,6 +2,7 @@
 #include "work/train/step/model_loss.h"
 
 #include "base/error.h"
+#include "models/next_token.h"
 #include "models/nn/losses/losses.h"
 #include "models/records.h"
 #include "transom/batch.h"
@@ -21,11 +22,6 @@ Tensor smoothed_loss(const Tensor& logits, const Tensor& labels, double smoothin
       sum(cross_entropy(rows, flat, kIgnoredLabel, kAsGiven)) * (1 - smoothing) + sum(uniform) * smoothing;
   const Tensor& items = context.num_items_in_batch;
   return items.defined() ? total / items : mean_of(total, sum(counted), context);
-}
-
-bool predicts_next_token(const Model& model) {
-  const Architecture* known = find_architecture(model);
-  return known && *known->head.task == HeadTask::kCausalLM;
 }
 
 }  // namespace

@@ -12,29 +12,17 @@
 #include "support/golden.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
+#include "support/writing_ranker.h"
 #include "work/pipelines/pipeline.h"
 #include "work/pipelines/task_of_model.h"
+#include "work/pipelines/text/pair_ranking.h"
 
 namespace transom {
 namespace {
 
-fs::path small_writer() { return test::golden_folder() / "sft" / "qwen2" / "model"; }
-Json ranker_cases() { return read_json(test::golden_folder() / "sentences" / "writing-ranker.json"); }
-
-void write_ranker(const fs::path& folder, const Json& about) {
-  Json settings = about["settings"];
-  settings["model_type"] = "CrossEncoder";
-  const auto write = [&](const char* name, const Json& json) { write_file(folder / name, dump_json(json)); };
-  write_file(folder / "chat_template.jinja", about["chat_template"].get<std::string>());
-  write("config_sentence_transformers.json", settings);
-  write("sentence_bert_config.json", about["transformer"]);
-  write("modules.json", Json::parse(R"([{"idx": 0, "name": "0", "path": "",
-                         "type": "sentence_transformers.base.modules.transformer.Transformer"},
-                        {"idx": 1, "name": "1", "path": "1_LogitScore",
-                         "type": "sentence_transformers.cross_encoder.modules.logit_score.LogitScore"}])"));
-  fs::create_directories(folder / "1_LogitScore");
-  write("1_LogitScore/config.json", about["logit_score"]);
-}
+using test::ranker_cases;
+using test::small_writer;
+using test::write_ranker;
 
 std::vector<double> ranked_scores(const fs::path& folder, const std::string& query,
                                   const std::vector<std::string>& documents, const TaskOptions& options = {}) {
@@ -90,6 +78,26 @@ constexpr const char* kPublishedTemplate =
     "search query, retrieve relevant passages that answer the query\n<Query>: {{ messages[0]['content'] }}\n"
     "<Document>: {{ messages[1]['content'] }}<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n{{ '' }}";
 
+TEST(WritingRanker, CutsDocumentsAtMaxLength) {
+  const Json all = ranker_cases(), about = all["cases"]["plain"];
+  const test::TemporaryFolder work;
+  const fs::path folder = work.path() / "model";
+  fs::copy(small_writer(), folder);
+  write_ranker(folder, about);
+  const auto pipeline = make_pipeline("text-ranking", folder.string());
+  const auto& ranking = dynamic_cast<const PairRanking&>(*pipeline);
+  const std::string query = "where?", start = "Rome Rome Rome", document = start + " Paris Paris Paris";
+  const int64_t short_pair = ranking.tokens_of_pair(query, start);
+  EXPECT_LT(short_pair, ranking.tokens_of_pair(query, document));
+  const auto cut = ranked_scores(folder, query, {document, start}, TaskOptions{{"max_length", short_pair}});
+  EXPECT_EQ(cut[0], cut[1]);
+  EXPECT_NE(cut[0], ranked_scores(folder, query, {document})[0]);
+  EXPECT_NE(test::message_of([&] {
+              ranked_scores(folder, query, {start}, TaskOptions{{"max_length", int64_t{0}}});
+            }).find("above 0"),
+            std::string::npos);
+}
+
 TEST(WritingRanker, OfQwensFormIsAskedAsItWasTrained) {
   const test::TemporaryFolder work;
   const fs::path plain = work.path() / "plain", told = work.path() / "told";
@@ -125,6 +133,26 @@ TEST(WritingRanker, WithoutAFormIsRefused) {
   EXPECT_NE(
       test::message_of([] { make_pipeline("text-ranking", small_writer().string()); }).find("no tokens yes and no"),
       std::string::npos);
+}
+
+TEST(WritingRanker, AListOfModulesIsReadAsThatOfSentenceModels) {
+  const auto refusal = [](const char* modules) {
+    const test::TemporaryFolder work;
+    const fs::path folder = work.path() / "model";
+    fs::copy(small_writer(), folder);
+    write_ranker(folder, ranker_cases()["cases"]["plain"]);
+    write_file(folder / "modules.json", modules);
+    return test::message_of([&] { make_pipeline("text-ranking", folder.string()); });
+  };
+  EXPECT_NE(refusal(R"([{"type": "sentence_transformers.x.LogitScore", "path": "../1_LogitScore"}])").find("leads out"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"([{"type": "sentence_transformers.x.LogitScore", "path": ""}])").find("a folder of its own"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"([{"type": "sentence_transformers.x.LogitScore", "path": "1_LogitScore", "softness": 1}])")
+                .find("'softness'"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"([{"type": "own.LogitScore", "path": "1_LogitScore"}])").find("code of their own"),
+            std::string::npos);
 }
 
 TEST(WritingRanker, FilesThatSayOtherThingsAreRefused) {

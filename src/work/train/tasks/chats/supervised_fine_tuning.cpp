@@ -25,12 +25,13 @@
 #include "work/train/tasks/tasks.h"
 #include "work/train/tasks/text/special_tokens.h"
 #include "work/train/tasks/text/text_features.h"
+#include "work/train/tasks/written_texts.h"
 
 namespace transom {
 namespace {
 
 constexpr int64_t kMaxLength = 1024;
-constexpr size_t kLongestSample = 2000;  // characters that are shown of one
+constexpr size_t kLongestSample = 2000;  // bytes that are shown of one
 
 // Of one file of a run.
 struct Rows {
@@ -81,16 +82,10 @@ void say_what_is_odd(const Rows& rows, const ChatRows& chats, int64_t max_length
 
 std::string shown_sample(const ChatEncoder& encoder, const ChatRows& chats) {
   const ChatTokens tokens = encoder.encode(chats.row(0), chats.data().where(0));
-  std::string text = encoder.marked_text(tokens);
-  if (text.size() > kLongestSample) {
-    size_t end = kLongestSample;
-    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-    text = text.substr(0, end) + " ...";
-  }
   const auto learnt =
       std::count_if(tokens.labels.begin(), tokens.labels.end(), [](int64_t label) { return label != kIgnoredLabel; });
   return fmt::format("{}, {} tokens, of which {} are learnt, between » and «:\n{}", chats.data().where(0),
-                     tokens.ids.size(), learnt, text);
+                     tokens.ids.size(), learnt, shortened(encoder.marked_text(tokens), kLongestSample));
 }
 
 ChatTokenOptions token_options(const ScriptArguments& script, const Tokenizer& tokenizer, const ChatRows& chats) {

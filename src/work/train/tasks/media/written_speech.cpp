@@ -19,14 +19,12 @@
 #include "work/train/tasks/media/spoken_texts.h"
 #include "work/train/tasks/media/transcribed_sounds.h"
 #include "work/train/tasks/read_report.h"
-#include "work/train/tasks/shown_samples.h"
 #include "work/train/tasks/tasks.h"
 #include "work/train/tasks/text/text_features.h"
+#include "work/train/tasks/written_texts.h"
 
 namespace transom {
 namespace {
-
-constexpr const char* kWrittenTexts = "generated";
 
 TranscribedSounds spoken_rows(const Dataset& data, const SpokenTexts& texts, SoundRows form,
                               const ScriptArguments& script, int64_t most_tokens) {
@@ -75,18 +73,6 @@ TrainingData as_training_data(TranscribedSounds&& labelled, bool with_mask) {
   return result;
 }
 
-std::vector<std::string> texts_of_rows(const SpokenTexts& texts, const auto& ids, int64_t rows) {
-  const size_t width = ids.size() / static_cast<size_t>(std::max<int64_t>(rows, 1));
-  std::vector<std::string> result;
-  for (size_t row = 0; row < static_cast<size_t>(rows); ++row) {
-    TokenIds tokens;
-    for (size_t i = row * width; i < (row + 1) * width; ++i)
-      if (ids[i] >= 0) tokens.push_back(static_cast<int64_t>(ids[i]));
-    result.push_back(texts.text(tokens));
-  }
-  return result;
-}
-
 // The texts that the model writes of a batch's sounds.
 NamedTensors written(const Model& model, const SpokenTexts& texts, GenerationConfig config, int64_t most_tokens,
                      const NamedTensors& inputs) {
@@ -95,15 +81,7 @@ NamedTensors written(const Model& model, const SpokenTexts& texts, GenerationCon
   if (config.max_length) config.max_length = std::min(*config.max_length + beginnings.dim(1), most_tokens);
   const GenerationOutput output =
       generate(model, {{"input_features", features}, {"decoder_input_ids", beginnings}}, config);
-  size_t longest = 1;
-  for (const TokenIds& row : output.sequences) longest = std::max(longest, row.size());
-  std::vector<int64_t> ids;
-  for (const TokenIds& row : output.sequences) {
-    ids.insert(ids.end(), row.begin(), row.end());
-    ids.insert(ids.end(), longest - row.size(), kIgnoredLabel);
-  }
-  return {{kWrittenTexts,
-           Tensor::from(ids, {static_cast<int64_t>(output.sequences.size()), static_cast<int64_t>(longest)})}};
+  return written_tokens(output.sequences, kIgnoredLabel);
 }
 
 void write_in_evaluations(const ScriptArguments& script, const std::shared_ptr<const SpokenTexts>& texts,
@@ -120,8 +98,9 @@ void write_in_evaluations(const ScriptArguments& script, const std::shared_ptr<c
                            shown = samples_to_show(script, 3)](const Predictions& predictions) -> Metrics {
     const Predictions::Array* found = find_output(predictions, kWrittenTexts);
     if (!found || predictions.labels.empty() || predictions.rows == 0) return {};
-    const std::vector<std::string> references = texts_of_rows(*texts, predictions.labels, predictions.rows),
-                                   said = texts_of_rows(*texts, found->values, predictions.rows);
+    const auto text = [&](const TokenIds& tokens) { return texts->text(tokens); };
+    const std::vector<std::string> references = texts_of_rows(predictions.labels, predictions.rows, text),
+                                   said = texts_of_rows(found->values, predictions.rows, text);
     show_samples(shown, references, said);
     return error_rates(names, references, said);
   };

@@ -12,7 +12,6 @@
 #include "files/config/model_config.h"
 #include "inputs/data/columns.h"
 #include "models/loading/maximum_tokens.h"
-#include "models/records.h"
 #include "runtime/device/static_shapes.h"
 #include "work/train/arguments/task_defaults.h"
 #include "work/train/step/train_step.h"
@@ -21,6 +20,7 @@
 #include "work/train/tasks/policies/policy_tasks.h"
 #include "work/train/tasks/read_report.h"
 #include "work/train/tasks/tasks.h"
+#include "work/train/tasks/text/language_model.h"
 #include "work/train/tasks/text/special_tokens.h"
 #include "work/train/tasks/text/text_features.h"
 
@@ -80,19 +80,6 @@ GenerationConfig generation_of(const ScriptArguments& script, const Tokenizer& t
   if (!config.stop_strings.empty())
     fail(ErrorKind::kUnsupported, "--generation_kwargs: stop_strings: completions end with tokens; leave it out");
   return config;
-}
-
-void load_policy(const TrainArguments& arguments, TaskSetup& setup) {
-  setup.model = load_model(arguments, arguments.script.model_name_or_path, load_options(arguments, "text-generation"));
-  const Architecture* known = find_architecture(*setup.model);
-  if (known && *known->head.task != HeadTask::kCausalLM)
-    fail(ErrorKind::kUsage, "--task {}: expected a model that predicts the next token, found {}",
-         arguments.script.task.value_or(""), setup.model->architecture());
-  const Config& config = setup.model->config();
-  if (config.get_bool("output_router_logits", false) && config.get_float("router_aux_loss_coef", 0) != 0)
-    fail(ErrorKind::kUnsupported,
-         "config.json: output_router_logits: balance between experts is no term of the loss of policies; set it to "
-         "false");
 }
 
 // Batches that say nothing but how many there are: what they are about is written when their turn comes.
@@ -228,7 +215,7 @@ void prepare_policy_training(const TrainArguments& arguments, const TaskFiles& f
       fail("{}: expected the columns of {}, found {}", (*data)->name(), any.name(),
            fmt::join(column_names(**data), ", "));
 
-  load_policy(arguments, setup);
+  load_language_model(arguments, "the loss of policies", setup);
   read_prompts(run, arguments, files, *setup.model, chat_template);
   const GenerationConfig config = generation_of(script, tokenizer, *setup.model, *pad);
   run.ends = config.eos_token_id;

@@ -86,8 +86,8 @@ void compute_reference(HeldAnswers& held, const Model& model, const Computing& c
   const ReferencePolicy reference(model, ReferencePolicy::During::kEvaluation);
   const auto values_of = [&](const NamedTensors& inputs, const std::string& prefix) {
     const AnswerMask mask = answer_mask(inputs.at(prefix + "input_ids"), inputs.at(prefix + "completion_mask"));
-    const AnswerScores said =
-        scores_of_answers(model, policy_inputs(inputs, prefix), {.computing = computing}, &reference);
+    const AnswerScores said = scores_of_answers(model, policy_inputs(inputs, prefix), {.computing = computing},
+                                                AskedScores::kNone, &reference);
     return dpo_log_probabilities(said, mask, length_alpha).to_vector<float>();
   };
   const int64_t batches = (held.rows() + at_once - 1) / at_once;

@@ -9,11 +9,11 @@
 #include "base/json/json.h"
 #include "base/terminal/log.h"
 #include "files/config/config.h"
-#include "models/records.h"
 #include "runtime/device/static_shapes.h"
 #include "work/train/tasks/chats/chat_template_path.h"
 #include "work/train/tasks/read_report.h"
 #include "work/train/tasks/tasks.h"
+#include "work/train/tasks/text/language_model.h"
 #include "work/train/tasks/text/special_tokens.h"
 #include "work/train/tasks/text/text_features.h"
 
@@ -61,17 +61,7 @@ PreferenceSetup::PreferenceSetup(const TrainArguments& arguments, const TaskFile
 void PreferenceSetup::reads(const std::string& what) { setup_.reads = what_is_read({what}, files_); }
 
 void PreferenceSetup::load_language_model() {
-  setup_.model =
-      load_model(arguments_, arguments_.script.model_name_or_path, load_options(arguments_, "text-generation"));
-  const Architecture* known = find_architecture(*setup_.model);
-  if (known && *known->head.task != HeadTask::kCausalLM)
-    fail(ErrorKind::kUsage, "--task {}: expected a model that predicts the next token, found {}",
-         arguments_.script.task.value_or(""), setup_.model->architecture());
-  const Config& config = setup_.model->config();
-  if (config.get_bool("output_router_logits", false) && config.get_float("router_aux_loss_coef", 0) != 0)
-    fail(ErrorKind::kUnsupported,
-         "config.json: output_router_logits: balance between experts is no term of losses of preferences; set it to "
-         "false");
+  transom::load_language_model(arguments_, "losses of preferences", setup_);
 }
 
 void PreferenceSetup::load_reward_model() {

@@ -12,15 +12,13 @@
 #include "transom/generation.h"
 #include "work/train/metrics/translation_metrics.h"
 #include "work/train/tasks/read_report.h"
-#include "work/train/tasks/shown_samples.h"
 #include "work/train/tasks/tasks.h"
 #include "work/train/tasks/text/text_blocks.h"
 #include "work/train/tasks/text/text_features.h"
+#include "work/train/tasks/written_texts.h"
 
 namespace transom {
 namespace {
-
-constexpr const char* kWritten = "generated";
 
 bool is_blank(const Value& value) {
   const auto* text = std::get_if<std::string>(&value);
@@ -139,15 +137,7 @@ NamedTensors generated(const Model& model, const GenerationConfig& config, int64
   for (const char* name : {"input_ids", "attention_mask"})
     if (inputs.find(name).defined()) given.set(name, inputs.at(name));
   const GenerationOutput output = generate(model, given, config);
-  size_t longest = 0;
-  for (const TokenIds& row : output.sequences) longest = std::max(longest, row.size());
-  std::vector<int64_t> ids;
-  for (const TokenIds& row : output.sequences) {
-    ids.insert(ids.end(), row.begin(), row.end());
-    ids.insert(ids.end(), longest - row.size(), padding);
-  }
-  return {
-      {kWritten, Tensor::from(ids, {static_cast<int64_t>(output.sequences.size()), static_cast<int64_t>(longest)})}};
+  return written_tokens(output.sequences, padding);
 }
 
 std::string stripped(const std::string& text) {
@@ -159,21 +149,13 @@ std::string stripped(const std::string& text) {
 // The rows of ids as texts, without special tokens and spaces at the ends.
 template <typename Number>
 std::vector<std::string> texts_of(const std::vector<Number>& ids, int64_t rows, const Tokenizer& tokenizer) {
-  const size_t width = ids.size() / static_cast<size_t>(std::max<int64_t>(rows, 1));
-  std::vector<std::string> texts;
-  for (size_t row = 0; row < static_cast<size_t>(rows); ++row) {
-    TokenIds tokens;
-    for (size_t i = row * width; i < (row + 1) * width; ++i)
-      if (ids[i] >= 0) tokens.push_back(static_cast<int64_t>(ids[i]));
-    texts.push_back(stripped(tokenizer.decode(tokens, true)));
-  }
-  return texts;
+  return texts_of_rows(ids, rows, [&](const TokenIds& tokens) { return stripped(tokenizer.decode(tokens, true)); });
 }
 
 // The scripts': BLEU of translations, ROUGE of summaries, and the mean length in tokens.
 Metrics scores_of_texts(const Predictions& predictions, const Tokenizer& tokenizer, int64_t padding, bool summaries,
                         int64_t shown = 0) {
-  const Predictions::Array* found = find_output(predictions, kWritten);
+  const Predictions::Array* found = find_output(predictions, kWrittenTexts);
   if (!found || predictions.labels.empty() || predictions.rows == 0) return {};
   const auto rounded = [](double value) { return std::nearbyint(value * 1e4) / 1e4; };
   std::vector<std::string> references = texts_of(predictions.labels, predictions.rows, tokenizer),
@@ -220,7 +202,7 @@ void evaluate_with_generate(const ScriptArguments& script, const TextEncoder& en
   };
   setup.write_predictions = [tokenizer, padding, summaries](const Predictions& predictions,
                                                             const std::filesystem::path& directory) {
-    const auto written = texts_of(find_output(predictions, kWritten)->values, predictions.rows, tokenizer);
+    const auto written = texts_of(find_output(predictions, kWrittenTexts)->values, predictions.rows, tokenizer);
     write_file(directory / "generated_predictions.txt", fmt::format("{}", fmt::join(written, "\n")));
     return scores_of_texts(predictions, tokenizer, padding, summaries);
   };

@@ -2,8 +2,8 @@
 #include "work/train/tasks/preferences/objectives/answer_scores.h"
 
 #include "models/loading/adapters/adaptation.h"
+#include "models/next_token.h"
 #include "models/nn/losses/token_loss.h"
-#include "models/records.h"
 #include "transom/batch.h"
 #include "transom/gradients.h"
 #include "transom/ops.h"
@@ -15,9 +15,8 @@ constexpr const char* kTokenOutputs[] = {"logits", "token_losses", "token_entrop
 
 // Behind virtual tokens only logits are cut back to the tokens that were given.
 bool has_losses_of_tokens(const Model& model) {
-  const Architecture* known = find_architecture(model);
   const bool plain_rows = !model.adaptation() || !model.adaptation()->virtual_tokens();
-  return plain_rows && known && *known->head.task == HeadTask::kCausalLM;
+  return plain_rows && predicts_next_token(model);
 }
 
 // What each place is to predict, as labels of a language model: all tokens that are no padding.
@@ -67,17 +66,17 @@ void AnswerScores::add_to(NamedTensors& outputs) const {
 }
 
 AnswerScores scores_of_answers(const Model& model, const NamedTensors& given, const ForwardContext& context,
-                               const ReferencePolicy* reference, bool keeps_logits) {
-  const TokenLoss how{.keeps_logits = false, .each = true};
+                               AskedScores asked, const ReferencePolicy* reference) {
+  const TokenLoss how{.keeps_logits = false, .measures = asked != AskedScores::kNone, .each = true};
   NamedTensors inputs = given;
-  ForwardContext asked = context;
-  if (!keeps_logits && has_losses_of_tokens(model)) {
+  ForwardContext pass = context;
+  if (asked != AskedScores::kLogits && has_losses_of_tokens(model)) {
     inputs.set("labels", all_tokens(given));
-    asked.token_loss = &how;
-    asked.loss_divisors = nullptr;  // a mean that some models make of the labels is nobody's
-    asked.num_items_in_batch = {};
+    pass.token_loss = &how;
+    pass.loss_divisors = nullptr;  // a mean that some models make of the labels is nobody's
+    pass.num_items_in_batch = {};
   }
-  return AnswerScores(reference ? reference->outputs(model, inputs, asked) : model.forward(inputs, asked));
+  return AnswerScores(reference ? reference->outputs(model, inputs, pass) : model.forward(inputs, pass));
 }
 
 }  // namespace transom

@@ -31,9 +31,14 @@ class AnswerScores {
   NamedTensors said_;
 };
 
+// What is asked for besides log probabilities and mean logits.
+enum class AskedScores {
+  kNone,
+  kMeasures,  // entropies and right predictions
+  kLogits,    // these too, and the logits
+};
 // Of a pass over rows `given` (input_ids, attention_mask); of the reference's where one is given, without gradients.
-// `keeps_logits`: who asks needs them.
 AnswerScores scores_of_answers(const Model& model, const NamedTensors& given, const ForwardContext& context,
-                               const ReferencePolicy* reference = nullptr, bool keeps_logits = false);
+                               AskedScores asked, const ReferencePolicy* reference = nullptr);
 
 }  // namespace transom

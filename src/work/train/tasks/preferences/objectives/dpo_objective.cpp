@@ -88,13 +88,15 @@ Tensor DpoObjective::loss(const LossPass& pass, const NamedTensors& inputs, Name
   prepare(pass.context);
   const AnswerMask mask = answer_mask(inputs.at("input_ids"), inputs.at("completion_mask"));
   const NamedTensors given = policy_inputs(inputs);
-  const AnswerScores answers =
-      scores_of_answers(pass.model, given, pass.context, nullptr, /*keeps_logits=*/options_.use_weighting);
+  const AskedScores asked = options_.use_weighting ? AskedScores::kLogits
+                            : outputs              ? AskedScores::kMeasures
+                                                   : AskedScores::kNone;
+  const AnswerScores answers = scores_of_answers(pass.model, given, pass.context, asked);
   const Tensor policy = dpo_log_probabilities(answers, mask, options_.length_alpha);
   Tensor said = inputs.find("ref_logps");
   if (reference())
-    said = dpo_log_probabilities(scores_of_answers(pass.model, given, pass.context, reference()), mask,
-                                 options_.length_alpha);
+    said = dpo_log_probabilities(scores_of_answers(pass.model, given, pass.context, AskedScores::kNone, reference()),
+                                 mask, options_.length_alpha);
   PairScores scores{.chosen = of_pairs(policy, 0),
                     .rejected = of_pairs(policy, 1),
                     .reference_chosen = of_pairs(said, 0),

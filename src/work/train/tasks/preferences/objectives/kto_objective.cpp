@@ -51,7 +51,8 @@ Tensor KtoObjective::divergence(const LossPass& pass, const NamedTensors& inputs
   const AnswerMask mask = answer_mask(inputs.at("KL_input_ids"), inputs.at("KL_completion_mask"));
   const NamedTensors given = policy_inputs(inputs, kOther);
   const auto said_by = [&](const ForwardContext& context, const ReferencePolicy* whose) {
-    return summed_rows(scores_of_answers(pass.model, given, context, whose).log_probabilities(mask));
+    return summed_rows(
+        scores_of_answers(pass.model, given, context, AskedScores::kNone, whose).log_probabilities(mask));
   };
   const Tensor policy = said_by(further_pass(pass, 1), nullptr);
   const Tensor said = reference() ? said_by(pass.context, reference()) : inputs.at("ref_KL_logps");
@@ -65,10 +66,12 @@ Tensor KtoObjective::loss(const LossPass& pass, const NamedTensors& inputs, Name
   const Tensor kl = divergence(pass, inputs);
   const AnswerMask mask = answer_mask(inputs.at("input_ids"), inputs.at("completion_mask"));
   const NamedTensors given = policy_inputs(inputs);
-  const AnswerScores answers = scores_of_answers(pass.model, given, pass.context);
+  const AnswerScores answers =
+      scores_of_answers(pass.model, given, pass.context, outputs ? AskedScores::kMeasures : AskedScores::kNone);
   const Tensor policy = summed_rows(answers.log_probabilities(mask));
   const Tensor said =
-      reference() ? summed_rows(scores_of_answers(pass.model, given, pass.context, reference()).log_probabilities(mask))
+      reference() ? summed_rows(scores_of_answers(pass.model, given, pass.context, AskedScores::kNone, reference())
+                                    .log_probabilities(mask))
                   : inputs.at("ref_logps");
   const Tensor ratio = policy - said, good = inputs.at("label");
   const Tensor better = sigmoid((ratio - kl) * options_.beta);

@@ -140,7 +140,7 @@ Tensor OddsObjective::loss(const LossPass& pass, const NamedTensors& inputs, Nam
   pass.context.training = pass.context.training && options_.drops_out;
   const AnswerMask mask = answer_mask(inputs.at("input_ids"), inputs.at("completion_mask"));
   const NamedTensors given = policy_inputs(inputs);
-  const AnswerScores answers = scores_of_answers(pass.model, given, pass.context);
+  const AnswerScores answers = scores_of_answers(pass.model, given, pass.context, AskedScores::kNone);
   const Tensor each = answers.log_probabilities(mask);
   Tensor logps = summed_rows(each);
   if (options_.odds_ratio || options_.loss_type == "ipo" || options_.loss_type == "simpo")

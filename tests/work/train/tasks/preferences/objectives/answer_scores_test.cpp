@@ -40,8 +40,8 @@ TEST(AnswerScores, AreThoseOfTheLogits) {
   const Shape shape{kRows, kLength};
   const NamedTensors given{{"input_ids", Tensor::from(ids, shape)}, {"attention_mask", Tensor::from(mask, shape)}};
   const AnswerMask counted = answer_mask(given.at("input_ids"), Tensor::from(answers, shape));
-  const AnswerScores kept = scores_of_answers(*model, given, {}, nullptr, /*keeps_logits=*/true),
-                     fused = scores_of_answers(*model, given, {});
+  const AnswerScores kept = scores_of_answers(*model, given, {}, AskedScores::kLogits),
+                     fused = scores_of_answers(*model, given, {}, AskedScores::kMeasures);
   ASSERT_TRUE(kept.logits().defined());
   ASSERT_FALSE(fused.logits().defined());
   const Tensor expected = kept.log_probabilities(counted), found = fused.log_probabilities(counted);
@@ -65,7 +65,7 @@ TEST(AnswerScores, KeepFewLogits) {
                                         {.seed = 3});
   const Tensor ids = Tensor::from(std::vector<int64_t>{1, 2, 3, 4}, {1, 4});
   const NamedTensors given{{"input_ids", ids}, {"attention_mask", full({1, 4}, 1, DType::kInt64)}};
-  EXPECT_TRUE(scores_of_answers(*model, given, {}).logits().defined());
+  EXPECT_TRUE(scores_of_answers(*model, given, {}, AskedScores::kMeasures).logits().defined());
 }
 
 }  // namespace
