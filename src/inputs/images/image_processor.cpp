@@ -80,6 +80,7 @@ constexpr Defaults kDefaults[] = {
     {"EfficientNet", 346, 346, 0, 0, Resampling::kBicubic, false, true},
     {"DPT", 384, 384, 0, 0, Resampling::kBicubic, false, true},
     {"Detr", 0, 0, 800, 0, Resampling::kBilinear, false, false, true},
+    {"Yolos", 0, 0, 800, 0, Resampling::kBilinear, false, false, true},
     {"Segformer", 512, 512, 0, 0, Resampling::kBilinear, false, true, true},
 };
 
@@ -144,8 +145,9 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
   do_rescale_ = config.get_bool("do_rescale", true);
   do_normalize_ = config.get_bool("do_normalize", true);
   do_convert_rgb_ = config.get_bool("do_convert_rgb", defaults->clip_colors || defaults->converts);
+  const bool is_detector = family == "Detr" || family == "Yolos";
   cutter_ = make_picture_cutter(family, config, read_resampling(config, defaults->resampling));
-  if (family != "Detr" && !cutter_) squares_ = config.get_bool("do_pad", false);
+  if (!is_detector && !cutter_) squares_ = config.get_bool("do_pad", false);
   if (squares_ && family != "Llava")
     fail(ErrorKind::kUnsupported, "{}: do_pad is not carried out for {}", config.where(), type);
   size_ = {defaults->height, defaults->width, defaults->shortest_edge, 0};
@@ -169,7 +171,8 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
     if (size_.height == 0) fail("{}: size: expected height and width for {}", config.where(), type);
   }
   reduces_labels_ = config.get_bool("do_reduce_labels", config.get_bool("reduce_labels", false));
-  if (family == "Detr") read_detr(config);
+  if (is_detector) read_detr(config);
+  if (family == "Yolos") size_.whole = 16;
   if (defaults->imagenet_colors) {
     mean_ = {0.485f, 0.456f, 0.406f};
     deviation_ = {0.229f, 0.224f, 0.225f};
@@ -308,9 +311,17 @@ std::array<int64_t, 2> ImageProcessor::Size::of(const Image& image) const {
     limited = static_cast<double>(longest_edge) * s / l;
     size = std::lrint(*limited);
   }
-  if (shorter == size) return {image.height, image.width};
-  const int64_t other = limited ? static_cast<int64_t>(*limited * l / s) : scaled(size, longer, shorter);
+  if (shorter == size) return {whole_part(image.height), whole_part(image.width)};
+  const int64_t other = whole_part(limited ? static_cast<int64_t>(*limited * l / s) : scaled(size, longer, shorter));
+  size = whole_part(size);
   return image.width < image.height ? std::array{other, size} : std::array{size, other};
+}
+
+int64_t ImageProcessor::Size::whole_part(int64_t extent) const {
+  if (extent < whole)
+    fail("size: a picture becomes {} pixels wide or high: expected {} or more, of which multiples are taken", extent,
+         whole);
+  return extent - extent % whole;
 }
 
 Image ImageProcessor::center_cropped(const Image& image, int64_t height, int64_t width) const {

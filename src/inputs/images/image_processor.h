@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From pictures to what models of images take: the image processors of Transformers (ViT, DeiT, CLIP, SigLIP, LLaVA,
-// BiT, ConvNeXt, EfficientNet, DPT, DETR, SegFormer, and timm's), by their preprocessor_config.json, with the
+// BiT, ConvNeXt, EfficientNet, DPT, DETR, YOLOS, SegFormer, and timm's), by their preprocessor_config.json, with the
 // arithmetic of their PIL versions.
 #pragma once
 
@@ -57,6 +57,8 @@ class ImageProcessor {
   // How large a picture becomes: both extents, or the shortest edge, perhaps with a limit of the longest.
   struct Size {
     int64_t height = 0, width = 0, shortest_edge = 0, longest_edge = 0;
+    int64_t whole = 1;  // with a longest edge: extents are cut to multiples, as those of YOLOS are
+    int64_t whole_part(int64_t extent) const;
     std::array<int64_t, 2> of(const Image& image) const;  // height, width
   };
   static Size read_size(const Config& config, std::string_view field, const Size& otherwise, bool square);

@@ -78,6 +78,25 @@ DETECTION = {
             )
         },
     ),
+    "yolos": Family(
+        dict(
+            hidden_size=12,
+            intermediate_size=16,
+            num_hidden_layers=2,
+            num_attention_heads=3,
+            image_size=[24, 32],
+            patch_size=8,
+            num_detection_tokens=5,
+            id2label=FIVE,
+        ),
+        names("Yolos", "Model", "ForObjectDetection"),
+        {
+            "yolos": ("YolosForObjectDetection", "tokens of objects behind the patches; positions of every layer, resized"),
+            "yolos-model": ("YolosModel", "a picture of the configured extents; positions before the first layer alone"),
+        },
+        sizes="none",
+        heads={"YolosModel": dict(use_mid_position_embeddings=False, qkv_bias=False, image_size=[32, 16])},
+    ),
     "segformer": Family(
         dict(
             depths=[1, 2, 1],
@@ -152,6 +171,10 @@ def inputs_of(name, family_name, class_name, config, random):
     if family_name not in DETECTION:
         return None
     floats = lambda *shape: torch.empty(shape).normal_(generator=random)
+    if family_name == "yolos":
+        height, width = (32, 24) if class_name.endswith("ObjectDetection") else config.image_size
+        inputs = {"pixel_values": floats(2, 3, height, width)}
+        return inputs | box_labels(random) if class_name.endswith("ObjectDetection") else inputs
     height, width = (33, 21) if name == "segformer-binary" else (32, 24) if family_name == "segformer" else (32, 32)
     inputs = {"pixel_values": floats(2, 3, height, width)}
     if family_name == "segformer":
@@ -166,13 +189,16 @@ def inputs_of(name, family_name, class_name, config, random):
     mask[1, 25:], mask[1, :, 21:] = 0, 0
     inputs["pixel_values"] *= mask[:, None]
     inputs["pixel_mask"] = mask
-    if class_name.endswith("ObjectDetection"):
-        extents = 0.1 + 0.4 * torch.rand(2, 3, 2, generator=random)
-        centres = extents / 2 + torch.rand(2, 3, 2, generator=random) * (1 - extents)
-        labels = torch.randint(0, 5, (2, 3), generator=random)
-        labels[1, 2:] = -100
-        inputs |= {"class_labels": labels, "boxes": torch.cat([centres, extents], -1)}
-    return inputs
+    return inputs | box_labels(random) if class_name.endswith("ObjectDetection") else inputs
+
+
+def box_labels(random):
+    """Three boxes of the first picture, two of the second."""
+    extents = 0.1 + 0.4 * torch.rand(2, 3, 2, generator=random)
+    centres = extents / 2 + torch.rand(2, 3, 2, generator=random) * (1 - extents)
+    labels = torch.randint(0, 5, (2, 3), generator=random)
+    labels[1, 2:] = -100
+    return {"class_labels": labels, "boxes": torch.cat([centres, extents], -1)}
 
 
 def arguments(inputs):

@@ -100,6 +100,7 @@ TASKS = {  # file: (case of the model, runs)
         "table-transformer",
         [(f"../image/{file}", {"threshold": 0.2}) for file in PICTURES + NARROW],
     ),
+    "object-detection-tokens": ("yolos", [(f"../image/{file}", {"threshold": 0.25}) for file in PICTURES]),
     "image-segmentation": (
         "segformer",
         [(f"../image/{file}", {}) for file in PICTURES[:3] + NARROW] + [("../image/gray.png", {"subtask": "semantic"})],

@@ -2,6 +2,7 @@
 // DETR (Carion et al., 2020), and Table Transformer (Smock et al., 2022), whose layers norm what they read: detectors
 // that turn a fixed number of queries into boxes.
 #include "models/families/detr/detr_body.h"
+#include "models/nn/vision/stacked_layers.h"
 #include "models/shared/encoder_heads.h"
 
 namespace transom {
@@ -27,26 +28,6 @@ class DetrModel : public Model {
   DetrBody body_;
 };
 
-// Three layers to the centre and the extents of a box, in parts of the picture.
-class BoxPredictor {
- public:
-  BoxPredictor(const Scope& scope, const DetrConfig& c) {
-    for (int64_t i = 0; i < 3; ++i)
-      layers_.emplace_back(scope / "layers" / i, c.d_model, i < 2 ? c.d_model : 4,
-                           Linear::Options{.deviation = c.init_std});
-  }
-  Tensor operator()(Tensor x, ForwardContext& context) const {
-    for (size_t i = 0; i < layers_.size(); ++i) {
-      x = layers_[i](x, context);
-      if (i + 1 < layers_.size()) x = relu(x);
-    }
-    return sigmoid(x);
-  }
-
- private:
-  std::vector<Linear> layers_;
-};
-
 // The classes and the boxes of queries, and what they learn from.
 class DetectionHead {
  public:
@@ -54,13 +35,13 @@ class DetectionHead {
       : c_(c),
         class_labels_classifier_(scope / "class_labels_classifier", c.d_model, c.num_labels + 1,
                                  {.deviation = c.init_std}),
-        bbox_predictor_(scope / "bbox_predictor", c) {}
+        bbox_predictor_(scope / "bbox_predictor", c.d_model, 4, 3, c.init_std) {}
 
   struct Detections {
     Tensor logits, boxes;
   };
   Detections detections(const Tensor& queries, ForwardContext& context) const {
-    return {class_labels_classifier_(queries, context), bbox_predictor_(queries, context)};
+    return {class_labels_classifier_(queries, context), sigmoid(bbox_predictor_(queries, context))};
   }
 
   NamedTensors outputs(const DetrOutput& output, const NamedTensors& inputs, ForwardContext& context) const {
@@ -83,7 +64,7 @@ class DetectionHead {
  private:
   DetrConfig c_;
   Linear class_labels_classifier_;
-  BoxPredictor bbox_predictor_;
+  StackedLayers bbox_predictor_;  // centre and extents of a box, in parts of the picture
 };
 
 std::vector<std::string> with_box_labels(std::vector<std::string> names) {

@@ -6,6 +6,15 @@
 
 namespace transom {
 
+DetectionWeights detection_weights(const Config& config) {
+  return {.class_cost = config.get_float("class_cost", 1),
+          .bbox_cost = config.get_float("bbox_cost", 5),
+          .giou_cost = config.get_float("giou_cost", 2),
+          .bbox = config.get_float("bbox_loss_coefficient", 5),
+          .giou = config.get_float("giou_loss_coefficient", 2),
+          .no_object = config.get_float("eos_coefficient", 0.1)};
+}
+
 DetrConfig::DetrConfig(const Config& config, bool norms_first)
     : d_model(positive(config, "d_model", 256)),
       num_queries(positive(config, "num_queries", 100)),
@@ -23,12 +32,7 @@ DetrConfig::DetrConfig(const Config& config, bool norms_first)
       init_std(config.get_float("init_std", 0.02)),
       auxiliary_loss(config.get_bool("auxiliary_loss", false)),
       norms_first(norms_first),
-      weights{.class_cost = config.get_float("class_cost", 1),
-              .bbox_cost = config.get_float("bbox_cost", 5),
-              .giou_cost = config.get_float("giou_cost", 2),
-              .bbox = config.get_float("bbox_loss_coefficient", 5),
-              .giou = config.get_float("giou_loss_coefficient", 2),
-              .no_object = config.get_float("eos_coefficient", 0.1)} {
+      weights(detection_weights(config)) {
   const std::string positions = config.get_string("position_embedding_type", "sine");
   if (positions != "sine" && positions != "learned")
     fail("{}: position_embedding_type: expected sine or learned, found {}", config.where(), quoted(positions));

@@ -9,6 +9,9 @@
 
 namespace transom {
 
+// What boxes are matched by, and what the losses count.
+DetectionWeights detection_weights(const Config& config);
+
 struct DetrConfig {
   // `norms_first`: layers norm what they read, as those of Table Transformer do, rather than what they give.
   DetrConfig(const Config& config, bool norms_first);
