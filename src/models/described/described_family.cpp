@@ -44,6 +44,7 @@ constexpr FileKey kKeys[] = {
     {"aliases", Takes::kObject},
     {"fixed", Takes::kObject},
     {"ignored", Takes::kTexts},
+    {"layer_fields", Takes::kTexts},       // those that per_layer_config may give for one layer
     {"rotary_parameters", Takes::kTexts},  // besides those that all families have
     {"decoder", Takes::kObject, true},
     {"gguf", Takes::kObject},

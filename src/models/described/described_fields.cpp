@@ -51,6 +51,21 @@ void check_part(const Json& file, const std::string& part, const Json& own, cons
   }
 }
 
+// The fields that some layers have values of their own of, {"3": {"head_dim": 8}}: those of the file's layer_fields.
+void check_fields_of_layers(const Json& file, const Config& config) {
+  const Json* layers = json_at(json_of(config), "per_layer_config");
+  if (!layers || layers->is_null() || !file.contains("layer_fields")) return;
+  if (!layers->is_object()) fail("{}: per_layer_config: expected an object", config.where());
+  for (const auto& [layer, fields] : layers->items()) {
+    if (!fields.is_object()) fail("{}: per_layer_config: {}: expected an object", config.where(), quoted(layer, 100));
+    for (const auto& [name, value] : fields.items())
+      if (!in_list(file["layer_fields"], name))
+        fail(ErrorKind::kUnsupported, "{}: per_layer_config: {}: {} = {} is not carried out for one layer; only {} is",
+             config.where(), quoted(layer, 100), quoted(name, 100), quoted(dump_json(value), 100),
+             quoted(dump_json(file["layer_fields"]), 100));
+  }
+}
+
 }  // namespace
 
 void check_described_fields(const Json& file, const OptionValues& values) {
@@ -63,6 +78,7 @@ void check_described_fields(const Json& file, const OptionValues& values) {
       fail(ErrorKind::kUnsupported, "{}: {} = {} is not carried out; only {} is", config.where(), name,
            quoted(dump_json(found), 100), quoted(dump_json(allowed), 100));
   }
+  check_fields_of_layers(file, config);
   const Json* rotary = json_at(file, "decoder.rotary");
   for (const auto& [key, value] : json_of(config).items()) {
     const bool turns = rotary && rotary->is_object() &&

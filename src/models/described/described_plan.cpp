@@ -101,6 +101,7 @@ AttentionPlan described_attention(const Source& source, int64_t layer, const Nor
                      .head_norms = described_head_norms(source, layer, norm),
                      .dropout = attention.real("dropout")};
   plan.sinks = attention.text("sinks");
+  plan.value_norm = attention.flag("value_norm"), plan.values_are_keys = attention.flag("values_are_keys");
   plan.latent = described_latent(source);
   if (plan.latent) plan.head_size = plan.latent->plain + plan.latent->turning;
   plan.scale =
@@ -174,6 +175,31 @@ std::optional<ExpertsConfig> described_experts(const Source& source, const Decod
   return config;
 }
 
+// The block whose keys and values a layer reads: the last one before it of its kind that has its own.
+std::optional<size_t> described_sharing(const Source& source, int64_t layer) {
+  const auto shared = [&](int64_t at) { return source.section("decoder.attention.shared", at); };
+  if (!shared(layer).holds()) return std::nullopt;
+  const std::string kind = shared(layer).text("kind");
+  for (int64_t at = layer - 1; at >= 0; --at)
+    if (!shared(at).holds() && shared(at).text("kind") == kind) return static_cast<size_t>(at);
+  fail("{}: layer {} reads the keys and values of a layer before it, but none of those is of its kind, {}",
+       source.values.config().where(), layer, quoted(kind, 100));
+}
+
+std::optional<LayerInputsPlan> described_layer_inputs(const Source& source) {
+  const OptionSection inputs = source.section("decoder.layer_inputs");
+  if (!inputs.holds()) return std::nullopt;
+  return LayerInputsPlan{.table = inputs.text("table"),
+                         .projection = inputs.text("projection"),
+                         .projection_norm = inputs.text("projection_norm"),
+                         .gate = inputs.text("gate"),
+                         .outward = inputs.text("outward"),
+                         .norm = inputs.text("norm"),
+                         .vocabulary = inputs.whole("vocabulary"),
+                         .width = inputs.whole("width"),
+                         .activation = source.section("decoder.feed_forward", 0).text("activation")};
+}
+
 BlockPlan described_block(const Source& source, int64_t layer, const DecoderPlan& plan) {
   const OptionSection decoder = source.section("decoder", layer), norms = source.section("decoder.norms", layer);
   BlockPlan block{.attention = described_attention(source, layer, plan.norm),
@@ -185,10 +211,12 @@ BlockPlan described_block(const Source& source, int64_t layer, const DecoderPlan
                   .after_attention = norms.text("after_attention"),
                   .before_feed_forward = norms.text("before_feed_forward"),
                   .after_feed_forward = norms.text("after_feed_forward"),
+                  .scale = decoder.text("block_scale"),
                   .parallel = decoder.flag("parallel"),
                   .residual_multiplier = decoder.real("residual_multiplier"),
                   .attention_dropout = source.section("decoder.attention", layer).real("output_dropout"),
                   .feed_forward_dropout = source.section("decoder.feed_forward", layer).real("dropout")};
+  block.attention.keys_of = described_sharing(source, layer);
   return block;
 }
 
@@ -270,6 +298,7 @@ DecoderPlan described_plan(const Json& file, const Config& config) {
   }
   plan.alibi = described_alibi(source, plan.blocks.empty() ? 1 : plan.blocks[0].attention.heads);
   plan.positions = described_positions(source);
+  plan.layer_inputs = described_layer_inputs(source);
   plan.traits = described_traits(source, plan);
   return plan;
 }

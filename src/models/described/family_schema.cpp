@@ -26,6 +26,7 @@ constexpr SchemaOption kDecoder[] = {
     {"counts_padding", kFlag, "true"},
     {"parallel", kFlag, "false", true},
     {"residual_multiplier", kNumber, "1", true},
+    {"block_scale", kText, "null"},  // a buffer of one number for each block
 };
 constexpr SchemaOption kEmbeddings[] = {
     {"module", kText, "\"embed_tokens\""}, {"padding", kNumber, "null"}, {"token_scale", kNumber, "1"},
@@ -79,6 +80,8 @@ constexpr SchemaOption kAttention[] = {
     {"clip", kNumber, "0", true},
     {"window", kNumber, "0", true},
     {"sinks", kText, "null"},
+    {"value_norm", kFlag, "false"},
+    {"values_are_keys", kFlag, "false", true},  // before norms and positions
     {"dropout", kNumber, "\"$attention_dropout\""},
     {"output_dropout", kNumber, "0"},
 };
@@ -106,6 +109,22 @@ constexpr SchemaOption kLatent[] = {
     {"value_size", kNumber, "\"$v_head_dim\""},
     {"epsilon", kNumber, "1e-6"},  // of the norms of latent vectors
     {"scaled", kFlag, "true"},     // scores, where mscale_all_dim of rotary positions says so
+};
+// Layers that read the keys and values of the last layer of their kind before them that has its own.
+constexpr SchemaOption kShared[] = {
+    {"when", kFlag, "true", true},  // of which layers
+    {"kind", kText, "", true},
+};
+constexpr SchemaOption kLayerInputs[] = {
+    {"when", kFlag, "true"},
+    {"vocabulary", kNumber, "\"$vocab_size\""},
+    {"width", kNumber, ""},
+    {"table", kText, "\"embed_tokens_per_layer\""},
+    {"projection", kText, "\"per_layer_model_projection\""},
+    {"projection_norm", kText, "\"per_layer_projection_norm\""},
+    {"gate", kText, "\"per_layer_input_gate\""},
+    {"outward", kText, "\"per_layer_projection\""},
+    {"norm", kText, "\"post_per_layer_input_norm\""},
 };
 constexpr SchemaOption kGrowth[] = {
     {"when", kFlag, "true"},
@@ -190,6 +209,8 @@ constexpr SchemaSection kSections[] = {
     {"decoder.attention.head_norms", kHeadNorms, false},
     {"decoder.attention.latent", kLatent, false},
     {"decoder.attention.growth", kGrowth, false},
+    {"decoder.attention.shared", kShared, false},
+    {"decoder.layer_inputs", kLayerInputs, false},
     {"decoder.mixer", kMixer, false},
     {"decoder.rotary", kRotary, false},
     {"decoder.alibi", kAlibi, false},

@@ -13,7 +13,7 @@ namespace transom {
 namespace {
 
 constexpr std::string_view kLazy[] = {"if", "first", "all", "any", "not"};
-constexpr std::string_view kLayer = "layer";
+constexpr std::string_view kLayer = "layer", kFieldsOfLayers = "per_layer_config";
 
 bool is_lazy(std::string_view name) { return std::find(std::begin(kLazy), std::end(kLazy), name) != std::end(kLazy); }
 
@@ -32,6 +32,11 @@ const Json& part_of(const Json& file, const char* name) {
   static const Json kNone = Json::object();
   const auto found = file.find(name);
   return found == file.end() || !found->is_object() ? kNone : *found;
+}
+
+bool is_field_of_layers(const Json& file, const std::string& name) {
+  const auto fields = file.find("layer_fields");
+  return fields != file.end() && fields->is_array() && std::find(fields->begin(), fields->end(), name) != fields->end();
 }
 
 }  // namespace
@@ -67,7 +72,8 @@ struct OptionValues::Walk {
     const Json& own = part_of(values.file_, "values");
     const auto found = own.find(name);
     // A value may be made of the field of its name.
-    if (found == own.end() || std::find(open.begin(), open.end(), name) != open.end()) return values.field(name);
+    if (found == own.end() || std::find(open.begin(), open.end(), name) != open.end())
+      return values.field(name, place.layer);
     open.push_back(name);
     Json result = value(*found, depth + 1);
     open.pop_back();
@@ -141,7 +147,12 @@ std::string OptionValues::text(const Json& option, const OptionPlace& place) con
   return found.get<std::string>();
 }
 
-Json OptionValues::field(const std::string& name) const {
+Json OptionValues::field(const std::string& name, std::optional<int64_t> layer) const {
+  if (layer && is_field_of_layers(file_, name)) {
+    config_.has(kFieldsOfLayers);
+    const Json* own = json_at(json_of(config_), fmt::format("{}.{}.{}", kFieldsOfLayers, *layer, name));
+    if (own && !own->is_null()) return *own;
+  }
   const std::string first = name.substr(0, name.find('.'));
   config_.has(first);  // it was read
   const Json* found = json_at(json_of(config_), name);

@@ -33,8 +33,9 @@ class OptionValues {
   double real(const Json& option, const OptionPlace& place) const;
   std::string text(const Json& option, const OptionPlace& place) const;  // null: empty
 
-  // A field as the configuration has it, by its name or another one of the file's `aliases`; else its default.
-  Json field(const std::string& name) const;
+  // A field as the configuration has it, by its name or another one of the file's `aliases`; else its default. One of
+  // the file's `layer_fields` may have another value for some layers, in the configuration's per_layer_config.
+  Json field(const std::string& name, std::optional<int64_t> layer = {}) const;
   const Config& config() const { return config_; }
 
  private:

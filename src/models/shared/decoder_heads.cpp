@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Heads of decoder-only models: the next token, a class for the text, a class for each token, the place of an answer,
 // or the bare body.
+#include <algorithm>
+
 #include "base/error.h"
 #include "graph/ops/products/packed_matrix.h"
 #include "models/families/bert/bert_encoder.h"
@@ -27,6 +29,8 @@ class DecoderModel : public GenerativeModel {
   int64_t cache_expires_at() const override { return traits_.cache_expires_at; }
   bool takes_texts_in_rows() const override { return traits_.texts_in_rows; }
   int64_t embedding_width() const override {
+    const std::vector<std::string> names = body_->input_names();
+    if (std::find(names.begin(), names.end(), "inputs_embeds") == names.end()) return 0;
     const Parameter& table = *body_->word_embeddings().weight();
     return table.packed ? table.packed->depth : table.value.dim(1);
   }

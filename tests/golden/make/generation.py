@@ -106,7 +106,8 @@ def make_runs(model, tokenizer, name, folder, only=None):
         ("greedy_min_length", both, dict(min_new_tokens=10, eos_token_id=end)),
     ]
     plans = [(title, inputs_of(model, tokenizer, rows, name), kwargs) for title, rows, kwargs in plans]
-    if not model.config.is_encoder_decoder and not hasattr(model.config, "vision_config"):
+    says_tokens = not getattr(model.config, "hidden_size_per_layer_input", 0)  # else rows do not say all that is read
+    if says_tokens and not model.config.is_encoder_decoder and not hasattr(model.config, "vision_config"):
         embeddings = embeddings_of(model, inputs_of(model, tokenizer, both, name), name, folder)
         with_ids = inputs_of(model, tokenizer, both, name) | embeddings
         # Without padding: Transformers' repetition_penalty leaves out so many of the tokens that are written.

@@ -96,6 +96,8 @@ def config_of(name, family_name, class_name, is_main, tokenizer):
             )
             if key in fields
         }
+        if family_name == "gemma4_text":
+            fields |= dict(layer_types=["full_attention"], num_kv_shared_layers=0)
         if family_name == "gemma3_text":
             fields["layer_types"] = ["sliding_attention"]
         if family_name in STATES and "layer_types" in fields:
@@ -140,9 +142,10 @@ def draw_weights(model, name, signed_norms):
             if not parameter.requires_grad:  # sinusoids
                 continue
             is_norm = parameter.dim() == 1 and key.endswith("weight") and "bias" not in key
+            from_one = "gemma" in type(model).__name__.lower() and not type(model).__name__.startswith("Gemma4")
             if is_norm:
-                normal(parameter, 0.1, 0.0 if "gemma" in type(model).__name__.lower() else 1.0)
-                if signed_norms and "gemma" not in type(model).__name__.lower():
+                normal(parameter, 0.1, 0.0 if from_one else 1.0)
+                if signed_norms and not from_one:
                     parameter.mul_(torch.randint(0, 2, parameter.shape, generator=random) * 2.0 - 1.0)
             elif key.endswith("logit_scale"):
                 pass
@@ -169,6 +172,8 @@ def draw_weights(model, name, signed_norms):
                 buffer.copy_(0.5 + torch.rand(buffer.shape, generator=random))
             elif key.endswith(("e_score_correction_bias", "feed_forward.expert_bias")):
                 normal(buffer, 0.2)
+            elif key.endswith("layer_scalar"):
+                normal(buffer, 0.1, 0.9)
             elif key.endswith("final_logits_bias"):
                 normal(buffer, 0.1)
     padding = [

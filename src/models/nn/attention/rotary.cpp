@@ -63,7 +63,7 @@ std::vector<float> divided(std::vector<float> frequencies, const std::vector<dou
     fail("config.json: {}: expected {} numbers, one for each pair that turns, found {}", name, frequencies.size(),
          factors.size());
   for (size_t i = 0; i < factors.size(); ++i)
-    frequencies[i] = 1.0f / (static_cast<float>(factors[i]) * (1.0f / frequencies[i]));
+    if (factors[i] != 1) frequencies[i] = 1.0f / (static_cast<float>(factors[i]) * (1.0f / frequencies[i]));
   return frequencies;
 }
 
@@ -114,6 +114,7 @@ RotaryEmbedding::RotaryEmbedding(const RotaryOptions& o) : options_(o) {
 // The kinds that look at the length of the text take the largest position of the batch for it.
 Tensor RotaryEmbedding::frequencies(const Tensor& position_ids) const {
   if (options_.kind != Kind::kDynamic && options_.kind != Kind::kLongrope) return frequencies_;
+  if (options_.kind == Kind::kLongrope && options_.short_factor == options_.long_factor) return frequencies_;
   const Tensor length = cast(reduce_max(position_ids, {0, 1}), DType::kFloat32) + 1.0;
   if (options_.kind == Kind::kLongrope)
     return select(greater(length, constant(options_.original_max_positions)), long_frequencies_, frequencies_);

@@ -28,8 +28,9 @@ Tensor within(const Tensor& bias, int64_t T, int64_t window) {
 }  // namespace
 
 PlannedAttention::PlannedAttention(const Scope& scope, const DecoderPlan& plan, const AttentionPlan& attention,
-                                   int64_t number)
+                                   int64_t number, size_t block)
     : number_(number),
+      block_(block),
       plan_(attention),
       options_{.scale = plan_.scale, .sliding_window = plan_.window, .soft_cap = plan_.soft_cap},
       dropout_(plan_.dropout) {
@@ -40,30 +41,54 @@ PlannedAttention::PlannedAttention(const Scope& scope, const DecoderPlan& plan, 
     fused_.emplace(scope / plan_.fused->module, plan.width, queries + 2 * keys, inward);
   } else {
     query_.emplace(scope / plan_.query, plan.width, plan_.gated ? 2 * queries : queries, inward);
-    key_.emplace(scope / plan_.key, plan.width, keys, inward);
-    value_.emplace(scope / plan_.value, plan.width, keys, inward);
+    if (!plan_.keys_of) {
+      key_.emplace(scope / plan_.key, plan.width, keys, inward);
+      if (!plan_.values_are_keys) value_.emplace(scope / plan_.value, plan.width, keys, inward);
+    }
   }
   output_.emplace(scope / plan_.output, queries, plan.width, outward);
   if (const auto& norms = plan_.head_norms) {
     query_norm_.emplace(scope, norms->query, plan_.heads, plan_.head_size, *norms);
-    key_norm_.emplace(scope, norms->key, plan_.key_value_heads, plan_.head_size, *norms);
+    if (!plan_.keys_of) key_norm_.emplace(scope, norms->key, plan_.key_value_heads, plan_.head_size, *norms);
+  }
+  if (plan_.value_norm && !plan_.keys_of) {
+    NormPlan bare = plan.norm;
+    bare.kind = NormPlan::Kind::kRms, bare.weight = bare.bias = false;
+    value_norm_.emplace(scope / (plan_.value + "_norm"), plan_.head_size, bare);
   }
   if (!plan_.sinks.empty()) sinks_ = scope.parameter(plan_.sinks, {plan_.heads}, Initial::normal(plan.deviation));
   interleaved_ = plan_.rotary && plan.rotary[*plan_.rotary].interleaved;
 }
 
-Tensor PlannedAttention::operator()(const Tensor& x, const AttentionInputs& inputs, ForwardContext& context) const {
+PlannedAttention::Projected PlannedAttention::placed(const Tensor& x, const AttentionInputs& inputs,
+                                                     ForwardContext& context) const {
   auto [q, k, v, gate] = project(x, context);
-  const bool cut = query_norm_ && !norms_all_heads();
-  if (cut && !plan_.head_norms->after_rotary) q = (*query_norm_)(q, context), k = (*key_norm_)(k, context);
+  const auto norms = [&](bool now) {
+    if (!now || !query_norm_ || norms_all_heads()) return;
+    q = (*query_norm_)(q, context);
+    if (key_norm_) k = (*key_norm_)(k, context);
+  };
+  norms(plan_.head_norms && !plan_.head_norms->after_rotary);
   const auto turned = [&](const Tensor& heads) {
-    if (!plan_.rotary) return heads;
+    if (!plan_.rotary || !heads.defined()) return heads;
     const RotaryAngles& angles = inputs.angles[*plan_.rotary];
     return rotate(interleaved_ ? turning_apart(heads, angles.cosine.dim(3)) : heads, angles);
   };
   q = turned(q), k = turned(k);
-  if (cut && plan_.head_norms->after_rotary) q = (*query_norm_)(q, context), k = (*key_norm_)(k, context);
+  norms(plan_.head_norms && plan_.head_norms->after_rotary);
   if (plan_.growth) q = grown(q, inputs.in.position_ids);
+  if (value_norm_) v = (*value_norm_)(v, context);
+  if (plan_.keys_of) {
+    const KeysAndValues& other = inputs.kept->at(*plan_.keys_of);
+    k = other.keys, v = other.values;
+  } else if (inputs.kept) {
+    inputs.kept->at(block_) = {k, v};
+  }
+  return {q, k, v, gate};
+}
+
+Tensor PlannedAttention::operator()(const Tensor& x, const AttentionInputs& inputs, ForwardContext& context) const {
+  const auto [q, k, v, gate] = placed(x, inputs, context);
   const Tensor mixed = attended(q, k, v, inputs, context);
   return (*output_)(gate.defined() ? mixed * sigmoid(reshape(gate, mixed.shape())) : mixed, context);
 }
@@ -92,16 +117,21 @@ PlannedAttention::Projected PlannedAttention::project(const Tensor& x, ForwardCo
     return reshape(y, {x.dim(0), x.dim(1), heads, plan_.head_size});
   };
   if (fused_) return parted(clipped((*fused_)(x, context)));
-  Tensor q = (*query_)(x, context), k = (*key_)(x, context), gate;
+  Tensor q = (*query_)(x, context), k = key_ ? (*key_)(x, context) : Tensor(), gate;
   if (plan_.gated) {
     const Tensor both = split(q, 2 * plan_.heads);
     const Tensor turns = reshape(both, {x.dim(0), x.dim(1), plan_.heads, 2, plan_.head_size});
     gate = squeeze(slice(turns, 3, 1, 2), 3);
     q = reshape(slice(turns, 3, 0, 1), {x.dim(0), x.dim(1), plan_.heads * plan_.head_size});
   }
+  if (!key_) {
+    if (norms_all_heads()) q = (*query_norm_)(q, context);
+    return {split(clipped(q), plan_.heads), {}, {}, gate};
+  }
+  const Tensor v = value_ ? (*value_)(x, context) : k;
   if (norms_all_heads()) q = (*query_norm_)(q, context), k = (*key_norm_)(k, context);
   return {split(clipped(q), plan_.heads), split(clipped(k), plan_.key_value_heads),
-          split(clipped((*value_)(x, context)), plan_.key_value_heads), gate};
+          split(clipped(v), plan_.key_value_heads), gate};
 }
 
 // joint [B, T, (H + 2 G) d]

@@ -89,6 +89,9 @@ struct AttentionPlan {
   int64_t window = 0;                        // tokens that a query sees; 0: all before it
   std::optional<size_t> rotary;              // which of the plan's; none: no positions here
   std::optional<HeadNormsPlan> head_norms;
+  bool value_norm = false;        // values of each head are normed as by RMS, and nothing is learned there
+  bool values_are_keys = false;   // the layer of keys makes the values too
+  std::optional<size_t> keys_of;  // the block before this one whose keys and values are read here; none: it makes them
   std::optional<QueryGrowthPlan> growth;
   std::optional<LatentPlan> latent;  // of one head size, plain + turning; there are as many heads of keys as of queries
   std::string sinks;                 // a parameter [H]: one more score of each head, without a value; empty: none
@@ -124,6 +127,7 @@ struct BlockPlan {
   // attention reads.
   std::string before_attention = "input_layernorm", after_attention, before_feed_forward = "post_attention_layernorm",
               after_feed_forward;
+  std::string scale;               // a buffer [1] that all of the block's result is multiplied with; empty: none
   bool parallel = false;           // attention and feed-forward layer side by side: x + attention + feed-forward
   double residual_multiplier = 1;  // of what is added to x
   double attention_dropout = 0, feed_forward_dropout = 0;  // of the same
@@ -146,6 +150,18 @@ struct PositionTable {
   std::optional<int64_t> zero_row;  // of sinusoids
 };
 
+// A second vector of each token for each block (Gemma 3n and 4): a row of a table of its own, [layers * width], beside
+// what a layer makes of the vector that the first block reads, normed; the mean of both times the root of 2. A block
+// multiplies it with what `gate` lets by of its result, and adds what `outward` makes of that, normed.
+struct LayerInputsPlan {
+  std::string table = "embed_tokens_per_layer", projection = "per_layer_model_projection",
+              projection_norm = "per_layer_projection_norm";  // modules
+  std::string gate = "per_layer_input_gate", outward = "per_layer_projection",
+              norm = "post_per_layer_input_norm";  // of each block
+  int64_t vocabulary = 0, width = 0;
+  std::string activation = "gelu_pytorch_tanh";  // of gates
+};
+
 struct DecoderPlan {
   std::string embeddings = "embed_tokens", stack = "layers", final_norm = "norm";  // modules
   int64_t vocabulary = 0, width = 0;
@@ -163,6 +179,7 @@ struct DecoderPlan {
   bool counts_padding = true;                        // positions; false: padding has none
   bool takes_positions = true, takes_types = false;  // position_ids; token_type_ids, whose vectors are those of tokens
   std::optional<ExpertsConfig> experts;
+  std::optional<LayerInputsPlan> layer_inputs;
   DecoderTraits traits;
 };
 

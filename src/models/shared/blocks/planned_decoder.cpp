@@ -7,6 +7,7 @@
 #include "models/shared/blocks/attention_layer.h"
 #include "models/shared/blocks/feed_forward_layer.h"
 #include "models/shared/blocks/latent_attention.h"
+#include "models/shared/blocks/layer_inputs.h"
 #include "models/shared/blocks/position_bias.h"
 
 namespace transom {
@@ -36,7 +37,7 @@ class PlannedBlock {
     } else if (plan_.attention.latent) {
       latent_attention_.emplace(scope, plan, plan_.attention, next.attention++);
     } else {
-      attention_.emplace(scope, plan, plan_.attention, next.attention++);
+      attention_.emplace(scope, plan, plan_.attention, next.attention++, number);
     }
     make(before_attention_, plan_.before_attention);
     make(after_attention_, plan_.after_attention);
@@ -46,16 +47,26 @@ class PlannedBlock {
       feed_forward_.emplace(scope, plan_.feed_forward, plan.width, plan.deviation);
     if (four) make(before_feed_forward_, plan_.before_feed_forward);
     make(after_feed_forward_, plan_.after_feed_forward);
+    if (plan.layer_inputs) layer_input_.emplace(scope, plan, *plan.layer_inputs, static_cast<int64_t>(number));
+    if (!plan_.scale.empty()) scale_ = scope.buffer(plan_.scale, {DType::kFloat32, {1}}, Initial::ones());
   }
 
   Tensor operator()(const Tensor& x, const AttentionInputs& inputs, std::vector<Tensor>* router,
                     ForwardContext& context) const {
     const ModuleScope module(path_);
+    Tensor made = mixed(x, inputs, router, context);
+    if (layer_input_) made = (*layer_input_)(made, inputs.beside, context);
+    return scale_ ? made * cast(scale_->value, made.dtype()) : made;
+  }
+
+ private:
+  Tensor mixed(const Tensor& x, const AttentionInputs& inputs, std::vector<Tensor>* router,
+               ForwardContext& context) const {
     const Tensor read = normed(before_attention_, x, context);
-    const Tensor mixed = mixer_       ? mixer_(read, inputs.in.attention_mask, context)
-                         : attention_ ? (*attention_)(read, inputs, context)
-                                      : (*latent_attention_)(read, inputs, context);
-    const Tensor attended = added(after_attention_, attention_dropout_(mixed, context), context);
+    const Tensor seen = mixer_       ? mixer_(read, inputs.in.attention_mask, context)
+                        : attention_ ? (*attention_)(read, inputs, context)
+                                     : (*latent_attention_)(read, inputs, context);
+    const Tensor attended = added(after_attention_, attention_dropout_(seen, context), context);
     const auto feed_forward = [&](const Tensor& y) {
       Tensor made = experts_ ? (*experts_)(y, context, router) : (*feed_forward_)(y, context);
       if (experts_ && feed_forward_) made = made + (*feed_forward_)(y, context);
@@ -67,7 +78,6 @@ class PlannedBlock {
     return h + feed_forward(normed(before_feed_forward_, h, context));
   }
 
- private:
   static Tensor normed(const std::optional<PlannedNorm>& norm, const Tensor& x, ForwardContext& context) {
     return norm ? (*norm)(x, context) : x;
   }
@@ -85,6 +95,8 @@ class PlannedBlock {
   std::optional<PlannedNorm> before_attention_, after_attention_, before_feed_forward_, after_feed_forward_;
   std::optional<PlannedFeedForward> feed_forward_;
   std::optional<MixtureOfExperts> experts_;
+  std::optional<LayerInputOfBlock> layer_input_;
+  std::shared_ptr<Parameter> scale_;  // null: none
   Dropout attention_dropout_, feed_forward_dropout_;
 };
 
@@ -120,6 +132,8 @@ class PlannedDecoder : public Decoder {
     for (size_t i = 0; i < plan_.blocks.size(); ++i)
       blocks_.emplace_back(scope / plan_.stack / static_cast<int64_t>(i), plan_, i, next);
     if (next.state > 0) plan_.traits.texts_in_rows = false;
+    for (const BlockPlan& block : plan_.blocks) shares_keys_ = shares_keys_ || block.attention.keys_of;
+    if (plan_.layer_inputs) layer_inputs_.emplace(scope, plan_, *plan_.layer_inputs);
     for (const RotaryPlan& rotary : plan_.rotary) rotary_.emplace_back(rotary.options);
     if (plan_.alibi) alibi_.emplace(*plan_.alibi);
   }
@@ -144,6 +158,9 @@ class PlannedDecoder : public Decoder {
     const Tensor x = read(inputs, in, context);
     for (size_t i = 0; i < rotary_.size(); ++i)
       pass.angles.push_back(planned_angles(rotary_[i], plan_.rotary[i], in.position_ids));
+    if (layer_inputs_) pass.beside = (*layer_inputs_)(in.input_ids, x, context);
+    std::vector<KeysAndValues> kept(plan_.blocks.size());
+    if (shares_keys_) pass.kept = &kept;
     const bool balances = plan_.experts && plan_.experts->auxiliary_weight != 0;
     if (plan_.experts && plan_.experts->jitter != 0 && context.training)
       fail(ErrorKind::kUnsupported, "config.json: router_jitter_noise = {} is not carried out in training; only 0 is",
@@ -170,7 +187,7 @@ class PlannedDecoder : public Decoder {
     std::vector<std::string> names{"input_ids", "attention_mask"};
     if (plan_.takes_types) names.emplace_back("token_type_ids");
     if (plan_.takes_positions) names.emplace_back("position_ids");
-    names.emplace_back("inputs_embeds");
+    if (!plan_.layer_inputs) names.emplace_back("inputs_embeds");  // rows say no token
     return names;
   }
   Tensor auxiliary_loss(const DecoderOutput& output, const NamedTensors& inputs) const override {
@@ -197,6 +214,8 @@ class PlannedDecoder : public Decoder {
   PlannedNorm norm_;
   std::vector<RotaryEmbedding> rotary_;
   std::optional<PositionBias> alibi_;
+  std::optional<LayerInputs> layer_inputs_;
+  bool shares_keys_ = false;
   Dropout dropout_;
 };
 
@@ -231,8 +250,32 @@ void check_latent(const AttentionPlan& a) {
   if (!a.sinks.empty()) fail("sinks are not carried out where keys are made of latent vectors");
 }
 
+// The block whose keys and values block `number` reads.
+void check_shared_keys(const DecoderPlan& plan, size_t number) {
+  const AttentionPlan& a = plan.blocks[number].attention;
+  const size_t of = *a.keys_of;
+  if (of >= number || plan.blocks[of].mixer || plan.blocks[of].attention.latent || plan.blocks[of].attention.keys_of ||
+      plan.blocks[number].mixer || a.latent || a.fused)
+    fail("layer {} cannot read the keys and values of layer {}", number, of);
+  const AttentionPlan& other = plan.blocks[of].attention;
+  if (other.head_size != a.head_size || other.key_value_heads != a.key_value_heads)
+    fail("config.json: layer {} has {} heads of {} for keys, but reads those of layer {}, which has {} of {}", number,
+         a.key_value_heads, a.head_size, of, other.key_value_heads, other.head_size);
+}
+
+void check_layer_inputs(const LayerInputsPlan& inputs, size_t layers) {
+  constexpr int64_t kWidest = 1 << 20, kMostRows = 1 << 24;
+  if (inputs.width < 1 || inputs.width > kWidest || inputs.vocabulary < 1 || inputs.vocabulary > kMostRows)
+    fail("config.json: a table of {} rows of {} numbers a layer: expected 1 to {} of 1 to {}", inputs.vocabulary,
+         inputs.width, kMostRows, kWidest);
+  if (layers == 0) fail("config.json: vectors of layers, but no layers");
+}
+
 void check_plan(const DecoderPlan& plan) {
   constexpr int64_t kMostHeads = 1 << 16;
+  if (plan.layer_inputs) check_layer_inputs(*plan.layer_inputs, plan.blocks.size());
+  for (size_t number = 0; number < plan.blocks.size(); ++number)
+    if (plan.blocks[number].attention.keys_of) check_shared_keys(plan, number);
   for (const RotaryPlan& rotary : plan.rotary) check_sections(rotary);
   for (const BlockPlan& block : plan.blocks) {
     const AttentionPlan& a = block.attention;

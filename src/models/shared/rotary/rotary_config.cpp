@@ -2,6 +2,8 @@
 #include "models/shared/rotary/rotary_config.h"
 
 #include <array>
+#include <cmath>
+#include <limits>
 #include <optional>
 
 #include "base/error.h"
@@ -43,10 +45,15 @@ Config parameters_of(const Config& config, const RotaryDefaults& defaults) {
   return make_config(Json::object(), config.where());
 }
 
+bool is_proportional(const Config& parameters) {
+  return parameters.get_string("rope_type", parameters.get_string("type", "")) == "proportional";
+}
+
 Kind kind_of(const Config& parameters, const RotaryDefaults& defaults) {
   std::string name = parameters.get_string("rope_type", parameters.get_string("type", "default"));
   if (defaults.only_longrope && (name == "su" || name == "yarn")) name = "longrope";
   std::vector<std::string> names;
+  if (is_proportional(parameters)) return Kind::kDefault;  // make_proportional() changes it
   for (const auto& [known, kind] : kKinds) {
     if (name == known) return kind;
     names.emplace_back(known);
@@ -65,6 +72,18 @@ std::vector<double> numbers(const Config& parameters, const std::string& key) {
   if (!list.is_array() || values.size() != list.size())
     fail("{}: {}: expected a list of numbers", parameters.where(), key);
   return values;
+}
+
+// Pairs are those of whole heads, and the first of them alone turn (Gemma 4): the others have a factor without end.
+void make_proportional(RotaryOptions& options, const Config& parameters, const RotaryDefaults& defaults, double part) {
+  const int64_t pairs = defaults.head_width / 2;
+  const auto turning = static_cast<int64_t>(std::floor(part * static_cast<double>(defaults.head_width) / 2));
+  const double factor = parameters.get_float("factor", 1);
+  if (!(factor > 0)) fail("{}: factor: expected a number above 0, found {}", parameters.where(), factor);
+  options.kind = Kind::kLongrope, options.width = defaults.head_width, options.attention_factor = 1;
+  options.short_factor.assign(static_cast<size_t>(turning), factor);
+  options.short_factor.resize(static_cast<size_t>(pairs), std::numeric_limits<double>::infinity());
+  options.long_factor = options.short_factor;
 }
 
 }  // namespace
@@ -92,6 +111,10 @@ RotaryOptions rotary_options(const Config& config, const RotaryDefaults& default
          defaults.head_width);
 
   result.max_positions = static_cast<double>(defaults.max_positions);
+  if (is_proportional(parameters)) {
+    make_proportional(result, parameters, defaults, part);
+    return result;
+  }
   // What stands outside of the parameters comes first, as in Transformers.
   result.original_max_positions = config.get_float(
       "original_max_position_embeddings",
