@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The filters and tests of Jinja that templates of chats use.
+// The filters of Jinja that templates of chats use.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <span>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/json/json.h"
@@ -260,198 +260,221 @@ std::string escaped(const std::string& text) {
   return result;
 }
 
-// What Jinja has, for the tests `filter` and `test`; filter() and test() refuse by name those that are not here.
-constexpr std::string_view kFilters[] = {
-    "abs",    "attr",       "batch",       "capitalize", "center",   "count",
-    "d",      "default",    "dictsort",    "e",          "escape",   "filesizeformat",
-    "first",  "float",      "forceescape", "format",     "groupby",  "indent",
-    "int",    "items",      "join",        "last",       "length",   "list",
-    "lower",  "map",        "max",         "min",        "pprint",   "random",
-    "reject", "rejectattr", "replace",     "reverse",    "round",    "safe",
-    "select", "selectattr", "slice",       "sort",       "string",   "striptags",
-    "sum",    "title",      "tojson",      "trim",       "truncate", "unique",
-    "upper",  "urlencode",  "urlize",      "wordcount",  "wordwrap", "xmlattr"};
-constexpr std::string_view kTests[] = {
-    "!=",       "<",           "<=",          "==",      ">",       ">=",        "boolean",  "callable",
-    "defined",  "divisibleby", "eq",          "equalto", "escaped", "even",      "false",    "filter",
-    "float",    "ge",          "greaterthan", "gt",      "in",      "integer",   "iterable", "le",
-    "lessthan", "lower",       "lt",          "mapping", "ne",      "none",      "number",   "odd",
-    "sameas",   "sequence",    "string",      "test",    "true",    "undefined", "upper"};
+Value length_of(Interpreter&, const Value& value, Arguments&) {
+  if (value.undefined()) return 0;
+  if (const auto* text = value.text()) return static_cast<int64_t>(text::count_characters(*text));
+  if (const auto* sequence = value.sequence()) return std::ssize(sequence->items);
+  require(value.dictionary() != nullptr, "object of type '{}' has no len()", value.type_name());
+  return std::ssize(value.dictionary()->items);
+}
+
+Value value_or_default(Interpreter&, const Value& value, Arguments& arguments) {
+  const bool falsy = flag_argument(arguments, 1, "boolean", false);
+  if (!value.undefined() && !(falsy && !value.truth())) return value;
+  const Value otherwise = argument(arguments, 0, "default_value");
+  return otherwise.undefined() && arguments.positional.empty() ? Value("") : otherwise;
+}
+
+Value pairs_of(Interpreter& interpreter, const Value& value, Arguments& arguments) {
+  if (value.undefined()) return interpreter.list({});
+  require(value.dictionary() != nullptr, "items: can only get item pairs from a mapping, found {}", value.type_name());
+  const Value method = find_method(interpreter, value, "items");
+  return (*method.function())(arguments);
+}
+
+template <bool kFirst>
+Value end_of(Interpreter& interpreter, const Value& value, Arguments&) {
+  const List items = interpreter.items_of(value);
+  if (items.empty()) return Undefined{"No first item, sequence was empty."};
+  return kFirst ? items.front() : items.back();
+}
+
+Value absolute(Interpreter&, const Value& value, Arguments&) {
+  require(value.number(), "abs: expected a number, found {}", value.type_name());
+  int64_t integer = 0;
+  if (value.as_integer(integer) && integer > INT64_MIN) return std::abs(integer);
+  return std::abs(value.as_double());
+}
+
+Value reversed(Interpreter& interpreter, const Value& value, Arguments&) {
+  List items = interpreter.items_of(value);
+  std::reverse(items.begin(), items.end());
+  if (value.text() == nullptr) return interpreter.list(std::move(items));
+  std::string result;
+  for (const Value& item : items) result += *item.text();
+  return interpreter.text(std::move(result));
+}
+
+Value without_repeats(Interpreter& interpreter, const Value& value, Arguments& arguments) {
+  Dictionary seen;
+  List result;
+  const Value attribute_name = argument(arguments, 1, "attribute");
+  for (const Value& item : interpreter.items_of(value)) {
+    const Value key = folded(attribute_name.undefined() ? item : path(interpreter, item, attribute_name),
+                             flag_argument(arguments, 0, "case_sensitive", false));
+    if (seen.find(key) != nullptr) continue;
+    seen.set(key, true);
+    result.push_back(item);
+  }
+  return interpreter.list(std::move(result));
+}
+
+Value total_of(Interpreter& interpreter, const Value& value, Arguments& arguments) {
+  const Value attribute_name = argument(arguments, 0, "attribute"), start = argument(arguments, 1, "start");
+  Value total = start.undefined() ? Value(0) : start;
+  for (const Value& item : interpreter.items_of(value))
+    total = interpreter.binary(
+        "+", total,
+        attribute_name.undefined() || attribute_name.none() ? item : path(interpreter, item, attribute_name));
+  return total;
+}
+
+Value replaced(Interpreter& interpreter, const Value& value, Arguments& arguments) {
+  require(arguments.positional.size() >= 2, "replace: expected two texts");
+  return call_method(interpreter, value, "replace", arguments);
+}
+
+Value words_in(Interpreter& interpreter, const Value& value, Arguments&) {
+  Arguments none;
+  return std::ssize(interpreter.items_of(call_method(interpreter, value, "split", none)));
+}
+
+Value escaped_text(Interpreter& interpreter, const Value& value, Arguments&) {
+  return interpreter.text(escaped(to_text(value)));
+}
+
+struct Filter {
+  std::string_view name;
+  Value (*compute)(Interpreter&, const Value&, Arguments&) = nullptr;  // none: Jinja has it, and it is not here
+};
+
+// All that Jinja has, in order of the alphabet.
+constexpr Filter kFilters[] = {
+    {"abs", absolute},
+    {"attr",
+     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value {
+       return i.attribute(value, text_argument(arguments, 0, "name", ""));
+     }},
+    {"batch",
+     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value { return cut(i, value, arguments); }},
+    {"capitalize",
+     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value {
+       return call_method(i, value, "capitalize", arguments);
+     }},
+    {"center",
+     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value {
+       return call_method(i, value, "center", arguments);
+     }},
+    {"count", length_of},
+    {"d", value_or_default},
+    {"default", value_or_default},
+    {"dictsort",
+     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value {
+       return value.undefined() ? i.list({}) : sorted(i, value, arguments, true);
+     }},
+    {"e", escaped_text},
+    {"escape", escaped_text},
+    {"filesizeformat",
+     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value { return file_size(i, value, arguments); }},
+    {"first", end_of<true>},
+    {"float",
+     [](Interpreter&, const Value& value, Arguments& arguments) -> Value { return to_real(value, arguments); }},
+    {"forceescape", escaped_text},
+    {"format",
+     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value {
+       return percent_formatted(i, value, arguments);
+     }},
+    {"groupby",
+     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value { return grouped(i, value, arguments); }},
+    {"indent",
+     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value { return indented(i, value, arguments); }},
+    {"int",
+     [](Interpreter&, const Value& value, Arguments& arguments) -> Value { return to_integer(value, arguments); }},
+    {"items", pairs_of},
+    {"join",
+     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value { return joined(i, value, arguments); }},
+    {"last", end_of<false>},
+    {"length", length_of},
+    {"list", [](Interpreter& i, const Value& value, Arguments&) -> Value { return i.list(i.items_of(value)); }},
+    {"lower",
+     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value {
+       return call_method(i, value, "lower", arguments);
+     }},
+    {"map",
+     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value { return mapped(i, value, arguments); }},
+    {"max",
+     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value {
+       return extreme(i, value, arguments, true);
+     }},
+    {"min",
+     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value {
+       return extreme(i, value, arguments, false);
+     }},
+    {"pprint"},
+    {"random"},
+    {"reject",
+     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value {
+       return selected(i, value, arguments, false, false);
+     }},
+    {"rejectattr",
+     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value {
+       return selected(i, value, arguments, true, false);
+     }},
+    {"replace", replaced},
+    {"reverse", reversed},
+    {"round",
+     [](Interpreter&, const Value& value, Arguments& arguments) -> Value { return rounded(value, arguments); }},
+    {"safe", [](Interpreter&, const Value& value, Arguments&) -> Value { return value; }},
+    {"select",
+     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value {
+       return selected(i, value, arguments, false, true);
+     }},
+    {"selectattr",
+     [](Interpreter& i, const Value& value,
+        Arguments& arguments) -> Value { return selected(i, value, arguments, true, true); }},
+    {"slice",
+     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value { return columns_of(i, value, arguments); }},
+    {"sort",
+     [](Interpreter& i, const Value& value,
+        Arguments& arguments) -> Value { return sorted(i, value, arguments, false); }},
+    {"string", [](Interpreter& i, const Value& value, Arguments&) -> Value { return i.text(to_text(value)); }},
+    {"striptags"},
+    {"sum", total_of},
+    {"title", [](Interpreter& i, const Value& value, Arguments&) -> Value { return i.text(titled(to_text(value))); }},
+    {"tojson",
+     [](Interpreter& i, const Value& value,
+        Arguments& arguments) -> Value { return json_filter(i, value, arguments); }},
+    {"trim",
+     [](Interpreter& i, const Value& value,
+        Arguments& arguments) -> Value { return call_method(i, value, "strip", arguments); }},
+    {"truncate",
+     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value { return truncated(i, value, arguments); }},
+    {"unique", without_repeats},
+    {"upper",
+     [](Interpreter& i, const Value& value,
+        Arguments& arguments) -> Value { return call_method(i, value, "upper", arguments); }},
+    {"urlencode", [](Interpreter& i, const Value& value, Arguments&) -> Value { return url_encoded(i, value); }},
+    {"urlize"},
+    {"wordcount", words_in},
+    {"wordwrap"},
+    {"xmlattr"}};
+
+const Filter* find_filter(std::string_view name) {
+  const auto found = std::ranges::lower_bound(kFilters, name, {}, &Filter::name);
+  return found != std::end(kFilters) && found->name == name ? found : nullptr;
+}
+static_assert(std::ranges::is_sorted(kFilters, {}, &Filter::name));
 
 }  // namespace
 
 Value Interpreter::filter(const std::string& name, const Value& value, Arguments& arguments) {
   spend(1);
   if (const auto* text = value.text()) spend(text->size() / 16);
-  if (name == "trim") return call_method(*this, value, "strip", arguments);
-  if (name == "upper" || name == "lower" || name == "title" || name == "capitalize" || name == "center")
-    return name == "title" ? text(titled(to_text(value))) : call_method(*this, value, name.c_str(), arguments);
-  if (name == "replace") {
-    require(arguments.positional.size() >= 2, "replace: expected two texts");
-    return call_method(*this, value, "replace", arguments);
-  }
-  if (name == "tojson") return json_filter(*this, value, arguments);
-  if (name == "length" || name == "count") {
-    if (value.undefined()) return 0;
-    if (const auto* text = value.text()) return static_cast<int64_t>(text::count_characters(*text));
-    if (const auto* sequence = value.sequence()) return std::ssize(sequence->items);
-    require(value.dictionary() != nullptr, "object of type '{}' has no len()", value.type_name());
-    return std::ssize(value.dictionary()->items);
-  }
-  if (name == "join") return joined(*this, value, arguments);
-  if (name == "default" || name == "d") {
-    const bool falsy = flag_argument(arguments, 1, "boolean", false);
-    if (!value.undefined() && !(falsy && !value.truth())) return value;
-    const Value otherwise = argument(arguments, 0, "default_value");
-    return otherwise.undefined() && arguments.positional.empty() ? Value("") : otherwise;
-  }
-  if (name == "map") return mapped(*this, value, arguments);
-  if (name == "select" || name == "reject") return selected(*this, value, arguments, false, name == "select");
-  if (name == "selectattr" || name == "rejectattr")
-    return selected(*this, value, arguments, true, name == "selectattr");
-  if (name == "list") return list(items_of(value));
-  if (name == "items" || name == "dictsort") {
-    if (value.undefined()) return list({});
-    if (name == "dictsort") return sorted(*this, value, arguments, true);
-    require(value.dictionary() != nullptr, "items: can only get item pairs from a mapping, found {}",
-            value.type_name());
-    const Value method = find_method(*this, value, "items");
-    return (*method.function())(arguments);
-  }
-  if (name == "first" || name == "last") {
-    const List items = items_of(value);
-    if (items.empty()) return Undefined{"No first item, sequence was empty."};
-    return name == "first" ? items.front() : items.back();
-  }
-  if (name == "string") return text(to_text(value));
-  if (name == "int") return to_integer(value, arguments);
-  if (name == "float") return to_real(value, arguments);
-  if (name == "abs") {
-    require(value.number(), "abs: expected a number, found {}", value.type_name());
-    int64_t integer = 0;
-    if (value.as_integer(integer) && integer > INT64_MIN) return std::abs(integer);
-    return std::abs(value.as_double());
-  }
-  if (name == "round") return rounded(value, arguments);
-  if (name == "slice") return columns_of(*this, value, arguments);
-  if (name == "sort") return sorted(*this, value, arguments, false);
-  if (name == "groupby") return grouped(*this, value, arguments);
-  if (name == "reverse") {
-    List items = items_of(value);
-    std::reverse(items.begin(), items.end());
-    if (value.text() == nullptr) return list(std::move(items));
-    std::string result;
-    for (const Value& item : items) result += *item.text();
-    return text(std::move(result));
-  }
-  if (name == "unique") {
-    Dictionary seen;
-    List result;
-    const Value attribute_name = argument(arguments, 1, "attribute");
-    for (const Value& item : items_of(value)) {
-      const Value key = folded(attribute_name.undefined() ? item : path(*this, item, attribute_name),
-                               flag_argument(arguments, 0, "case_sensitive", false));
-      if (seen.find(key) != nullptr) continue;
-      seen.set(key, true);
-      result.push_back(item);
-    }
-    return list(std::move(result));
-  }
-  if (name == "sum") {
-    const Value attribute_name = argument(arguments, 0, "attribute"), start = argument(arguments, 1, "start");
-    Value total = start.undefined() ? Value(0) : start;
-    for (const Value& item : items_of(value))
-      total = binary("+", total,
-                     attribute_name.undefined() || attribute_name.none() ? item : path(*this, item, attribute_name));
-    return total;
-  }
-  if (name == "min" || name == "max") return extreme(*this, value, arguments, name == "max");
-  if (name == "batch") return cut(*this, value, arguments);
-  if (name == "indent") return indented(*this, value, arguments);
-  if (name == "wordcount") {
-    Arguments none;
-    return std::ssize(items_of(call_method(*this, value, "split", none)));
-  }
-  if (name == "format") return percent_formatted(*this, value, arguments);
-  if (name == "urlencode") return url_encoded(*this, value);
-  if (name == "truncate") return truncated(*this, value, arguments);
-  if (name == "filesizeformat") return file_size(*this, value, arguments);
-  if (name == "attr") return attribute(value, text_argument(arguments, 0, "name", ""));
-  if (name == "safe") return value;
-  if (name == "escape" || name == "e" || name == "forceescape") return text(escaped(to_text(value)));
-  fail("No filter named {}", quoted(name));
+  const Filter* filter = find_filter(name);
+  if (filter == nullptr || filter->compute == nullptr) fail("No filter named {}", quoted(name));
+  return filter->compute(*this, value, arguments);
 }
 
-bool Interpreter::test(const std::string& name, const Value& value, const Arguments& arguments) {
-  const auto other = [&] {
-    require(!arguments.positional.empty(), "the test '{}' expects a value to compare with", name);
-    return arguments.positional[0];
-  };
-  int64_t integer = 0;
-  if (name == "defined") return !value.undefined();
-  if (name == "undefined") return value.undefined();
-  if (name == "none") return value.none();
-  if (name == "string") return value.text() != nullptr;
-  if (name == "number") return value.number();
-  if (name == "integer") return value.integer() != nullptr;
-  if (name == "float") return value.real() != nullptr;
-  if (name == "boolean") return value.boolean() != nullptr;
-  if (name == "true") return value.boolean() != nullptr && *value.boolean();
-  if (name == "false") return value.boolean() != nullptr && !*value.boolean();
-  if (name == "mapping") return value.dictionary() != nullptr && !value.dictionary()->name_space;
-  if (name == "sequence")
-    return value.text() != nullptr || value.sequence() != nullptr || value.dictionary() != nullptr || value.undefined();
-  if (name == "iterable")
-    return value.text() != nullptr || value.sequence() != nullptr || value.undefined() ||
-           (value.dictionary() != nullptr && !value.dictionary()->name_space);
-  if (name == "callable") return value.function() != nullptr;
-  if (name == "sameas") {
-    const Value same = other();
-    return value.sequence() != nullptr ? value.sequence() == same.sequence()
-                                       : std::string_view(value.type_name()) == same.type_name() && equal(value, same);
-  }
-  if (name == "eq" || name == "equalto" || name == "==") return equal(value, other());
-  if (name == "ne" || name == "!=") return !equal(value, other());
-  if (name == "lt" || name == "lessthan" || name == "<") return compare(value, other()) < 0;
-  if (name == "le" || name == "<=") return compare(value, other()) <= 0;
-  if (name == "gt" || name == "greaterthan" || name == ">") return compare(value, other()) > 0;
-  if (name == "ge" || name == ">=") return compare(value, other()) >= 0;
-  if (name == "in") {
-    const Value container = other();
-    if (container.undefined()) return false;
-    if (const auto* text = container.text()) {
-      require(value.text() != nullptr, "'in <string>' requires string as left operand, not {}", value.type_name());
-      spend(text->size() / 16);
-      return text->find(*value.text()) != std::string::npos;
-    }
-    if (const auto* dictionary = container.dictionary()) return dictionary->find(value) != nullptr;
-    const auto* sequence = container.sequence();
-    require(sequence != nullptr, "argument of type '{}' is not iterable", container.type_name());
-    spend(sequence->items.size());
-    return std::any_of(sequence->items.begin(), sequence->items.end(),
-                       [&](const Value& item) { return equal(item, value); });
-  }
-  if (name == "odd" || name == "even") {
-    require(value.number(), "the test '{}' expects a number, found {}", name, value.type_name());
-    if (!value.as_integer(integer)) return std::abs(std::fmod(value.as_double(), 2)) == (name == "odd" ? 1 : 0);
-    return (integer % 2 != 0) == (name == "odd");
-  }
-  if (name == "divisibleby") {
-    int64_t by = 0;
-    require(value.as_integer(integer) && other().as_integer(by) && by != 0, "divisibleby: expected integers");
-    return by == -1 || integer % by == 0;
-  }
-  if (name == "lower" || name == "upper") {
-    Arguments none;
-    const Value method = find_method(*this, Value(to_text(value)), name == "lower" ? "islower" : "isupper");
-    return (*method.function())(none).truth();
-  }
-  if (name == "filter" || name == "test") {
-    const auto known = name == "filter" ? std::span<const std::string_view>(kFilters) : std::span(kTests);
-    return value.text() != nullptr && std::find(known.begin(), known.end(), *value.text()) != known.end();
-  }
-  if (name == "escaped") return false;
-  fail("No test named {}", quoted(name));
-}
+bool is_filter(std::string_view name) { return find_filter(name) != nullptr; }
 
 }  // namespace transom::jinja

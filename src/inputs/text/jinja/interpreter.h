@@ -77,6 +77,8 @@ class Interpreter {
   std::vector<std::weak_ptr<Scope>> scopes_;            // and macros their scope
 };
 
+bool is_filter(std::string_view name);  // of Jinja, also where it is not carried out here
+
 // A method of a text, a list or a dictionary; undefined if the value has none of that name.
 Value find_method(Interpreter& interpreter, const Value& value, const std::string& name);
 

@@ -257,18 +257,9 @@ std::vector<bool> GrammarBuilder::productive() const {
   return found;
 }
 
-Grammar GrammarBuilder::finish(const std::string& where, const std::string& why) {
-  for (size_t i = 0; i < rules_.size(); ++i)
-    if (!defined_[i]) fail("{}: a rule is called and not defined", where);
-  const std::vector<bool> leads_to_an_end = productive();
-  if (!leads_to_an_end[rules_.at(0).first]) fail("{}", why.empty() ? where + ": no text is allowed" : why);
-  for (std::vector<Edge>& edges : edges_)
-    std::erase_if(edges, [&](const Edge& edge) {
-      return !leads_to_an_end[edge.target] || (edge.kind == Edge::kCall && !leads_to_an_end[rules_[edge.rule].first]);
-    });
-  // Rules whose text may be empty, and then the calls that come behind such a rule.
-  std::vector<bool> ends_rule(edges_.size(), false);
-  for (const auto& [start, end] : rules_) ends_rule[end] = true;
+// Refuses rules that call themselves before they read anything: what comes behind rules whose text may be empty counts,
+// too. Without recursion, since the rules are a client's.
+void GrammarBuilder::refuse_left_recursion(const std::string& where) const {
   std::vector<uint32_t> seen(edges_.size(), UINT32_MAX);
   uint32_t walk = 0;
   std::vector<uint32_t> pending;
@@ -309,7 +300,7 @@ Grammar GrammarBuilder::finish(const std::string& where, const std::string& why)
             if (edge.kind == Edge::kCall) first[rule].push_back(edge.rule);
         },
         &nullable);
-  // 0 not seen, 1 on the way, 2 done; without recursion, since the rules are a client's.
+  // 0 not seen, 1 on the way, 2 done.
   std::vector<uint8_t> state(rules_.size(), 0);
   for (uint32_t root = 0; root < rules_.size(); ++root) {
     if (state[root] != 0) continue;
@@ -327,6 +318,14 @@ Grammar GrammarBuilder::finish(const std::string& where, const std::string& why)
       if (state[called] == 0) state[called] = 1, path.emplace_back(called, 0);
     }
   }
+}
+
+// The nodes that rules reach, with the edges that read nothing followed.
+Grammar GrammarBuilder::without_empty_edges(const std::string& where) const {
+  std::vector<bool> ends_rule(edges_.size(), false);
+  for (const auto& [start, end] : rules_) ends_rule[end] = true;
+  std::vector<uint32_t> seen(edges_.size(), UINT32_MAX);
+  uint32_t walk = 0;
   Grammar grammar;
   grammar.nodes.resize(edges_.size());
   std::vector<bool> needed(edges_.size(), false);
@@ -367,6 +366,20 @@ Grammar GrammarBuilder::finish(const std::string& where, const std::string& why)
     for (const Grammar::Call& call : node.calls) need(call.target);
   }
   for (const auto& [start, end] : rules_) grammar.rules.push_back(start);
+  return grammar;
+}
+
+Grammar GrammarBuilder::finish(const std::string& where, const std::string& why) {
+  for (size_t i = 0; i < rules_.size(); ++i)
+    if (!defined_[i]) fail("{}: a rule is called and not defined", where);
+  const std::vector<bool> leads_to_an_end = productive();
+  if (!leads_to_an_end[rules_.at(0).first]) fail("{}", why.empty() ? where + ": no text is allowed" : why);
+  for (std::vector<Edge>& edges : edges_)
+    std::erase_if(edges, [&](const Edge& edge) {
+      return !leads_to_an_end[edge.target] || (edge.kind == Edge::kCall && !leads_to_an_end[rules_[edge.rule].first]);
+    });
+  refuse_left_recursion(where);
+  Grammar grammar = without_empty_edges(where);
   add_counters(grammar);
   return grammar;
 }

@@ -101,6 +101,8 @@ class GrammarBuilder {
   Part written_out(const std::function<Part()>& make, int64_t least, int64_t most);
   void add_counters(Grammar& grammar);
   std::vector<bool> productive() const;
+  void refuse_left_recursion(const std::string& where) const;
+  Grammar without_empty_edges(const std::string& where) const;
   std::vector<std::vector<Edge>> edges_;
   std::vector<std::pair<uint32_t, uint32_t>> rules_;
   std::vector<bool> defined_;
