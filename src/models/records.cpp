@@ -62,6 +62,10 @@ const FamilyInputs& inputs_of(const Model& model) {
 
 const Family* find_family(const Config& config) {
   if (config.has("model_type")) return find_family(config.get_string("model_type"));
+  if (config.has("_class_name"))  // of diffusers, whose networks share fields
+    for (const Family& family : families())
+      for (const Architecture& architecture : family.architectures)
+        if (architecture.name == config.get_string("_class_name")) return &family;
   for (const Family& family : families())
     if (!family.mark.empty() && config.has(family.mark)) return &family;
   return nullptr;

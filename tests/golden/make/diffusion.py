@@ -106,6 +106,32 @@ AUTOENCODER = dict(
 )
 OTHER_AUTOENCODER = dict(AUTOENCODER, use_quant_conv=False, use_post_quant_conv=False, mid_block_add_attention=False, act_fn="relu", layers_per_block=2)
 
+CONTROL = dict({key: UNET[key] for key in UNET if key not in ("sample_size", "out_channels", "up_block_types")}, conditioning_embedding_out_channels=(4, 6))
+# `scale`: what the residuals are multiplied by; with `guesses` by less the nearer to the top they are.
+OTHER_CONTROL = {
+    "options": dict(
+        CONTROL,
+        layers_per_block=2,
+        conditioning_channels=2,
+        controlnet_conditioning_channel_order="bgr",
+        global_pool_conditions=True,
+        num_class_embeds=3,
+        attention_head_dim=(1, 2),
+        num_attention_heads=(2, 4),
+        mid_block_type="UNetMidBlock2D",
+        conditioning_embedding_out_channels=(3,),
+    ),
+    "xl": dict(
+        CONTROL,
+        addition_embed_type="text_time",
+        addition_time_embed_dim=4,
+        projection_class_embeddings_input_dim=6 + 6 * 4,
+        use_linear_projection=True,
+        transformer_layers_per_block=(1, 2),
+        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
+    ),
+}
+
 
 def filled(model, name):
     """Seeded weights of a size at which every part matters."""
@@ -125,6 +151,9 @@ def text_inputs(name, config, size=None):
     normal = lambda *shape: torch.empty(shape).normal_(generator=random)
     height, width = size or (config["sample_size"],) * 2
     inputs = dict(sample=normal(2, config["in_channels"], height, width), timestep=torch.tensor([7.0, 501.0]))
+    if "conditioning_embedding_out_channels" in config:
+        times = 2 ** (len(config["conditioning_embedding_out_channels"]) - 1)
+        inputs["controlnet_cond"] = normal(2, config.get("conditioning_channels", 3), height * times, width * times)
     if "cross_attention_dim" in config:
         inputs["encoder_hidden_states"] = normal(2, 5, config.get("encoder_hid_dim") or config["cross_attention_dim"])
     if config.get("addition_embed_type"):
@@ -147,8 +176,18 @@ def outputs_of(model, inputs):
         moments = model.encode(inputs["sample"]).latent_dist
         return {"sample": model.decode(moments.mean).sample, "latent_mean": moments.mean, "latent_log_variance": moments.logvar}
     given = dict(inputs)
+    residuals = [given.pop(key) for key in sorted(given) if key.startswith("down_block_additional_residuals")]
+    if residuals:
+        given["down_block_additional_residuals"] = residuals
+    if "conditioning_scale" in given:  # several of them are what guessing makes of one
+        scale = given.pop("conditioning_scale")
+        given.update(conditioning_scale=scale[-1].item(), guess_mode=len(scale) > 1)
     added = {key: given.pop(key) for key in ("text_embeds", "time_ids") if key in given}
-    return {"sample": model(**given, **({"added_cond_kwargs": added} if added else {})).sample}
+    found = model(**given, **({"added_cond_kwargs": added} if added else {}))
+    if isinstance(model, diffusers.ControlNetModel):
+        maps = {f"down_block_res_samples.{i}": each for i, each in enumerate(found.down_block_res_samples)}
+        return {**maps, "mid_block_res_sample": found.mid_block_res_sample}
+    return {"sample": found.sample}
 
 
 def as_type(inputs, dtype):
@@ -170,12 +209,12 @@ def case(name, model, inputs, folder, special, with_gradients=True):
     about = {"name": name, "class": type(model).__name__, "special": special, "seed": seed_of(name), "forward_kwargs": {}, "stored_as": "safetensors"}
     about["parameters"] = sum(parameter.numel() for parameter in model.parameters())
     if with_gradients:
-        about["objective"] = "sample"
+        about["objective"] = objective = "mid_block_res_sample" if isinstance(model, diffusers.ControlNetModel) else "sample"
         grads = {}
         for dtype in (torch.float32, torch.float64):
             model.to(dtype).zero_grad()
-            outputs_of(model, as_type(inputs, dtype))["sample"].mean().backward()
-            grads[dtype] = {key: value.grad.clone() for key, value in model.named_parameters()}
+            outputs_of(model, as_type(inputs, dtype))[objective].mean().backward()
+            grads[dtype] = {key: value.grad.clone() for key, value in model.named_parameters() if value.grad is not None}
         model.float()
         largest = max(float(value.abs().max()) for value in grads[torch.float32].values())
         distance = max(float((value.double() - grads[torch.float64][key]).abs().max()) for key, value in grads[torch.float32].items())
@@ -204,6 +243,24 @@ def networks(out):
     case("autoencoder-kl-bare", diffusers.AutoencoderKL(**OTHER_AUTOENCODER), inputs, folder / "autoencoder-kl-bare", "other options", False)
 
 
+def controlnet(out):
+    inputs = text_inputs("controlnet", dict(CONTROL, sample_size=8))
+    case("controlnet", diffusers.ControlNetModel(**CONTROL), inputs, out / "controlnet", "a copy of a U-Net's half that sees a picture")
+    folder = out / "diffusion" / "networks"
+    for key, config in OTHER_CONTROL.items():
+        name = f"controlnet-{key}"
+        inputs = text_inputs(name, dict(config, sample_size=6))
+        inputs["conditioning_scale"] = torch.tensor([0.7]) if key == "options" else 0.7 * torch.logspace(-1, 0, 5)
+        case(name, diffusers.ControlNetModel(**config), inputs, folder / name, "other options", False)
+    inputs = text_inputs("unet-2d-condition-controlled", UNET)
+    random = generator("residuals")
+    for i, shape in enumerate(((2, 4, 8, 8), (2, 4, 8, 8), (2, 4, 1, 1), (2, 8, 4, 4))):
+        inputs[f"down_block_additional_residuals.{i}"] = torch.empty(shape).normal_(generator=random)
+    inputs["mid_block_additional_residual"] = torch.empty(2, 8, 4, 4).normal_(generator=random)
+    name = "unet-2d-condition-controlled"
+    case(name, diffusers.UNet2DConditionModel(**UNET), inputs, folder / name, "told by a ControlNet", False)
+
+
 def make(out):
     import schedulers
 
@@ -211,6 +268,7 @@ def make(out):
     diffusers.utils.logging.disable_progress_bar()
     schedulers.make(out)
     networks(out)
+    controlnet(out)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from common import GOLDEN, generator, write_json
-from diffusion import AUTOENCODER, OTHER_UNETS, PLAIN, UNET, filled
+from diffusion import AUTOENCODER, CONTROL, OTHER_CONTROL, OTHER_UNETS, PLAIN, UNET, filled
 from models import rounded_up
 
 SD = dict(num_train_timesteps=1000, beta_start=0.00085, beta_end=0.012, beta_schedule="scaled_linear")
@@ -106,6 +106,9 @@ def as_kind(pipe, given):
     if "start" not in given:
         return pipe
     kind = type(pipe)
+    if hasattr(pipe, "controlnet"):
+        wanted = diffusers.StableDiffusionControlNetInpaintPipeline if "mask" in given else diffusers.StableDiffusionControlNetImg2ImgPipeline
+        return wanted(**pipe.components, requires_safety_checker=False)
     if issubclass(kind, diffusers.StableDiffusionXLPipeline) or "XL" in kind.__name__:
         wanted = diffusers.StableDiffusionXLInpaintPipeline if "mask" in given else diffusers.StableDiffusionXLImg2ImgPipeline
         more = dict(add_watermarker=False, requires_aesthetics_score=pipe.config.get("requires_aesthetics_score", False))
@@ -135,15 +138,15 @@ def record(out, name, pipe, settings, kept=None):
     for old in ("model", "expected.safetensors", "runs.json"):
         shutil.rmtree(folder / old, ignore_errors=True) if old == "model" else (folder / old).unlink(missing_ok=True)
     pipe.save_pretrained(folder / "model")
+    # As a file says it, in which nothing is a default: from_config drops those of a scheduler that was made here.
+    of_file = type(pipe.scheduler).from_pretrained(folder / "model" / "scheduler")
     for part in (folder / "model").iterdir():
         if kept is not None and part.is_dir() and part.name not in kept:
             shutil.rmtree(part)
     picture, mask = drawn(out)
     tensors, runs = {}, []
-    # As a file says it, in which nothing is a default: from_config drops those of a scheduler that was made here.
-    of_file = type(pipe.scheduler).from_pretrained(folder / "model" / "scheduler")
     for i, given in enumerate(settings):
-        arguments = {key: value for key, value in given.items() if key not in ("seed", "start", "mask", "scheduler", "lora", "lora_scale")}
+        arguments = {key: value for key, value in given.items() if key not in ("seed", "start", "mask", "scheduler", "lora", "lora_scale", "control")}
         pipe.scheduler = getattr(diffusers, given["scheduler"]).from_config(of_file.config) if "scheduler" in given else of_file
         if "lora" in given:
             for number, path in enumerate(given["lora"]):
@@ -155,6 +158,8 @@ def record(out, name, pipe, settings, kept=None):
             arguments["image"] = picture
         if "mask" in given:
             arguments["mask_image"] = mask
+        if "control" in given:
+            arguments["control_image" if "start" in given else "image"] = mask
         run = lambda kind: used(**arguments, generator=torch.Generator().manual_seed(given["seed"]), output_type=kind).images
         tensors[f"latents.{i}"] = run("latent").contiguous()
         if i == 0 or given.get("num_images_per_prompt"):
@@ -229,6 +234,25 @@ def unconditional(out):
     write_json(folder / "runs.json", {"made_by": f"diffusers {diffusers.__version__}", "runs": runs})
 
 
+def controlnet(out):
+    """With a network that sees a picture beside the latents: the mask's."""
+    network = filled(diffusers.ControlNetModel(**CONTROL), "sd-controlnet")
+    pipe = diffusers.StableDiffusionControlNetPipeline(**pndm().components, controlnet=network, requires_safety_checker=False)
+    settings = [
+        dict(CAT, guidance_scale=3.0, negative_prompt="blurry", control=True),
+        dict(SEA, guidance_scale=2.0, control=True, guess_mode=True, controlnet_conditioning_scale=0.6, control_guidance_start=0.2, control_guidance_end=0.8),
+        dict(HOUSE, guidance_scale=1.0, control=True, num_images_per_prompt=2, controlnet_conditioning_scale=-0.5),
+        dict(STARTED, guidance_scale=3.0, control=True, strength=0.6),
+        dict(MASKED, guidance_scale=3.0, control=True, strength=0.5, control_guidance_end=0.7),
+    ]
+    record(out, "sd-controlnet", pipe, settings, ("controlnet",))
+    network = filled(diffusers.ControlNetModel(**dict(OTHER_CONTROL["xl"], attention_head_dim=(1, 4), cross_attention_dim=8 + 6)), "sdxl-controlnet")
+    parts = {key: value for key, value in xl().components.items() if key not in ("image_encoder", "feature_extractor")}
+    pipe = diffusers.StableDiffusionXLControlNetPipeline(**parts, controlnet=network, add_watermarker=False)
+    settings = [dict(HOUSE, guidance_scale=3.0, control=True, guess_mode=True), dict(SEA, guidance_scale=3.0, control=True)]
+    record(out, "sdxl-controlnet", pipe, settings, ("controlnet",))
+
+
 def of_pndm(out):
     settings = [
         dict(CAT, guidance_scale=3.0, negative_prompt="blurry"),
@@ -271,6 +295,7 @@ def make(out):
     refiner = diffusers.StableDiffusionXLImg2ImgPipeline(**parts, requires_aesthetics_score=True, add_watermarker=False)
     record(out, "sdxl-refiner", refiner, [dict(STARTED, strength=0.4)], ("unet",))
     lora(out)
+    controlnet(out)
     unconditional(out)
 
 

@@ -63,6 +63,18 @@ TEST(DiffusionNetworks, RefuseByName) {
            {"conv_in_kernel", "4"},
            {"transformer_layers_per_block", "-1"}})
     EXPECT_NE(unet(std::string("\"") + field + "\": " + value).find(field), std::string::npos) << field;
+  const std::string control = R"("block_out_channels": [4, 8], "norm_num_groups": 2, "cross_attention_dim": 8,
+      "down_block_types": ["DownBlock2D", "DownBlock2D"], "attention_head_dim": 2, "layers_per_block": 1, )";
+  for (const auto& [field, value] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"controlnet_conditioning_channel_order", "\"grb\""},
+           {"conditioning_embedding_out_channels", "[]"},
+           {"conditioning_embedding_out_channels", "[4, 100000000000]"},
+           {"conditioning_channels", "0"},
+           {"mid_block_type", "null"},
+           {"class_embed_type", "\"simple_projection\", \"projection_class_embeddings_input_dim\": 4"},
+           {"encoder_hid_dim", "4"}})
+    EXPECT_NE(refusal("ControlNetModel", control + "\"" + field + "\": " + value).find(field), std::string::npos)
+        << field;
   EXPECT_NE(refusal("UNet2DConditionModel", R"("down_block_types": ["A"])").find("down_block_types"),
             std::string::npos);
   EXPECT_NE(refusal("AutoencoderKL", R"("block_out_channels": [4], "norm_num_groups": 3)").find("norm_num_groups"),

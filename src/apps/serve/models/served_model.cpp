@@ -14,6 +14,7 @@
 #include "models/family.h"
 #include "models/loading/adapters/adaptation.h"
 #include "transom/config.h"
+#include "work/pipelines/diffusion/pipeline_directory.h"
 #include "work/pipelines/json/task_json.h"
 #include "work/pipelines/text/pair_activation.h"
 #include "work/pipelines/text/pair_ranking.h"
@@ -101,9 +102,8 @@ void load_embedder(ServedModel& served, const std::string& directory, const Serv
 }
 
 // config.json, or model_index.json of a pipeline of diffusers; models that are graphs may have neither.
-bool is_pipeline_directory(const fs::path& folder) { return path_exists(folder / "model_index.json"); }
 Json description_in(const fs::path& folder) {
-  for (const char* name : {"model_index.json", "config.json"})
+  for (const char* name : {kPipelineIndexName, "config.json"})
     if (path_exists(folder / name)) return read_json(folder / name);
   return Json::object();
 }

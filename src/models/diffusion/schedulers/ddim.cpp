@@ -22,6 +22,7 @@ class DdimScheduler : public Scheduler {
     timesteps_ = spaced_timesteps(spacing_, noise_.size(), steps_, steps_offset_);
     round_all(timesteps_);
   }
+  bool takes_eta() const override { return true; }
   std::string prediction_type() const override { return prediction_type_; }
   std::span<const float> alphas_cumprod() const override { return noise_.alphas_cumprod; }
 

@@ -55,6 +55,7 @@ class Scheduler {
                                        size_t index) const = 0;
   // Of classes with a discrete schedule of noise: the product of 1 - beta up to each training timestep; empty: none.
   virtual std::span<const float> alphas_cumprod() const { return {}; }
+  virtual bool takes_eta() const { return false; }  // whether DenoisingStep::eta has an effect
   virtual std::string prediction_type() const = 0;  // "epsilon", "sample", "v_prediction", "flow"
 
  protected:

@@ -15,13 +15,18 @@ Image with_extents(const Image& image, int64_t height, int64_t width) {
 
 }  // namespace
 
-std::vector<float> signed_pixels(const Image& given, int64_t height, int64_t width) {
+std::vector<float> unit_pixels(const Image& given, int64_t height, int64_t width) {
   const Image image = with_extents(given, height, width);
   const auto places = static_cast<size_t>(height * width);
   std::vector<float> pixels(3 * places);
   for (size_t c = 0; c < 3; ++c)
-    for (size_t i = 0; i < places; ++i)
-      pixels[c * places + i] = 2.0f * (static_cast<float>(image.pixels[3 * i + c]) / 255.0f) - 1.0f;
+    for (size_t i = 0; i < places; ++i) pixels[c * places + i] = static_cast<float>(image.pixels[3 * i + c]) / 255.0f;
+  return pixels;
+}
+
+std::vector<float> signed_pixels(const Image& image, int64_t height, int64_t width) {
+  std::vector<float> pixels = unit_pixels(image, height, width);
+  for (float& pixel : pixels) pixel = 2.0f * pixel - 1.0f;
   return pixels;
 }
 

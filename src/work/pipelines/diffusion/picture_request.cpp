@@ -5,14 +5,16 @@
 #include <random>
 
 #include "base/error.h"
+#include "base/terminal/log.h"
 #include "models/diffusion/schedulers/scheduler.h"
+#include "work/pipelines/images/image_model.h"
 
 namespace transom {
 namespace {
 
 constexpr int64_t kLargestExtent = 16384, kMostPixelsDrawn = 4096 * 4096, kMostPictures = 64, kMostSteps = 1000;
 constexpr size_t kMostLoras = 16;
-constexpr double kMostGuidance = 1e4;
+constexpr double kMostGuidance = 1e4, kMostControlScale = 1000;
 
 std::vector<LoraFile> loras_of(const TaskOptions& options) {
   std::vector<LoraFile> loras;
@@ -66,7 +68,16 @@ TaskParameters picture_parameters() {
            .type = kTexts,
            .help = "files of LoRA, diffusers' or kohya's, or folders of them",
            .is_path = true},
-          {"lora_scale", kNumbers, "how much of each is added", "1"}};
+          {"lora_scale", kNumbers, "how much of each is added", "1"},
+          {.name = "control_image",
+           .type = kText,
+           .help = "the picture that a ControlNet sees: edges, depths, a pose",
+           .is_path = true},
+          {"controlnet_conditioning_scale", kNumber, "how much the control_image counts",
+           "1; 0.8 where a picture is changed, 0.5 with a mask"},
+          {"guess_mode", kFlag, "the ControlNet is to guess without a text", "false"},
+          {"control_guidance_start", kNumber, "the part of the run from which on the ControlNet acts", "0"},
+          {"control_guidance_end", kNumber, "the part of the run up to which it acts", "1"}};
 }
 
 TaskParameters changed_picture_parameters() {
@@ -98,7 +109,21 @@ PictureRequest picture_request(const std::string& prompt, const TaskOptions& opt
   request.seed = is_given(options, "seed") ? static_cast<uint64_t>(int_option(options, "seed", 0))
                                            : static_cast<uint64_t>(std::random_device()());
   request.loras = loras_of(options);
+  if (is_given(options, "control_image")) request.control = image_of(text_option(options, "control_image", ""));
+  else
+    refuse_without_effect(
+        options, {"controlnet_conditioning_scale", "guess_mode", "control_guidance_start", "control_guidance_end"},
+        "without a control_image");
+  request.control_scale = number_option(options, "controlnet_conditioning_scale").value_or(defaults.control_scale);
+  request.control_start = number_option(options, "control_guidance_start").value_or(0);
+  request.control_end = number_option(options, "control_guidance_end").value_or(1);
+  request.guesses = flag_option(options, "guess_mode", false);
   return request;
+}
+
+void report_unused_eta(const Scheduler& scheduler, const PictureRequest& r) {
+  if (r.eta > 0 && !scheduler.takes_eta())
+    log(LogLevel::kWarning, fmt::format("eta = {} has no effect: of the schedulers ddim alone takes it", r.eta));
 }
 
 void check_request(const PictureRequest& r, int64_t unit) {
@@ -120,6 +145,12 @@ void check_request(const PictureRequest& r, int64_t unit) {
   expect_within("guidance_scale", r.guidance, -kMostGuidance, kMostGuidance);
   expect_within("guidance_rescale", r.guidance_rescale, 0, 1);
   expect_within("eta", r.eta, 0, 1);
+  expect_within("controlnet_conditioning_scale", r.control_scale, -kMostControlScale, kMostControlScale);
+  expect_within("control_guidance_end", r.control_end, 0, 1);
+  if (!(r.control_start >= 0 && r.control_start < r.control_end))
+    fail(ErrorKind::kUsage,
+         "control_guidance_start: expected a number from 0, below control_guidance_end, {}, found {}", r.control_end,
+         r.control_start);
   if (r.start && !(r.strength > 0 && r.strength <= 1))
     fail(ErrorKind::kUsage, "strength: expected a number above 0, up to 1, found {}", r.strength);
 }

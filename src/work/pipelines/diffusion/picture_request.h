@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "inputs/images/image.h"
+#include "models/diffusion/schedulers/scheduler.h"
 #include "work/pipelines/parameters.h"
 
 namespace transom {
@@ -30,12 +31,17 @@ struct PictureRequest {
   std::optional<Image> start, mask;  // white in the mask is drawn anew
   double strength = 0.8;
   std::vector<LoraFile> loras;
+  // Of a pipeline with a ControlNet: the picture that it sees, how much it counts, and from which part of the run to
+  // which. Where it guesses, only the pass with the wanted text sees it.
+  std::optional<Image> control;
+  double control_scale = 1, control_start = 0, control_end = 1;
+  bool guesses = false;
 };
 
 // What a class of diffusers takes where a run does not say.
 struct PictureDefaults {
   int64_t steps = 50, height = 512, width = 512;
-  double guidance = 7.5, strength = 0.8;
+  double guidance = 7.5, strength = 0.8, control_scale = 1;
 };
 
 TaskParameters picture_parameters();          // of both tasks
@@ -43,5 +49,7 @@ TaskParameters changed_picture_parameters();  // of image-to-image
 PictureRequest picture_request(const std::string& prompt, const TaskOptions& options, const PictureDefaults& defaults);
 // Refuses numbers that no run can have, before any memory is taken. `unit`: pixels that extents are multiples of.
 void check_request(const PictureRequest& request, int64_t unit);
+// Says in the log where the noise of `eta` is asked of a scheduler that takes none, as diffusers drops it.
+void report_unused_eta(const Scheduler& scheduler, const PictureRequest& request);
 
 }  // namespace transom

@@ -18,13 +18,16 @@ bool is_folder_name(const std::string& name) {
 }
 
 Config read_index(const fs::path& directory) {
-  const fs::path file = directory / "model_index.json";
+  const fs::path file = directory / kPipelineIndexName;
   if (!path_exists(file))
-    fail("{}: expected a directory of a pipeline of diffusers, with model_index.json; found none", directory.string());
+    fail("{}: expected a directory of a pipeline of diffusers, with {}; found none", directory.string(),
+         kPipelineIndexName);
   return Config::read(file);
 }
 
 }  // namespace
+
+bool is_pipeline_directory(const fs::path& directory) { return path_exists(directory / kPipelineIndexName); }
 
 PipelineDirectory::PipelineDirectory(const fs::path& directory)
     : directory_(directory), index_(read_index(directory)), class_name_(index_.get_string("_class_name")) {

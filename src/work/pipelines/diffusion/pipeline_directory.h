@@ -12,6 +12,9 @@
 
 namespace transom {
 
+inline constexpr const char* kPipelineIndexName = "model_index.json";
+bool is_pipeline_directory(const fs::path& directory);
+
 class PipelineDirectory {
  public:
   // Refuses what is no such directory, and parts whose names lead elsewhere.
@@ -26,7 +29,7 @@ class PipelineDirectory {
   std::unique_ptr<Model> load(const std::string& part, const std::string& class_name, LoadOptions options) const;
   // scheduler/scheduler_config.json.
   Config scheduler() const;
-  std::string where() const { return (directory_ / "model_index.json").string(); }
+  std::string where() const { return (directory_ / kPipelineIndexName).string(); }
 
  private:
   fs::path directory_;

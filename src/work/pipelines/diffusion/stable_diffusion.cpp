@@ -22,7 +22,7 @@ constexpr double kAestheticScore = 6, kUnwantedAestheticScore = 2.5;  // of the 
 
 struct TextPipeline {
   std::string_view name;
-  bool xl = false, of_consistency = false;
+  bool xl = false, of_consistency = false, controlled = false;
 };
 constexpr TextPipeline kTextPipelines[] = {
     {"StableDiffusionPipeline"},
@@ -33,6 +33,12 @@ constexpr TextPipeline kTextPipelines[] = {
     {"StableDiffusionXLInpaintPipeline", true},
     {"LatentConsistencyModelPipeline", false, true},
     {"LatentConsistencyModelImg2ImgPipeline", false, true},
+    {"StableDiffusionControlNetPipeline", false, false, true},
+    {"StableDiffusionControlNetImg2ImgPipeline", false, false, true},
+    {"StableDiffusionControlNetInpaintPipeline", false, false, true},
+    {"StableDiffusionXLControlNetPipeline", true, false, true},
+    {"StableDiffusionXLControlNetImg2ImgPipeline", true, false, true},
+    {"StableDiffusionXLControlNetInpaintPipeline", true, false, true},
 };
 
 const TextPipeline& text_pipeline(const PipelineDirectory& directory) {
@@ -108,6 +114,7 @@ struct StableDiffusion::Run {
   // Of inpainting: the mask [h, w], latents of the picture, the first noise; of U-Nets that see them, further channels.
   std::vector<float> mask, original, noise;
   Tensor seen;
+  Tensor control;  // what the ControlNet sees
 
   // What is not masked is what the picture is at this call, or at the end.
   void keep_original(size_t next) {
@@ -133,6 +140,7 @@ StableDiffusion::StableDiffusion(const PipelineDirectory& directory, const LoadO
       of_consistency_(text_pipeline(directory).of_consistency),
       encoders_(directory, options, xl_) {
   unet_ = directory.load("unet", "UNet2DConditionModel", options);
+  if (text_pipeline(directory).controlled) control_.emplace(directory, options);
   vae_ = directory.load("vae", "AutoencoderKL", options_of_autoencoder(options));
   if (!xl_) {
     scheduler_ = with_settings(std::move(scheduler_), false);
@@ -188,9 +196,10 @@ PictureDefaults StableDiffusion::defaults(bool starts, bool masked) const {
   defaults.height = std::clamp<int64_t>(sample[0], 1, kMostSampleSize) * enlargement_;
   defaults.width = std::clamp<int64_t>(sample[1], 1, kMostSampleSize) * enlargement_;
   if (of_consistency_) defaults.steps = 4;
-  defaults.guidance = of_consistency_ ? 8.5 : xl_ && !masked ? 5 : 7.5;
+  defaults.guidance = of_consistency_ ? 8.5 : xl_ && (control_ || !masked) ? 5 : 7.5;
   if (starts && masked) defaults.strength = xl_ ? 0.9999 : 1;
-  else defaults.strength = xl_ ? 0.3 : 0.8;
+  else defaults.strength = xl_ && !control_ ? 0.3 : 0.8;
+  if (starts) defaults.control_scale = !masked ? 0.8 : xl_ ? 1 : 0.5;
   return defaults;
 }
 
@@ -300,8 +309,7 @@ void StableDiffusion::add_mask(Run& run, const PictureRequest& r, std::vector<fl
 std::vector<float> StableDiffusion::prediction(const Run& run, const PictureRequest& r, size_t index) const {
   std::vector<float> sample = run.latents.values;
   run.scheduler->scale_input(sample, index);
-  Tensor x = repeated(cast(Tensor::from(sample, run.latents.shape), unet_->dtype()), run.guided ? 2 : 1);
-  if (run.seen.defined()) x = concatenate({x, run.seen}, 1);
+  const Tensor x = repeated(cast(Tensor::from(sample, run.latents.shape), unet_->dtype()), run.guided ? 2 : 1);
   const auto t = static_cast<float>(run.scheduler->timesteps()[index]);
   NamedTensors inputs{
       {"sample", x}, {"timestep", Tensor::from(std::vector<float>{t}, {1})}, {"encoder_hidden_states", run.text}};
@@ -309,12 +317,16 @@ std::vector<float> StableDiffusion::prediction(const Run& run, const PictureRequ
     inputs.set("text_embeds", run.pooled);
     inputs.set("time_ids", run.time_ids);
   }
+  if (run.control.defined() &&
+      PictureControl::acts(r, index - run.first, run.scheduler->timesteps().size() - run.first))
+    control_->add_residuals(inputs, run.control, r, run.guided);
+  if (run.seen.defined()) inputs.set("sample", concatenate({x, run.seen}, 1));
   if (run.guidance.defined()) inputs.set("timestep_cond", run.guidance);
   std::vector<float> all = cast(unet_->forward(inputs).at("sample"), DType::kFloat32).to_vector<float>();
   return run.guided ? guided(all, r) : all;
 }
 
-Latents StableDiffusion::latents(const PictureRequest& r) const {
+void StableDiffusion::check(const PictureRequest& r) const {
   check_request(r, r.start && !r.mask ? enlargement_ : std::max<int64_t>(8, enlargement_));
   if (sees_masks() && !(r.start && r.mask))
     fail(ErrorKind::kUsage, "the U-Net is one of inpainting: it needs a picture and a mask_image");
@@ -328,12 +340,21 @@ Latents StableDiffusion::latents(const PictureRequest& r) const {
                                                    : fmt::format("with a guidance_scale of {}", r.guidance);
   if (r.negative_prompt && !is_guided(r)) log(LogLevel::kWarning, "negative_prompt has no effect " + unguided);
   if (r.guidance_rescale > 0 && !is_guided(r)) log(LogLevel::kWarning, "guidance_rescale has no effect " + unguided);
+  if (control_ && !r.control)
+    fail(ErrorKind::kUsage, "control_image is missing: the pipeline has a ControlNet, which sees a picture");
+  if (r.control && !control_) fail(ErrorKind::kUsage, "control_image: the pipeline has no ControlNet");
+}
+
+Latents StableDiffusion::latents(const PictureRequest& r) const {
+  check(r);
   const NoGradient inference;
   Run run;
   run.random.seed(r.seed);
   set_schedule(run, r);
   add_texts(run, r);
   start(run, r);
+  if (control_) eval({run.control = control_->picture(r, run.guided)});
+  report_unused_eta(*run.scheduler, r);
   DenoisingStep step{.rows = r.pictures, .channels = latent_channels_, .eta = r.eta};
   step.noise = [&](std::span<float> values) { run.random.fill_normal(values); };
   for (size_t i = run.first; i < run.scheduler->timesteps().size(); ++i) {

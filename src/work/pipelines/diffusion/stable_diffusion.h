@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stable Diffusion 1 and 2 (Rombach et al., 2022), XL (Podell et al., 2023) with its refiner, and models of latent
-// consistency (Luo et al., 2023): a text steers the way from noise to the latents of a picture. A seed gives the noise
-// of torch's generator on the CPU, and with it diffusers' picture.
-// B pictures, C channels of latents, h x w their extents, T tokens, D width of the text.
+// consistency (Luo et al., 2023), each with a ControlNet or without: a text steers the way from noise to the latents of
+// a picture. A seed gives the noise of torch's generator on the CPU, and with it diffusers' picture. B pictures, C
+// channels of latents, h x w their extents, T tokens, D width of the text.
 #pragma once
 
 #include <memory>
@@ -14,6 +14,7 @@
 #include "base/numbers/mt19937.h"
 #include "models/diffusion/schedulers/scheduler.h"
 #include "work/pipelines/diffusion/lora_weights.h"
+#include "work/pipelines/diffusion/picture_control.h"
 #include "work/pipelines/diffusion/picture_request.h"
 #include "work/pipelines/diffusion/prompt_encoders.h"
 
@@ -56,12 +57,14 @@ class StableDiffusion {
   void add_mask(Run& run, const PictureRequest& request, std::vector<float> pixels) const;
   bool sees_masks() const { return input_channels_ != latent_channels_; }
   std::vector<float> prediction(const Run& run, const PictureRequest& request, size_t index) const;
+  void check(const PictureRequest& request) const;
   // Between the numbers of the autoencoder and those of the U-Net.
   void read_latent_scale(const PipelineDirectory& directory);
   float mean_of(size_t channel) const { return means_.empty() ? 0 : means_[channel]; }
   float deviation_of_channel(size_t channel) const { return deviations_.empty() ? 1 : deviations_[channel]; }
 
   std::unique_ptr<Model> unet_, vae_;
+  std::optional<PictureControl> control_;
   Config scheduler_, other_scheduler_;  // of the directory's class, and of one in its place
   bool xl_ = false, of_consistency_ = false, scores_aesthetics_ = false, zeros_without_negative_ = false;
   PromptEncoders encoders_;

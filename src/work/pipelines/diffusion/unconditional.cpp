@@ -69,6 +69,7 @@ class Unconditional : public Pipeline {
     std::vector<float> sample(static_cast<size_t>(elements(shape)));
     random.fill_normal(sample);
     for (float& value : sample) value *= scheduler->initial_deviation();
+    report_unused_eta(*scheduler, r);
     DenoisingStep step{.rows = r.pictures, .channels = channels_, .eta = r.eta};
     step.noise = [&](std::span<float> values) { random.fill_normal(values); };
     for (size_t i = 0; i < scheduler->timesteps().size(); ++i) {

@@ -8,6 +8,7 @@
 #include "base/files/directories.h"
 #include "work/pipelines/diffusion/image_to_image.h"
 #include "work/pipelines/diffusion/picture_request.h"
+#include "work/pipelines/diffusion/pipeline_directory.h"
 #include "work/pipelines/images/image_model.h"
 #include "work/pipelines/onnx/graph_model.h"
 
@@ -130,7 +131,7 @@ TaskParameters image_to_image_parameters() {
 
 std::unique_ptr<Pipeline> load_image_to_image(const std::string& directory, const LoadOptions& options,
                                               const std::string& /*task*/) {
-  if (path_exists(fs::path(directory) / "model_index.json")) return load_picture_change(directory, options);
+  if (is_pipeline_directory(fs::path(directory))) return load_picture_change(directory, options);
   if (!GraphModel::is_of(directory))
     fail("{}: image-to-image: expected a diffusion pipeline, or an ONNX graph of super-resolution", directory);
   return std::make_unique<ImageToImage>(GraphModel::load(directory, options));
