@@ -75,6 +75,8 @@ struct Trainer {
 
   void derive_batch(Layout& layout, std::vector<std::string>* assumptions) const;
   DeviceMemory memory(const Layout& layout) const;
+  double exchanged_in_pass(const Layout& layout, double recomputed, double matrix_seconds) const;
+  double exchanged_gradients(const Layout& layout, double pass) const;
   void time(const Layout& layout, Plan& plan) const;
 };
 
@@ -163,6 +165,60 @@ DeviceMemory Trainer::memory(const Layout& layout) const {
   return m;
 }
 
+// What the ranks that hold one model exchange in a pass, as far as the engines do not hide it.
+double Trainer::exchanged_in_pass(const Layout& layout, double recomputed, double matrix_seconds) const {
+  if (a.stacks.empty()) return 0;
+  const double pipe = layout.pipeline;
+  // Tensor parallel: two all-reduces forward and two backward a layer, none of them hidden.
+  double inner = 0;
+  double tokens = layout.micro_batch * tokens_a_sample() / layout.context;
+  if (layout.tensor > 1) {
+    const double bytes = tokens * a.decoder().hidden * precision.activation_bytes;
+    const RankGroup group = group_of(device, layout.tensor, 1);
+    inner += (4 + 2 * recomputed) * a.layers() / pipe * all_reduce_seconds(device, group, bytes);
+  }
+  if (layout.expert > 1 && a.decoder().experts > 1) {
+    const double bytes = tokens * a.decoder().hidden * a.decoder().experts_per_token * precision.activation_bytes;
+    inner +=
+        4 * 1.2 * a.layers() / pipe * all_to_all_seconds(device, group_of(device, layout.expert, layout.tensor), bytes);
+  }
+  if (layout.context > 1) {
+    const double bytes = 2 * tokens * a.decoder().key_value_heads * a.decoder().head_dim * precision.activation_bytes;
+    const double ring =
+        (layout.context - 1) * send_seconds(device, layout.context * layout.tensor > device.devices_per_host, bytes);
+    inner += std::max(0.0, 3 * a.layers() / pipe * ring - 0.5 * matrix_seconds);
+  }
+  if (pipe > 1) {
+    const double bytes = tokens * a.decoder().hidden * precision.activation_bytes / layout.tensor;
+    inner += 2 * layout.chunks * send_seconds(device, layout.tensor * pipe > device.devices_per_host, bytes);
+  }
+  return inner;
+}
+
+// Seconds of the exchange of gradients, between the ranks that hold the same weights, that show in a step.
+double Trainer::exchanged_gradients(const Layout& layout, double pass) const {
+  const FittedRates& rates = device.fitted;
+  const bool tuned = job.maturity() == Maturity::kTuned;
+  const double model_ranks = layout.tensor * layout.pipeline, passes = layout.accumulation;
+  const double trained = trained_parameters(layout) / model_ranks, held = a.parameters / model_ranks;
+  const double ranks = layout.data * layout.context;
+  if (ranks <= 1) return 0;
+  // Frameworks with 32-bit weights exchange 32-bit gradients; tuned ones 16.
+  const double gradient_bytes =
+      trained * (tuned || layout.zero > 0 || layout.lora_rank > 0 || device.memory_on_chip ? 2 : 4);
+  const RankGroup group = group_of(device, ranks, layout.tensor);
+  double exchange = all_reduce_seconds(device, group, gradient_bytes);
+  if (layout.zero == 3) exchange += (2 * passes - 1) * all_gather_seconds(device, group, held * 2);
+  else if (layout.zero == 2) exchange += (passes - 1) * all_gather_seconds(device, group, gradient_bytes);
+  const double hidden =
+      device.memory_on_chip ? 0 : (layout.zero == 3 ? passes : 1) * pass * (layout.zero == 3 ? 0.8 : 0.6);
+  double exposed = std::max(0.0, exchange - hidden) + 0.1 * std::min(exchange, hidden);
+  // Sharding frameworks copy what they gather and scatter through buffers of their own.
+  if (!tuned && layout.zero >= 2)
+    exposed += (layout.zero == 3 ? 2 * passes * held * 2 + gradient_bytes : 2 * trained * 2) / rates.sharding;
+  return exposed;
+}
+
 void Trainer::time(const Layout& layout, Plan& plan) const {
   const FittedRates& rates = device.fitted;
   const Maturity maturity = job.maturity();
@@ -197,29 +253,7 @@ void Trainer::time(const Layout& layout, Plan& plan) const {
   const double busy = sum.matrix + sum.vector;
   const double fixed_pass = joined(busy, host, kHostNorm) - busy;
   const double passes = layout.accumulation, pipe = layout.pipeline;
-  // Tensor parallel: two all-reduces forward and two backward a layer, none of them hidden.
-  double inner = 0;
-  double tokens = layout.micro_batch * tokens_a_sample() / layout.context;
-  if (layout.tensor > 1 && !a.stacks.empty()) {
-    const double bytes = tokens * a.decoder().hidden * precision.activation_bytes;
-    const RankGroup group = group_of(device, layout.tensor, 1);
-    inner += (4 + 2 * recomputed) * a.layers() / pipe * all_reduce_seconds(device, group, bytes);
-  }
-  if (layout.expert > 1 && !a.stacks.empty() && a.decoder().experts > 1) {
-    const double bytes = tokens * a.decoder().hidden * a.decoder().experts_per_token * precision.activation_bytes;
-    inner +=
-        4 * 1.2 * a.layers() / pipe * all_to_all_seconds(device, group_of(device, layout.expert, layout.tensor), bytes);
-  }
-  if (layout.context > 1 && !a.stacks.empty()) {
-    const double bytes = 2 * tokens * a.decoder().key_value_heads * a.decoder().head_dim * precision.activation_bytes;
-    const double ring =
-        (layout.context - 1) * send_seconds(device, layout.context * layout.tensor > device.devices_per_host, bytes);
-    inner += std::max(0.0, 3 * a.layers() / pipe * ring - 0.5 * sum.matrix);
-  }
-  if (pipe > 1 && !a.stacks.empty()) {
-    const double bytes = tokens * a.decoder().hidden * precision.activation_bytes / layout.tensor;
-    inner += 2 * layout.chunks * send_seconds(device, layout.tensor * pipe > device.devices_per_host, bytes);
-  }
+  const double inner = exchanged_in_pass(layout, recomputed, sum.matrix);
   // A pass of the slowest stage; the head stands on the last one.
   const double pass = sum.matrix + sum.vector + fixed_pass + inner;
   plan.time.matrix = passes * sum.matrix, plan.time.vector = passes * sum.vector;
@@ -227,25 +261,9 @@ void Trainer::time(const Layout& layout, Plan& plan) const {
   plan.time.exposed_communication = passes * inner;
   plan.time.bubble = (pipe - 1) / layout.chunks * pass * (device.memory_on_chip ? 2 : 1);
 
-  // Gradients of the ranks that hold the same weights.
-  const double model_ranks = layout.tensor * pipe;
-  const double trained = trained_parameters(layout) / model_ranks, held = a.parameters / model_ranks;
+  plan.time.exposed_communication += exchanged_gradients(layout, pass);
+  const double trained = trained_parameters(layout) / (layout.tensor * pipe);
   const double ranks = layout.data * layout.context;
-  if (ranks > 1) {
-    // Frameworks with 32-bit weights exchange 32-bit gradients; tuned ones 16.
-    const double gradient_bytes = trained * (tuned || layout.zero > 0 || lora || device.memory_on_chip ? 2 : 4);
-    const RankGroup group = group_of(device, ranks, layout.tensor);
-    double exchange = all_reduce_seconds(device, group, gradient_bytes);
-    if (layout.zero == 3) exchange += (2 * passes - 1) * all_gather_seconds(device, group, held * 2);
-    else if (layout.zero == 2) exchange += (passes - 1) * all_gather_seconds(device, group, gradient_bytes);
-    const double hidden =
-        device.memory_on_chip ? 0 : (layout.zero == 3 ? passes : 1) * pass * (layout.zero == 3 ? 0.8 : 0.6);
-    plan.time.exposed_communication += std::max(0.0, exchange - hidden) + 0.1 * std::min(exchange, hidden);
-    // Sharding frameworks copy what they gather and scatter through buffers of their own.
-    if (!tuned && layout.zero >= 2)
-      plan.time.exposed_communication +=
-          (layout.zero == 3 ? 2 * passes * held * 2 + gradient_bytes : 2 * trained * 2) / rates.sharding;
-  }
   const double updated = trained / (layout.zero >= 1 ? ranks : 1);
   const double optimizer_rate = device.memory_on_chip ? device.streaming_bandwidth : device.bandwidth * rates.memory;
   if (optimizer_rate > 0) plan.time.memory += updated * kOptimizerBytes / optimizer_rate;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // transom bench serve: how a running server answers under load.
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
@@ -161,6 +162,72 @@ int run_bench_serve(const BenchServeArguments& o) {
   return 0;
 }
 
+std::vector<Option> load_options(BenchServeArguments& o) {
+  return {{.name = "--num_prompts", .value = &o.num_prompts, .help = "requests", .group = "Load"},
+          {.name = "--request_rate",
+           .value = &o.request_rate,
+           .help = "requests that arrive in a second, whatever the server does; inf: all at once",
+           .group = "Load"},
+          {.name = "--burstiness",
+           .value = &o.burstiness,
+           .help = "1: Poisson arrivals; less: in bursts; more: evenly (gamma distribution)",
+           .group = "Load"},
+          {.name = "--max_concurrency",
+           .value = &o.max_concurrency,
+           .help = "requests at once; others wait here; 0: no limit",
+           .group = "Load"},
+          {.name = "--input_len",
+           .value = &o.input_len,
+           .help = "tokens of random prompts: 128, or any of 64:256",
+           .group = "Load"},
+          {.name = "--output_len",
+           .value = &o.output_len,
+           .help = "tokens that are asked for: 128, or any of 64:256",
+           .group = "Load"},
+          {.name = "--random_prefix_len",
+           .value = &o.random_prefix_len,
+           .help = "tokens at the front that all random prompts share",
+           .group = "Load"},
+          {.name = "--dataset_path",
+           .value = &o.dataset_path,
+           .help = "prompts of a file: ShareGPT's JSON, lines of JSON with prompt or messages, or lines of text (.txt)",
+           .group = "Load"},
+          {.name = "--tokenizer",
+           .value = &o.tokenizer,
+           .help = "model whose tokenizer counts the tokens of prompts (default: a word is a token)",
+           .group = "Load"},
+          {.name = "--ignore_eos",
+           .value = &o.ignore_eos,
+           .help = "answers have the whole length that is asked for",
+           .group = "Load"},
+          {.name = "--num_warmups",
+           .value = &o.num_warmups,
+           .help = "requests before, which are not measured",
+           .group = "Load"},
+          {.name = "--seed", .value = &o.seed, .help = "seed of prompts, lengths and arrivals", .group = "Load"}};
+}
+
+std::vector<Option> report_options(BenchServeArguments& o) {
+  return {{.name = "--goodput",
+           .value = &o.goodput,
+           .help = "service level in milliseconds: ttft:200 tpot:50 e2el:3000",
+           .group = "Report"},
+          {.name = "--metric_percentiles",
+           .value = &o.metric_percentiles,
+           .help = "with commas between: 50,90,99",
+           .group = "Report"},
+          {.name = "--json",
+           .value = &o.json,
+           .help = "write the figures here, under vLLM's names; without a name, print them",
+           .value_optional = true,
+           .group = "Report"},
+          {.name = "--save_detailed",
+           .value = &o.save_detailed,
+           .help = "the JSON also holds each request",
+           .group = "Report"},
+          {.name = "--html", .value = &o.html, .help = "write a page with pictures here", .group = "Report"}};
+}
+
 }  // namespace
 
 Command bench_serve_command() {
@@ -173,81 +240,21 @@ Command bench_serve_command() {
           "  transom bench serve --backend openai-chat --input_len 64:512 --output_len 32:128 --goodput ttft:200 "
           "tpot:50\n"
           "  transom bench serve --max_concurrency 8 --dataset_path prompts.jsonl --json load.json --html load.html\n"};
-  constexpr const char *kLoad = "Load", *kReport = "Report";
-  command.options = {
-      {"--base_url", &o.base_url, "where the server is"},
-      {"--backend", &o.backend, "openai (completions), openai-chat or openai-embeddings"},
-      {"--endpoint", &o.endpoint, "path behind the URL (default: that of the backend)"},
-      {kModelFlag, &o.model, "name of the model there (default: the first that /v1/models lists)"},
-      {"--api_key", &o.api_key, "key that the server wants (also OPENAI_API_KEY)"},
-      {.name = "--header",
-       .value = &o.headers,
-       .help = "NAME=VALUE, sent with each request; may be given again",
-       .takes = Option::Words::kOne},
-      {"--extra_body", &o.extra_body, "JSON object whose fields each request has"},
-      {"--insecure", &o.insecure, "certificates of https are not checked"},
-      {"--request_timeout", &o.request_timeout, "seconds that an answer may take"},
-      {"--ready_check_timeout", &o.ready_check_timeout, "seconds to wait until the server answers"},
-      {.name = "--num_prompts", .value = &o.num_prompts, .help = "requests", .group = kLoad},
-      {.name = "--request_rate",
-       .value = &o.request_rate,
-       .help = "requests that arrive in a second, whatever the server does; inf: all at once",
-       .group = kLoad},
-      {.name = "--burstiness",
-       .value = &o.burstiness,
-       .help = "1: Poisson arrivals; less: in bursts; more: evenly (gamma distribution)",
-       .group = kLoad},
-      {.name = "--max_concurrency",
-       .value = &o.max_concurrency,
-       .help = "requests at once; others wait here; 0: no limit",
-       .group = kLoad},
-      {.name = "--input_len",
-       .value = &o.input_len,
-       .help = "tokens of random prompts: 128, or any of 64:256",
-       .group = kLoad},
-      {.name = "--output_len",
-       .value = &o.output_len,
-       .help = "tokens that are asked for: 128, or any of 64:256",
-       .group = kLoad},
-      {.name = "--random_prefix_len",
-       .value = &o.random_prefix_len,
-       .help = "tokens at the front that all random prompts share",
-       .group = kLoad},
-      {.name = "--dataset_path",
-       .value = &o.dataset_path,
-       .help = "prompts of a file: ShareGPT's JSON, lines of JSON with prompt or messages, or lines of text (.txt)",
-       .group = kLoad},
-      {.name = "--tokenizer",
-       .value = &o.tokenizer,
-       .help = "model whose tokenizer counts the tokens of prompts (default: a word is a token)",
-       .group = kLoad},
-      {.name = "--ignore_eos",
-       .value = &o.ignore_eos,
-       .help = "answers have the whole length that is asked for",
-       .group = kLoad},
-      {.name = "--num_warmups",
-       .value = &o.num_warmups,
-       .help = "requests before, which are not measured",
-       .group = kLoad},
-      {.name = "--seed", .value = &o.seed, .help = "seed of prompts, lengths and arrivals", .group = kLoad},
-      {.name = "--goodput",
-       .value = &o.goodput,
-       .help = "service level in milliseconds: ttft:200 tpot:50 e2el:3000",
-       .group = kReport},
-      {.name = "--metric_percentiles",
-       .value = &o.metric_percentiles,
-       .help = "with commas between: 50,90,99",
-       .group = kReport},
-      {.name = "--json",
-       .value = &o.json,
-       .help = "write the figures here, under vLLM's names; without a name, print them",
-       .value_optional = true,
-       .group = kReport},
-      {.name = "--save_detailed",
-       .value = &o.save_detailed,
-       .help = "the JSON also holds each request",
-       .group = kReport},
-      {.name = "--html", .value = &o.html, .help = "write a page with pictures here", .group = kReport}};
+  command.options = {{"--base_url", &o.base_url, "where the server is"},
+                     {"--backend", &o.backend, "openai (completions), openai-chat or openai-embeddings"},
+                     {"--endpoint", &o.endpoint, "path behind the URL (default: that of the backend)"},
+                     {kModelFlag, &o.model, "name of the model there (default: the first that /v1/models lists)"},
+                     {"--api_key", &o.api_key, "key that the server wants (also OPENAI_API_KEY)"},
+                     {.name = "--header",
+                      .value = &o.headers,
+                      .help = "NAME=VALUE, sent with each request; may be given again",
+                      .takes = Option::Words::kOne},
+                     {"--extra_body", &o.extra_body, "JSON object whose fields each request has"},
+                     {"--insecure", &o.insecure, "certificates of https are not checked"},
+                     {"--request_timeout", &o.request_timeout, "seconds that an answer may take"},
+                     {"--ready_check_timeout", &o.ready_check_timeout, "seconds to wait until the server answers"}};
+  for (std::vector<Option>& group : std::array{load_options(o), report_options(o)})
+    std::ranges::move(group, std::back_inserter(command.options));
   o.source.add_to(command);
   command.run = [] { return run_bench_serve(o); };
   return command;

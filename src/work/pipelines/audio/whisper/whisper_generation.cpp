@@ -336,10 +336,10 @@ void WhisperWriter::take(Reading& reading, const WhisperAttempt& attempt, const 
   if (step <= 0) reading.seek = reading.frames();  // the model does not get on
 }
 
-std::vector<WhisperTokens> WhisperWriter::write(const std::vector<WhisperSound>& sounds,
-                                                const WhisperRequest& request) const {
-  const NoGradient inference;
-  std::vector<WhisperTokens> said(sounds.size());
+// The sounds before their first windows. What is written of them goes to `said`.
+std::vector<WhisperWriter::Reading> WhisperWriter::readings_of(const std::vector<WhisperSound>& sounds,
+                                                               const WhisperRequest& request,
+                                                               std::vector<WhisperTokens>& said) const {
   std::vector<Reading> readings;
   readings.reserve(sounds.size());
   for (size_t i = 0; i < sounds.size(); ++i) {
@@ -368,6 +368,14 @@ std::vector<WhisperTokens> WhisperWriter::write(const std::vector<WhisperSound>&
         if (request.token_times) said[i].times.push_back(0);
       }
   }
+  return readings;
+}
+
+std::vector<WhisperTokens> WhisperWriter::write(const std::vector<WhisperSound>& sounds,
+                                                const WhisperRequest& request) const {
+  const NoGradient inference;
+  std::vector<WhisperTokens> said(sounds.size());
+  std::vector<Reading> readings = readings_of(sounds, request, said);
   const int64_t end_of_text =
       request.config.eos_token_id.empty() ? request.config.bos_token_id.value_or(0) : request.config.eos_token_id[0];
   for (;;) {

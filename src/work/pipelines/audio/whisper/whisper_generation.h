@@ -68,6 +68,8 @@ class WhisperWriter {
  private:
   struct Reading;  // of one sound, window after window
   void check(const WhisperSound& sound, const WhisperRequest& request) const;
+  std::vector<Reading> readings_of(const std::vector<WhisperSound>& sounds, const WhisperRequest& request,
+                                   std::vector<WhisperTokens>& said) const;
   // The tokens that the next window of a sound begins with, and how many of them are text that came before.
   TokenIds beginning_of(const Reading& reading, const WhisperRequest& request, size_t& before) const;
   GenerationConfig config_of(const WhisperRequest& request, int64_t length) const;
