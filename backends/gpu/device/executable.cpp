@@ -34,11 +34,11 @@ uint64_t nanoseconds() {
 
 }  // namespace
 
-transom_executable::transom_executable(transom_device* device, const transom_graph& graph)
-    : device_(device), arena_bytes_(graph.arena_size) {
+// The places of the graph's values. Returns which are inputs or outputs.
+std::vector<bool> transom_executable::place_values(const transom_graph& graph) {
   for (size_t i = 0; i < graph.values_count; ++i) {
     const transom::backend::Type type = transom::backend::type_of(graph, static_cast<int32_t>(i));
-    if (type.dtype == TRANSOM_FLOAT64 && !device->context->facts().float64)
+    if (type.dtype == TRANSOM_FLOAT64 && !device_->context->facts().float64)
       fail(TRANSOM_UNSUPPORTED, "the device has no numbers of 64 bits");
     values_.push_back({type.bytes(), graph.values[i].arena_offset});
   }
@@ -58,10 +58,13 @@ transom_executable::transom_executable(transom_device* device, const transom_gra
       fail(TRANSOM_INVALID_ARGUMENT, "value {}: {} bytes at offset {} do not fit an arena of {}", i, value.bytes,
            value.arena_offset, arena_bytes_);
   }
+  return bound;
+}
 
+// Plans the launches of the nodes. Returns the names of their operations.
+std::vector<std::string> transom_executable::lower(const transom_graph& graph, const std::vector<bool>& bound,
+                                                   transom::gpu::Emitter& emitter) {
   std::vector<std::string> operations;
-  transom::gpu::Emitter emitter(device->context->facts(), device->context->dialect(), device->products.get(),
-                                device->convolutions.get(), device->attentions.get());
   std::vector<const transom_node*> nodes;
   std::vector<size_t> readers(values_.size(), 0);
   for (const transom_node& node : transom::plugin::Nodes(graph)) {
@@ -107,6 +110,15 @@ transom_executable::transom_executable(transom_device* device, const transom_gra
     operations.push_back(node.op());
     ++nodes_;
   }
+  return operations;
+}
+
+transom_executable::transom_executable(transom_device* device, const transom_graph& graph)
+    : device_(device), arena_bytes_(graph.arena_size) {
+  const std::vector<bool> bound = place_values(graph);
+  transom::gpu::Emitter emitter(device->context->facts(), device->context->dialect(), device->products.get(),
+                                device->convolutions.get(), device->attentions.get());
+  const std::vector<std::string> operations = lower(graph, bound, emitter);
   merge_launches(emitter.launches, values_, device->context->facts(), device->context->dialect());
   scratch_bytes_ = emitter.scratch_bytes;
   std::vector<const std::string*> texts;

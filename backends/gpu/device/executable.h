@@ -37,6 +37,9 @@ struct transom_executable : Handle {
     std::byte* scratch;
     std::vector<const void*> of(const std::vector<transom::gpu::Operand>& operands) const;
   };
+  std::vector<bool> place_values(const transom_graph& graph);
+  std::vector<std::string> lower(const transom_graph& graph, const std::vector<bool>& bound,
+                                 transom::gpu::Emitter& emitter);
   void issue(transom_stream& stream, const Step& step, const Addresses& where) const;
   std::vector<std::byte*> places(const transom_launch& launch) const;
   bool may_join(const transom_node& node, const transom_node& next, const std::vector<size_t>& readers,

@@ -69,6 +69,74 @@ class Reader {
   size_t at_ = 0;
 };
 
+// The next tensor of the recipe.
+RecipeTensor read_tensor(Reader& in, const Recipe& recipe) {
+  RecipeTensor tensor;
+  tensor.name = in.text();
+  tensor.kind = static_cast<synTensorType>(in.number(SHAPE_TENSOR));
+  tensor.type = static_cast<synDataType>(in.number());
+  in.require(size_of(tensor.type) > 0, "an unknown data type");
+  tensor.sizes = in.sizes();
+  tensor.home = static_cast<Home>(in.number(2));
+  tensor.offset = in.number(uint64_t{1} << 46);
+  tensor.section = static_cast<uint32_t>(in.number());
+  tensor.is_input = in.number(1) != 0;
+  tensor.external = in.number(1) != 0;
+  const std::string order = in.text();
+  in.require(order.empty() || order.size() == static_cast<size_t>(tensor.sizes.rank), "a damaged permutation");
+  tensor.permutation.assign(order.begin(), order.end());
+  std::set<uint8_t> dims;
+  for (const uint8_t dim : tensor.permutation)
+    in.require(dim < order.size() && dims.insert(dim).second, "a damaged permutation");
+  if (in.number(1) != 0) {
+    const std::string data = in.text();
+    in.require(data.size() == tensor.bytes(), "a damaged constant");
+    tensor.constant = std::make_shared<std::vector<char>>(data.begin(), data.end());
+  }
+  in.require((tensor.home == Home::kLaunch) == (recipe.tensors.size() < recipe.launch_tensors), "damaged tensors");
+  in.require(tensor.home != Home::kConstant || tensor.constant, "a constant without data");
+  in.require(tensor.home != Home::kLaunch || tensor.section < recipe.sections.size(), "a damaged section");
+  in.require(tensor.home != Home::kWorkspace || tensor.kind != DATA_TENSOR ||
+                 tensor.offset + tensor.bytes() <= recipe.workspace,
+             "a tensor outside of the workspace");
+  return tensor;
+}
+
+// A node of the recipe, whose tensors are all read.
+RecipeNode read_node(Reader& in, const Recipe& recipe) {
+  GraphNode checked;
+  checked.guid = in.text();
+  checked.name = in.text();
+  const std::string params = in.text();
+  checked.params.assign(params.begin(), params.end());
+  std::string why;
+  checked.kernel = find_kernel(checked.guid, checked.type, why);
+  in.require(checked.kernel != nullptr, "an unknown kernel");
+  RecipeNode node;
+  for (auto* list : {&node.in, &node.out}) {
+    for (uint64_t operands = in.number(64), j = 0; j < operands; ++j) {
+      const uint64_t tensor = in.number(recipe.tensors.size());
+      list->push_back(static_cast<int32_t>(tensor) - 1);
+      std::shared_ptr<Tensor> operand;
+      if (tensor > 0) {
+        const RecipeTensor& described = recipe.tensors[tensor - 1];
+        in.require(list == &node.in || described.home != Home::kConstant, "a constant that is written");
+        operand = std::make_shared<Tensor>();
+        operand->kind = described.kind;
+        operand->type = described.type;
+        operand->sizes = described.sizes;
+      }
+      (list == &node.in ? checked.inputs : checked.outputs).push_back(operand);
+    }
+  }
+  check_node(checked);
+  node.guid = checked.guid;
+  node.name = checked.name;
+  node.kernel = checked.kernel;
+  node.view = view_of(checked);
+  return node;
+}
+
 }  // namespace
 
 void write_recipe(const Recipe& recipe, const std::string& path) {
@@ -139,69 +207,11 @@ std::shared_ptr<Recipe> read_recipe(const std::string& path) {
     recipe->sections.push_back(std::move(section));
   }
   for (uint64_t count = in.number(), i = 0; i < count; ++i) {
-    RecipeTensor tensor;
-    tensor.name = in.text();
-    tensor.kind = static_cast<synTensorType>(in.number(SHAPE_TENSOR));
-    tensor.type = static_cast<synDataType>(in.number());
-    in.require(size_of(tensor.type) > 0, "an unknown data type");
-    tensor.sizes = in.sizes();
-    tensor.home = static_cast<Home>(in.number(2));
-    tensor.offset = in.number(uint64_t{1} << 46);
-    tensor.section = static_cast<uint32_t>(in.number());
-    tensor.is_input = in.number(1) != 0;
-    tensor.external = in.number(1) != 0;
-    const std::string order = in.text();
-    in.require(order.empty() || order.size() == static_cast<size_t>(tensor.sizes.rank), "a damaged permutation");
-    tensor.permutation.assign(order.begin(), order.end());
-    std::set<uint8_t> dims;
-    for (const uint8_t dim : tensor.permutation)
-      in.require(dim < order.size() && dims.insert(dim).second, "a damaged permutation");
-    if (in.number(1) != 0) {
-      const std::string data = in.text();
-      in.require(data.size() == tensor.bytes(), "a damaged constant");
-      tensor.constant = std::make_shared<std::vector<char>>(data.begin(), data.end());
-    }
-    in.require((tensor.home == Home::kLaunch) == (i < recipe->launch_tensors), "damaged tensors");
-    in.require(tensor.home != Home::kConstant || tensor.constant, "a constant without data");
-    in.require(tensor.home != Home::kLaunch || tensor.section < recipe->sections.size(), "a damaged section");
-    in.require(tensor.home != Home::kWorkspace || tensor.kind != DATA_TENSOR ||
-                   tensor.offset + tensor.bytes() <= recipe->workspace,
-               "a tensor outside of the workspace");
-    recipe->tensors.push_back(std::move(tensor));
+    recipe->tensors.push_back(read_tensor(in, *recipe));
   }
   in.require(recipe->launch_tensors <= recipe->tensors.size(), "damaged tensors");
   for (uint64_t count = in.number(), i = 0; i < count; ++i) {
-    GraphNode checked;
-    checked.guid = in.text();
-    checked.name = in.text();
-    const std::string params = in.text();
-    checked.params.assign(params.begin(), params.end());
-    std::string why;
-    checked.kernel = find_kernel(checked.guid, checked.type, why);
-    in.require(checked.kernel != nullptr, "an unknown kernel");
-    RecipeNode node;
-    for (auto* list : {&node.in, &node.out}) {
-      for (uint64_t operands = in.number(64), j = 0; j < operands; ++j) {
-        const uint64_t tensor = in.number(recipe->tensors.size());
-        list->push_back(static_cast<int32_t>(tensor) - 1);
-        std::shared_ptr<Tensor> operand;
-        if (tensor > 0) {
-          const RecipeTensor& described = recipe->tensors[tensor - 1];
-          in.require(list == &node.in || described.home != Home::kConstant, "a constant that is written");
-          operand = std::make_shared<Tensor>();
-          operand->kind = described.kind;
-          operand->type = described.type;
-          operand->sizes = described.sizes;
-        }
-        (list == &node.in ? checked.inputs : checked.outputs).push_back(operand);
-      }
-    }
-    check_node(checked);
-    node.guid = checked.guid;
-    node.name = checked.name;
-    node.kernel = checked.kernel;
-    node.view = view_of(checked);
-    recipe->nodes.push_back(std::move(node));
+    recipe->nodes.push_back(read_node(in, *recipe));
   }
   in.require(in.at_end(), "bytes after the end of the recipe");
   estimate(*recipe);
