@@ -71,6 +71,7 @@ constexpr Defaults kDefaults[] = {
     {"CLIP", 0, 0, 224, 224, Resampling::kBicubic, true, false},
     {"Siglip", 224, 224, 0, 0, Resampling::kBicubic, false, false, false, true},
     {"LlavaNext", 0, 0, 224, 224, Resampling::kBicubic, true, false},
+    {"Gemma3", 224, 224, 0, 0, Resampling::kBilinear, false, true, false, true},
     {"Idefics3", 0, 0, 4 * 364, 0, Resampling::kLanczos, false, false, false, true},
     {"SmolVLM", 0, 0, 4 * 364, 0, Resampling::kLanczos, false, false, false, true},
     {"Qwen2VL", 0, 0, 56 * 56, 0, Resampling::kBicubic, true, false},

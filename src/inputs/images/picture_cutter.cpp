@@ -147,6 +147,60 @@ class GridCutter : public PictureCutter {
   int64_t part_ = 0;
 };
 
+// Gemma 3: the whole picture, and of one that is much longer than wide, or wider, crops side by side (pan and scan),
+// all squeezed into one size.
+class PanAndScanCutter : public PictureCutter {
+ public:
+  explicit PanAndScanCutter(const Config& config)
+      : scans_(config.get_bool("do_pan_and_scan", false)),
+        least_(config.get_int("pan_and_scan_min_crop_size", 256)),
+        most_(config.get_int("pan_and_scan_max_num_crops", 4)),
+        ratio_(config.get_float("pan_and_scan_min_ratio_to_activate", 1.2)) {
+    constexpr int64_t kMostCrops = 1 << 10;
+    if (least_ < 1 || most_ < 1 || most_ > kMostCrops)
+      fail(
+          "{}: pan_and_scan_min_crop_size and pan_and_scan_max_num_crops: expected numbers above 0, the second at most "
+          "{}, found {} and {}",
+          config.where(), kMostCrops, least_, most_);
+  }
+
+  bool has_usual_steps() const override { return true; }
+
+  std::vector<Image> parts(const Image& image, ImageProcessor::Pixels& made) const override {
+    std::vector<Image> parts{image};
+    made.rows = made.columns = 0;
+    if (!scans_) return parts;
+    const bool wide = image.width >= image.height;
+    const int64_t columns = wide ? crops_along(image.width, image.height) : 1,
+                  rows = wide ? 1 : crops_along(image.height, image.width);
+    if (rows * columns == 0) return parts;
+    const int64_t width = (image.width + columns - 1) / columns, height = (image.height + rows - 1) / rows;
+    if (std::min(width, height) < least_) return parts;
+    for (int64_t y = 0; y < rows * height; y += height)
+      for (int64_t x = 0; x < columns * width; x += width) {
+        if (x >= image.width || y >= image.height)
+          fail("a picture of {} x {} pixels has no {} crops of {} x {} (pan_and_scan_min_crop_size)", image.width,
+               image.height, rows * columns, width, height);
+        parts.push_back(crop(image, x, y, std::min(width, image.width - x), std::min(height, image.height - y)));
+      }
+    made.rows = rows, made.columns = columns;
+    return parts;
+  }
+
+ private:
+  // 0: the picture is not long enough.
+  int64_t crops_along(int64_t longer, int64_t shorter) const {
+    const double ratio = static_cast<double>(longer) / static_cast<double>(shorter);
+    if (ratio < ratio_) return 0;
+    const int64_t fitting = std::min(longer / least_, whole(std::floor(ratio + 0.5)));
+    return std::min(most_, std::max<int64_t>(2, fitting));
+  }
+
+  bool scans_;
+  int64_t least_, most_;
+  double ratio_;
+};
+
 // Qwen2-VL: a picture of any size, with edges that are multiples of a block of patches and a number of pixels between
 // two bounds, as rows of numbers: one a patch, the patches of a block side by side, each with its copies in time.
 class PatchCutter : public PictureCutter {
@@ -240,6 +294,7 @@ class PatchCutter : public PictureCutter {
 std::shared_ptr<const PictureCutter> make_picture_cutter(const std::string& family, const Config& config,
                                                          Resampling resampling) {
   if (family == "Idefics3" || family == "SmolVLM") return std::make_shared<TileCutter>(config, resampling);
+  if (family == "Gemma3") return std::make_shared<PanAndScanCutter>(config);
   if (family == "LlavaNext") return std::make_shared<GridCutter>(config, resampling);
   if (family == "Qwen2VL") return std::make_shared<PatchCutter>(config, resampling);
   return nullptr;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "models/nn/attention/texts_in_rows.h"
+#include "models/shared/blocks/sees_together.h"
 
 namespace transom {
 namespace {
@@ -93,8 +94,9 @@ Tensor GenerativeModel::last_logits(const PassInputs& pass, int64_t count, Forwa
     inputs.set("input_ids", pass.input_ids);
   }
   const std::vector<std::string> names = input_names();
-  if (std::find(names.begin(), names.end(), "position_ids") != names.end())
-    inputs.set("position_ids", pass.position_ids);
+  const auto takes = [&](const char* name) { return std::find(names.begin(), names.end(), name) != names.end(); };
+  if (takes("position_ids")) inputs.set("position_ids", pass.position_ids);
+  if (pass.is_given.defined() && takes(kGivenRows)) inputs.set(kGivenRows, pass.is_given);
   return cast(forward(inputs, context).at("logits"), DType::kFloat32);
 }
 

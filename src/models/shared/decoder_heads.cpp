@@ -55,6 +55,12 @@ class DecoderModel : public GenerativeModel {
     return body_->embed(input_ids, context);
   }
   Tensor run_embedding(const NamedTensors& tensors, ForwardContext& context) const override {
+    // Tokens that are read together with the rows beside them, [1, n].
+    if (const Tensor ids = tensors.find("input_ids"); ids.defined()) {
+      if (tensors.items().size() != 1 || ids.rank() != 2 || ids.dim(0) != 1)
+        fail("an input among the tokens: expected input_ids [1, length] alone, found {}", to_string(ids.shape()));
+      return squeeze(body_->embed(ids, context), 0);
+    }
     return body_->reads_beside_tokens(tensors) ? body_->run_embedding(tensors, context)
                                                : GenerativeModel::run_embedding(tensors, context);
   }

@@ -9,6 +9,8 @@
 
 #include "base/error.h"
 #include "graph/ir/node.h"
+#include "models/nn/attention/paged_cache.h"
+#include "models/shared/blocks/sees_together.h"
 #include "models/shared/placed_decoder.h"
 #include "models/vision_language/token_places.h"
 #include "transom/ops.h"
@@ -26,7 +28,8 @@ class VisionLanguageDecoder : public PlacedDecoder {
         options_(std::move(options)),
         names_(reader_->input_names()) {}
 
-  DecoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const override {
+  DecoderOutput operator()(const NamedTensors& given, ForwardContext& context) const override {
+    const NamedTensors inputs = with_groups(given, context);
     if (!reads_beside_tokens(inputs)) return body_(inputs, context);
     const Tensor ids = inputs.find("input_ids");
     if (!ids.defined() || ids.rank() != 2)
@@ -55,12 +58,13 @@ class VisionLanguageDecoder : public PlacedDecoder {
     DecoderTraits traits = body_.traits();
     traits.head = options_.head;
     traits.tie_word_embeddings = traits.tie_word_embeddings || options_.tie_word_embeddings;
-    if (reader_->places_pictures()) traits.texts_in_rows = false;
+    if (reader_->places_pictures() || options_.together != Together::kNone) traits.texts_in_rows = false;
     return traits;
   }
   std::vector<std::string> input_names() const override {
     std::vector<std::string> names = body_.input_names();
     names.insert(names.end(), names_.begin(), names_.end());
+    if (options_.together != Together::kNone) names.insert(names.end(), {"token_type_ids", kGivenRows});
     return names;
   }
 
@@ -94,6 +98,9 @@ class VisionLanguageDecoder : public PlacedDecoder {
                options_.image_token, next->places);
         attached.push_back({.tensors = next->tensors, .places = places.take(next->places)});
       }
+      if (options_.together != Together::kPrompt || attached.empty()) continue;
+      if (auto others = tokens_beside(tokens, options_.image_token, prompt_of(inputs, row)))
+        attached.push_back(std::move(*others));
     }
     return rows;
   }
@@ -119,6 +126,40 @@ class VisionLanguageDecoder : public PlacedDecoder {
   }
 
  private:
+  // What the body reads of types of tokens, or of rows in their places.
+  NamedTensors with_groups(const NamedTensors& given, const ForwardContext& context) const {
+    if (options_.together == Together::kNone) return given;
+    if (dynamic_cast<const PagedCache*>(context.cache))
+      fail(ErrorKind::kUnsupported, "tokens that see those behind them cannot be paged");
+    const bool pictures = options_.together == Together::kPictures;
+    NamedTensors inputs;
+    for (const auto& [name, tensor] : given.items())
+      if (name != "token_type_ids" && name != kGivenRows) inputs.set(name, tensor);
+    const Tensor types = given.find("token_type_ids"), rows = given.find(kGivenRows);
+    Tensor together = rows;
+    if (types.defined())
+      together = cast(equal(types, full(types.shape(), pictures ? 1 : 0, types.dtype())), DType::kInt64);
+    if (together.defined())
+      set_sees_together(inputs, {pictures ? numbered_runs(together) : cast(together, DType::kInt64), pictures});
+    return inputs;
+  }
+
+  // The places of a row's prompt, which a mask or types of tokens may leave out.
+  static std::vector<bool> prompt_of(const NamedTensors& inputs, int64_t row) {
+    const Tensor& ids = inputs.at("input_ids");
+    std::vector<bool> is_prompt(static_cast<size_t>(ids.dim(1)), true);
+    for (const auto& [name, of_prompt] : {std::pair("attention_mask", 1), std::pair("token_type_ids", 0)}) {
+      const Tensor numbers = inputs.find(name);
+      if (!numbers.defined() || numbers.size() == 0) continue;
+      if (numbers.shape() != ids.shape())
+        fail("{}: expected {}, found {}", name, to_string(ids.shape()), to_string(numbers.shape()));
+      const std::vector<int64_t> of_row = cast(slice(numbers, 0, row, row + 1), DType::kInt64).to_vector<int64_t>();
+      for (size_t i = 0; i < of_row.size(); ++i)
+        if (of_row[i] != of_prompt) is_prompt[i] = false;
+    }
+    return is_prompt;
+  }
+
   // Of as many places as there are rows.
   void check_places(std::span<const int64_t> ids, int64_t rows) const {
     const int64_t places = std::count(ids.begin(), ids.end(), options_.image_token);

@@ -42,10 +42,18 @@ class PictureReader {
 // The whole numbers of an input that says how many rows pictures have, which no program can be compiled without.
 std::vector<int64_t> known_numbers(const Tensor& tensor, const std::string& name);
 
+// Which tokens see those behind them too, as token_type_ids says, or rows that are given in place of tokens.
+enum class Together {
+  kNone,
+  kPictures,  // the places of a picture (types of 1) each other, within the windows of layers
+  kPrompt,    // all of a text with pictures before what is written (types of 0)
+};
+
 struct VisionLanguageOptions {
   int64_t image_token;               // stands in the places of pictures
   bool tie_word_embeddings = false;  // or as the decoder's configuration says
   std::string head = "lm_head";      // name of the output layer
+  Together together = Together::kNone;
 };
 
 // `text` is the bare model of a decoder's family (make_part).

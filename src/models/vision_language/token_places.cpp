@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/vision_language/token_places.h"
 
+#include <utility>
+
 #include "base/error.h"
 
 namespace transom {
@@ -18,6 +20,22 @@ std::vector<FilledPlaces> TokenPlaces::take(int64_t count) {
     else runs.push_back({places_[next_], 1});
   }
   return runs;
+}
+
+std::optional<AttachedInput> tokens_beside(std::span<const int64_t> text, int64_t token,
+                                           const std::vector<bool>& counted) {
+  TokenIds ids;
+  std::vector<FilledPlaces> places;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == token || (!counted.empty() && !counted[i])) continue;
+    const auto place = static_cast<int64_t>(i);
+    if (!places.empty() && places.back().end() == place) ++places.back().count;
+    else places.push_back({place, 1});
+    ids.push_back(text[i]);
+  }
+  if (ids.empty()) return std::nullopt;
+  const auto count = static_cast<int64_t>(ids.size());
+  return AttachedInput{.tensors = {{"input_ids", Tensor::from(ids, {1, count})}}, .places = std::move(places)};
 }
 
 }  // namespace transom

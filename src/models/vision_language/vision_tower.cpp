@@ -35,12 +35,17 @@ VisionTower::VisionTower(const Config& vision_config, const VisionFeatures& feat
       width_(positive(vision_config, "hidden_size", 768) * static_cast<int64_t>(features.layers.size())),
       tower_(make_part(vision_config, "image-feature-extraction", scope)) {}
 
+VisionTower::VisionTower(const Config& vision_config, const Scope& scope)
+    : width_(positive(vision_config, "hidden_size", 768)),
+      tower_(make_part(vision_config, "image-feature-extraction", scope)) {}
+
 Tensor VisionTower::operator()(const Tensor& pixel_values, ForwardContext& context) const {
   ForwardContext seeing = context;
-  seeing.output_hidden_states = true;
+  seeing.output_hidden_states = !features_.layers.empty();
   seeing.cache = nullptr;
   const NamedTensors outputs = run_inside(*tower_, {{"pixel_values", pixel_values}}, seeing);
   context.dropouts = seeing.dropouts;
+  if (features_.layers.empty()) return outputs.at("last_hidden_state");
   int64_t states = 0;
   while (outputs.find("hidden_states." + std::to_string(states)).defined()) ++states;
   std::vector<Tensor> chosen;

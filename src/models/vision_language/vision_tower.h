@@ -11,14 +11,17 @@ namespace transom {
 
 // Which states of the tower are the features, by vision_feature_layer and vision_feature_select_strategy.
 struct VisionFeatures {
+  VisionFeatures() = default;
   explicit VisionFeatures(const Config& config);
   std::vector<int64_t> layers;  // 0 the embeddings, negative ones from the end; several lie side by side
-  bool without_class;           // the state at the first place, a class token's, is left out
+  bool without_class = false;   // the state at the first place, a class token's, is left out
 };
 
 class VisionTower {
  public:
   VisionTower(const Config& vision_config, const VisionFeatures& features, const Scope& scope);
+  // Of which the last states count, as the tower gives them, with its last norm.
+  VisionTower(const Config& vision_config, const Scope& scope);
   // [N, C, H, W] -> [N, P, width()]
   Tensor operator()(const Tensor& pixel_values, ForwardContext& context) const;
   int64_t width() const { return width_; }

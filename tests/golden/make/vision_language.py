@@ -8,6 +8,7 @@ import pathlib
 import torch
 from safetensors.torch import load_file, save_file
 
+import gemma_pictures
 import grids
 import patch_blocks
 import tiles
@@ -19,7 +20,7 @@ IMAGE = "<image>"
 # Two pictures, none and one: the last row can be cut off with its picture.
 TEXTS = ["short " + IMAGE + " and " + IMAGE + " " + BATCH[4], BATCH[1], IMAGE + "\n" + BATCH[1]]
 PROMPTS = [IMAGE + "\nThe licence", "You may copy " + IMAGE + " and modify"]
-READERS = patch_blocks.BLOCKS | grids.GRIDS | tiles.TILES  # beside llava
+READERS = patch_blocks.BLOCKS | grids.GRIDS | tiles.TILES | gemma_pictures.GEMMAS  # beside llava
 WORDS, IMAGE_OF_WORDS = 60, 4  # of a case without a tokenizer
 CLIP = dict(image_mean=[0.48145466, 0.4578275, 0.40821073], image_std=[0.26862954, 0.26130258, 0.27577711])
 ROPE = dict(rope_parameters={"rope_theta": 10000.0, "rope_type": "default"})
@@ -73,6 +74,8 @@ def has_blocks(name):
 
 
 def image_token(name):
+    if gemma_pictures.has(name):
+        return gemma_pictures.image_token(name)
     return patch_blocks.IMAGE if has_blocks(name) else IMAGE
 
 
@@ -83,6 +86,8 @@ def has_tiles(name):
 def marks_of(family_name):
     if family_name in patch_blocks.BLOCKS:
         return patch_blocks.MARKS
+    if family_name == "gemma3":
+        return [gemma_pictures.BEGIN, gemma_pictures.END]
     return tiles.MARKS if family_name in tiles.TILES else []
 
 
@@ -95,6 +100,8 @@ def add_image_token(folder, more=(), image=IMAGE):
     for place, content in enumerate((image, *more), max(ids) + 1):
         made["added_tokens"].append(dict(id=place, content=content, **flags))
     path.write_text(json.dumps(made, ensure_ascii=False))
+    if image == gemma_pictures.SOFT:
+        gemma_pictures.name_tokens(folder)
 
 
 def fields_of(name, is_main, tokenizer):
@@ -112,6 +119,9 @@ def fields_of(name, is_main, tokenizer):
     if not is_main:
         text["num_hidden_layers"] = vision["num_hidden_layers"] = 1
     image = IMAGE_OF_WORDS if tokenizer is None else tokenizer.convert_tokens_to_ids(image_token(name))
+    if gemma_pictures.has(name):
+        text = {key: value for key, value in text.items() if key != "model_type"}
+        return gemma_pictures.parts_of(name, text, image, tokenizer)
     if has_blocks(name):
         kind, vision, other = patch_blocks.parts_of(name)
         return dict(text_config=text | kind, vision_config=vision, image_token_id=image) | other
@@ -138,6 +148,8 @@ def expanded(texts, config):
 
 def inputs_of(name, class_name, config, tokenizer):
     random = generator("inputs of " + name)
+    if gemma_pictures.has(name):
+        return gemma_pictures.inputs_of(name, class_name, config, tokenizer, config.image_token_index, random)
     if tokenizer is None and has_blocks(name):
         rows = patch_blocks.words_of(IMAGE_OF_WORDS, random, WORDS)
         length = max(map(len, rows))
@@ -188,6 +200,8 @@ def inputs_of(name, class_name, config, tokenizer):
 def prompts_of(model, tokenizer, rows, name):
     """Prompts for generate(): row i has picture i of the case's inputs."""
     tokenizer.padding_side = "left"
+    if gemma_pictures.has(name):
+        return gemma_pictures.prompts_of(model, tokenizer, rows, name)
     if has_blocks(name):
         made = tokenizer(patch_blocks.expanded(patch_blocks.PROMPTS)[rows], padding=True, return_tensors="pt")
         kinds = (made["input_ids"] == model.config.image_token_id).int()
@@ -227,6 +241,11 @@ def save_processor(name, config, folder):
         own = dict(processor_class="Qwen2VLProcessor", image_processor=patch_blocks.images_of())
         write_json(folder / "processor_config.json", own)
         (folder / "chat_template.jinja").write_text(patch_blocks.CHAT)
+        return
+    if gemma_pictures.has(name):
+        processor, images = gemma_pictures.processor_of(name, config)
+        write_json(folder / "processor_config.json", processor | dict(image_processor=images))
+        (folder / "chat_template.jinja").write_text(gemma_pictures.chat_of(name))
         return
     if has_tiles(name) or has_grids(name):
         processor, images = grids.processor_of(config) if has_grids(name) else tiles.processor_of(name, config)
@@ -312,9 +331,12 @@ def make_processed(folder):
         processor = transformers.AutoProcessor.from_pretrained(folder / "model", backend="pil")
     opened = lambda file: Image.open(pictures / file).convert("RGB")
     runs, tensors = [], {}
+    needs_pictures = gemma_pictures.has(folder.name) and gemma_pictures.sees_prompts(folder.name)
     for chat in CHATS:
         goes_on = chat[-1]["role"] == "assistant"
         files = [item["path"] for message in chat for item in message["content"] if "path" in item]
+        if needs_pictures and not files:
+            continue
         plain = [
             message | {"content": [{"type": "image"} if "path" in item else item for item in message["content"]]}
             for message in chat
@@ -330,8 +352,11 @@ def make_processed(folder):
         runs.append(dict(messages=plain, images=files, prompt=prompt, input_ids=made["input_ids"][0].tolist()))
         if files:
             tensors[str(len(runs) - 1)] = without_padding(made, processor)
-    for text, files in PLAIN:
-        text = text.replace(IMAGE, image_token(folder.name))
+    mark = gemma_pictures.mark_of(folder.name) if gemma_pictures.has(folder.name) else image_token(folder.name)
+    for text, files in PLAIN + ([("no place", ["gray.png"])] if needs_pictures else []):
+        if needs_pictures and not files:
+            continue
+        text = text.replace(IMAGE, mark)
         made = processor(text=text, images=[opened(file) for file in files] or None, return_tensors="pt")
         runs.append(dict(text=text, images=files, input_ids=made["input_ids"][0].tolist()))
         if files:

@@ -2,6 +2,7 @@
 #include "models/shared/blocks/attention_layer.h"
 
 #include "base/error.h"
+#include "models/nn/attention/cache.h"
 #include "models/nn/attention/texts_in_rows.h"
 
 namespace transom {
@@ -96,6 +97,12 @@ Tensor PlannedAttention::operator()(const Tensor& x, const AttentionInputs& inpu
 Tensor PlannedAttention::attended(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionInputs& inputs,
                                   ForwardContext& context) const {
   AttentionOptions options = options_;
+  if (!inputs.together.empty()) {
+    if (sinks_) fail(ErrorKind::kUnsupported, "sinks beside tokens that see each other are not carried out");
+    options.causal = false, options.sliding_window = 0;
+    const KeysAndValues seen = context.cache ? context.cache->append(number_, k, v) : KeysAndValues{k, v};
+    return attention(q, seen.keys, seen.values, inputs.together.at(plan_.window), options, dropout_, context);
+  }
   options.causal = inputs.in.causal;
   if (!inputs.in.causal) options.sliding_window = 0;  // a mask says all
   if (!inputs.both_sides || plan_.window == 0)

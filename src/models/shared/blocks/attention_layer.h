@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -18,6 +19,9 @@ struct AttentionInputs {
   Tensor beside = {};                // [B, T, blocks, width] of the plan's layer_inputs; empty: none
   // Of each block the keys and values of the tokens of this pass, where others read them; null: none does.
   std::vector<KeysAndValues>* kept = nullptr;
+  // Where some tokens see those behind them too (sees_together.h): what is added to scores, which says all, by the
+  // window of a layer. Empty: no token does.
+  std::map<int64_t, Tensor> together = {};
 };
 
 // Heads x [B, T, H, d] whose numbers turn in pairs side by side, with the numbers of `pairs` pairs apart: those at even

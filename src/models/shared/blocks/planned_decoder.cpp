@@ -9,6 +9,7 @@
 #include "models/shared/blocks/latent_attention.h"
 #include "models/shared/blocks/layer_inputs.h"
 #include "models/shared/blocks/position_bias.h"
+#include "models/shared/blocks/sees_together.h"
 
 namespace transom {
 namespace {
@@ -155,6 +156,13 @@ class PlannedDecoder : public Decoder {
       pass.bias = (*alibi_)(in);
       if (in.bias.defined()) pass.bias = pass.bias + in.bias;
     }
+    if (const SeesTogether together = sees_together(inputs); together.groups.defined())
+      for (const BlockPlan& block : plan_.blocks) {
+        if (block.mixer || block.attention.latent || alibi_ || plan_.bidirectional)
+          fail(ErrorKind::kUnsupported, "tokens that see each other beside such layers are not carried out");
+        const int64_t window = block.attention.window;
+        if (!pass.together.contains(window)) pass.together[window] = bias_of(together, in, window, context);
+      }
     const Tensor x = read(inputs, in, context);
     for (size_t i = 0; i < rotary_.size(); ++i)
       pass.angles.push_back(planned_angles(rotary_[i], plan_.rotary[i], in.position_ids));

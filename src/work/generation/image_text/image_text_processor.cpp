@@ -56,19 +56,27 @@ ImageTextProcessor::ImageTextProcessor(const std::filesystem::path& directory, c
     fail(ErrorKind::kUnsupported, "{}: models of this type read no pictures among their tokens", model.where());
   const fs::path file = directory / "processor_config.json";
   const Config own = path_exists(file) ? Config::read(file) : Config::parse("{}", file.string());
+  const fs::path beside = directory / "preprocessor_config.json";
+  const Config of_images = own.has("image_processor") ? own.get_object("image_processor")
+                           : path_exists(beside)      ? Config::read(beside)
+                                                      : Config::parse("{}", beside.string());
   image_token_ = own.get_string("image_token", tokens->token);
   image_token_id_ = id_in(model, *tokens);
-  if (image_token_.empty() || tokenizer.token_to_id(image_token_) != image_token_id_)
+  writes_ = make_picture_text(*tokens, {own, of_images, model, tokenizer});
+  place_ = writes_->at_a_place(image_token_);
+  if (image_token_.empty() || tokenizer.token_to_id(place_) != image_token_id_)
     fail("{}: the tokenizer has {} for pictures as token {}, config.json has {} for it", directory.string(),
-         quoted(image_token_),
-         tokenizer.token_to_id(image_token_) ? std::to_string(*tokenizer.token_to_id(image_token_)) : "none",
+         quoted(place_), tokenizer.token_to_id(place_) ? std::to_string(*tokenizer.token_to_id(place_)) : "none",
          image_token_id_);
-  writes_ = make_picture_text(*tokens, own, model);
+  if (!writes_->takes_special_tokens()) bare_.emplace(tokenizer);
 }
 
-std::string ImageTextProcessor::expanded(const std::string& text, std::span<const ImageProcessor::Pixels> images,
+std::string ImageTextProcessor::expanded(const std::string& given, std::span<const ImageProcessor::Pixels> images,
                                          std::span<size_t> bytes) const {
   const auto pictures = static_cast<int64_t>(images.size());
+  const std::string text = writes_->framed(given, pictures, image_token_);
+  if (!bytes.empty() && text != given)
+    fail(ErrorKind::kUnsupported, "the processor of this model puts a frame around texts: places in them are not told");
   if (const int64_t found = count_of(text, image_token_); found != pictures)
     fail("the text has {} {} for pictures, and {} {} given", found, image_token_, pictures,
          pictures == 1 ? "picture is" : "pictures are");
@@ -100,10 +108,13 @@ std::vector<std::vector<FilledPlaces>> ImageTextProcessor::places(
 
 ModelInputs ImageTextProcessor::operator()(const std::string& text, std::span<const ImageProcessor::Pixels> images,
                                            const Encode& encode) const {
-  ModelInputs inputs(encode(expanded(text, images)));
+  const std::string whole = expanded(text, images);
+  ModelInputs inputs(bare_ ? bare_->encode(whole, std::nullopt, {.add_special_tokens = false}).ids : encode(whole));
   std::vector<std::vector<FilledPlaces>> filled = places(inputs.tokens, images);
   for (size_t i = 0; i < images.size(); ++i)
     inputs.attached.push_back({.tensors = tensors_of(images[i]), .places = std::move(filled[i])});
+  if (!images.empty() && writes_->reads_all_at_once())
+    if (auto others = tokens_beside(inputs.tokens, image_token_id_)) inputs.attached.push_back(std::move(*others));
   return inputs;
 }
 

@@ -51,13 +51,15 @@ class ImageTextProcessor {
                                                 std::span<const ImageProcessor::Pixels> images) const;
 
   using Encode = std::function<TokenIds(const std::string&)>;
-  // The expanded text encoded, with the pictures in their places.
+  // The expanded text encoded, by `encode` unless the processor lets no tokenizer add tokens of its own, with the
+  // pictures in their places.
   ModelInputs operator()(const std::string& text, std::span<const ImageProcessor::Pixels> images,
                          const Encode& encode) const;
 
  private:
   ImageProcessor images_;
-  std::string image_token_;
+  std::string image_token_, place_;  // in a text, and at each place of its picture
+  std::optional<Tokenizer> bare_;    // of processors that let no tokenizer add special tokens
   int64_t image_token_id_ = 0;
   std::shared_ptr<const PictureText> writes_;
 };

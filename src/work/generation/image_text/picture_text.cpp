@@ -98,14 +98,81 @@ class BlockText : public PictureText {
   }
 };
 
+// How many places a picture has, where a file says it.
+int64_t places_said(const Config& config, const char* field, int64_t otherwise) {
+  constexpr int64_t kMost = 1 << 20;
+  const int64_t places = config.get_int(field, otherwise);
+  if (places < 1 || places > kMost)
+    fail("{}: {}: expected a number from 1 to {}, found {}", config.where(), field, kMost, places);
+  return places;
+}
+
+// PaliGemma: all pictures, the token that begins a text, the text, and a line's end. A text that does not say where its
+// pictures are has them before it.
+class PromptText : public PictureText {
+ public:
+  explicit PromptText(const PictureTextFiles& files) : begin_(files.tokenizer.special_token("bos").value_or("")) {
+    const Config vision = files.model.get_object("vision_config");
+    const int64_t side = vision.get_int("image_size", 224) / std::max<int64_t>(vision.get_int("patch_size", 14), 1);
+    each_ = places_said(files.images, "image_seq_length", side * side);
+  }
+  int64_t places(const Pixels&) const override { return each_; }
+  std::string text(const Pixels&, const std::string& token) const override { return repeated(token, each_); }
+  std::string framed(const std::string& text, int64_t pictures, const std::string& token) const override {
+    const size_t last = text.rfind(token);
+    if (last == std::string::npos && pictures == 0)
+      fail("this model reads texts with pictures, and no picture is given");
+    if (last == std::string::npos) return repeated(token, pictures) + begin_ + text + "\n";
+    const size_t behind = last + token.size();
+    return text.substr(0, behind) + begin_ + text.substr(behind) + "\n";
+  }
+  bool takes_special_tokens() const override { return false; }
+  bool reads_all_at_once() const override { return true; }
+
+ private:
+  std::string begin_;
+  int64_t each_ = 0;
+};
+
+// Gemma 3: a picture between two marks and empty lines; one that is cut is followed by its crops.
+class CropsText : public PictureText {
+ public:
+  explicit CropsText(const PictureTextFiles& files)
+      : each_(places_said(files.own, "image_seq_length", 256)),
+        place_(token_of(files, "image_token_index", 262144)),
+        end_(token_of(files, "eoi_token_index", 256000)) {}
+  int64_t places(const Pixels& pixels) const override { return (pixels.rows * pixels.columns + 1) * each_; }
+  std::string text(const Pixels& pixels, const std::string& token) const override {
+    const std::string picture = "\n\n" + token + repeated(place_, each_) + end_ + "\n\n";
+    const int64_t crops = pixels.rows * pixels.columns;
+    if (crops == 0) return picture;
+    std::string text = "Here is the original image " + picture + " and here are some crops to help you see better ";
+    for (int64_t i = 0; i < crops; ++i) text += (i > 0 ? " " : "") + picture;
+    return text;
+  }
+  std::string at_a_place(const std::string&) const override { return place_; }
+
+ private:
+  static std::string token_of(const PictureTextFiles& files, const char* field, int64_t otherwise) {
+    const int64_t id = files.model.get_int(field, otherwise);
+    const std::optional<std::string> token = files.tokenizer.id_to_token(id);
+    if (!token) fail("{}: {}: the tokenizer has no token {}", files.model.where(), field, id);
+    return *token;
+  }
+  int64_t each_;
+  std::string place_, end_;
+};
+
 }  // namespace
 
-std::shared_ptr<const PictureText> make_picture_text(const ImageTokens& tokens, const Config& own,
-                                                     const Config& model) {
+std::shared_ptr<const PictureText> make_picture_text(const ImageTokens& tokens, const PictureTextFiles& files) {
+  const Config &own = files.own, &model = files.model;
   if (tokens.processor == "Llava") return std::make_shared<PatchText>(own, model);
   if (tokens.processor == "LlavaNext") return std::make_shared<GridText>(own, model);
   if (tokens.processor == "Idefics3") return std::make_shared<TileText>(own);
   if (tokens.processor == "Qwen2VL") return std::make_shared<BlockText>();
+  if (tokens.processor == "PaliGemma") return std::make_shared<PromptText>(files);
+  if (tokens.processor == "Gemma3") return std::make_shared<CropsText>(files);
   fail(ErrorKind::kInternal, "no processor of texts with pictures is called {}", tokens.processor);
 }
 

@@ -7,6 +7,7 @@
 
 #include "files/family/family.h"
 #include "inputs/images/image_processor.h"
+#include "transom/tokenizer.h"
 
 namespace transom {
 
@@ -16,9 +17,26 @@ class PictureText {
   // What stands in place of the token for a picture, in which `token` is at each of its places.
   virtual std::string text(const ImageProcessor::Pixels& pixels, const std::string& token) const = 0;
   virtual int64_t places(const ImageProcessor::Pixels& pixels) const = 0;
+  // What stands at a place, where `token` stands for a picture in texts that people write.
+  virtual std::string at_a_place(const std::string& token) const { return token; }
+  // The text as the processor goes on with it, for so many pictures.
+  virtual std::string framed(const std::string& text, int64_t /*pictures*/, const std::string& /*token*/) const {
+    return text;
+  }
+  // Whether the tokenizer may add its special tokens: else the text has all that there are.
+  virtual bool takes_special_tokens() const { return true; }
+  // Whether the model reads the tokens beside the pictures with them, as an input of its own.
+  virtual bool reads_all_at_once() const { return false; }
 };
 
-// Of the record's processor; `own` is processor_config.json.
-std::shared_ptr<const PictureText> make_picture_text(const ImageTokens& tokens, const Config& own, const Config& model);
+// What says how a processor writes.
+struct PictureTextFiles {
+  Config own, images;  // processor_config.json, and what is said of its pictures
+  Config model;
+  Tokenizer tokenizer;
+};
+
+// Of the record's processor.
+std::shared_ptr<const PictureText> make_picture_text(const ImageTokens& tokens, const PictureTextFiles& files);
 
 }  // namespace transom

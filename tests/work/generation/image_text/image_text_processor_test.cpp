@@ -59,7 +59,10 @@ TEST_P(ProcessedTexts, EqualTransformers) {
     const std::vector<Pixels> images = pixels(run["images"]);
     const ModelInputs made = inputs(text, images);
     EXPECT_EQ(made.tokens, run["input_ids"].get<TokenIds>()) << number;
-    ASSERT_EQ(made.attached.size(), images.size()) << number;
+    // A processor whose model reads all of a prompt at once has the other tokens as one input more, behind the pictures.
+    ASSERT_TRUE(made.attached.size() == images.size() || made.attached.back().tensors.find("input_ids").defined())
+        << number;
+    ASSERT_LE(made.attached.size(), images.size() + 1) << number;
     if (images.empty()) continue;
     ++with_pictures;
     const Tensor all = expected.at(std::to_string(number));
@@ -92,7 +95,8 @@ TEST_P(ProcessedTexts, PicturesAndTheirTokensAreAsMany) {
   const std::string& token = processor.image_token();
   EXPECT_EQ(refused("two " + token + " and " + token, one),
             "the text has 2 " + token + " for pictures, and 1 picture is given");
-  EXPECT_EQ(refused("none", one), "the text has 0 " + token + " for pictures, and 1 picture is given");
+  if (!GetParam().starts_with("paligemma"))  // which puts them before the text
+    EXPECT_EQ(refused("none", one), "the text has 0 " + token + " for pictures, and 1 picture is given");
   EXPECT_EQ(refused("one " + token, {}), "the text has 1 " + token + " for pictures, and 0 pictures are given");
 }
 
