@@ -106,6 +106,13 @@ std::vector<std::vector<FilledPlaces>> ImageTextProcessor::places(
   return result;
 }
 
+std::vector<int64_t> ImageTextProcessor::token_types(std::span<const int64_t> tokens) const {
+  std::vector<int64_t> types;
+  if (writes_->tells_places())
+    for (const int64_t token : tokens) types.push_back(token == image_token_id_ ? 1 : 0);
+  return types;
+}
+
 ModelInputs ImageTextProcessor::operator()(const std::string& text, std::span<const ImageProcessor::Pixels> images,
                                            const Encode& encode) const {
   const std::string whole = expanded(text, images);

@@ -50,6 +50,9 @@ class ImageTextProcessor {
   std::vector<std::vector<FilledPlaces>> places(std::span<const int64_t> tokens,
                                                 std::span<const ImageProcessor::Pixels> images) const;
 
+  // token_type_ids of these tokens where the model learns with them; empty: it has none.
+  std::vector<int64_t> token_types(std::span<const int64_t> tokens) const;
+
   using Encode = std::function<TokenIds(const std::string&)>;
   // The expanded text encoded, by `encode` unless the processor lets no tokenizer add tokens of its own, with the
   // pictures in their places.

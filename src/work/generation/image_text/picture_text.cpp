@@ -151,6 +151,7 @@ class CropsText : public PictureText {
     return text;
   }
   std::string at_a_place(const std::string&) const override { return place_; }
+  bool tells_places() const override { return true; }
 
  private:
   static std::string token_of(const PictureTextFiles& files, const char* field, int64_t otherwise) {

@@ -25,6 +25,8 @@ class PictureText {
   }
   // Whether the tokenizer may add its special tokens: else the text has all that there are.
   virtual bool takes_special_tokens() const { return true; }
+  // Whether the model is told by types of tokens which of them are places of pictures (1) and which are not.
+  virtual bool tells_places() const { return false; }
   // Whether the model reads the tokens beside the pictures with them, as an input of its own.
   virtual bool reads_all_at_once() const { return false; }
 };

@@ -75,6 +75,11 @@ TrainingData with_pictures(TrainingData data, std::vector<std::vector<std::strin
     parallel_for(names.size(), [&](size_t i) { pixels[i] = processor->prepared(read_picture(names[i])); });
     Batch batch = make(rows);
     add_pictures(batch, pixels);
+    if (const auto ids = batch.sequences.find("input_ids"); ids != batch.sequences.end()) {
+      PaddedRows types = ids->second;
+      types.values = processor->token_types(ids->second.values);
+      if (!types.values.empty()) batch.sequences["token_type_ids"] = std::move(types);
+    }
     return batch;
   };
   return data;
