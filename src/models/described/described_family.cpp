@@ -44,6 +44,7 @@ constexpr FileKey kKeys[] = {
     {"aliases", Takes::kObject},
     {"fixed", Takes::kObject},
     {"ignored", Takes::kTexts},
+    {"renamed_parts", Takes::kObject},     // the beginnings of names that other checkpoints give otherwise
     {"layer_fields", Takes::kTexts},       // those that per_layer_config may give for one layer
     {"rotary_parameters", Takes::kTexts},  // besides those that all families have
     {"decoder", Takes::kObject, true},
@@ -136,11 +137,11 @@ bool is_section(const Json& file, std::string_view path) {
 void check_mixer(const Json& file, std::vector<std::string>& findings) {
   static const std::map<std::string, std::set<std::string>> read = {
       {"short_convolution", {"taps", "bias"}},
-      {"mamba1", {"taps", "bias", "convolution_bias", "heads", "state", "rank", "norms"}},
+      {"mamba1", {"taps", "bias", "convolution_bias", "heads", "state", "rank", "norms", "activation"}},
       {"mamba2",
        {"taps", "bias", "convolution_bias", "heads", "head_size", "groups", "state", "grouped_norm", "least_step",
-        "largest_step"}},
-      {"gated_delta", {"taps", "heads", "head_size", "groups", "state", "joined"}},
+        "largest_step", "activation"}},
+      {"gated_delta", {"taps", "heads", "head_size", "groups", "state", "joined", "activation"}},
   };
   const Json* kind = json_at(file, "decoder.mixer.kind");
   const auto own = kind && kind->is_string() ? read.find(kind->get<std::string>()) : read.end();
@@ -184,6 +185,13 @@ void check_together(const Json& file, std::vector<std::string>& findings) {
     for (const char* other : {"fused", "head_norms", "growth"})
       if (is_section(file, std::string("decoder.attention.") + other))
         findings.push_back(fmt::format("decoder.attention: latent and {} are not carried out together", other));
+  if (is_section(file, "decoder.attention.shared"))
+    for (const char* other : {"fused", "latent"})
+      if (is_section(file, std::string("decoder.attention.") + other))
+        findings.push_back(fmt::format("decoder.attention: shared and {} are not carried out together", other));
+  const Json renamed = file.value("renamed_parts", Json::object());
+  for (const auto& [name, other] : renamed.items())
+    if (!other.is_string()) findings.push_back(fmt::format("renamed_parts.{}: expected a text", name));
   check_mixer(file, findings);
   const Json aliases = file.value("aliases", Json::object());
   for (const auto& [name, own] : aliases.items())
@@ -197,6 +205,13 @@ std::string text_of_file(const Json& file, const char* name, const char* otherwi
 
 std::vector<std::string> texts_of_file(const Json& file, const char* name) {
   return file.value(name, std::vector<std::string>());
+}
+
+std::vector<RenamedPart> renamed_parts_of_file(const Json& file) {
+  std::vector<RenamedPart> parts;
+  const Json own = file.value("renamed_parts", Json::object());
+  for (const auto& [name, other] : own.items()) parts.push_back({name, other.get<std::string>()});
+  return parts;
 }
 
 DecoderHeadNames head_names(const Json& file) {
@@ -275,7 +290,8 @@ Family described_family(std::shared_ptr<const Json> file, const std::string& whe
                       .scaled_layers =
                           own.value("gated_layers", false) ? gated_decoder_layers() : std::vector<ScaledLayers>(),
                       .opens_no_codes = false,
-                      .multi_query = none},
+                      .multi_query = none,
+                      .renamed_parts = renamed_parts_of_file(own)},
           .foreign = {.gguf = own.contains("gguf") ? std::optional(described_gguf(own["gguf"])) : std::nullopt,
                       .keras = none,
                       .flax = none},

@@ -101,7 +101,9 @@ std::optional<StateMixerPlan> described_mixer(const Json& file, const OptionValu
   if (!mixer.holds()) return std::nullopt;
   const std::string kind = mixer.text("kind");
   if (kind == "short_convolution") return convolution_of(mixer, plan);
-  const std::string activation = OptionSection(file, values, "decoder.feed_forward", layer).text("activation");
+  const std::string activation = mixer.is_null("activation")
+                                     ? OptionSection(file, values, "decoder.feed_forward", layer).text("activation")
+                                     : mixer.text("activation");
   if (kind == "mamba1") return mamba1_of(mixer, plan, activation);
   return kind == "mamba2" ? mamba2_of(mixer, plan, activation) : gated_delta_of(mixer, plan, activation);
 }

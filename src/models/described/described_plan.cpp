@@ -127,7 +127,7 @@ FeedForwardPlan described_feed_forward(const Source& source, int64_t layer) {
           .activation_dropout = section.real("activation_dropout")};
 }
 
-RouterPlan described_router(const OptionSection& experts) {
+RouterPlan described_router(const OptionSection& experts, const NormPlan& norm) {
   using Scores = RouterPlan::Scores;
   const std::string scores = experts.text("scores");
   return {.scores = scores == "softmax"   ? Scores::kSoftmax
@@ -142,7 +142,10 @@ RouterPlan described_router(const OptionSection& experts) {
           .seen_groups = experts.whole("seen_groups"),
           .two_largest = experts.flag("two_largest"),
           .epsilon = experts.real("epsilon"),
-          .factor = experts.real("factor")};
+          .factor = experts.real("factor"),
+          .scale = experts.text("router_scale"),
+          .expert_scale = experts.text("expert_scale"),
+          .norm_epsilon = norm.epsilon};
 }
 
 std::optional<ExpertsConfig> described_experts(const Source& source, const DecoderPlan& plan, int64_t layers) {
@@ -166,9 +169,11 @@ std::optional<ExpertsConfig> described_experts(const Source& source, const Decod
   config.shares_sum_to_one = experts.flag("shares_sum_to_one");
   config.shared_width = experts.whole("shared_width");
   config.shared = experts.text("shared"), config.shared_gate = experts.flag("shared_gate");
+  config.shared_bias = experts.flag("shared_bias");
+  config.latent_width = experts.whole("latent_width"), config.latent_bias = experts.flag("latent_bias");
   config.biases = experts.flag("biases");
   config.gate = {.limit = experts.real("limit"), .sharpness = experts.real("sharpness")};
-  config.router = described_router(experts);
+  config.router = described_router(experts, plan.norm);
   if (config.experts < 1 || config.experts > kMostLayers || config.experts_per_token < 1 ||
       config.experts_per_token > config.experts)
     fail("decoder.experts: {} of {} experts cannot be chosen", config.experts_per_token, config.experts);
@@ -207,6 +212,11 @@ BlockPlan described_block(const Source& source, int64_t layer, const DecoderPlan
                   .feed_forward = described_feed_forward(source, layer),
                   .has_experts = plan.experts && source.section("decoder.experts", layer).holds(),
                   .feed_forward_too = source.section("decoder.experts", layer).flag("feed_forward_too"),
+                  .attends = decoder.flag("attends"),
+                  .feeds = decoder.flag("feeds"),
+                  .before_experts = norms.text("before_experts"),
+                  .after_experts = norms.text("after_experts"),
+                  .after_beside = norms.text("after_beside"),
                   .before_attention = norms.text("before_attention"),
                   .after_attention = norms.text("after_attention"),
                   .before_feed_forward = norms.text("before_feed_forward"),

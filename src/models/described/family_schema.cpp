@@ -25,6 +25,8 @@ constexpr SchemaOption kDecoder[] = {
     {"takes_types", kFlag, "false"},
     {"counts_padding", kFlag, "true"},
     {"parallel", kFlag, "false", true},
+    {"attends", kFlag, "true", true},  // of a layer that has but one of the two parts
+    {"feeds", kFlag, "true", true},
     {"residual_multiplier", kNumber, "1", true},
     {"block_scale", kText, "null"},  // a buffer of one number for each block
 };
@@ -44,6 +46,9 @@ constexpr SchemaOption kNorms[] = {
     {"after_attention", kText, "null", true},
     {"before_feed_forward", kText, "\"post_attention_layernorm\"", true},
     {"after_feed_forward", kText, "null", true},
+    {"before_experts", kText, "null", true},  // beside a feed-forward layer: what experts read, and the router does not
+    {"after_experts", kText, "null", true},
+    {"after_beside", kText, "null", true},  // behind that feed-forward layer
 };
 // A layer that keeps a state of the text, in place of attention.
 constexpr SchemaOption kMixer[] = {
@@ -61,6 +66,7 @@ constexpr SchemaOption kMixer[] = {
     {"norms", kFlag, "false"},  // of steps, inputs and outputs
     {"joined", kFlag, "false"},
     {"grouped_norm", kFlag, "true"},
+    {"activation", kText, "null"},  // null: that of the feed-forward layer
     {"least_step", kNumber, "null"},
     {"largest_step", kNumber, "null"},
 };
@@ -169,13 +175,16 @@ constexpr SchemaOption kExperts[] = {
     {"width", kNumber, "\"$intermediate_size\""},
     {"feed_forward_too", kFlag, "false"},  // what it makes is added
     {"module", kText, "\"mlp\""},
-    {"gate", kText, "\"gate_proj\""},
+    {"gate", kText, "\"gate_proj\""},  // null: experts have none
     {"up", kText, "\"up_proj\""},
     {"down", kText, "\"down_proj\""},
     {"shares_sum_to_one", kFlag, "true"},
     {"shared_width", kNumber, "0"},
     {"shared", kText, "\"shared_expert\""},
     {"shared_gate", kFlag, "true"},
+    {"shared_bias", kFlag, "false"},
+    {"latent_width", kNumber, "0"},  // of what experts read and make; 0: that of the model
+    {"latent_bias", kFlag, "false"},
     {"biases", kFlag, "false"},
     {"limit", kNumber, "0"},  // above 0: gates and what they let by are clamped
     {"sharpness", kNumber, "1"},
@@ -190,6 +199,8 @@ constexpr SchemaOption kExperts[] = {
     {"two_largest", kFlag, "false"},
     {"epsilon", kNumber, "0"},
     {"factor", kNumber, "1"},
+    {"router_scale", kText, "null"},  // a parameter by which what the router reads is scaled, normed
+    {"expert_scale", kText, "null"},  // one of shares
     {"balance", kNumber, "0"},
     {"jitter", kNumber, "0"},
 };

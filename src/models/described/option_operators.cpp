@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json/json.h"
+#include "files/config/infinity.h"
 
 namespace transom {
 namespace {
@@ -63,14 +64,25 @@ bool same(const Json& a, const Json& b) {
   return a.is_number() && b.is_number() ? a.get<double>() == b.get<double>() : a == b;
 }
 
-// Element i of a list; null where there is no list.
+// How many elements a list has, or characters a text; null where there is neither.
+Json length(Arguments arguments, const std::string& where) {
+  const Json& value = arguments[0];
+  if (value.is_null()) return nullptr;
+  if (value.is_string()) return value.get_ref<const std::string&>().size();
+  if (!value.is_array()) fail("{}: expected a list, found {}", where, quoted(dump_json(value), 100));
+  return value.size();
+}
+
+// Element i of a list, or character i of a text; null where there is neither.
 Json at(Arguments arguments, const std::string& where) {
-  if (arguments[0].is_null()) return nullptr;
-  if (!arguments[0].is_array()) fail("{}: expected a list, found {}", where, quoted(dump_json(arguments[0]), 100));
+  const Json count = length(arguments, where);
+  if (count.is_null()) return nullptr;
   const double place = number(arguments[1], where);
-  if (!(place >= 0) || place >= static_cast<double>(arguments[0].size()))
-    fail("{}: expected a list of more than {} elements, found {}", where, place, arguments[0].size());
-  return arguments[0][static_cast<size_t>(place)];
+  if (!(place >= 0) || place >= count.get<double>())
+    fail("{}: expected a list of more than {} elements, found {}", where, place, count.get<uint64_t>());
+  const auto i = static_cast<size_t>(place);
+  if (arguments[0].is_string()) return std::string(1, arguments[0].get_ref<const std::string&>()[i]);
+  return arguments[0][i];
 }
 
 // Whether a list has the value; false where there is no list.
@@ -88,12 +100,6 @@ Json one_of(Arguments arguments, const std::string& where) {
   std::vector<std::string> words;
   for (const Json& allowed : arguments.subspan(1)) words.push_back(dump_json(allowed));
   fail("{}: expected one of {}, found {}", where, fmt::join(words, ", "), quoted(dump_json(arguments[0]), 100));
-}
-
-// Transformers writes numbers that JSON has not as {"__float__": "Infinity"}.
-Json infinite(Arguments arguments, const std::string&) {
-  const Json& value = arguments[0];
-  return value == "Infinity" || (value.is_object() && value.value("__float__", Json()) == "Infinity");
 }
 
 // [[["global", "local"], 2]] -> ["global", "local", "global", "local"]; null stays.
@@ -137,7 +143,8 @@ constexpr OptionOperator kOperators[] = {
     {"at", 2, 2, at},
     {"among", 2, 2, among},
     {"one_of", 2, kMany, one_of},
-    {"infinite", 1, 1, infinite},
+    {"length", 1, 1, length},
+    {"infinite", 1, 1, [](Arguments a, const std::string&) { return Json(is_infinity(a[0])); }},
     {"unrolled", 1, 1, unrolled},
 };
 

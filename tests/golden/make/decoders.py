@@ -93,16 +93,19 @@ DECODERS = {
         "ALiBi in bfloat16; one behind the other; biases; untied", ROPE
     ),
     "gemma4_text": Family(
-        dict(num_hidden_layers=4, head_dim=4, global_head_dim=8, hidden_size_per_layer_input=3, vocab_size_per_layer_input=60),
+        dict(num_hidden_layers=4, head_dim=8, global_head_dim=12, hidden_size_per_layer_input=4, vocab_size_per_layer_input=60),
         ["Gemma4TextModel", "Gemma4" + CAUSAL], sizes="grouped", small={
             "gemma4-text-lm": ("Gemma4" + CAUSAL, dict(sliding_window=6, num_kv_shared_layers=2, use_double_wide_mlp=True,
                 layer_types=["sliding_attention", "full_attention"] * 2), "vectors of tokens for each layer; two layers that read the keys of others; wide heads"),
             "gemma4-text-other-lm": ("Gemma4" + CAUSAL, ODD | dict(num_hidden_layers=2, num_key_value_heads=3, hidden_size_per_layer_input=0,
-                sliding_window=5, layer_types=["sliding_attention", "full_attention"], attention_k_eq_v=True, num_global_key_value_heads=1,
-                global_head_dim=12, attention_bias=True, tie_word_embeddings=False, final_logit_softcapping=5.0, rope_parameters={
+                sliding_window=6, layer_types=["sliding_attention", "full_attention"], attention_k_eq_v=True, num_global_key_value_heads=1,
+                head_dim=6, global_head_dim=12, attention_bias=True, tie_word_embeddings=False, final_logit_softcapping=5.0, rope_parameters={
                 "sliding_attention": {"rope_type": "default", "rope_theta": 500.0}, "full_attention": {"rope_type": "proportional",
                 "partial_rotary_factor": 0.5, "factor": 2.0, "rope_theta": 1000.0}}),
                 "values that are keys in layers without a window; half of the pairs turn; biases; capped logits; untied"),
+            "gemma4-text-experts-lm": ("Gemma4" + CAUSAL, dict(num_hidden_layers=2, sliding_window=6, hidden_size_per_layer_input=0,
+                layer_types=["sliding_attention", "full_attention"], enable_moe_block=True, num_experts=4, top_k_experts=2,
+                moe_intermediate_size=10), "experts beside a feed-forward layer, with norms of their own and a scaled router"),
         },
     ),
     "glm": family(

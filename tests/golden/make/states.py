@@ -57,6 +57,15 @@ STATES = {
         "attention first, with positions and biases; no experts; one group; tied",
         dict(layer_types=ATTENTION_FIRST[:1], mamba_n_heads=4, mamba_d_head=8, mamba_d_state=6, num_local_experts=3, shared_intermediate_size=12)
     ),
+    "nemotron_h": family(
+        "NemotronH", [], "grouped", dict(layers_block_type=["linear_attention", "mlp", "full_attention", "moe"]), ODD | dict(
+        layers_block_type=["full_attention", "linear_attention", "moe", "mlp"], num_key_value_heads=1, head_dim=6, mamba_num_heads=3,
+        mamba_head_dim=6, n_groups=1, use_bias=True, mlp_bias=True, use_conv_bias=False, conv_kernel=3, moe_latent_size=7, n_group=2,
+        norm_topk_prob=False, routed_scaling_factor=1.5), "each layer has one part; experts without gates",
+        "biases, but none of the convolution; experts in groups, of narrower vectors; scaled shares", dict(
+        layers_block_type=["linear_attention"], mamba_num_heads=4, mamba_head_dim=4, n_groups=2, ssm_state_size=5, chunk_size=4,
+        head_dim=4, n_routed_experts=4, moe_intermediate_size=10, moe_shared_expert_intermediate_size=6, **ANY_STEP), name="nemotron-h"
+    ),
     "qwen3_next": family(
         "Qwen3Next", [SEQUENCE, TOKENS, ANSWERS], "grouped", dict(layer_types=STATE_FIRST, **DELTA, **CHOSEN), ODD | OTHER_DELTA | CHOSEN | dict(
         num_hidden_layers=3, layer_types=[*ATTENTION_FIRST, "linear_attention"], mlp_only_layers=[1], norm_topk_prob=False,

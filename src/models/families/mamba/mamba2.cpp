@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/json/json.h"
 #include "files/config/config.h"
+#include "files/config/infinity.h"
 #include "models/families/mamba/mamba_parts.h"
 #include "models/nn/recurrence/mamba2_mixer.h"
 
@@ -15,11 +16,9 @@ namespace {
 constexpr char kMamba2Defaults[] =
     R"({"vocab_size": 32768, "hidden_size": 4096, "state_size": 128, "num_hidden_layers": 64, "pad_token_id": 1})";
 
-// Transformers writes numbers that JSON has not as {"__float__": "Infinity"}.
 double number_or_infinity(const Json& value, const Config& config) {
   if (value.is_number()) return value.get<double>();
-  if (value.is_object() && value.contains("__float__") && value["__float__"] == "Infinity")
-    return std::numeric_limits<double>::infinity();
+  if (is_infinity(value)) return std::numeric_limits<double>::infinity();
   fail("{}: time_step_limit: expected two numbers, found {}", config.where(), value.dump());
 }
 

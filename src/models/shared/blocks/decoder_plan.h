@@ -121,8 +121,12 @@ struct BlockPlan {
   AttentionPlan attention;
   std::optional<StateMixerPlan> mixer;  // in place of attention
   FeedForwardPlan feed_forward;
-  bool has_experts = false;       // in place of the feed-forward layer
-  bool feed_forward_too = false;  // beside experts: what both make is added
+  bool has_experts = false;           // in place of the feed-forward layer
+  bool feed_forward_too = false;      // beside experts: what both make is added
+  bool attends = true, feeds = true;  // blocks of some families have but one of both parts
+  // Norms about experts that read what the feed-forward layer's norm reads, and behind that layer; empty: there are
+  // none, and both read the same.
+  std::string before_experts, after_experts, after_beside;
   // Modules of norms; empty: none there. A parallel block without a norm before its feed-forward layer gives that what
   // attention reads.
   std::string before_attention = "input_layernorm", after_attention, before_feed_forward = "post_attention_layernorm",

@@ -32,7 +32,9 @@ class PlannedBlock {
     };
     // In the order of what Transformers' modules are: of two norms both stand before the feed-forward layer.
     const bool four = !plan_.after_attention.empty();
-    if (plan_.mixer) {
+    if (!plan_.attends) {
+      // no part that sees other tokens
+    } else if (plan_.mixer) {
       mixer_ = plan_.mixer->make(scope / plan_.mixer->module, next.state);
       next.state += plan_.mixer->states;
     } else if (plan_.attention.latent) {
@@ -43,11 +45,16 @@ class PlannedBlock {
     make(before_attention_, plan_.before_attention);
     make(after_attention_, plan_.after_attention);
     if (!four) make(before_feed_forward_, plan_.before_feed_forward);
-    if (plan_.has_experts) experts_.emplace(scope / plan.experts->names.block, *plan.experts);
-    if (!plan_.has_experts || plan_.feed_forward_too)
+    if (plan_.feeds && plan_.has_experts) {
+      const std::string& own = plan.experts->names.block;
+      experts_.emplace(own.empty() ? scope : scope / own, *plan.experts);
+    }
+    if (plan_.feeds && (!plan_.has_experts || plan_.feed_forward_too))
       feed_forward_.emplace(scope, plan_.feed_forward, plan.width, plan.deviation);
     if (four) make(before_feed_forward_, plan_.before_feed_forward);
     make(after_feed_forward_, plan_.after_feed_forward);
+    make(before_experts_, plan_.before_experts), make(after_experts_, plan_.after_experts);
+    make(after_beside_, plan_.after_beside);
     if (plan.layer_inputs) layer_input_.emplace(scope, plan, *plan.layer_inputs, static_cast<int64_t>(number));
     if (!plan_.scale.empty()) scale_ = scope.buffer(plan_.scale, {DType::kFloat32, {1}}, Initial::ones());
   }
@@ -63,20 +70,30 @@ class PlannedBlock {
  private:
   Tensor mixed(const Tensor& x, const AttentionInputs& inputs, std::vector<Tensor>* router,
                ForwardContext& context) const {
+    if (!plan_.attends) return x + fed(normed(before_feed_forward_, x, context), x, router, context);
     const Tensor read = normed(before_attention_, x, context);
     const Tensor seen = mixer_       ? mixer_(read, inputs.in.attention_mask, context)
                         : attention_ ? (*attention_)(read, inputs, context)
                                      : (*latent_attention_)(read, inputs, context);
     const Tensor attended = added(after_attention_, attention_dropout_(seen, context), context);
-    const auto feed_forward = [&](const Tensor& y) {
-      Tensor made = experts_ ? (*experts_)(y, context, router) : (*feed_forward_)(y, context);
-      if (experts_ && feed_forward_) made = made + (*feed_forward_)(y, context);
-      return added(after_feed_forward_, feed_forward_dropout_(made, context), context);
-    };
+    if (!plan_.feeds) return x + attended;
     if (plan_.parallel)
-      return x + attended + feed_forward(before_feed_forward_ ? (*before_feed_forward_)(x, context) : read);
+      return x + attended + fed(before_feed_forward_ ? (*before_feed_forward_)(x, context) : read, x, router, context);
     const Tensor h = x + attended;
-    return h + feed_forward(normed(before_feed_forward_, h, context));
+    return h + fed(normed(before_feed_forward_, h, context), h, router, context);
+  }
+
+  // What the feed-forward layer makes of y, and experts of it or of h, which stands before its norm.
+  Tensor fed(const Tensor& y, const Tensor& h, std::vector<Tensor>* router, ForwardContext& context) const {
+    Tensor made;
+    if (feed_forward_) made = normed(after_beside_, (*feed_forward_)(y, context), context);
+    if (experts_) {
+      Tensor chosen = before_experts_ ? (*experts_)((*before_experts_)(h, context), context, router, h)
+                                      : (*experts_)(y, context, router);
+      chosen = normed(after_experts_, chosen, context);
+      made = made.defined() ? chosen + made : chosen;
+    }
+    return added(after_feed_forward_, feed_forward_dropout_(made, context), context);
   }
 
   static Tensor normed(const std::optional<PlannedNorm>& norm, const Tensor& x, ForwardContext& context) {
@@ -94,6 +111,7 @@ class PlannedBlock {
   std::optional<PlannedAttention> attention_;
   std::optional<LatentAttention> latent_attention_;
   std::optional<PlannedNorm> before_attention_, after_attention_, before_feed_forward_, after_feed_forward_;
+  std::optional<PlannedNorm> before_experts_, after_experts_, after_beside_;
   std::optional<PlannedFeedForward> feed_forward_;
   std::optional<MixtureOfExperts> experts_;
   std::optional<LayerInputOfBlock> layer_input_;
@@ -262,8 +280,8 @@ void check_latent(const AttentionPlan& a) {
 void check_shared_keys(const DecoderPlan& plan, size_t number) {
   const AttentionPlan& a = plan.blocks[number].attention;
   const size_t of = *a.keys_of;
-  if (of >= number || plan.blocks[of].mixer || plan.blocks[of].attention.latent || plan.blocks[of].attention.keys_of ||
-      plan.blocks[number].mixer || a.latent || a.fused)
+  if (of >= number || !plan.blocks[of].attends || plan.blocks[of].mixer || plan.blocks[of].attention.latent ||
+      plan.blocks[of].attention.keys_of || plan.blocks[number].mixer || a.latent || a.fused)
     fail("layer {} cannot read the keys and values of layer {}", number, of);
   const AttentionPlan& other = plan.blocks[of].attention;
   if (other.head_size != a.head_size || other.key_value_heads != a.key_value_heads)
@@ -286,6 +304,7 @@ void check_plan(const DecoderPlan& plan) {
     if (plan.blocks[number].attention.keys_of) check_shared_keys(plan, number);
   for (const RotaryPlan& rotary : plan.rotary) check_sections(rotary);
   for (const BlockPlan& block : plan.blocks) {
+    if (!block.attends && !block.feeds) fail("config.json: a layer without any part");
     const AttentionPlan& a = block.attention;
     if (a.heads < 1 || a.key_value_heads < 1 || a.heads > kMostHeads || a.heads % a.key_value_heads != 0)
       fail("config.json: num_attention_heads {} is not divisible by num_key_value_heads {}", a.heads,

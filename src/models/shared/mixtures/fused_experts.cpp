@@ -12,6 +12,16 @@
 
 namespace transom {
 
+namespace {
+
+// Whether the module whose path ends at `end` is called by a number: a block.
+bool is_block(const std::string& path, size_t end) {
+  const size_t dot = path.rfind('.', end - 1), begin = dot == path.npos ? 0 : dot + 1;
+  return begin < end && path.find_first_not_of("0123456789", begin) >= end;
+}
+
+}  // namespace
+
 std::optional<FusedExpert> fused_expert(const std::string& parameter) {
   constexpr std::string_view kExperts = ".experts.", kWeight = ".weight", kBias = ".bias";
   const size_t at = parameter.find(kExperts);
@@ -32,7 +42,8 @@ std::optional<FusedExpert> fused_expert(const std::string& parameter) {
   }
   const std::string experts = parameter.substr(0, at + kExperts.size());
   const std::string tail = place.is_bias ? "_bias" : "";
-  place.biases = experts + "down_proj_bias";
+  if (at > 0 && !place.is_bias && is_block(parameter, at)) place.always = true;
+  else place.biases = experts + "down_proj_bias";
   for (const ExpertNames* names : {&mixtral_expert_names(), &gated_expert_names()}) {
     if (module == names->down) {
       place.tensor = experts + "down_proj" + tail;

@@ -3,7 +3,8 @@
 // asked to (save_original_format=False): experts.gate_up_proj [E, 2 I, D] and experts.down_proj [E, D, I]. Experts with
 // biases (gpt-oss) always lie so, and turned: gate_up_proj [E, D, 2 I], in which gate and up take turns, down_proj
 // [E, I, D], gate_up_proj_bias [E, 2 I] and down_proj_bias [E, D]. Those of Granite always lie so too, not turned:
-// input_linear.weight [E, 2 I, D] and output_linear.weight [E, D, I].
+// input_linear.weight [E, 2 I, D] and output_linear.weight [E, D, I]; and those that stand in the block itself (Gemma
+// 4: layers.3.experts): gate_up_proj [E, 2 I, D] and down_proj [E, D, I].
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/shared/mixtures/mixture_of_experts.h"
 
+#include <cmath>
 #include <tuple>
 
 #include "base/error.h"
@@ -21,6 +22,10 @@ void check_experts(const ExpertsConfig& c) {
   if (c.experts < 1 || c.experts_per_token < 1 || c.experts_per_token > c.experts)
     fail("config.json: {} experts for each token (num_experts_per_tok) of {} (num_experts) cannot be",
          c.experts_per_token, c.experts);
+  constexpr int64_t kWidest = 1 << 20;
+  for (const int64_t width : {c.latent_width, c.shared_width})
+    if (width < 0 || width > kWidest)
+      fail("config.json: widths of experts: expected 0 to {}, found {}", kWidest, width);
   const RouterPlan& router = c.router;
   if (router.groups < 1 || c.experts % router.groups != 0 || router.seen_groups < 1 ||
       router.seen_groups > router.groups)
@@ -57,9 +62,11 @@ const ExpertNames& gated_expert_names() {
 }
 
 MixtureOfExperts::SharedExpert::SharedExpert(const Scope& scope, const ExpertsConfig& c)
-    : gate_proj(scope / c.shared / "gate_proj", c.width, c.shared_width, {.bias = false, .deviation = c.deviation}),
-      up_proj(scope / c.shared / "up_proj", c.width, c.shared_width, {.bias = false, .deviation = c.deviation}),
-      down_proj(scope / c.shared / "down_proj", c.shared_width, c.width, {.bias = false, .deviation = c.deviation}) {
+    : up_proj(scope / c.shared / "up_proj", c.width, c.shared_width, {.bias = c.shared_bias, .deviation = c.deviation}),
+      down_proj(scope / c.shared / "down_proj", c.shared_width, c.width,
+                {.bias = c.shared_bias, .deviation = c.deviation}) {
+  const Linear::Options options{.bias = c.shared_bias, .deviation = c.deviation};
+  if (!c.names.gate.empty()) gate_proj.emplace(scope / c.shared / "gate_proj", c.width, c.shared_width, options);
   if (c.shared_gate) gate.emplace(scope / (c.shared + "_gate"), c.width, 1, Linear::Options{false, c.deviation});
 }
 
@@ -77,12 +84,22 @@ MixtureOfExperts::MixtureOfExperts(const Scope& scope, const ExpertsConfig& c)
   if (!c.router.correction.empty())
     correction_ = (c.router.correction_beside ? scope : router)
                       .buffer(c.router.correction, {DType::kFloat32, {c.experts}}, Initial::zeros());
+  if (!c.router.scale.empty()) scale_ = scope.parameter(c.router.scale, {c.width}, Initial::ones());
+  if (!c.router.expert_scale.empty())
+    expert_scale_ = scope.parameter(c.router.expert_scale, {c.experts}, Initial::ones());
+  const int64_t width = c.latent_width > 0 ? c.latent_width : c.width;
   for (int64_t i = 0; i < c.experts; ++i) {
     const Scope expert = scope / "experts" / i;
-    Weight gate = make(expert / c.names.gate, c.width, c.intermediate_width, c.biases),
-           down = make(expert / c.names.down, c.intermediate_width, c.width, c.biases),
-           up = make(expert / c.names.up, c.width, c.intermediate_width, c.biases);
+    Weight gate;
+    if (has_gates()) gate = make(expert / c.names.gate, width, c.intermediate_width, c.biases);
+    Weight down = make(expert / c.names.down, c.intermediate_width, width, c.biases),
+           up = make(expert / c.names.up, width, c.intermediate_width, c.biases);
     experts_.push_back({std::move(gate), std::move(down), std::move(up)});
+  }
+  if (c.latent_width > 0) {
+    const Linear::Options options{.bias = c.latent_bias, .deviation = c.deviation};
+    latent_in_.emplace(scope / c.latent_in, c.width, width, options);
+    latent_out_.emplace(scope / c.latent_out, width, c.width, options);
   }
   if (c.shared_width > 0) shared_.emplace(scope, c);
 }
@@ -94,6 +111,7 @@ bool MixtureOfExperts::are_plain(const Computing& computing) const {
   bool any_packed = false, any_plain = false;
   for (const Expert& expert : experts_)
     for (Weight Expert::*layer : {&Expert::gate, &Expert::down, &Expert::up}) {
+      if (layer == &Expert::gate && !has_gates()) continue;
       const Parameter &parameter = *(expert.*layer).parameter, &first = *(experts_[0].*layer).parameter;
       if (adapter_of(parameter, computing)) return false;
       (parameter.packed ? any_packed : any_plain) = true;
@@ -101,7 +119,7 @@ bool MixtureOfExperts::are_plain(const Computing& computing) const {
       if (!parameter.packed &&
           (parameter.use != Parameter::Use::kLinear || first.packed ||
            parameter.value.type() !=
-               (layer == &Expert::down ? experts_[0].down : experts_[0].gate).parameter->value.type()))
+               (layer == &Expert::down ? experts_[0].down : experts_[0].up).parameter->value.type()))
         return false;
     }
   return any_plain ? !any_packed && !computing.batch_invariant : any_packed;
@@ -115,7 +133,9 @@ Tensor MixtureOfExperts::biases_of(const std::vector<std::shared_ptr<Parameter>>
   return gather(concatenate(rows, 0), chosen, 0);
 }
 
+// `gate` is empty where experts have none.
 Tensor MixtureOfExperts::gated(const Tensor& gate, const Tensor& up) const {
+  if (!has_gates()) return activation(config_.activation, up);
   const ExpertGate& form = config_.gate;
   if (form.limit <= 0) return activation(config_.activation, gate) * up;
   const Tensor most = full(gate.shape(), form.limit, gate.dtype()), least = full(up.shape(), -form.limit, up.dtype());
@@ -140,7 +160,8 @@ Tensor MixtureOfExperts::grouped(const Tensor& tokens, const Tensor& chosen, con
                                     : grouped_quantized_matmul(x, chosen, packed, computing);
     return config_.biases ? y + cast(biases_of(biases, chosen), y.dtype()) : y;
   };
-  const Tensor y = product(gated(product(tokens, &Expert::gate), product(tokens, &Expert::up)), &Expert::down);
+  const Tensor gate = has_gates() ? product(tokens, &Expert::gate) : Tensor();
+  const Tensor y = product(gated(gate, product(tokens, &Expert::up)), &Expert::down);
   return reduce_sum(y * cast(unsqueeze(shares, -1), y.dtype()), {1});  // [B T, k, D] -> [B T, D]
 }
 
@@ -150,7 +171,8 @@ Tensor MixtureOfExperts::dense(const Tensor& tokens, const Tensor& chosen, const
   for (size_t i = 0; i < experts_.size(); ++i) {
     const Expert& expert = experts_[i];
     const Tensor share = reduce_sum(shares * is_expert(chosen, static_cast<int64_t>(i)), {1}, true);  // [B T, 1]
-    const Tensor y = expert.down(gated(expert.gate(tokens, context), expert.up(tokens, context)), context);
+    const Tensor gate = has_gates() ? expert.gate(tokens, context) : Tensor();
+    const Tensor y = expert.down(gated(gate, expert.up(tokens, context)), context);
     const Tensor part = y * cast(share, y.dtype());
     result = result.defined() ? result + part : part;
   }
@@ -206,22 +228,41 @@ MixtureOfExperts::Choice MixtureOfExperts::choose(const Tensor& logits, const Co
     choice.shares = choice.shares / (router.epsilon == 0 ? sum : sum + router.epsilon);
   }
   if (router.factor != 1) choice.shares = choice.shares * router.factor;
+  if (expert_scale_)
+    choice.shares = choice.shares * gather(cast(expert_scale_->value, DType::kFloat32), choice.experts, 0);
   return choice;
 }
 
-Tensor MixtureOfExperts::operator()(const Tensor& x, ForwardContext& context, std::vector<Tensor>* router) const {
-  const Tensor tokens = reshape(x, {x.dim(0) * x.dim(1), x.dim(2)});
-  const Tensor logits = router_logits(tokens, context);
+// What the router reads [N, D].
+Tensor MixtureOfExperts::scaled(const Tensor& tokens, const Computing& computing) const {
+  if (!scale_) return tokens;
+  const int64_t D = tokens.dim(1);
+  const Tensor normal = rms_norm(tokens, full({D}, 1, tokens.dtype()), config_.router.norm_epsilon, computing);
+  return normal * cast(scale_->value, normal.dtype()) * (1 / std::sqrt(static_cast<double>(D)));
+}
+
+// What the expert of all tokens makes of them [N, D].
+Tensor MixtureOfExperts::shared(const Tensor& tokens, ForwardContext& context) const {
+  const Tensor up = shared_->up_proj(tokens, context);
+  const Tensor inner = shared_->gate_proj ? activation(config_.activation, (*shared_->gate_proj)(tokens, context)) * up
+                                          : activation(config_.activation, up);
+  const Tensor made = shared_->down_proj(inner, context);
+  return shared_->gate ? sigmoid((*shared_->gate)(tokens, context)) * made : made;
+}
+
+Tensor MixtureOfExperts::operator()(const Tensor& x, ForwardContext& context, std::vector<Tensor>* router,
+                                    const Tensor& routed) const {
+  const Shape rows{x.dim(0) * x.dim(1), x.dim(2)};
+  const Tensor tokens = reshape(x, rows);
+  const Tensor logits =
+      router_logits(scaled(routed.defined() ? reshape(routed, rows) : tokens, context.computing), context);
   if (router) router->push_back(logits);
   const auto [chosen, shares] = choose(logits, context.computing);
-  Tensor result = are_plain(context.computing) ? grouped(tokens, chosen, shares, context.computing)
-                                               : dense(tokens, chosen, shares, context);
-  if (shared_) {
-    const Tensor inner =
-        activation(config_.activation, shared_->gate_proj(tokens, context)) * shared_->up_proj(tokens, context);
-    const Tensor made = shared_->down_proj(inner, context);
-    result = result + (shared_->gate ? sigmoid((*shared_->gate)(tokens, context)) * made : made);
-  }
+  const Tensor read = latent_in_ ? (*latent_in_)(tokens, context) : tokens;
+  Tensor result = are_plain(context.computing) ? grouped(read, chosen, shares, context.computing)
+                                               : dense(read, chosen, shares, context);
+  if (latent_out_) result = (*latent_out_)(result, context);
+  if (shared_) result = result + shared(tokens, context);
   return reshape(result, x.shape());
 }
 

@@ -12,7 +12,7 @@ namespace transom {
 // What the modules of such a layer are called in checkpoints.
 struct ExpertNames {
   std::string block;           // the layer: "mlp"
-  std::string gate, down, up;  // of an expert
+  std::string gate, down, up;  // of an expert; without a gate (empty) it is down(activation(up(x)))
 };
 const ExpertNames& mixtral_expert_names();  // block_sparse_moe; w1, w2, w3
 const ExpertNames& gated_expert_names();    // mlp; gate_proj, down_proj, up_proj: Qwen and most later ones
@@ -38,6 +38,10 @@ struct RouterPlan {
   bool two_largest = false;
   double epsilon = 0;  // added to the sum that shares are divided by
   double factor = 1;   // of shares
+  // Gemma 4: what it reads is normed as by RMS, times a parameter [D] over the root of D; and shares are multiplied
+  // with a parameter [experts]. Their names in the layer; empty: none.
+  std::string scale, expert_scale;
+  double norm_epsilon = 1e-6;
 };
 
 // What an expert makes of its gate g and its other layer u.
@@ -61,7 +65,12 @@ struct ExpertsConfig {
   int64_t shared_width = 0;              // of one more expert for every token; 0: none
   std::string shared = "shared_expert";  // its module
   bool shared_gate = true;               // it has a gate of its own: Qwen 2
-  std::vector<bool> layers;              // which of the model's layers have experts; empty: all
+  bool shared_bias = false;
+  // Above 0: experts read, and make, vectors of so many numbers, into which and out of which layers lead (Nemotron-H).
+  int64_t latent_width = 0;
+  std::string latent_in = "fc1_latent_proj", latent_out = "fc2_latent_proj";
+  bool latent_bias = false;
+  std::vector<bool> layers;  // which of the model's layers have experts; empty: all
   bool at(size_t layer) const { return layers.empty() || layers[layer]; }
 };
 
@@ -74,7 +83,9 @@ class MixtureOfExperts {
  public:
   MixtureOfExperts(const Scope& scope, const ExpertsConfig& config);
   // x [B, T, D] -> [B, T, D]; router logits [B T, experts] go to `router` if it is given.
-  Tensor operator()(const Tensor& x, ForwardContext& context, std::vector<Tensor>* router) const;
+  // `routed` [B, T, D]: what the router reads; empty: x.
+  Tensor operator()(const Tensor& x, ForwardContext& context, std::vector<Tensor>* router,
+                    const Tensor& routed = {}) const;
 
  private:
   struct Weight {
@@ -88,7 +99,8 @@ class MixtureOfExperts {
   // The expert that every token goes through, as much as a gate of its own lets by where there is one.
   struct SharedExpert {
     SharedExpert(const Scope& scope, const ExpertsConfig& config);
-    Linear gate_proj, up_proj, down_proj;
+    std::optional<Linear> gate_proj;
+    Linear up_proj, down_proj;
     std::optional<Linear> gate;
   };
   // Of each token the experts, i64 [N, k], and their shares, f32 [N, k].
@@ -98,7 +110,10 @@ class MixtureOfExperts {
   Tensor router_logits(const Tensor& tokens, ForwardContext& context) const;
   Choice choose(const Tensor& logits, const Computing& computing) const;
   Tensor seen(const Tensor& scores) const;
+  Tensor scaled(const Tensor& tokens, const Computing& computing) const;
   Tensor gated(const Tensor& gate, const Tensor& up) const;
+  Tensor shared(const Tensor& tokens, ForwardContext& context) const;
+  bool has_gates() const { return !config_.names.gate.empty(); }
   static Tensor biases_of(const std::vector<std::shared_ptr<Parameter>>& biases, const Tensor& chosen);
   bool are_plain(const Computing& computing) const;
   Tensor grouped(const Tensor& tokens, const Tensor& chosen, const Tensor& shares, const Computing& computing) const;
@@ -106,10 +121,11 @@ class MixtureOfExperts {
 
   ExpertsConfig config_;
   Weight router_;
-  std::shared_ptr<Parameter> correction_;  // null: none
+  std::shared_ptr<Parameter> correction_, scale_, expert_scale_;  // null: none
   std::string path_;
   std::vector<Expert> experts_;
   std::optional<SharedExpert> shared_;
+  std::optional<Linear> latent_in_, latent_out_;
 };
 
 // How unevenly tokens are spread over experts (Fedus et al., "Switch Transformers", 2021, equations 4 to 6, over all
