@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kMostBytes = 400;
 
 // In quotes, so that a text's own lines and marks stay one line.
-std::string quoted_text(const std::string& text) { return dump_json(Json(shortened(text, kMostBytes))); }
+std::string quoted_text(const std::string& text) { return dump_json(Json(first_bytes(text, kMostBytes))); }
 
 template <typename Number>
 std::vector<std::string> texts_of_ids(const std::vector<Number>& ids, int64_t rows, const TextOfTokens& text) {
@@ -50,7 +50,7 @@ std::vector<std::string> texts_of_rows(const std::vector<int64_t>& ids, int64_t 
   return texts_of_ids(ids, rows, text);
 }
 
-std::string shortened(const std::string& text, size_t most_bytes) {
+std::string first_bytes(const std::string& text, size_t most_bytes) {
   std::string whole = text::well_formed(text);
   if (whole.size() <= most_bytes) return whole;
   return whole.substr(0, text::previous_boundary(whole, most_bytes + 1)) + " ...";

@@ -27,6 +27,6 @@ int64_t samples_to_show(const ScriptArguments& script, int64_t otherwise);
 // Says the first `count` of them, by the process that writes the log.
 void show_samples(int64_t count, const std::vector<std::string>& wanted, const std::vector<std::string>& written);
 // Well-formed, and behind so many bytes, of whole characters, cut off: "...".
-std::string shortened(const std::string& text, size_t most_bytes);
+std::string first_bytes(const std::string& text, size_t most_bytes);
 
 }  // namespace transom

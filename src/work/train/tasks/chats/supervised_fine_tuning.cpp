@@ -85,7 +85,7 @@ std::string shown_sample(const ChatEncoder& encoder, const ChatRows& chats) {
   const auto learnt =
       std::count_if(tokens.labels.begin(), tokens.labels.end(), [](int64_t label) { return label != kIgnoredLabel; });
   return fmt::format("{}, {} tokens, of which {} are learnt, between » and «:\n{}", chats.data().where(0),
-                     tokens.ids.size(), learnt, shortened(encoder.marked_text(tokens), kLongestSample));
+                     tokens.ids.size(), learnt, first_bytes(encoder.marked_text(tokens), kLongestSample));
 }
 
 ChatTokenOptions token_options(const ScriptArguments& script, const Tokenizer& tokenizer, const ChatRows& chats) {
