@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The wave itself, for Wav2Vec2 and HuBERT; which extractor a directory asks for.
+// The wave itself, for Wav2Vec2 and its like; which extractor a directory asks for.
 #include "inputs/audio/feature_extractor.h"
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include "base/json/json.h"
 #include "files/config/config.h"
 #include "files/config/known_keys.h"
+#include "inputs/audio/ast_features.h"
 #include "inputs/audio/whisper_features.h"
 
 namespace transom {
@@ -68,9 +69,12 @@ std::unique_ptr<FeatureExtractor> FeatureExtractor::read(const std::filesystem::
   std::unique_ptr<FeatureExtractor> extractor;
   if (type == "Wav2Vec2FeatureExtractor") extractor = std::make_unique<WaveExtractor>(config);
   if (type == "WhisperFeatureExtractor") extractor = whisper_features(config);
+  if (type == "ASTFeatureExtractor") extractor = ast_features(config);
   if (!extractor)
-    fail("{}: feature_extractor_type: expected Wav2Vec2FeatureExtractor or WhisperFeatureExtractor, found {}",
-         config.where(), quoted(type));
+    fail(
+        "{}: feature_extractor_type: expected Wav2Vec2FeatureExtractor, WhisperFeatureExtractor or "
+        "ASTFeatureExtractor, found {}",
+        config.where(), quoted(type));
   constexpr KnownKey kKeys[] = {{"processor_class"},
                                 {"auto_map"},
                                 {"n_samples"},

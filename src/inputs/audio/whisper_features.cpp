@@ -1,30 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inputs/audio/whisper_features.h"
 
-#include <kiss_fftr.h>
-
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 #include <limits>
-#include <numbers>
-#include <type_traits>
+#include <optional>
 
 #include "base/error.h"
+#include "inputs/audio/mel_filters.h"
+#include "inputs/audio/spectrogram.h"
 
 namespace transom {
 namespace {
-
-// Slaney's scale: linear up to 1000 Hz, logarithmic above.
-constexpr double kLinear = 3.0 / 200, kKneeHertz = 1000, kKneeMel = 15;
-const double kLogarithmic = std::log(6.4) / 27;
-
-double to_mel(double hertz) {
-  return hertz < kKneeHertz ? hertz * kLinear : kKneeMel + std::log(hertz / kKneeHertz) / kLogarithmic;
-}
-double to_hertz(double mel) {
-  return mel < kKneeMel ? mel / kLinear : kKneeHertz * std::exp(kLogarithmic * (mel - kKneeMel));
-}
 
 class WhisperExtractor : public FeatureExtractor {
  public:
@@ -49,11 +35,14 @@ class WhisperExtractor : public FeatureExtractor {
     fixed_length_ = seconds * sampling_rate_;
     if (fixed_length_ <= window_ / 2)
       fail("{}: chunk_length: {} samples are too few for a window of {}", config.where(), fixed_length_, window_);
-    bins_ = window_ / 2 + 1;
-    filters_ = slaney_mel_filters(bins_, mel_bins_, 0, 8000, sampling_rate_);
-    for (int64_t i = 0; i < window_; ++i)
-      hann_.push_back(static_cast<float>(
-          0.5 - 0.5 * std::cos(2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(window_))));
+    const int64_t bins = window_ / 2 + 1;
+    spectrogram_.emplace(SpectrogramOptions{
+        .window = hann_window(window_, true),
+        .hop = hop_,
+        .transform = window_,
+        .filters = mel_filters(
+            {.frequency_bins = bins, .mel_bins = mel_bins_, .sampling_rate = sampling_rate_, .equal_area = true}),
+        .logarithm = SpectrogramOptions::Logarithm::kDecimal});
   }
 
   AudioFeatures operator()(std::span<const Sound> sounds) const override {
@@ -77,67 +66,22 @@ class WhisperExtractor : public FeatureExtractor {
  private:
   // [mel bins, frames]: log10 of the energies, nothing more than 8 below the highest, scaled to about [-1, 1].
   std::vector<float> log_mel(const std::vector<float>& wave, int64_t frames) const {
-    const std::unique_ptr<std::remove_pointer_t<kiss_fftr_cfg>, void (*)(void*)> transform(
-        kiss_fftr_alloc(static_cast<int>(window_), 0, nullptr, nullptr), std::free);
-    if (!transform) fail(ErrorKind::kInternal, "no Fourier transform of {} samples could be made", window_);
-    const auto length = static_cast<int64_t>(wave.size());
-    std::vector<float> frame(static_cast<size_t>(window_));
-    std::vector<kiss_fft_cpx> spectrum(static_cast<size_t>(bins_));
-    std::vector<double> energies(static_cast<size_t>(bins_));
-    std::vector<float> result(static_cast<size_t>(mel_bins_ * frames));
+    const std::vector<float> levels = (*spectrogram_)(wave, frames);
     float highest = -std::numeric_limits<float>::infinity();
-    for (int64_t t = 0; t < frames; ++t) {
-      for (int64_t i = 0; i < window_; ++i) {
-        int64_t place = t * hop_ + i - window_ / 2;  // the wave is mirrored at its ends
-        if (place < 0) place = -place;
-        if (place >= length) place = 2 * (length - 1) - place;
-        frame[static_cast<size_t>(i)] =
-            wave[static_cast<size_t>(std::max<int64_t>(place, 0))] * hann_[static_cast<size_t>(i)];
-      }
-      kiss_fftr(transform.get(), frame.data(), spectrum.data());
-      for (size_t bin = 0; bin < spectrum.size(); ++bin)
-        energies[bin] = static_cast<double>(spectrum[bin].r) * spectrum[bin].r +
-                        static_cast<double>(spectrum[bin].i) * spectrum[bin].i;
-      for (int64_t mel = 0; mel < mel_bins_; ++mel) {
-        double sum = 0;
-        for (int64_t bin = 0; bin < bins_; ++bin)
-          sum += filters_[static_cast<size_t>(bin * mel_bins_ + mel)] * energies[static_cast<size_t>(bin)];
-        const auto value = static_cast<float>(std::log10(std::max(sum, 1e-10)));
-        result[static_cast<size_t>(mel * frames + t)] = value;
-        highest = std::max(highest, value);
-      }
-    }
-    for (float& value : result) value = (std::max(value, highest - 8) + 4) / 4;
+    for (const float level : levels) highest = std::max(highest, level);
+    std::vector<float> result(static_cast<size_t>(mel_bins_ * frames));
+    for (int64_t t = 0; t < frames; ++t)
+      for (int64_t mel = 0; mel < mel_bins_; ++mel)
+        result[static_cast<size_t>(mel * frames + t)] =
+            (std::max(levels[static_cast<size_t>(t * mel_bins_ + mel)], highest - 8) + 4) / 4;
     return result;
   }
 
-  int64_t mel_bins_, hop_, window_, bins_ = 0;
-  std::vector<double> filters_;
-  std::vector<float> hann_;
+  int64_t mel_bins_, hop_, window_;
+  std::optional<Spectrogram> spectrogram_;
 };
 
 }  // namespace
-
-std::vector<double> slaney_mel_filters(int64_t frequency_bins, int64_t mel_bins, double lowest, double highest,
-                                       int64_t sampling_rate) {
-  std::vector<double> edges;  // of the triangles: each ends where the next but one begins
-  for (int64_t i = 0; i < mel_bins + 2; ++i) {
-    const double part = static_cast<double>(i) / static_cast<double>(mel_bins + 1);
-    edges.push_back(to_hertz(to_mel(lowest) + (to_mel(highest) - to_mel(lowest)) * part));
-  }
-  std::vector<double> filters(static_cast<size_t>(frequency_bins * mel_bins));
-  for (int64_t bin = 0; bin < frequency_bins; ++bin) {
-    const double hertz =
-        static_cast<double>(sampling_rate / 2) * static_cast<double>(bin) / static_cast<double>(frequency_bins - 1);
-    for (int64_t mel = 0; mel < mel_bins; ++mel) {
-      const double low = edges[static_cast<size_t>(mel)], top = edges[static_cast<size_t>(mel + 1)],
-                   high = edges[static_cast<size_t>(mel + 2)];
-      const double height = std::max(0.0, std::min((hertz - low) / (top - low), (high - hertz) / (high - top)));
-      filters[static_cast<size_t>(bin * mel_bins + mel)] = height * 2 / (high - low);
-    }
-  }
-  return filters;
-}
 
 std::unique_ptr<FeatureExtractor> whisper_features(const Config& config) {
   return std::make_unique<WhisperExtractor>(config);

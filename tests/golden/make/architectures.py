@@ -41,6 +41,13 @@ FAMILIES = {
         {"albert-masked-lm": ("AlbertForMaskedLM", "parameters shared over layers; factorised embedding")},
         "albert",
     ),
+    "ast": Family(
+        dict(patch_size=4, num_mel_bins=16, max_length=24, frequency_stride=3, time_stride=4),
+        names("AST", "Model", "ForAudioClassification"),
+        {"ast-audio-classification": ("ASTForAudioClassification", "overlapping patches of a spectrogram")},
+        sizes="spectrogram",
+        model_type="audio-spectrogram-transformer",
+    ),
     "bart": Family(
         {},
         names("Bart", "Model", "ForConditionalGeneration", SEQUENCE, ANSWERS),
@@ -452,6 +459,28 @@ FAMILIES = {
             "Wav2Vec2ForSequenceClassification": dict(use_weighted_layer_sum=True),
         },
     ),
+    "wavlm": Family(
+        dict(
+            SOUND,
+            feat_extract_norm="group",
+            num_buckets=8,
+            max_bucket_distance=16,
+            tdnn_dim=[8, 8, 8, 8, 12],
+            xvector_output_dim=8,
+            tdnn_kernel=[5, 3, 3, 1, 1],
+            tdnn_dilation=[1, 2, 3, 1, 1],
+        ),
+        names("WavLM", "Model", "ForCTC", SEQUENCE, "ForAudioFrameClassification", "ForXVector"),
+        {
+            "wavlm-ctc": ("WavLMForCTC", "norms before; gates of distances in each layer"),
+            "wavlm-sequence-classification": ("WavLMForSequenceClassification", "norms behind; a weighted sum of layers"),
+        },
+        sizes="speech",
+        heads={
+            "WavLMForCTC": dict(do_stable_layer_norm=True, feat_extract_norm="layer", hidden_size=8),
+            "WavLMForSequenceClassification": dict(use_weighted_layer_sum=True),
+        },
+    ),
     "whisper": Family(
         dict(
             num_mel_bins=80,
@@ -480,6 +509,7 @@ FAMILIES = {
     ),
 }
 LABELS = {
+    "ast-audio-classification": ["speech", "music", "rain", "dog"],
     "bert-sequence-classification": EMOTIONS,
     "bert-token-classification": ENTITIES,
     "xlm-roberta-token-classification": ENTITIES,

@@ -49,7 +49,7 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
     seen = detection.inputs_of(name, family_name, class_name, config, random)
     if seen is not None:
         return seen
-    if family_name in ("wav2vec2", "hubert"):
+    if family_name in ("wav2vec2", "hubert", "wavlm"):
         seconds = 1200 if "XVector" in class_name else 800
         sounds = floats(2, seconds)
         mask = torch.ones(2, seconds, dtype=torch.long)
@@ -74,6 +74,9 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
         elif not class_name.endswith("Model"):
             inputs["labels"] = integers(classes, (2,))
         return inputs
+    if family_name == "ast":
+        inputs = {"input_values": floats(2, config.max_length, config.num_mel_bins)}
+        return inputs | ({"labels": integers(classes, (2,))} if class_name.endswith("Classification") else {})
     if family_name == "whisper":
         features = {"input_features": floats(2, 80, 100)}
         if class_name.endswith("AudioClassification"):

@@ -216,6 +216,8 @@ def make_sounds(folder):
         sounds[name] = samples if rate == 16000 else resampled(samples, rate, 16000)
     wave2vec = transformers.Wav2Vec2FeatureExtractor(do_normalize=True, return_attention_mask=True)
     whisper = transformers.WhisperFeatureExtractor(feature_size=80, chunk_length=1)
+    ast = transformers.ASTFeatureExtractor(num_mel_bins=32, max_length=40)
+    ast.save_pretrained(folder / "ast")
     wave2vec.save_pretrained(folder / "wav2vec2")
     whisper.save_pretrained(folder / "whisper")
     made = {"resampled/stereo_44k.wav": torch.from_numpy(sounds["stereo_44k.wav"])}
@@ -224,6 +226,7 @@ def make_sounds(folder):
         place = f"wav2vec2/{name}"
         made[f"{place}/input_values"], made[f"{place}/attention_mask"] = both["input_values"], both["attention_mask"]
         if name != "batch":
+            made[f"ast/{name}/input_values"] = ast(samples, sampling_rate=16000, return_tensors="pt")["input_values"]
             made[f"whisper/{name}/input_features"] = whisper(samples, sampling_rate=16000, return_tensors="pt")[
                 "input_features"
             ]
@@ -233,7 +236,7 @@ def make_sounds(folder):
         {
             "reading": "16-bit samples divided by 32768; channels averaged",
             "resampling": "torchaudio's windowed sinc, written out in media.py",
-            "tolerance": {"resampled": 1e-5, "wav2vec2": 1e-4, "whisper": 1e-3},
+            "tolerance": {"resampled": 1e-5, "wav2vec2": 1e-4, "whisper": 1e-3, "ast": 2e-5},
         },
     )
 

@@ -112,6 +112,7 @@ TASKS = {  # file: (case of the model, runs)
         "wav2vec2-sequence-classification",
         [(f"../audio/{file}", {"top_k": 4}) for file in SOUNDS],
     ),
+    "audio-classification-spectrogram": ("ast-audio-classification", [(f"../audio/{file}", {}) for file in SOUNDS]),
     "automatic-speech-recognition": (
         "wav2vec2-ctc",
         [
@@ -268,28 +269,33 @@ def make_captions(out):
     )
 
 
+def make_task(out, name):
+    case, runs = TASKS[name]
+    task = next(
+        task
+        for task in sorted(transformers.pipelines.get_supported_tasks(), key=len, reverse=True)
+        if name.startswith(task)
+    )
+    model = GOLDEN / case / "model"
+    pipe = pipe_of(task, model)
+    made = []
+    for inputs, kwargs in runs:
+        shown = out if (out / "image").exists() else GOLDEN
+        if task == "image-text-to-text":
+            result = written_about(pipe, inputs, given(inputs, shown), kwargs)
+        else:
+            result = pipe(given(inputs, shown), **kwargs)
+        made.append({"inputs": inputs, "kwargs": kwargs, "result": rounded(plain(result), 7)})
+    write_json(
+        out / "pipelines" / f"{name}.json",
+        {"task": task, "model": f"../{case}/model", "made_by": "transformers.pipeline()", "runs": made},
+    )
+
+
 def make(out):
     folder = out / "pipelines"
-    for name, (case, runs) in TASKS.items():
-        task = next(
-            task
-            for task in sorted(transformers.pipelines.get_supported_tasks(), key=len, reverse=True)
-            if name.startswith(task)
-        )
-        model = GOLDEN / case / "model"
-        pipe = pipe_of(task, model)
-        made = []
-        for inputs, kwargs in runs:
-            shown = out if (out / "image").exists() else GOLDEN
-            if task == "image-text-to-text":
-                result = written_about(pipe, inputs, given(inputs, shown), kwargs)
-            else:
-                result = pipe(given(inputs, shown), **kwargs)
-            made.append({"inputs": inputs, "kwargs": kwargs, "result": rounded(plain(result), 7)})
-        write_json(
-            folder / f"{name}.json",
-            {"task": task, "model": f"../{case}/model", "made_by": "transformers.pipeline()", "runs": made},
-        )
+    for name in TASKS:
+        make_task(out, name)
     for name, (case, key, texts) in TEXTS_OF_TEXTS.items():
         model = GOLDEN / case / "model"
         tokenizer = transformers.AutoTokenizer.from_pretrained(model)

@@ -34,7 +34,7 @@ def config_of(name, family_name, class_name, is_main, tokenizer):
     special = (family.more | family.small)[name][1] if name in family.more | family.small else {}
     fields = copy.deepcopy(SIZES[family.sizes] | family.config | family.heads.get(class_name, {}) | special)
     words = len(tokenizer) if tokenizer is not None else WORDS
-    texts = dict(vocab_size=words) if family.sizes not in ("vision", "none", "speech") else {}
+    texts = dict(vocab_size=words) if family.sizes not in ("vision", "none", "speech", "spectrogram") else {}
     if family_name == "clip":
         texts = {}
         fields["text_config"] = SIZES["encoder"] | dict(

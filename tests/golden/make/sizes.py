@@ -66,6 +66,7 @@ SIZES = {
         num_conv_pos_embedding_groups=4,
         vocab_size=32,
     ),
+    "spectrogram": dict(hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4),
     "mamba": dict(hidden_size=16, num_hidden_layers=2, state_size=4),
     "none": {},
 }

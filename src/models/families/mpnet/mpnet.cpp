@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "models/families/roberta/roberta_heads.h"
 #include "models/family.h"
-#include "models/shared/relative_distance.h"
+#include "models/shared/relative_buckets.h"
 
 namespace transom {
 namespace {
@@ -26,17 +26,6 @@ struct MPNetConfig : BertConfig {
   }
   int64_t relative_attention_num_buckets;
 };
-
-// Half of the buckets are for keys behind the query. Of each half, one half holds a distance each, the other ever
-// longer ranges up to kMaxDistance.
-int64_t mpnet_bucket_of(int64_t distance) {
-  constexpr int64_t kHalf = kBuckets / 2, kExact = kHalf / 2;
-  const int64_t side = distance > 0 ? kHalf : 0, length = std::abs(distance);
-  if (length < kExact) return side + length;
-  const float ratio =
-      std::log(static_cast<float>(length) / kExact) / std::log(static_cast<float>(kMaxDistance) / kExact);
-  return side + std::min(kExact + static_cast<int64_t>(ratio * (kHalf - kExact)), kHalf - 1);
-}
 
 class MPNetLayer {
  public:
@@ -113,13 +102,8 @@ class MPNetBody {
 
  private:
   Tensor position_bias(int64_t T, ForwardContext& context) const {  // [1, H, T, T]
-    constexpr int64_t M = kMaxDistance;  // beyond, all share a bucket: one table serves every length
-    std::vector<int64_t> buckets;        // of the distances -M .. M
-    for (int64_t distance = -M; distance <= M; ++distance) buckets.push_back(mpnet_bucket_of(distance));
-    const Tensor by_distance = relative_attention_bias_(Tensor::from(buckets, {2 * M + 1}), context);  // [2 M + 1, H]
-    const Tensor distance = iota({T, T}, 1) - iota({T, T}, 0);                                         // [T, T]
-    const Tensor place = clipped(distance, M) + static_cast<double>(M);
-    return unsqueeze(permute(gather(by_distance, place, 0), {2, 0, 1}), 0);
+    const Tensor distance = iota({1, T, T}, 2) - iota({1, T, T}, 1);
+    return bucketed_bias(relative_attention_bias_, {.count = kBuckets, .farthest = kMaxDistance}, distance, context);
   }
 
   Embedding word_embeddings_;

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "models/families/t5/t5_gguf.h"
 #include "models/shared/encoder_decoder.h"
-#include "models/shared/relative_distance.h"
+#include "models/shared/relative_buckets.h"
 #include "transom/layers.h"
 
 namespace transom {
@@ -79,31 +79,15 @@ T5Config::T5Config(const Config& config)
         relative_attention_num_buckets, relative_attention_max_distance);
 }
 
-// The first half of the buckets hold a distance each, the others ever longer ranges up to the greatest distance. An
-// encoder has them twice: for keys before the query, and for keys behind it.
-int64_t bucket_of(int64_t distance, const T5Config& c, bool both_sides) {
-  const int64_t buckets = both_sides ? c.relative_attention_num_buckets / 2 : c.relative_attention_num_buckets;
-  const int64_t side = both_sides && distance > 0 ? buckets : 0;
-  const int64_t length = both_sides ? std::abs(distance) : std::max<int64_t>(-distance, 0), exact = buckets / 2;
-  if (length < exact) return side + length;
-  const auto farthest = static_cast<double>(c.relative_attention_max_distance);
-  const float ratio = std::log(static_cast<float>(length) / static_cast<float>(exact)) /
-                      static_cast<float>(std::log(farthest / static_cast<double>(exact)));
-  return side + std::min(exact + static_cast<int64_t>(ratio * static_cast<float>(buckets - exact)), buckets - 1);
-}
-
 // The bias on scores of queries at the places `query` [B or 1, T] for S keys: [B or 1, H, T, S]. A cache may have any
-// number of tokens, so that places of queries are values, not constants. Beyond the greatest distance all share a
-// bucket, so that one table serves every length.
+// number of tokens, so that places of queries are values, not constants.
 Tensor position_bias(const Embedding& embedding, const T5Config& c, bool both_sides, const Tensor& query, int64_t S,
                      ForwardContext& context) {
-  const int64_t M = c.relative_attention_max_distance;
-  std::vector<int64_t> buckets;  // of the distances -M .. M
-  for (int64_t distance = -M; distance <= M; ++distance) buckets.push_back(bucket_of(distance, c, both_sides));
-  const Tensor by_distance = embedding(Tensor::from(buckets, {2 * M + 1}), context);  // [2 M + 1, H]
-  const Tensor distance = iota({1, 1, S}, 2) - unsqueeze(query, -1);
-  const Tensor place = clipped(distance, M) + static_cast<double>(M);
-  return permute(gather(by_distance, place, 0), {0, 3, 1, 2});
+  return bucketed_bias(embedding,
+                       {.count = c.relative_attention_num_buckets,
+                        .farthest = c.relative_attention_max_distance,
+                        .both_sides = both_sides},
+                       iota({1, 1, S}, 2) - unsqueeze(query, -1), context);
 }
 
 class T5Attention {

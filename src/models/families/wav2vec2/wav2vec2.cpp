@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wav2Vec 2.0 (Baevski et al., 2020) and HuBERT (Hsu et al., 2021) with their heads. The body is in wav2vec2_encoder.h.
+// Wav2Vec 2.0 (Baevski et al., 2020), HuBERT (Hsu et al., 2021) and WavLM (Chen et al., 2022) with their heads. The
+// body is in wav2vec2_encoder.h.
 // B batch, T frames, D hidden, V vocabulary.
 #include "base/error.h"
 #include "models/families/wav2vec2/wav2vec2_encoder.h"
@@ -8,13 +9,17 @@
 namespace transom {
 namespace {
 
-// `hubert` chooses the family: names and a few options differ.
-template <bool hubert>
+// `kind` chooses the family: names and a few options differ.
+template <Wav2Vec2Kind kind>
 class Wav2Vec2WithHead : public Model {
+ public:
+  static constexpr const char* kPrefix = kind == Wav2Vec2Kind::kHubert  ? "hubert"
+                                         : kind == Wav2Vec2Kind::kWavLM ? "wavlm"
+                                                                        : "wav2vec2";
+
  protected:
-  static constexpr const char* kPrefix = hubert ? "hubert" : "wav2vec2";
   Wav2Vec2WithHead(const Config& config, const Scope& scope, const std::string& prefix = kPrefix)
-      : c_(config, hubert), body_(prefix.empty() ? scope : scope / prefix, c_) {}
+      : c_(config, kind), body_(prefix.empty() ? scope : scope / prefix, c_) {}
   std::vector<std::string> input_names() const override { return {"input_values", "attention_mask", "labels"}; }
 
   void without_adapter() const {
@@ -42,28 +47,28 @@ class Wav2Vec2WithHead : public Model {
   Wav2Vec2Encoder body_;
 };
 
-template <bool hubert>
-class Wav2Vec2Model : public Wav2Vec2WithHead<hubert> {
+template <Wav2Vec2Kind kind>
+class Wav2Vec2Model : public Wav2Vec2WithHead<kind> {
  public:
-  Wav2Vec2Model(const Config& config, const Scope& scope) : Wav2Vec2WithHead<hubert>(config, scope, "") {}
+  Wav2Vec2Model(const Config& config, const Scope& scope) : Wav2Vec2WithHead<kind>(config, scope, "") {}
 
  protected:
   std::vector<std::string> input_names() const override { return {"input_values", "attention_mask"}; }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const Wav2Vec2Output output = this->body_(inputs, context);
     NamedTensors outputs{{"last_hidden_state", output.last_hidden_state}};
-    if (!hubert) outputs.set("extract_features", output.extract_features);
+    if (kind != Wav2Vec2Kind::kHubert) outputs.set("extract_features", output.extract_features);
     add_hidden_states(outputs, output.hidden_states);
     return outputs;
   }
 };
 
 // A character, or a blank, for each frame.
-template <bool hubert>
-class Wav2Vec2ForCTC : public Wav2Vec2WithHead<hubert> {
+template <Wav2Vec2Kind kind>
+class Wav2Vec2ForCTC : public Wav2Vec2WithHead<kind> {
  public:
   Wav2Vec2ForCTC(const Config& config, const Scope& scope)
-      : Wav2Vec2WithHead<hubert>(config, scope),
+      : Wav2Vec2WithHead<kind>(config, scope),
         dropout_(this->c_.final_dropout),
         lm_head_(scope / "lm_head", this->c_.output_hidden_size, this->c_.vocab_size, this->c_.new_weights()) {}
 
@@ -86,11 +91,11 @@ class Wav2Vec2ForCTC : public Wav2Vec2WithHead<hubert> {
 };
 
 // A class for the whole sound.
-template <bool hubert>
-class Wav2Vec2ForSequenceClassification : public Wav2Vec2WithHead<hubert> {
+template <Wav2Vec2Kind kind>
+class Wav2Vec2ForSequenceClassification : public Wav2Vec2WithHead<kind> {
  public:
   Wav2Vec2ForSequenceClassification(const Config& config, const Scope& scope)
-      : Wav2Vec2WithHead<hubert>(config, scope),
+      : Wav2Vec2WithHead<kind>(config, scope),
         layer_weights_(this->layer_weights(scope)),
         projector_(scope / "projector", this->c_.hidden_size, this->c_.classifier_proj_size, this->c_.new_weights()),
         classifier_(scope / "classifier", this->c_.classifier_proj_size, this->c_.num_labels, this->c_.new_weights()) {
@@ -119,10 +124,14 @@ class Wav2Vec2ForSequenceClassification : public Wav2Vec2WithHead<hubert> {
 };
 
 // Classes for each frame; labels are marks for each class, of which the highest counts.
-class Wav2Vec2ForAudioFrameClassification : public Wav2Vec2WithHead<false> {
+template <Wav2Vec2Kind kind>
+class Wav2Vec2ForAudioFrameClassification : public Wav2Vec2WithHead<kind> {
+  using Base = Wav2Vec2WithHead<kind>;
+  using Base::c_, Base::layer_weights, Base::with_head, Base::without_adapter;
+
  public:
   Wav2Vec2ForAudioFrameClassification(const Config& config, const Scope& scope)
-      : Wav2Vec2WithHead<false>(config, scope),
+      : Base(config, scope),
         layer_weights_(layer_weights(scope)),
         classifier_(scope / "classifier", c_.hidden_size, c_.num_labels, c_.new_weights()) {
     without_adapter();
@@ -144,10 +153,14 @@ class Wav2Vec2ForAudioFrameClassification : public Wav2Vec2WithHead<false> {
 
 // Who speaks (Snyder et al., "X-vectors", 2018): dilated layers over the frames, their mean and deviation over time,
 // and a loss with a margin between speakers (Wang et al., "Additive Margin Softmax", 2018).
-class Wav2Vec2ForXVector : public Wav2Vec2WithHead<false> {
+template <Wav2Vec2Kind kind>
+class Wav2Vec2ForXVector : public Wav2Vec2WithHead<kind> {
+  using Base = Wav2Vec2WithHead<kind>;
+  using Base::body_, Base::c_, Base::layer_weights, Base::with_head, Base::without_adapter;
+
  public:
   Wav2Vec2ForXVector(const Config& config, const Scope& scope)
-      : Wav2Vec2WithHead<false>(config, scope),
+      : Base(config, scope),
         dims_(config.get_ints("tdnn_dim", {512, 512, 512, 512, 1500})),
         kernels_(config.get_ints("tdnn_kernel", {5, 3, 3, 1, 1})),
         dilations_(config.get_ints("tdnn_dilation", {1, 2, 3, 1, 1})),
@@ -233,82 +246,93 @@ class Wav2Vec2ForXVector : public Wav2Vec2WithHead<false> {
   std::vector<Linear> tdnn_;
 };
 
-template <bool hubert>
+template <Wav2Vec2Kind kind>
 Family family_named(const std::string& name) {
-  return {
-      .model_type = hubert ? "hubert" : "wav2vec2",
-      .base_prefix = hubert ? "hubert" : "wav2vec2",
-      .architectures = {{name + "Model",
-                         body_head({}, hubert ? std::vector<std::string>{"last_hidden_state"}
-                                              : std::vector<std::string>{"last_hidden_state", "extract_features"}),
-                         make_model<Wav2Vec2Model<hubert>>},
-                        {name + "ForCTC",
-                         {.task = HeadTask::kCtc,
-                          .pipelines = {"automatic-speech-recognition"},
-                          .labels = HeadLabels::kCharacters,
-                          .modules = {"lm_head"},
-                          .vocabulary = {"lm_head"},
-                          .outputs = {"logits"}},
-                         make_model<Wav2Vec2ForCTC<hubert>>},
-                        {name + "ForSequenceClassification",
-                         {.task = HeadTask::kAudioClassification,
-                          .pipelines = {"audio-classification"},
-                          .labels = HeadLabels::kClass,
-                          .modules = {"projector", "classifier", "layer_weights"},
-                          .vocabulary = none,
-                          .outputs = {"logits"}},
-                         make_model<Wav2Vec2ForSequenceClassification<hubert>>}},
-      .inputs = sound_inputs(),
-      .processors = {.tokenizer = "Wav2Vec2CTC",
-                     .image_processor = none,
-                     .positions = none,
-                     .spaced_words = false,
-                     .spans = false},
-      .weights = {.lora_targets = none,
-                  .late_parts = none,
-                  .awq_activation = none,
-                  .scaled_layers = none,
-                  .opens_no_codes = false,
-                  .multi_query = none},
-      .foreign = {.gguf = none,
-                  .keras =
-                      hubert
-                          ? KerasNames{.body = "hubert", .joint = ".", .without = {"HubertForSequenceClassification"}}
-                          : KerasNames{.body = "wav2vec2",
-                                       .joint = ".",
-                                       .without = {"ForAudioFrameClassification", "ForPreTraining", "ForXVector"}},
-                  .flax = hubert ? std::nullopt
-                                 : std::optional(FlaxNames{.without = {"ForSequenceClassification",
-                                                                       "ForAudioFrameClassification", "ForXVector"}})},
-      .planning = {.fused_attention = false}};
+  constexpr bool kHubert = kind == Wav2Vec2Kind::kHubert;
+  const std::string type = Wav2Vec2WithHead<kind>::kPrefix;
+  return {.model_type = type,
+          .base_prefix = type,
+          .architectures = {{name + "Model",
+                             body_head({}, kHubert ? std::vector<std::string>{"last_hidden_state"}
+                                                   : std::vector<std::string>{"last_hidden_state", "extract_features"}),
+                             make_model<Wav2Vec2Model<kind>>},
+                            {name + "ForCTC",
+                             {.task = HeadTask::kCtc,
+                              .pipelines = {"automatic-speech-recognition"},
+                              .labels = HeadLabels::kCharacters,
+                              .modules = {"lm_head"},
+                              .vocabulary = {"lm_head"},
+                              .outputs = {"logits"}},
+                             make_model<Wav2Vec2ForCTC<kind>>},
+                            {name + "ForSequenceClassification",
+                             {.task = HeadTask::kAudioClassification,
+                              .pipelines = {"audio-classification"},
+                              .labels = HeadLabels::kClass,
+                              .modules = {"projector", "classifier", "layer_weights"},
+                              .vocabulary = none,
+                              .outputs = {"logits"}},
+                             make_model<Wav2Vec2ForSequenceClassification<kind>>}},
+          .inputs = sound_inputs(),
+          .processors = {.tokenizer = "Wav2Vec2CTC",
+                         .image_processor = none,
+                         .positions = none,
+                         .spaced_words = false,
+                         .spans = false},
+          .weights = {.lora_targets = none,
+                      .late_parts = none,
+                      .awq_activation = none,
+                      .scaled_layers = none,
+                      .opens_no_codes = false,
+                      .multi_query = none},
+          .foreign = {.gguf = none, .keras = none, .flax = none},
+          .planning = {.fused_attention = false}};
 }
 
-}  // namespace
-
-static Family wav2vec2_family() {
-  Family family = family_named<false>("Wav2Vec2");
-  family.architectures.push_back({"Wav2Vec2ForAudioFrameClassification",
+// Classes of each frame, and of who speaks.
+template <Wav2Vec2Kind kind>
+void add_speakers(Family& family, const std::string& name) {
+  family.architectures.push_back({name + "ForAudioFrameClassification",
                                   {.task = HeadTask::kFrameClassification,
                                    .pipelines = none,
                                    .labels = HeadLabels::kFrameClasses,
                                    .modules = {"classifier", "layer_weights"},
                                    .vocabulary = none,
                                    .outputs = {"logits"}},
-                                  make_model<Wav2Vec2ForAudioFrameClassification>});
-  family.architectures.push_back(wav2vec2_for_pretraining());
+                                  make_model<Wav2Vec2ForAudioFrameClassification<kind>>});
   family.architectures.push_back(
-      {"Wav2Vec2ForXVector",
+      {name + "ForXVector",
        {.task = HeadTask::kSpeaker,
         .pipelines = none,
         .labels = HeadLabels::kClass,
         .modules = {"projector", "tdnn", "feature_extractor", "classifier", "objective", "layer_weights"},
         .vocabulary = none,
         .outputs = {"logits", "embeddings"}},
-       make_model<Wav2Vec2ForXVector>});
+       make_model<Wav2Vec2ForXVector<kind>>});
+}
+
+}  // namespace
+
+static Family wav2vec2_family() {
+  Family family = family_named<Wav2Vec2Kind::kWav2Vec2>("Wav2Vec2");
+  add_speakers<Wav2Vec2Kind::kWav2Vec2>(family, "Wav2Vec2");
+  family.architectures.push_back(wav2vec2_for_pretraining());
+  family.foreign.keras = KerasNames{
+      .body = "wav2vec2", .joint = ".", .without = {"ForAudioFrameClassification", "ForPreTraining", "ForXVector"}};
+  family.foreign.flax =
+      FlaxNames{.without = {"ForSequenceClassification", "ForAudioFrameClassification", "ForXVector"}};
   return family;
 }
-static Family hubert_family() { return family_named<true>("Hubert"); }
+static Family hubert_family() {
+  Family family = family_named<Wav2Vec2Kind::kHubert>("Hubert");
+  family.foreign.keras = KerasNames{.body = "hubert", .joint = ".", .without = {"HubertForSequenceClassification"}};
+  return family;
+}
+static Family wavlm_family() {
+  Family family = family_named<Wav2Vec2Kind::kWavLM>("WavLM");
+  add_speakers<Wav2Vec2Kind::kWavLM>(family, "WavLM");
+  return family;
+}
 
-const RegisterFamilies kWav2vec2Families{wav2vec2_family, hubert_family};
+const RegisterFamilies kWav2vec2Families{wav2vec2_family, hubert_family, wavlm_family};
 
 }  // namespace transom

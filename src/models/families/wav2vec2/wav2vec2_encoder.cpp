@@ -2,6 +2,7 @@
 #include "models/families/wav2vec2/wav2vec2_encoder.h"
 
 #include "base/error.h"
+#include "models/shared/relative_buckets.h"
 
 namespace transom {
 namespace {
@@ -101,9 +102,38 @@ class LanguageAdapter {
   Linear linear_1_, linear_2_;
 };
 
+// WavLM's bias on scores: of a table by distance, which all layers share, through gates that each query opens in its
+// own layer (Chen et al., 2022, section 3.1).
+class GatedPositionBias {
+ public:
+  GatedPositionBias(const Scope& scope, const Wav2Vec2Config& c, std::shared_ptr<const Embedding> table)
+      : heads_(c.num_attention_heads),
+        buckets_{.count = c.num_buckets, .farthest = c.max_bucket_distance, .rounds_sum = true},
+        table_(std::move(table)),
+        gates_(scope / "gru_rel_pos_linear", c.hidden_size / heads_, 8, c.new_weights()),
+        scale_(scope.parameter("gru_rel_pos_const", {1, heads_, 1, 1}, Initial::ones())) {}
+
+  Tensor operator()(const Tensor& x, ForwardContext& context) const {  // [B, T, D] -> [B, H, T, T]
+    const int64_t B = x.dim(0), T = x.dim(1);
+    const Tensor by_head = permute(reshape(x, {B, T, heads_, -1}), {0, 2, 1, 3});
+    const Tensor gates = sigmoid(reduce_sum(reshape(gates_(by_head, context), {B, heads_, T, 2, 4}), {4}));
+    const auto gate = [&](int64_t i) { return slice(gates, 3, i, i + 1); };  // [B, H, T, 1]
+    const Tensor open = gate(0) * (gate(1) * cast(scale_->value, gates.dtype()) - 1.0) + 2.0;
+    return open * bucketed_bias(*table_, buckets_, iota({1, T, T}, 2) - iota({1, T, T}, 1), context);
+  }
+
+ private:
+  int64_t heads_;
+  RelativeBuckets buckets_;
+  std::shared_ptr<const Embedding> table_;
+  Linear gates_;
+  std::shared_ptr<Parameter> scale_;
+};
+
 class Layer {
  public:
-  Layer(const Scope& scope, const Wav2Vec2Config& c)
+  // `distances`: the table of WavLM's bias, or none.
+  Layer(const Scope& scope, const Wav2Vec2Config& c, bool first, const std::shared_ptr<const Embedding>& distances)
       : path_(scope.path()),
         norm_before_(c.do_stable_layer_norm),
         heads_(c.num_attention_heads),
@@ -120,15 +150,19 @@ class Layer {
         attention_dropout_(c.attention_dropout),
         activation_dropout_(c.activation_dropout),
         dropout_(c.hidden_dropout),
-        layerdrop_(c.layerdrop) {
+        layerdrop_(first && distances ? 0 : c.layerdrop) {  // of WavLM's layers the first makes the bias
+    if (distances) position_bias_.emplace(scope / "attention", c, distances);
     if (norm_before_ && c.adapter_attn_dim > 0) adapter_layer_.emplace(scope / "adapter_layer", c);
   }
 
   Tensor operator()(const Tensor& x, const Tensor& mask, ForwardContext& context) const {  // [B, T, D] -> [B, T, D]
     const ModuleScope module(path_);
     const auto attended = [&](const Tensor& y) {
+      Tensor bias = mask;
+      if (position_bias_) bias = (*position_bias_)(y, context);
+      if (position_bias_ && mask.defined()) bias = bias + mask;
       return dropout_(out_proj_(multi_head_attention(q_proj_(y, context), k_proj_(y, context), v_proj_(y, context),
-                                                     heads_, mask, attention_dropout_, context),
+                                                     heads_, bias, attention_dropout_, context),
                                 context),
                       context);
     };
@@ -158,6 +192,7 @@ class Layer {
   Linear intermediate_dense_, output_dense_;
   LayerNorm final_layer_norm_;
   std::optional<LanguageAdapter> adapter_layer_;
+  std::optional<GatedPositionBias> position_bias_;
   Dropout attention_dropout_, activation_dropout_, dropout_;
   LayerDrop layerdrop_;
 };
@@ -212,7 +247,12 @@ class Wav2Vec2LayerStack {
       projection_norm.emplace(scope / "feature_projection" / "layer_norm", c.conv_dim.back(), c.layer_norm_eps);
     if (c.time_masking.probability > 0 || c.feature_masking.probability > 0)
       masked_spec_embed = scope.parameter("masked_spec_embed", {c.hidden_size}, Initial::normal(0.3));
-    for (int64_t i = 0; i < c.num_hidden_layers; ++i) layers.emplace_back(scope / "encoder" / "layers" / i, c);
+    const Scope blocks = scope / "encoder" / "layers";
+    std::shared_ptr<const Embedding> distances;
+    if (c.kind == Wav2Vec2Kind::kWavLM && c.num_hidden_layers > 0)
+      distances = std::make_shared<Embedding>(blocks / 0 / "attention" / "rel_attn_embed", c.num_buckets,
+                                              c.num_attention_heads, c.initializer_range);
+    for (int64_t i = 0; i < c.num_hidden_layers; ++i) layers.emplace_back(blocks / i, c, i == 0, distances);
     if (c.add_adapter) adapter.emplace(scope / "adapter", c);
   }
 
@@ -252,7 +292,7 @@ class Wav2Vec2LayerStack {
   std::optional<Adapter> adapter;
 };
 
-Wav2Vec2Config::Wav2Vec2Config(const Config& config, bool is_hubert)
+Wav2Vec2Config::Wav2Vec2Config(const Config& config, Wav2Vec2Kind given)
     : vocab_size(config.get_int("vocab_size", 32)),
       hidden_size(config.get_int("hidden_size", 768)),
       num_hidden_layers(config.get_int("num_hidden_layers", 12)),
@@ -279,26 +319,34 @@ Wav2Vec2Config::Wav2Vec2Config(const Config& config, bool is_hubert)
       num_conv_pos_embedding_groups(config.get_int("num_conv_pos_embedding_groups", 16)),
       classifier_proj_size(config.get_int("classifier_proj_size", 256)),
       num_labels(number_of_labels(config)),
-      hubert(is_hubert),
+      kind(given),
       time_masking{config.get_float("mask_time_prob", 0.05), config.get_int("mask_time_length", 10),
                    config.get_int("mask_time_min_masks", 2)},
       feature_masking{config.get_float("mask_feature_prob", 0), config.get_int("mask_feature_length", 10),
                       config.get_int("mask_feature_min_masks", 0)},
       apply_spec_augment(config.get_bool("apply_spec_augment", true)),
-      ctc{config.get_int("pad_token_id", 0), config.get_string("ctc_loss_reduction", "sum"),
+      ctc{config.get_int("pad_token_id", 0),
+          config.get_string("ctc_loss_reduction", given == Wav2Vec2Kind::kWavLM ? "mean" : "sum"),
           config.get_bool("ctc_zero_infinity", false)},
       adapter_attn_dim(config.get_int("adapter_attn_dim", 0)),
       adapter_kernel_size(config.get_int("adapter_kernel_size", 3)),
       adapter_stride(config.get_int("adapter_stride", 2)),
       num_adapter_layers(config.get_int("num_adapter_layers", 3)),
       output_hidden_size(config.get_int("output_hidden_size", hidden_size)) {
-  if (hubert) {
+  if (kind == Wav2Vec2Kind::kHubert) {
     feat_proj_layer_norm = config.get_bool("feat_proj_layer_norm", true);
     conv_pos_batch_norm = config.get_bool("conv_pos_batch_norm", false);
   } else {
     add_adapter = config.get_bool("add_adapter", false);
   }
   if (!add_adapter) output_hidden_size = hidden_size;
+  if (kind == Wav2Vec2Kind::kWavLM) {
+    num_buckets = config.get_int("num_buckets", 320), max_bucket_distance = config.get_int("max_bucket_distance", 800);
+    if (num_buckets < 4 || num_buckets > 1 << 20 || max_bucket_distance <= num_buckets / 4 ||
+        max_bucket_distance > 1 << 20)
+      fail("config.json: num_buckets {}: expected 4 or more, and max_bucket_distance above a quarter of it, found {}",
+           num_buckets, max_bucket_distance);
+  }
   if (feat_extract_norm != "group" && feat_extract_norm != "layer")
     fail("config.json: feat_extract_norm: expected group or layer, found {}", quoted(feat_extract_norm));
   if (conv_dim.empty() || conv_dim.size() != conv_stride.size() || conv_dim.size() != conv_kernel.size())

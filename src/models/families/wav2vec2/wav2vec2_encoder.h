@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The body of Wav2Vec 2.0 (Baevski et al., 2020), which HuBERT (Hsu et al., 2021) shares: convolutions over the wave, a
-// convolution for positions, and a transformer. B batch, N samples, T frames, C channels, D hidden.
+// The body of Wav2Vec 2.0 (Baevski et al., 2020), which HuBERT (Hsu et al., 2021) and WavLM (Chen et al., 2022) share:
+// convolutions over the wave, a convolution for positions, and a transformer. B batch, N samples, T frames, C channels,
+// D hidden.
 #pragma once
 
 #include <optional>
@@ -15,8 +16,10 @@
 
 namespace transom {
 
+enum class Wav2Vec2Kind { kWav2Vec2, kHubert, kWavLM };
+
 struct Wav2Vec2Config {
-  Wav2Vec2Config(const Config& config, bool hubert);
+  Wav2Vec2Config(const Config& config, Wav2Vec2Kind kind);
   int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
   std::string hidden_act, feat_extract_norm, feat_extract_activation;
   double hidden_dropout, activation_dropout, attention_dropout, feat_proj_dropout, final_dropout, layerdrop,
@@ -25,7 +28,8 @@ struct Wav2Vec2Config {
   bool conv_bias, do_stable_layer_norm, use_weighted_layer_sum;
   int64_t num_conv_pos_embeddings, num_conv_pos_embedding_groups, classifier_proj_size, num_labels;
   bool feat_proj_layer_norm = true, conv_pos_batch_norm = false;  // of HuBERT
-  bool hubert;
+  Wav2Vec2Kind kind;
+  int64_t num_buckets = 0, max_bucket_distance = 0;  // of WavLM
   SpanMasking time_masking, feature_masking;
   bool apply_spec_augment;
   CtcOptions ctc;

@@ -86,7 +86,7 @@ Tensor cosine(const Tensor& x, const Tensor& y) {
 class Wav2Vec2ForPreTraining : public Model {
  public:
   Wav2Vec2ForPreTraining(const Config& config, const Scope& scope)
-      : c_(config, false),
+      : c_(config, Wav2Vec2Kind::kWav2Vec2),
         temperature_(config.get_float("contrastive_logits_temperature", 0.1)),
         diversity_weight_(config.get_float("diversity_loss_weight", 0.1)),
         body_(scope / "wav2vec2", c_),
