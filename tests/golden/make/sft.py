@@ -15,6 +15,7 @@ import torch
 import transformers
 import trl
 
+import sft_pictures
 from common import write_json, write_lines
 from random_models import config_of, draw_weights
 from vocabularies import load, make_tokenizer_files
@@ -266,6 +267,7 @@ def make(out):
     make_model(out, "qwen2", "Qwen2ForCausalLM", "qwen2", TOOLED)
     make_model(out, "gpt2", "GPT2LMHeadModel", "gpt2", None)
     make_packings(out)
+    sft_pictures.make(out, pathlib.Path(__file__).resolve().parent.parent)
     for name, (rows, family, arguments) in CASES.items():
         make_case(name, ROWS[rows], family, arguments, out)
 

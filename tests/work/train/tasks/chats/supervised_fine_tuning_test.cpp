@@ -8,6 +8,7 @@
 
 #include "base/files/files.h"
 #include "base/json/json.h"
+#include "files/config/model_config.h"
 #include "support/golden.h"
 #include "support/kept_log.h"
 #include "support/message.h"
@@ -37,9 +38,11 @@ TEST_P(GoldenSft, RowsHaveTheTokensAndLabels) {
   const Json about = read_json(folder() / "case.json"), given = read_json(folder() / "training_args.json");
   const fs::path start = (folder() / about["start"].get<std::string>()).lexically_normal();
   const Tokenizer tokenizer = Tokenizer::from_pretrained(start.string());
+  const Config config = read_model_config(start);
   const ChatRows rows(Dataset::load((folder() / about["rows"].get<std::string>()).lexically_normal()), {},
-                      tokenizer.has_chat_template());
+                      tokenizer.has_chat_template(), ImageTextProcessor::is_for(config));
   ChatTokenOptions options;
+  if (rows.has_pictures()) options.pictures = std::make_shared<const ImageTextProcessor>(start, config, tokenizer);
   options.completion_only_loss = given.value("completion_only_loss", rows.has_prompts());
   options.assistant_only_loss = given.value("assistant_only_loss", false);
   if (!given.contains("max_length")) options.max_length = 1024;
@@ -151,7 +154,7 @@ TEST_F(SupervisedFineTuning, BadRowsAreNamedBeforeTheFirstStep) {
       {R"({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": "{\"a\": "}}]}]})",
        "arguments of the call of f"},
       {R"({"messages": [{"role": "user", "content": [{"type": "image"}]}, {"role": "assistant", "content": "Ho"}]})",
-       "expected parts"},
+       "found a picture, expected texts"},
   };
   for (const Bad& bad : cases) {
     const std::string message = run({}, std::string(kChat) + bad.row + "\n");
@@ -160,10 +163,10 @@ TEST_F(SupervisedFineTuning, BadRowsAreNamedBeforeTheFirstStep) {
   }
 }
 
-TEST_F(SupervisedFineTuning, PicturesInRowsAreRefused) {
+TEST_F(SupervisedFineTuning, PicturesAreForModelsThatSee) {
   const std::string row = R"({"images": ["a.png"], "messages": [{"role": "user", "content": "Hi"}, )"
                           R"({"role": "assistant", "content": "Ho"}]})";
-  EXPECT_NE(run({}, row + "\n").find("column images: pictures in rows"), std::string::npos);
+  EXPECT_NE(run({}, row + "\n").find("column images: the model sees no pictures"), std::string::npos);
 }
 
 TEST_F(SupervisedFineTuning, RowsThatAreCutToNothingAreNamedAndLeftOut) {
