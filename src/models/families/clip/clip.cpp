@@ -137,14 +137,7 @@ std::vector<Architecture> vision_architectures() {
 }  // namespace
 
 static Family clip_family() {
-  std::vector<Architecture> all{{"CLIPModel",
-                                 {.task = HeadTask::kContrastive,
-                                  .pipelines = {"zero-shot-image-classification"},
-                                  .labels = HeadLabels::kPairs,
-                                  .modules = {"text_projection", "visual_projection", "logit_scale"},
-                                  .vocabulary = none,
-                                  .outputs = {"logits_per_image", "logits_per_text", "text_embeds", "image_embeds"}},
-                                 make_model<CLIPModel>},
+  std::vector<Architecture> all{{"CLIPModel", clip_head(), make_model<CLIPModel>},
                                 {"CLIPForImageClassification", image_classification_head({"classifier"}),
                                  make_model<CLIPForImageClassification>, clip_image_record_inputs()}};
   for (const auto& part : {text_architectures(), vision_architectures()})

@@ -112,8 +112,9 @@ Tensor CLIPEncoderLayer::transformed(const Tensor& x, ForwardContext& context) c
   return fc2_(activation(activation_, fc1_(x, context)), context);
 }
 
-CLIPTextTower::CLIPTextTower(const Scope& scope, const CLIPTextConfig& c)
+CLIPTextTower::CLIPTextTower(const Scope& scope, const CLIPTextConfig& c, CLIPOptions options)
     : c_(c),
+      end_is_highest_(options.end_is_highest || c.eos_token_id == 2),
       token_embedding_(scope / "embeddings" / "token_embedding", c.vocab_size, c.hidden_size, c.factor * 0.02),
       position_embedding_(scope / "embeddings" / "position_embedding", c.max_position_embeddings, c.hidden_size,
                           c.factor * 0.02),
@@ -133,14 +134,14 @@ CLIPTowerOutput CLIPTextTower::operator()(const NamedTensors& inputs, ForwardCon
 // the highest id of the text.
 Tensor CLIPTextTower::at_end_of_text(const Tensor& hidden, const Tensor& ids) const {
   const Tensor marks =
-      c_.eos_token_id == 2
+      end_is_highest_
           ? ids
           : cast(equal(ids, full(ids.shape(), static_cast<double>(c_.eos_token_id), ids.dtype())), DType::kInt64);
   const Tensor place = reshape(arg_max(marks, 1), {hidden.dim(0), 1, 1});
   return squeeze(take_along_axis(hidden, broadcast_to(place, {hidden.dim(0), 1, hidden.dim(2)}), 1), 1);
 }
 
-CLIPVisionTower::CLIPVisionTower(const Scope& scope, const CLIPVisionConfig& c, CLIPVisionOptions options)
+CLIPVisionTower::CLIPVisionTower(const Scope& scope, const CLIPVisionConfig& c, CLIPOptions options)
     : c_(c),
       any_size_(options.any_size),
       grid_(patch_grid(c.image_size, c.patch_size)),
@@ -190,10 +191,10 @@ NamedTensors clip_text_inputs(const NamedTensors& inputs) {
 
 Tensor to_unit_length(const Tensor& x) { return x / sqrt(reduce_sum(x * x, {-1}, true)); }
 
-CLIPTowers::CLIPTowers(const Config& config, const Scope& scope, CLIPVisionOptions options)
-    : text_config(clip_part(config, "text_config")),
-      vision_config(clip_part(config, "vision_config")),
-      text_model(scope / "text_model", text_config),
+CLIPTowers::CLIPTowers(const Config& config, const Scope& scope, CLIPOptions options)
+    : text_config(with_defaults(clip_part(config, "text_config"), options.text_defaults)),
+      vision_config(with_defaults(clip_part(config, "vision_config"), options.vision_defaults)),
+      text_model(scope / "text_model", text_config, options),
       vision_model(scope / "vision_model", vision_config, options),
       text_projection(scope / "text_projection", text_config.hidden_size, config.get_int("projection_dim", 512),
                       text_config.projection()),
@@ -220,6 +221,15 @@ NamedTensors CLIPTowers::outputs(const NamedTensors& inputs, ForwardContext& con
                     {"logits_per_text", made.logits_per_text},
                     {"text_embeds", made.text_embeds},
                     {"image_embeds", made.image_embeds}});
+}
+
+FamilyHead clip_head() {
+  return {.task = HeadTask::kContrastive,
+          .pipelines = {"zero-shot-image-classification"},
+          .labels = HeadLabels::kPairs,
+          .modules = {"text_projection", "visual_projection", "logit_scale"},
+          .vocabulary = none,
+          .outputs = {"logits_per_image", "logits_per_text", "text_embeds", "image_embeds"}};
 }
 
 // optimum-onnx exports the tower of texts without a mask: what is behind the end of a text is not seen before it.

@@ -15,6 +15,15 @@ namespace transom {
 // <part>_dict, which then counts.
 Config clip_part(const Config& config, const std::string& part);
 
+// In what families differ from CLIP that look through its towers.
+struct CLIPOptions {
+  const char* first_norm = "pre_layrnorm";  // of pictures, as CLIP's files have it
+  bool any_size = false;                    // positions follow the picture's extents, though nobody asks for it
+  bool end_is_highest = false;              // a text ends at its highest id, whatever eos_token_id says
+  const char* text_defaults = "{}";         // JSON: what fields are that a configuration lacks
+  const char* vision_defaults = "{}";
+};
+
 struct CLIPTowerConfig {
   CLIPTowerConfig(const Config& config, bool vision);
   int64_t hidden_size, intermediate_size, num_hidden_layers, num_attention_heads, projection_dim;
@@ -66,26 +75,22 @@ struct CLIPTowerOutput {
 
 class CLIPTextTower {
  public:
-  CLIPTextTower(const Scope& scope, const CLIPTextConfig& c);
+  CLIPTextTower(const Scope& scope, const CLIPTextConfig& c, CLIPOptions options = {});
   CLIPTowerOutput operator()(const NamedTensors& inputs, ForwardContext& context) const;
 
  private:
   Tensor at_end_of_text(const Tensor& hidden, const Tensor& ids) const;
 
   CLIPTextConfig c_;
+  bool end_is_highest_;
   Embedding token_embedding_, position_embedding_;
   std::vector<CLIPEncoderLayer> layers_;
   LayerNorm final_layer_norm_;
 };
 
-struct CLIPVisionOptions {
-  const char* first_norm = "pre_layrnorm";  // as CLIP's files have it
-  bool any_size = false;                    // positions follow the picture's extents, though nobody asks for it
-};
-
 class CLIPVisionTower {
  public:
-  CLIPVisionTower(const Scope& scope, const CLIPVisionConfig& c, CLIPVisionOptions options = {});
+  CLIPVisionTower(const Scope& scope, const CLIPVisionConfig& c, CLIPOptions options = {});
   CLIPTowerOutput operator()(const NamedTensors& inputs, ForwardContext& context) const;
   // What the last layer gives, all of it as pooler_output has its first token.
   Tensor normed(const Tensor& hidden, ForwardContext& context) const { return post_layernorm_(hidden, context); }
@@ -113,7 +118,7 @@ Tensor to_unit_length(const Tensor& x);
 // Both towers, and projections that are trained to agree.
 class CLIPTowers {
  public:
-  CLIPTowers(const Config& config, const Scope& scope, CLIPVisionOptions options = {});
+  CLIPTowers(const Config& config, const Scope& scope, CLIPOptions options = {});
 
   struct Agreement {
     CLIPTowerOutput text, image;
@@ -134,7 +139,8 @@ class CLIPTowers {
   std::shared_ptr<Parameter> logit_scale_;
 };
 
-// What records of families of two towers state: their inputs, by the parts of the configuration.
+// What records of families of two towers state: the head of both, and their inputs, by the parts of the configuration.
+FamilyHead clip_head();
 FamilyInputs clip_text_record_inputs();
 FamilyInputs clip_image_record_inputs();
 FamilyInputs clip_record_inputs();

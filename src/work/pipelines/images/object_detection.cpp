@@ -2,9 +2,9 @@
 // Which objects are in a picture, and where.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "base/error.h"
+#include "work/pipelines/images/box_in_picture.h"
 #include "work/pipelines/images/graph_detection.h"
 #include "work/pipelines/images/image_model.h"
 
@@ -24,18 +24,6 @@ struct BestClass {
   int64_t label = 0;
   float score = 0;
 };
-
-// Pixels are cut off, as int() does; numbers that are none become the nearest that an int holds.
-int64_t whole_pixel(float place) {
-  constexpr float kMost = 2147483000.0f;
-  return std::isnan(place) ? 0 : static_cast<int64_t>(std::clamp(place, -kMost, kMost));
-}
-
-BoundingBox box_in_picture(std::span<const float> box, ImageModel::Extents picture) {
-  const auto width = static_cast<float>(picture.width), height = static_cast<float>(picture.height);
-  return {whole_pixel((box[0] - 0.5f * box[2]) * width), whole_pixel((box[1] - 0.5f * box[3]) * height),
-          whole_pixel((box[0] + 0.5f * box[2]) * width), whole_pixel((box[1] + 0.5f * box[3]) * height)};
-}
 
 class ObjectDetection : public Pipeline {
  public:

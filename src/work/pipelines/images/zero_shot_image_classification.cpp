@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Zero-shot classification of images (Radford et al., 2021): which of the labels' texts is most like the image? Of
 // models that judge each pair by itself (Zhai et al., 2023): how likely is it that the text belongs to the image?
-#include <algorithm>
 #include <cmath>
 
 #include "base/threads/prefetcher.h"
 #include "models/records.h"
-#include "transom/tokenizer.h"
 #include "work/pipelines/classification.h"
 #include "work/pipelines/images/image_model.h"
+#include "work/pipelines/images/label_tokens.h"
 
 namespace transom {
 namespace {
@@ -40,7 +39,7 @@ class ZeroShotImageClassification : public Pipeline {
     const std::string hypothesis = text_option(options, "hypothesis_template", "This is a photo of {}.");
     std::vector<std::string> texts;
     for (const std::string& label : labels) texts.push_back(hypothesis_of(hypothesis, label));
-    NamedTensors inputs = tokens_of(texts);
+    NamedTensors inputs = label_tokens(tokenizer_, texts, text_length_);
     inputs.set("pixel_values", pixel_values({&image, 1}));
     const std::vector<float> logits = model_.model->forward(inputs).at("logits_per_image").to_vector<float>();
     const std::vector<double> scores =
@@ -54,26 +53,6 @@ class ZeroShotImageClassification : public Pipeline {
     std::vector<double> scores;
     for (const float logit : logits) scores.push_back(1 / (1 + std::exp(-static_cast<double>(logit))));
     return scores;
-  }
-
-  // input_ids and attention_mask [texts, T], padded to the longest, or to the length that the family says. A mask only
-  // where the tokenizer gives one: SigLIP reads what fills a text too.
-  NamedTensors tokens_of(const std::vector<std::string>& texts) const {
-    EncodeOptions options{.padding = Padding::kLongest};
-    if (text_length_ > 0)
-      options = {.truncation = Truncation::kLongestFirst, .padding = Padding::kMaxLength, .max_length = text_length_};
-    const std::vector<Encoding> encodings = tokenizer_.encode_batch(texts, {}, options);
-    std::vector<int64_t> ids, mask;
-    for (const Encoding& encoding : encodings) {
-      ids.insert(ids.end(), encoding.ids.begin(), encoding.ids.end());
-      mask.insert(mask.end(), encoding.attention_mask.begin(), encoding.attention_mask.end());
-    }
-    const Shape shape{static_cast<int64_t>(encodings.size()), static_cast<int64_t>(encodings[0].size())};
-    NamedTensors inputs{{"input_ids", Tensor::from(ids, shape)}};
-    const std::vector<std::string>& given = tokenizer_.model_input_names();
-    if (std::find(given.begin(), given.end(), "attention_mask") != given.end())
-      inputs.set("attention_mask", Tensor::from(mask, shape));
-    return inputs;
   }
 
   ImageModel model_;
