@@ -36,6 +36,7 @@ from .modeling import AutoModelForCTC as AutoModelForCTC
 from .modeling import AutoModelForCausalLM as AutoModelForCausalLM
 from .modeling import AutoModelForDepthEstimation as AutoModelForDepthEstimation
 from .modeling import AutoModelForImageClassification as AutoModelForImageClassification
+from .modeling import AutoModelForMaskGeneration as AutoModelForMaskGeneration
 from .modeling import AutoModelForMaskedLM as AutoModelForMaskedLM
 from .modeling import AutoModelForMultipleChoice as AutoModelForMultipleChoice
 from .modeling import AutoModelForObjectDetection as AutoModelForObjectDetection
@@ -46,6 +47,7 @@ from .modeling import AutoModelForSequenceClassification as AutoModelForSequence
 from .modeling import AutoModelForSpeechSeq2Seq as AutoModelForSpeechSeq2Seq
 from .modeling import AutoModelForTokenClassification as AutoModelForTokenClassification
 from .modeling import AutoModelForZeroShotImageClassification as AutoModelForZeroShotImageClassification
+from .modeling import AutoModelForZeroShotObjectDetection as AutoModelForZeroShotObjectDetection
 from .modeling import BitsAndBytesConfig as BitsAndBytesConfig
 from .modeling import PreTrainedModel as PreTrainedModel
 from .modeling import PreTrainedModel as _Model

@@ -19,6 +19,7 @@ _NAMES = {
                 "AutoModelForMultipleChoice AutoModelForImageClassification AutoModelForCTC "
                 "AutoModelForAudioClassification AutoModelForSpeechSeq2Seq AutoModelForZeroShotImageClassification "
                 "AutoModelForObjectDetection AutoModelForSemanticSegmentation AutoModelForDepthEstimation "
+                "AutoModelForZeroShotObjectDetection AutoModelForMaskGeneration "
                 "BitsAndBytesConfig",
     "model_classes": "BertModel BertForSequenceClassification BertForTokenClassification BertForQuestionAnswering "
                      "BertForMaskedLM BertForMultipleChoice DistilBertModel DistilBertForSequenceClassification "

@@ -351,6 +351,9 @@ AutoModelForZeroShotImageClassification = _auto("AutoModelForZeroShotImageClassi
                                                 "zero-shot-image-classification", "Images beside texts.")
 AutoModelForObjectDetection = _auto("AutoModelForObjectDetection", "object-detection",
                                     "Classes and boxes for each image.")
+AutoModelForZeroShotObjectDetection = _auto("AutoModelForZeroShotObjectDetection", "zero-shot-object-detection",
+                                            "Boxes of what texts name.")
+AutoModelForMaskGeneration = _auto("AutoModelForMaskGeneration", "mask-generation", "Masks of what is pointed at.")
 AutoModelForSemanticSegmentation = _auto("AutoModelForSemanticSegmentation", "image-segmentation",
                                          "A class for each pixel.")
 AutoModelForDepthEstimation = _auto("AutoModelForDepthEstimation", "depth-estimation", "A depth for each pixel.")

@@ -81,7 +81,9 @@ constexpr Defaults kDefaults[] = {
     {"EfficientNet", 346, 346, 0, 0, Resampling::kBicubic, false, true},
     {"DPT", 384, 384, 0, 0, Resampling::kBicubic, false, true},
     {"Detr", 0, 0, 800, 0, Resampling::kBilinear, false, false, true},
+    {"OwlViT", 768, 768, 0, 0, Resampling::kBicubic, true, true},
     {"Yolos", 0, 0, 800, 0, Resampling::kBilinear, false, false, true},
+    {"Sam", 0, 0, 0, 0, Resampling::kBilinear, false, false, true, true},
     {"Segformer", 512, 512, 0, 0, Resampling::kBilinear, false, true, true},
 };
 
@@ -187,16 +189,22 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
   do_resize_ = config.get_bool("do_resize", true);
   do_center_crop_ = config.get_bool("do_center_crop", defaults->crop > 0);
   do_rescale_ = config.get_bool("do_rescale", true);
+  if (family == "OwlViT") do_rescale_ = config.get_bool("rescale", do_rescale_);  // as its first files have it
   do_normalize_ = config.get_bool("do_normalize", true);
   do_convert_rgb_ = config.get_bool("do_convert_rgb", defaults->clip_colors || defaults->converts);
   const bool is_detector = family == "Detr" || family == "Yolos";
   cutter_ = make_picture_cutter(family, config, read_resampling(config, defaults->resampling));
-  if (!is_detector && !cutter_) squares_ = config.get_bool("do_pad", false);
+  const bool is_sam = family == "Sam";
+  if (!is_detector && !is_sam && !cutter_) squares_ = config.get_bool("do_pad", false);
   if (squares_ && family != "Llava")
     fail(ErrorKind::kUnsupported, "{}: do_pad is not carried out for {}", config.where(), type);
   size_ = {defaults->height, defaults->width, defaults->shortest_edge, 0};
-  if (!cutter_ || cutter_->has_usual_steps()) size_ = read_size(config, "size", size_, defaults->square);
-  const int64_t crop = family == "EfficientNet" ? 289 : defaults->crop > 0 ? defaults->crop : 224;
+  if (is_sam) read_sam(config);
+  else if (!cutter_ || cutter_->has_usual_steps()) size_ = read_size(config, "size", size_, defaults->square);
+  const int64_t crop = family == "EfficientNet" ? 289
+                       : family == "OwlViT"     ? 768
+                       : defaults->crop > 0     ? defaults->crop
+                                                : 224;
   crop_size_ = read_size(config, "crop_size", {crop, crop, 0, 0}, true);
   if (do_center_crop_ && crop_size_.height == 0) fail("{}: crop_size: expected height and width", config.where());
   if (convnext_ && do_resize_ && size_.shortest_edge == 0)
@@ -244,6 +252,18 @@ void ImageProcessor::read_detr(const Config& config) {
   masks_ = config.get_bool("do_pad", config.get_bool("pad_and_return_pixel_mask", true));
   if (config.has("pad_size")) pad_size_ = read_size(config, "pad_size", {}, true);
   for (const char* of_labels : {"format", "do_convert_annotations"}) config.get_json(of_labels);
+}
+
+// The longest edge alone, and zeros at the right and below up to pad_size.
+void ImageProcessor::read_sam(const Config& config) {
+  constexpr int64_t kEdge = 1024;
+  const Config size = config.has("size") ? config.get_object("size") : config;
+  size_.longest_edge = config.has("size") ? size.get_int("longest_edge", 0) : kEdge;
+  check_size(size_.longest_edge, size.where(), "longest_edge");
+  fills_ = config.get_bool("do_pad", true);
+  pad_size_ = read_size(config, "pad_size", {kEdge, kEdge, 0, 0}, true);
+  if (fills_ && pad_size_.height == 0) fail("{}: pad_size: expected height and width", config.where());
+  for (const char* of_labels : {"mask_size", "mask_pad_size"}) config.get_json(of_labels);
 }
 
 // timm's transforms for evaluation: the shortest edge resized, or with crop_mode squash both edges, so that the crop
@@ -299,6 +319,13 @@ ImageProcessor::Size ImageProcessor::read_size(const Config& config, std::string
 }
 
 std::array<int64_t, 2> ImageProcessor::Size::of(const Image& image) const {
+  if (shortest_edge == 0 && height == 0 && longest_edge > 0) {
+    const double scale = static_cast<double>(longest_edge) / static_cast<double>(std::max(image.width, image.height));
+    const auto near = [&](int64_t extent) {  // as Python's int() of what is a half more
+      return std::max<int64_t>(static_cast<int64_t>(static_cast<double>(extent) * scale + 0.5), 1);
+    };
+    return {near(image.height), near(image.width)};
+  }
   if (shortest_edge == 0) return {height, width};
   const bool upright = image.width <= image.height;
   const int64_t shorter = std::min(image.width, image.height), longer = std::max(image.width, image.height);
@@ -394,7 +421,11 @@ ImageProcessor::Pixels ImageProcessor::operator()(const Image& image) const {
   const Image whole = do_convert_rgb_ ? on_white(image) : image;
   if (cutter_) return cut(whole);
   Pixels pixels = normalized(sized(squares_ ? squared(whole) : whole));
-  if (masks_) pad(pixels);
+  if (fills_)
+    pixels.beside = {{"original_sizes", {image.height, image.width}},
+                     {"reshaped_input_sizes", {pixels.height, pixels.width}}};
+  if (masks_ || fills_) pad(pixels);
+  if (!masks_) pixels.mask.clear();
   return pixels;
 }
 

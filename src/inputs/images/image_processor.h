@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From pictures to what models of images take: the image processors of Transformers (ViT, DeiT, CLIP, SigLIP, LLaVA,
-// BiT, ConvNeXt, EfficientNet, DPT, DETR, YOLOS, SegFormer, and timm's), by their preprocessor_config.json, with the
-// arithmetic of their PIL versions.
+// BiT, ConvNeXt, EfficientNet, DPT, DETR, YOLOS, OWL-ViT, SAM, SegFormer, and timm's), by their
+// preprocessor_config.json, with the arithmetic of their PIL versions.
 #pragma once
 
 #include <array>
@@ -64,6 +64,7 @@ class ImageProcessor {
   static Size read_size(const Config& config, std::string_view field, const Size& otherwise, bool square);
   void read_timm(const Config& config);
   void read_detr(const Config& config);
+  void read_sam(const Config& config);
   void pad(Pixels& pixels) const;
   Pixels cut(const Image& image) const;
   std::array<int64_t, 2> size_near(const Image& image) const;
@@ -76,6 +77,7 @@ class ImageProcessor {
   bool squares_ = false, convnext_ = false, include_top_ = false, rescale_offset_ = false, timm_ = false;
   bool reduces_labels_ = false;
   bool masks_ = false;  // of DETR: whether a pixel_mask stands beside the pixels
+  bool fills_ = false;  // of SAM: with zeros to pad_size, and the extents before are told
   Size size_, crop_size_, pad_size_;
   bool keep_aspect_ratio_ = false;
   int64_t ensure_multiple_of_ = 0;  // of DPT; 0: pictures get the extents that size_ says

@@ -136,6 +136,89 @@ DETECTION = {
     ),
 }
 
+TEXT_TOWER = dict(
+    hidden_size=12,
+    intermediate_size=16,
+    num_hidden_layers=1,
+    num_attention_heads=3,
+    max_position_embeddings=16,
+    vocab_size=60,
+    bos_token_id=58,
+    eos_token_id=59,
+    pad_token_id=0,
+)
+VISION_TOWER = dict(
+    hidden_size=8, intermediate_size=12, num_hidden_layers=2, num_attention_heads=2, image_size=32, patch_size=8
+)
+SAM_VISION = dict(
+    hidden_size=12,
+    output_channels=8,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    image_size=32,
+    patch_size=4,
+    window_size=3,
+    global_attn_indexes=[1],
+    num_pos_feats=4,
+    mlp_dim=16,
+)
+SAM_PROMPT = dict(hidden_size=8, image_size=32, patch_size=4, mask_input_channels=4)
+SAM_DECODER = dict(hidden_size=8, mlp_dim=12, num_hidden_layers=2, num_attention_heads=2, iou_head_hidden_dim=6)
+CLIPSEG = dict(
+    text_config=TEXT_TOWER,
+    vision_config=VISION_TOWER,
+    projection_dim=10,
+    reduce_dim=8,
+    extract_layers=[0, 1],
+    decoder_num_attention_heads=2,
+    decoder_intermediate_size=12,
+)
+DETECTION |= {
+    "clipseg": Family(
+        CLIPSEG,
+        names("CLIPSeg", "Model", "ForImageSegmentation"),
+        {"clipseg": ("CLIPSegForImageSegmentation", "texts say what is looked for; a picture of other extents")},
+        sizes="none",
+        more={
+            "clipseg-refined": (
+                "CLIPSegForImageSegmentation",
+                dict(
+                    extract_layers=[1, 0, 1],
+                    conditional_layer=1,
+                    use_complex_transposed_convolution=True,
+                    vision_config=VISION_TOWER | dict(hidden_act="gelu", layer_norm_eps=1e-3),
+                ),
+                "pictures say what is looked for, behind the second layer; enlarged in two steps",
+            )
+        },
+    ),
+    "sam": Family(
+        dict(vision_config=SAM_VISION, prompt_encoder_config=SAM_PROMPT, mask_decoder_config=SAM_DECODER),
+        ["SamModel"],
+        {"sam": ("SamModel", "points of all kinds; windows that the grid does not fill, and a layer that sees all")},
+        sizes="none",
+        more={
+            "sam-boxes": (
+                "SamModel",
+                dict(
+                    vision_config=SAM_VISION
+                    | dict(use_rel_pos=False, use_abs_pos=False, qkv_bias=False, window_size=4, hidden_act="relu"),
+                    mask_decoder_config=SAM_DECODER
+                    | dict(num_multimask_outputs=2, iou_head_depth=4, attention_downsample_rate=1, hidden_act="gelu"),
+                ),
+                "points with boxes and masks; no positions inside the picture",
+            )
+        },
+    ),
+    "owlvit": Family(
+        dict(text_config=TEXT_TOWER, vision_config=VISION_TOWER, projection_dim=12),
+        names("OwlViT", "Model", "ForObjectDetection"),
+        {"owlvit": ("OwlViTForObjectDetection", "two texts for each of two pictures; boxes of all patches")},
+        "clip",
+        sizes="none",
+    ),
+}
+
 
 def small_backbones():
     """timm.create_model with `model_args` of the configuration, which TimmBackbone does not pass."""
@@ -166,11 +249,26 @@ small_backbones()
 losses_of_doubles()
 
 
+def fields_of(fields, tokenizer):
+    """With the words of a tokenizer."""
+    if tokenizer is None:
+        return fields
+    words = {f"{kind}_token_id": getattr(tokenizer, f"{kind}_token_id") for kind in ("bos", "eos", "pad")}
+    return fields | dict(text_config=fields["text_config"] | words | dict(vocab_size=len(tokenizer)))
+
+
 def inputs_of(name, family_name, class_name, config, random):
     """None: another kind of family."""
     if family_name not in DETECTION:
         return None
     floats = lambda *shape: torch.empty(shape).normal_(generator=random)
+    if family_name == "clipseg":
+        return clipseg_inputs(name, class_name, config, random, floats)
+    if family_name == "sam":
+        return sam_inputs(name, random, floats)
+    if family_name == "owlvit":
+        pictures, texts = (3, 3) if class_name.endswith("Model") else (2, 4)
+        return {"pixel_values": floats(pictures, 3, 32, 32)} | texts_of(config.text_config, texts, random)
     if family_name == "yolos":
         height, width = (32, 24) if class_name.endswith("ObjectDetection") else config.image_size
         inputs = {"pixel_values": floats(2, 3, height, width)}
@@ -190,6 +288,42 @@ def inputs_of(name, family_name, class_name, config, random):
     inputs["pixel_values"] *= mask[:, None]
     inputs["pixel_mask"] = mask
     return inputs | box_labels(random) if class_name.endswith("ObjectDetection") else inputs
+
+
+def texts_of(config, rows, random):
+    """Words between a beginning and an end, and padding behind the end."""
+    ids = torch.randint(1, 57, (rows, 7), generator=random)
+    ids[:, 0], ids[:, -1] = config.bos_token_id, config.eos_token_id
+    ids[-1, 4], ids[-1, 5:] = config.eos_token_id, config.pad_token_id
+    mask = torch.ones_like(ids)
+    mask[-1, 5:] = 0
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+def clipseg_inputs(name, class_name, config, random, floats):
+    if not class_name.endswith("Segmentation"):
+        return {"pixel_values": floats(3, 3, 32, 32)} | texts_of(config.text_config, 3, random)
+    side = 32 if name == "clipseg-refined" else 24
+    inputs = {"pixel_values": floats(2, 3, side, side), "labels": torch.rand(2, side, side, generator=random).round()}
+    if name == "clipseg-refined":
+        inputs["labels"] = inputs["labels"][:, :16, :16].contiguous()  # two steps of a fourth of a patch
+        return inputs | {"conditional_pixel_values": floats(2, 3, 32, 32)}
+    return inputs | texts_of(config.text_config, 2, random)
+
+
+def sam_inputs(name, random, floats):
+    """In pixels: 1 a point of what is meant, 0 one that is not, -1 none, -10 filling."""
+    if name == "sam-boxes":
+        corners = 32 * torch.rand(1, 3, 2, 2, generator=random).sort(2).values
+        return {
+            "pixel_values": floats(1, 3, 32, 32),
+            "input_points": 32 * torch.rand(1, 3, 1, 2, generator=random),
+            "input_boxes": corners.reshape(1, 3, 4),
+            "input_masks": floats(1, 1, 32, 32),
+        }
+    labels = torch.tensor([[[1, 0, -1], [1, 1, -10]], [[0, 1, 1], [1, -10, -10]]])
+    points = 32 * torch.rand(2, 2, 3, 2, generator=random)
+    return {"pixel_values": floats(2, 3, 32, 32), "input_points": points, "input_labels": labels}
 
 
 def box_labels(random):

@@ -114,6 +114,13 @@ PROCESSORS = {  # class without its ending, and the fields of preprocessor_confi
         "YolosImageProcessor",
         RGB | IMAGENET | dict(resample=2, do_pad=True, size=dict(shortest_edge=21, longest_edge=400)),
     ),
+    "owlvit": ("OwlViTImageProcessor", RGB | CLIP | dict(resample=3, size=dict(height=36, width=28))),
+    "sam": (
+        "SamImageProcessor",
+        RGB
+        | IMAGENET
+        | dict(resample=2, do_pad=True, size=dict(longest_edge=40), pad_size=dict(height=42, width=40), do_convert_rgb=True),
+    ),
     "segformer": ("SegformerImageProcessor", RGB | IMAGENET | dict(resample=2, size=dict(height=35, width=29))),
     "efficientnet": (
         "EfficientNetImageProcessor",
@@ -147,7 +154,7 @@ def make_images(folder):
         here.mkdir(exist_ok=True)
         write_json(here / "preprocessor_config.json", {"image_processor_type": kind} | fields)
         processor = getattr(transformers, kind + "Pil").from_pretrained(here)
-        pictures = PICTURES + (NARROW if name.startswith(("detr", "yolos", "segformer", "siglip", "idefics3", "llava_next", "qwen2")) else ())
+        pictures = PICTURES + (NARROW if name.startswith(("detr", "yolos", "sam", "segformer", "siglip", "idefics3", "llava_next", "qwen2")) else ())
         made = {
             f"{file}/{key}": value
             for file in pictures

@@ -78,9 +78,16 @@ def outputs_of(model, inputs, kwargs):
     return {key: value for key, value in made.items() if isinstance(value, torch.Tensor)}
 
 
+# Outputs of models for which Transformers has no loss: their gradients are those of the sum of the means.
+OBJECTIVES = (["predicted_depth"], ["logits", "pred_boxes"], ["pred_masks", "iou_scores"])
+
+
+def objectives_of(outputs):
+    return next((names for names in OBJECTIVES if "loss" not in outputs and outputs.keys() >= set(names)), [])
+
+
 def objective_of(outputs):
-    """The loss; of depths, for which Transformers has none, the mean."""
-    return outputs["loss"] if "loss" in outputs else outputs["predicted_depth"].mean()
+    return outputs["loss"] if "loss" in outputs else sum(outputs[name].mean() for name in objectives_of(outputs))
 
 
 def as_double(inputs):
@@ -291,7 +298,7 @@ def make_case(name, family_name, class_name, is_main, special, out):
     model, tokenizer, config = build(name, family_name, class_name, is_main)
     if STORED.get(name) == "bf16" and is_main:  # weights that bfloat16 holds exactly
         model = model.to(torch.bfloat16).float()
-    kwargs = {"return_loss": True} if class_name in ("CLIPModel", "SiglipModel") else {}
+    kwargs = {"return_loss": True} if class_name in ("CLIPModel", "CLIPSegModel", "OwlViTModel", "SiglipModel") else {}
     inputs = dlrm.inputs(name) if family_name == "dlrm" else inputs_of(name, family_name, class_name, config, tokenizer)
     save(model, name, family_name, is_main, folder / "model")
     if (
@@ -317,9 +324,9 @@ def make_case(name, family_name, class_name, is_main, special, out):
         "stored_as": STORED.get(name, "safetensors") if is_main else "safetensors",
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
     }
-    if "loss" in expected or "predicted_depth" in expected:
+    if "loss" in expected or objectives_of(expected):
         if "loss" not in expected:
-            about["objective"] = "predicted_depth"  # the gradients are those of its mean
+            about["objective"] = " ".join(objectives_of(expected))
         gradients = gradients_of(model, name, inputs, kwargs)
         with in_double(family_name):
             exact = gradients_of(copy_of(model).double(), name, as_double(inputs), kwargs)

@@ -63,6 +63,8 @@ PICTURES_AND_TEXTS = [
     (TWO_PICTURES, {"max_new_tokens": 8, "generate_kwargs": {"num_beams": 3, "num_return_sequences": 2}}),
     (chat("gradient.png"), {"max_new_tokens": 6, "return_tensors": True, "generate_kwargs": {"do_sample": False}}),
 ]
+WANTED = ["the program", "a licence", "you"]
+SURE = {"pred_iou_thresh": 0.0, "stability_score_thresh": 0.0, "crops_nms_thresh": 0.6}
 SOUNDS = ("mono_16k.wav", "stereo_44k.wav")
 
 TASKS = {  # file: (case of the model, runs)
@@ -101,6 +103,19 @@ TASKS = {  # file: (case of the model, runs)
         [(f"../image/{file}", {"threshold": 0.2}) for file in PICTURES + NARROW],
     ),
     "object-detection-tokens": ("yolos", [(f"../image/{file}", {"threshold": 0.25}) for file in PICTURES]),
+    "zero-shot-object-detection": (
+        "owlvit",
+        [(f"../image/{file}", {"candidate_labels": WANTED, "threshold": 0.5, "top_k": 5}) for file in PICTURES[:3]]
+        + [("../image/gray.png", {"candidate_labels": WANTED[:1]})],
+    ),
+    "mask-generation": (
+        "sam",
+        [
+            ("../image/gray.png", SURE | {"points_per_crop": 3, "stability_score_thresh": 0.3, "points_per_batch": 4}),
+            ("../image/gray.png", SURE | {"points_per_crop": 2, "mask_threshold": 0.1, "stability_score_offset": 0.2}),
+            ("../image/gradient.png", SURE | {"points_per_crop": 1, "crops_n_layers": 1, "crop_overlap_ratio": 0.2}),
+        ],
+    ),
     "image-segmentation": (
         "segformer",
         [(f"../image/{file}", {}) for file in PICTURES[:3] + NARROW] + [("../image/gray.png", {"subtask": "semantic"})],
@@ -142,7 +157,9 @@ def pipe_of(task, folder):
     kwargs = {}
     if task == "image-text-to-text":
         kwargs["processor"] = transformers.AutoProcessor.from_pretrained(folder, backend="pil")
-    elif (folder / "preprocessor_config.json").exists() and any(word in task for word in ("image", "depth", "object")):
+    elif (folder / "preprocessor_config.json").exists() and any(
+        word in task for word in ("image", "depth", "object", "mask-generation")
+    ):
         kwargs["image_processor"] = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
     return transformers.pipeline(
         task, model=str(folder), device="cpu", model_kwargs={"attn_implementation": "eager"}, **kwargs
@@ -182,6 +199,8 @@ def written_about(pipe, inputs, opened, kwargs):
 def plain(value):
     if isinstance(value, torch.Tensor):
         return value.tolist()
+    if isinstance(value, numpy.ndarray) and value.dtype == bool:  # a mask
+        return {"picture": (value * 255).tolist()}
     if isinstance(value, Image.Image):  # compared to one level
         return {"picture": numpy.asarray(value).tolist()}
     if isinstance(value, dict):
@@ -292,6 +311,42 @@ def make_task(out, name):
     )
 
 
+PROMPTS = (
+    {"input_points": [[8, 20]]},
+    {"input_points": [[8, 20], [25.5, 4]], "input_labels": [1, 0], "mask_threshold": 0.05},
+    {"input_boxes": [[2, 3, 20, 28], [10, 0, 30, 12]]},
+    {"input_points": [[15, 15]], "input_boxes": [[2, 3, 20, 28]]},
+)
+
+
+def make_pointed_masks(out):
+    """Masks of what is pointed at: the pipeline takes no prompts, SamProcessor and SamModel do."""
+    model = GOLDEN / "sam" / "model"
+    images = transformers.AutoImageProcessor.from_pretrained(model, backend="pil")
+    processor, segmenter = transformers.SamProcessor(images), transformers.SamModel.from_pretrained(model).eval()
+    picture, runs = Image.open(GOLDEN / "image" / "gray.png").convert("RGB"), []
+    for kwargs in PROMPTS:
+        prompts = {key: [value] for key, value in kwargs.items() if key == "input_boxes"}
+        prompts |= {key: [[value]] for key, value in kwargs.items() if key in ("input_points", "input_labels")}
+        made = processor(picture, return_tensors="pt", **prompts)
+        sizes = made.pop("original_sizes"), made.pop("reshaped_input_sizes")
+        made = {key: value.float() if value.is_floating_point() else value for key, value in made.items()}
+        with torch.no_grad():
+            found = segmenter(**made)
+        masks = images.post_process_masks(found.pred_masks, *sizes, mask_threshold=kwargs.get("mask_threshold", 0))
+        result = {"masks": list(masks[0].flatten(0, 1).numpy()), "scores": found.iou_scores[0].flatten()}
+        runs.append({"inputs": "../image/gray.png", "kwargs": kwargs, "result": rounded(plain(result), 7)})
+    write_json(
+        out / "pipelines" / "mask-generation-pointed.json",
+        {
+            "task": "mask-generation",
+            "model": "../sam/model",
+            "made_by": "SamProcessor, SamModel and post_process_masks()",
+            "runs": runs,
+        },
+    )
+
+
 def make(out):
     folder = out / "pipelines"
     for name in TASKS:
@@ -339,3 +394,4 @@ def make(out):
     )
     make_ranking(out)
     make_captions(out)
+    make_pointed_masks(out)

@@ -8,6 +8,7 @@ import torch
 import transformers
 
 import captions
+import detection
 import towers
 import vision_language
 from architectures import FAMILIES, LABELS
@@ -49,6 +50,8 @@ def config_of(name, family_name, class_name, is_main, tokenizer):
             )
     if family_name == "siglip":
         fields = towers.fields_of(fields, tokenizer)
+    if family_name == "owlvit":
+        fields = detection.fields_of(fields, tokenizer)
     if family_name in captions.CAPTIONS:
         fields, tokenizer = captions.fields_of(fields, tokenizer), None
     if vision_language.has_pictures(family_name):

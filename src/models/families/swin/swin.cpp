@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "models/family.h"
 #include "models/nn/attention/attention.h"
+#include "models/nn/vision/windows.h"
 #include "models/shared/encoder_heads.h"
 #include "models/shared/vision_inputs.h"
 
@@ -58,18 +59,6 @@ Tensor rolled(const Tensor& x, int64_t axis, int64_t shift) {
   const int64_t extent = x.dim(axis), first = ((shift % extent) + extent) % extent;
   if (first == 0) return x;
   return concatenate({slice(x, axis, first, extent), slice(x, axis, 0, first)}, axis);
-}
-
-// [B, h, w, C] -> [B W, M M, C], and back.
-Tensor to_windows(const Tensor& x, int64_t M) {
-  const int64_t B = x.dim(0), h = x.dim(1), w = x.dim(2), C = x.dim(3);
-  const Tensor split = reshape(x, {B, h / M, M, w / M, M, C});
-  return reshape(permute(split, {0, 1, 3, 2, 4, 5}), {B * (h / M) * (w / M), M * M, C});
-}
-Tensor from_windows(const Tensor& windows, int64_t M, int64_t B, Extents grid) {
-  const int64_t C = windows.dim(2);
-  const Tensor split = reshape(windows, {B, grid[0] / M, grid[1] / M, M, M, C});
-  return reshape(permute(split, {0, 1, 3, 2, 4, 5}), {B, grid[0], grid[1], C});
 }
 
 class SwinAttention {

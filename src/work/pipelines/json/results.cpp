@@ -139,6 +139,12 @@ struct ResultWriter {
   }
 
   Json operator()(const std::vector<Segment>& segments) const {
+    if (task.json.classes == JsonForm::Classes::kLists) {
+      Json masks = Json::array(), scores = Json::array();
+      for (const Segment& each : segments)
+        masks.push_back(media.picture(each.mask)), scores.push_back(number_or_null(each.score));
+      return {{"masks", masks}, {"scores", scores}};
+    }
     Json list = Json::array();
     for (const Segment& each : segments)
       list.push_back(

@@ -97,6 +97,15 @@ void read(const Json& json, std::vector<T>& result) {
   for (const Json& each : as_list(json)) read(each, result.emplace_back());
 }
 
+// Of a task that has no names for them, masks and scores are lists of their own.
+std::vector<Segment> unnamed_segments(const Json& json) {
+  std::vector<Segment> segments;
+  const Json& masks = json.at("masks");
+  for (size_t i = 0; i < masks.size(); ++i)
+    segments.push_back({"", json.at("scores").at(i).get<double>(), gray_picture(masks[i])});
+  return segments;
+}
+
 // Of a text with one mask the list of its tokens, of one with several a list for each.
 void read(const Json& json, std::vector<std::vector<FilledMask>>& result) {
   const bool several = !json.empty() && json.front().is_array();
@@ -193,6 +202,7 @@ TaskResult result_of(const TaskRecord& task, const Json& json) {
     case ResultKind::kObjects:
       return made<std::vector<DetectedObject>>(json);
     case ResultKind::kSegments:
+      if (json.is_object() && json.contains("masks")) return unnamed_segments(json);
       return made<std::vector<Segment>>(json);
     case ResultKind::kDepth:
       return made<DepthMap>(json);
