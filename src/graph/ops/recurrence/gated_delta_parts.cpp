@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/ops/recurrence/gated_delta_parts.h"
 
+#include "graph/ops/recurrence/selective_scan_parts.h"
+
 namespace transom {
 
 void expect_delta_rule(const Inference& in, size_t rows) {
@@ -49,10 +51,7 @@ DeltaSystem delta_system(const Tensor& keys, const Tensor& beta, const Tensor& r
   const int64_t n = keys.dim(keys.rank() - 2), last = reached.rank();
   Shape pairs = reached.shape();
   pairs.push_back(n);
-  const Tensor all = broadcast_to(seen, pairs), none = zeros(pairs, keys.dtype());
-  const Tensor between =
-      broadcast_to(unsqueeze(reached, last), pairs) - broadcast_to(unsqueeze(reached, last - 1), pairs);
-  const Tensor decay = select(all, exp(select(all, between, none)), none);
+  const Tensor none = zeros(pairs, keys.dtype()), decay = decay_between(reached, seen);
   const Shape square{n, n};
   const Tensor before = broadcast_to(logical_not(equal(iota(square, 0), iota(square, 1))), pairs);
   const Tensor products = matmul(keys, transpose(keys, keys.rank() - 2, keys.rank() - 1), {});

@@ -54,6 +54,17 @@ Tensor of_heads(const Tensor& x, int64_t heads) {
   return reshape(all, shape);
 }
 
+Tensor decay_between(const Tensor& reached, const Tensor& seen) {
+  const int64_t last = reached.rank();
+  Shape pairs = reached.shape();
+  pairs.push_back(reached.dim(last - 1));
+  const Tensor all = broadcast_to(seen, pairs), none = zeros(pairs, reached.dtype());
+  const Tensor between =
+      broadcast_to(unsqueeze(reached, last), pairs) - broadcast_to(unsqueeze(reached, last - 1), pairs);
+  // What is not seen has no bound: its exponential is not computed.
+  return select(all, exp(select(all, between, none)), none);
+}
+
 Scanned chunked_scan(const Tensor& v, const Tensor& rates, const Tensor& k, const Tensor& q, const Tensor& state) {
   const int64_t B = v.dim(0), T = v.dim(1), H = v.dim(2), P = v.dim(3);
   const int64_t L = std::min(T, kScanChunk), n = (T + L - 1) / L;
@@ -61,11 +72,8 @@ Scanned chunked_scan(const Tensor& v, const Tensor& rates, const Tensor& k, cons
   const Tensor reached = cumulative_sum(in_chunks(rates, n, L), 3);  // [B, H, n, L]
   const auto column = [](const Tensor& x) { return unsqueeze(x, 4); };
   // Within a chunk: token t reads what token s <= t has written.
-  const Shape pairs{B, H, n, L, L};
-  const Tensor seen = broadcast_to(less_equal(iota({L, L}, 1), iota({L, L}, 0)), pairs);
-  const Tensor decay = broadcast_to(column(reached), pairs) - broadcast_to(unsqueeze(reached, 3), pairs);
-  const Tensor none = zeros(pairs, v.dtype());
-  const Tensor scores = select(seen, matmul(queries, transpose(keys, 3, 4), {}) * exp(select(seen, decay, none)), none);
+  const Tensor seen = less_equal(iota({L, L}, 1), iota({L, L}, 0));
+  const Tensor scores = matmul(queries, transpose(keys, 3, 4), {}) * decay_between(reached, seen);
   Tensor y = matmul(scores, values, {});  // [B, H, n, L, P]
   // What a chunk adds to the state, and what of the state is left behind it.
   const Tensor end = slice(reached, 3, L - 1, L);                                               // [B, H, n, 1]

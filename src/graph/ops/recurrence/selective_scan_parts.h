@@ -22,6 +22,10 @@ Tensor in_chunks(const Tensor& x, int64_t chunks, int64_t tokens);
 // b or c [..., G, S] for each head: [..., H, S]
 Tensor of_heads(const Tensor& x, int64_t heads);
 
+// What is left at token t of what token s wrote: exp(reached_t - reached_s), `reached` [..., L] being the sum of the
+// rates up to each token; 0 where `seen` [L, L] is false. -> [..., L, L], t before s.
+Tensor decay_between(const Tensor& reached, const Tensor& seen);
+
 // h_t = exp(rate_t) h_(t - 1) + v_t k_t, y_t = h_t q_t in chunks: v [B, T, H, P], rates [B, T, H], k and q
 // [B, T, H, S], state [B, H, P, S].
 Scanned chunked_scan(const Tensor& v, const Tensor& rates, const Tensor& k, const Tensor& q, const Tensor& state);
