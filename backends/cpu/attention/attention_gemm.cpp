@@ -2,7 +2,7 @@
 #include "cpu/attention/attention_gemm.h"
 
 #include "cpu/device/processor.h"
-#include "cpu/kernels/copy.h"
+#include "cpu/kernels/movement/copy.h"
 #include "cpu/kernels/widening.h"
 
 namespace transom::cpu {

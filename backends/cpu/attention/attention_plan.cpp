@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "cpu/kernels/views.h"
+#include "cpu/kernels/movement/views.h"
 #include "cpu/vector/kernels.h"
 
 namespace transom::cpu {

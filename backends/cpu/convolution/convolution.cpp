@@ -6,7 +6,7 @@
 
 #include "cpu/convolution/convolution_shape.h"
 #include "cpu/device/threads.h"
-#include "cpu/kernels/views.h"
+#include "cpu/kernels/movement/views.h"
 
 namespace transom::cpu {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "cpu/convolution/convolution_library.h"
 #include "cpu/device/threads.h"
-#include "cpu/kernels/views.h"
+#include "cpu/kernels/movement/views.h"
 #include "cpu/kernels/widening.h"
 
 namespace transom::cpu {

@@ -7,7 +7,7 @@
 
 #include "cpu/convolution/convolution_library.h"
 #include "cpu/device/threads.h"
-#include "cpu/kernels/views.h"
+#include "cpu/kernels/movement/views.h"
 #include "cpu/kernels/widening.h"
 #include "cpu/vector/kernels.h"
 

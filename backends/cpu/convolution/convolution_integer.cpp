@@ -6,7 +6,7 @@
 
 #include "cpu/convolution/convolution_library.h"
 #include "cpu/device/processor.h"
-#include "cpu/kernels/views.h"
+#include "cpu/kernels/movement/views.h"
 
 namespace transom::cpu {
 namespace {

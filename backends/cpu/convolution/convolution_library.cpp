@@ -5,7 +5,7 @@
 #include <new>
 
 #include "cpu/device/threads.h"
-#include "cpu/kernels/views.h"
+#include "cpu/kernels/movement/views.h"
 #include "cpu/kernels/widening.h"
 
 namespace transom::cpu {

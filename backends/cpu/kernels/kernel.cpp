@@ -6,7 +6,7 @@
 
 #include "cpu/attention/paged_attention.h"
 #include "cpu/products/grouped_linear.h"
-#include "cpu/products/quantized_matmul.h"
+#include "cpu/products/quantized/quantized_matmul.h"
 #include "cpu/recurrence/recurrence.h"
 
 namespace transom::cpu {

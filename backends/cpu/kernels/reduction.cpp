@@ -10,7 +10,7 @@
 
 #include "cpu/device/threads.h"
 #include "cpu/kernels/column_sums.h"
-#include "cpu/kernels/views.h"
+#include "cpu/kernels/movement/views.h"
 #include "cpu/vector/kernels.h"
 
 namespace transom::cpu {

@@ -9,7 +9,7 @@
 
 #include "cpu/device/library.h"
 #include "cpu/device/threads.h"
-#include "cpu/kernels/copy.h"
+#include "cpu/kernels/movement/copy.h"
 #include "cpu/kernels/scratch.h"
 #include "cpu/products/matrix_product.h"
 #include "cpu/vector/kernels.h"

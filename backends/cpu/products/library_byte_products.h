@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "cpu/device/library.h"
-#include "cpu/products/quantized_weight.h"
+#include "cpu/products/quantized/quantized_weight.h"
 
 namespace transom::cpu {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cpu/device/threads.h"
-#include "cpu/kernels/copy.h"
+#include "cpu/kernels/movement/copy.h"
 #include "cpu/kernels/widening.h"
 #include "cpu/products/few_pair_rows.h"
 

@@ -4,8 +4,8 @@
 
 #include <optional>
 
-#include "cpu/kernels/copy.h"
 #include "cpu/kernels/kernel.h"
+#include "cpu/kernels/movement/copy.h"
 
 namespace transom::cpu {
 

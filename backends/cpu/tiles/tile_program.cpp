@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "cpu/device/threads.h"
-#include "cpu/kernels/copy.h"
+#include "cpu/kernels/movement/copy.h"
 #include "cpu/kernels/unary_table.h"
 #include "cpu/kernels/widening.h"
 #include "cpu/tiles/generated_program.h"

@@ -8,7 +8,7 @@
 
 #include "cpu/codegen/kernels.h"
 #include "cpu/kernels/kernel.h"
-#include "cpu/kernels/views.h"
+#include "cpu/kernels/movement/views.h"
 #include "cpu/tiles/tile_instructions.h"
 #include "cpu/vector/kernels.h"
 

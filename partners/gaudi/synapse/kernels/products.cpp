@@ -8,7 +8,7 @@
 
 #include "../configuration.h"
 #include "elementwise.h"
-#include "movement.h"
+#include "kernels/movement/movement.h"
 
 namespace synapse_emulator {
 namespace {

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "elementwise.h"
-#include "movement.h"
+#include "kernels/movement/movement.h"
 #include "rows.h"
 
 namespace synapse_emulator {

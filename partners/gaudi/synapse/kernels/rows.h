@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernel.h"
-#include "movement.h"
+#include "kernels/movement/movement.h"
 #include "numbers.h"
 
 namespace synapse_emulator {

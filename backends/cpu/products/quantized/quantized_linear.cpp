@@ -10,7 +10,7 @@
 #include "cpu/kernels/packed_weight.h"
 #include "cpu/kernels/widening.h"
 #include "cpu/products/library_byte_products.h"
-#include "cpu/products/quantized_weight.h"
+#include "cpu/products/quantized/quantized_weight.h"
 #include "cpu/vector/kernels.h"
 #include "cpu/vector/products/byte_products.h"
 

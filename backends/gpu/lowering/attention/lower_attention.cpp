@@ -6,7 +6,7 @@
 #include <bit>
 #include <limits>
 
-#include "gpu/lowering/attention_text.h"
+#include "gpu/lowering/attention/attention_text.h"
 
 namespace transom::gpu {
 namespace {

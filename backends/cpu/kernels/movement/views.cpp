@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/kernels/views.h"
+#include "cpu/kernels/movement/views.h"
 
 #include <algorithm>
 

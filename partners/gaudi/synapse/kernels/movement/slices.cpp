@@ -2,8 +2,8 @@
 // Nodes that take or replace parts of tensors: slice, slice_insert, slice_axis, strided_view, strided_insert, pad.
 #include <algorithm>
 
-#include "elementwise.h"
-#include "movement.h"
+#include "kernels/elementwise.h"
+#include "kernels/movement/movement.h"
 
 namespace synapse_emulator {
 namespace {

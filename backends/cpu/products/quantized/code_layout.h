@@ -2,7 +2,7 @@
 // How codes of a weight lie: panels of 16 rows, of each panel blocks of 32 columns, and scales by groups of columns.
 #pragma once
 
-#include "cpu/products/quantized_matmul.h"
+#include "cpu/products/quantized/quantized_matmul.h"
 #include "cpu/vector/products/code_products.h"
 
 namespace transom::cpu {

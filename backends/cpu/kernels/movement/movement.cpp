@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "cpu/device/threads.h"
-#include "cpu/kernels/copy.h"
 #include "cpu/kernels/kernel.h"
+#include "cpu/kernels/movement/copy.h"
 
 namespace transom::cpu {
 namespace {

@@ -2,8 +2,8 @@
 // Gather, scatter and embeddings. An index out of range is an error of the launch: the card would read elsewhere.
 #include <algorithm>
 
-#include "elementwise.h"
-#include "rows.h"
+#include "kernels/elementwise.h"
+#include "kernels/rows.h"
 
 namespace synapse_emulator {
 namespace {

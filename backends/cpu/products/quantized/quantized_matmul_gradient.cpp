@@ -6,7 +6,7 @@
 #include "cpu/device/threads.h"
 #include "cpu/kernels/scratch.h"
 #include "cpu/kernels/widening.h"
-#include "cpu/products/code_layout.h"
+#include "cpu/products/quantized/code_layout.h"
 
 namespace transom::cpu {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "cpu/device/memory.h"
 #include "cpu/device/threads.h"
-#include "cpu/kernels/copy.h"
 #include "cpu/kernels/kernel.h"
+#include "cpu/kernels/movement/copy.h"
 #include "cpu/vector/kernels.h"
 
 namespace transom::cpu {

@@ -3,7 +3,7 @@
 // that are unpacked once for all rows of x. A row of x gives the same bits whatever other rows there are. Codes of 4
 // bits that stand for a table's numbers (IQ4, MXFP4, NVFP4) are multiplied as integers too, where the numbers are
 // integers, or halves of such; other tables (nf4, fp8) meet the rounded inputs as numbers.
-#include "cpu/products/quantized_matmul.h"
+#include "cpu/products/quantized/quantized_matmul.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,7 +17,7 @@
 #include "cpu/device/threads.h"
 #include "cpu/kernels/scratch.h"
 #include "cpu/kernels/widening.h"
-#include "cpu/products/code_layout.h"
+#include "cpu/products/quantized/code_layout.h"
 
 namespace transom::cpu {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "cpu/kernels/views.h"
+#include "cpu/kernels/movement/views.h"
 
 namespace transom::cpu {
 

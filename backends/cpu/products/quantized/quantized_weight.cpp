@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/products/quantized_weight.h"
+#include "cpu/products/quantized/quantized_weight.h"
 
 #include <algorithm>
 #include <cmath>

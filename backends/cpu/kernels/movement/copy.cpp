@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/kernels/copy.h"
+#include "cpu/kernels/movement/copy.h"
 
 #include <algorithm>
 #include <cstring>

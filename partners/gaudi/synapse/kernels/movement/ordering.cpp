@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "elementwise.h"
-#include "rows.h"
+#include "kernels/elementwise.h"
+#include "kernels/rows.h"
 
 namespace synapse_emulator {
 namespace {

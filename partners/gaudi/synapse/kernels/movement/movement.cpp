@@ -2,8 +2,8 @@
 // Nodes that move whole tensors: transpose, reshape and their kin, broadcast, concat, split.
 #include <algorithm>
 
-#include "elementwise.h"
-#include "movement.h"
+#include "kernels/elementwise.h"
+#include "kernels/movement/movement.h"
 
 namespace synapse_emulator {
 namespace {

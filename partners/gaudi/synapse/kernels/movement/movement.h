@@ -2,7 +2,7 @@
 // What kernels that move elements share.
 #pragma once
 
-#include "kernel.h"
+#include "kernels/kernel.h"
 
 namespace synapse_emulator {
 

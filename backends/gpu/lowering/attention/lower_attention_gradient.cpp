@@ -3,7 +3,7 @@
 // neither of which adds to memory that another group writes. The first takes queries block by block, walks the keys
 // once for each query's largest score, sum and shift, which it keeps, and once more for dq. The second takes keys block
 // by block and walks the queries of all heads that share them for dk and dv.
-#include "gpu/lowering/attention_text.h"
+#include "gpu/lowering/attention/attention_text.h"
 
 namespace transom::gpu {
 namespace {
