@@ -91,7 +91,9 @@ Tensor pooled(const Tensor& states, const Tensor& counted, PoolingMode mode) {
 }
 
 SentenceHead::SentenceHead(const SentenceModules& modules, int64_t width)
-    : pooling_(modules.pooling), width_(width * static_cast<int64_t>(modules.pooling.size())) {
+    : pooling_(modules.pooling),
+      sparse_(modules.sparse),
+      width_(modules.sparse ? width : width * static_cast<int64_t>(modules.pooling.size())) {
   for (const SentenceLayer& about : modules.layers) {
     Layer& layer = layers_.emplace_back(Layer{about, nullptr, nullptr, nullptr});
     if (about.kind == SentenceLayer::Kind::kNormalize) continue;
@@ -158,6 +160,7 @@ void SentenceHead::save(const std::filesystem::path& directory) const {
 
 Tensor SentenceHead::operator()(const Tensor& states, const Tensor& counted, const Computing& computing,
                                 bool normalizes) const {
+  if (sparse_) return sparse_weights(states, counted, *sparse_);
   const Tensor hidden = cast(states, DType::kFloat32);
   std::vector<Tensor> parts;
   for (const PoolingMode mode : pooling_) parts.push_back(pooled(hidden, counted, mode));

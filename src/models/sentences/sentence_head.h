@@ -23,8 +23,8 @@ Tensor at_length_one(const Tensor& x);
 class SentenceHead {
  public:
   SentenceHead() = default;  // the mean, and nothing behind it
-  // Reads the weights of the modules. `width`: of the states; 0: not known. Refuses weights of other shapes and
-  // activations that are not torch's, by the file.
+  // Reads the weights of the modules. `width`: of the states, or of the scores of a sparse pooling; 0: not known.
+  // Refuses weights of other shapes and activations that are not torch's, by the file.
   SentenceHead(const SentenceModules& modules, int64_t width);
 
   // f32 [B, D]: of states [B, T, H] of any float type and counted [B, T] as of pooled(). `normalizes` false leaves out
@@ -33,6 +33,8 @@ class SentenceHead {
                     bool normalizes = true) const;
   // Of a vector; 0 where it is not known.
   int64_t width() const { return width_; }
+  // The output of the model that the vector is made of.
+  const char* reads() const { return sparse_ ? "logits" : "last_hidden_state"; }
 
   // f32, named by the module's folder: "2_Dense.linear.weight".
   std::vector<std::shared_ptr<Parameter>> parameters() const;
@@ -47,6 +49,7 @@ class SentenceHead {
   };
   static void read(const Layer& layer, const std::filesystem::path& folder);
   std::vector<PoolingMode> pooling_{PoolingMode::kMean};
+  std::optional<SparsePooling> sparse_;
   std::vector<Layer> layers_;
   int64_t width_ = 0;
 };

@@ -100,7 +100,7 @@ void check_normalize(const fs::path& folder) {
 }
 
 // sentence_bert_config.json of a Transformer, which older versions named after the model.
-void read_transformer(const fs::path& folder, SentenceModules& modules) {
+void read_transformer(const fs::path& folder, bool sparse, SentenceModules& modules) {
   fs::path path = folder / "sentence_bert_config.json";
   for (const char* type : {"roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"})
     if (!path_exists(path)) path = folder / fmt::format("sentence_{}_config.json", type);
@@ -108,15 +108,15 @@ void read_transformer(const fs::path& folder, SentenceModules& modules) {
   modules.max_seq_length = file.count("max_seq_length");
   modules.do_lower_case = file.flag("do_lower_case", false);
   file.without_effect({"unpad_inputs", "backend"});
-  file.only("transformer_task", "feature-extraction");
+  file.only("transformer_task", sparse ? "fill-mask" : "feature-extraction");
   file.only("module_output_name", "token_embeddings");
   for (const char* name : {"tokenizer_name_or_path", "query_length", "document_length", "query_expansion"})
     file.only(name, nullptr);
   ModuleFile modalities = file.object("modality_config");
   ModuleFile text = modalities.object("text");
   text.only("method", "forward");
-  const Json output = text.get("method_output_name");
-  if (output != Json::array({"last_hidden_state"})) text.only("method_output_name", "last_hidden_state");
+  const char* output = sparse ? "logits" : "last_hidden_state";
+  if (text.get("method_output_name") != Json::array({output})) text.only("method_output_name", output);
   text.finish();
   modalities.finish();
   ModuleFile processing = file.object("processing_kwargs");
@@ -148,10 +148,11 @@ void read_transformer(const fs::path& folder, SentenceModules& modules) {
   file.finish();
 }
 
-void read_encode_settings(const fs::path& directory, SentenceModules& modules) {
+void read_encode_settings(const fs::path& directory, bool sparse, SentenceModules& modules) {
   ModuleFile file(directory / "config_sentence_transformers.json");
   file.without_effect({"__version__", "requirements"});
-  file.only("model_type", "SentenceTransformer");
+  file.only("model_type", sparse ? "SparseEncoder" : "SentenceTransformer");
+  if (sparse) modules.max_active_dims = file.count("max_active_dims");
   const Json& prompts = file.get("prompts");
   if (!prompts.is_null() && !prompts.is_object())
     fail("{}: prompts: expected an object, found {}", file.where(), quoted(dump_json(prompts)));
@@ -166,7 +167,7 @@ void read_encode_settings(const fs::path& directory, SentenceModules& modules) {
     else if (name != "query" && name != "document")  // which each model has, empty
       fail("{}: default_prompt_name: there is no prompt {}", file.where(), quoted(name));
   }
-  const std::string similarity = file.text("similarity_fn_name", "cosine");
+  const std::string similarity = file.text("similarity_fn_name", sparse ? "dot" : "cosine");
   const auto known = std::find_if(std::begin(kSimilarities), std::end(kSimilarities),
                                   [&](const auto& each) { return each.second == similarity; });
   if (known == std::end(kSimilarities))
@@ -230,7 +231,8 @@ double similarity_of(Similarity similarity, const std::vector<float>& a, const s
 
 SentenceModules read_sentence_modules(const fs::path& directory) {
   SentenceModules modules;
-  read_encode_settings(directory, modules);
+  const bool sparse = names_module(directory, kSpladePooling);
+  read_encode_settings(directory, sparse, modules);
   const fs::path file = directory / "modules.json";
   if (!path_exists(file)) {
     if (!has_model_config(directory)) return modules;
@@ -246,12 +248,19 @@ SentenceModules read_sentence_modules(const fs::path& directory) {
   for (size_t i = 0; i < entries.size(); ++i) {
     const auto& [kind, path] = entries[i];
     const fs::path folder = directory / path;
-    if ((i == 0) != (kind == "Transformer"))
+    const bool is_model = kind == "Transformer" || (sparse && kind == "MLMTransformer");
+    if ((i == 0) != is_model)
       fail(ErrorKind::kUnsupported, "{}: expected the Transformer as the first module, found {} as module {}",
            file.string(), kind, i);
-    if (kind == "Transformer") {
+    if (is_model) {
       modules.transformer = path;
-      read_transformer(folder, modules);
+      read_transformer(folder, sparse, modules);
+    } else if (sparse) {
+      if (kind != kSpladePooling || pooled)
+        fail(ErrorKind::kUnsupported, "{}: expected a model and one {} behind it, found {} too", file.string(),
+             kSpladePooling, kind);
+      pooled = true;
+      modules.sparse = SparsePooling::read(folder);
     } else if (kind == "Pooling") {
       if (pooled) fail(ErrorKind::kUnsupported, "{}: expected one Pooling, found two", file.string());
       pooled = true;

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "models/sentences/sparse_pooling.h"
+
 namespace transom {
 
 // How the vectors of the tokens become one. Several at once: one behind the other.
@@ -45,13 +47,18 @@ struct SentenceModules {
   std::optional<int64_t> max_seq_length;  // tokens; empty: what tokenizer and model take
   bool do_lower_case = false;
   std::vector<PoolingMode> pooling{PoolingMode::kMean};
-  bool include_prompt = true;  // the tokens of the prompt take part in the pooling
+  // In place of `pooling`: vectors are weights of tokens, made of the scores of a masked-language head (SPLADE).
+  std::optional<SparsePooling> sparse;
+  std::optional<int64_t> max_active_dims;  // of these so many, the largest, are kept
+  bool include_prompt = true;              // the tokens of the prompt take part in the pooling
   std::vector<SentenceLayer> layers;
   std::map<std::string, std::string> prompts;  // what texts begin with, by the use that is made of them
   std::string default_prompt;                  // what they begin with where nobody says
   Similarity similarity = Similarity::kCosine;
   std::optional<int64_t> truncate_dim;  // of the vector so many numbers are kept
 
+  // The task of the model below.
+  const char* task() const { return sparse ? "fill-mask" : "feature-extraction"; }
   bool normalizes() const { return !layers.empty() && layers.back().kind == SentenceLayer::Kind::kNormalize; }
 };
 

@@ -22,6 +22,15 @@ void copy_if_there(const fs::path& from, const fs::path& to) {
   if (path_exists(from)) write_file(to, read_file(from));
 }
 
+void write_settings(const SentenceModules& modules, const char* type, const fs::path& directory) {
+  Json prompts = {{"query", ""}, {"document", ""}};
+  for (const auto& [name, text] : modules.prompts) prompts[name] = text;
+  write(directory / kEncodeSettings, {{"model_type", type},
+                                      {"prompts", prompts},
+                                      {"default_prompt_name", nullptr},
+                                      {"similarity_fn_name", name_of(modules.similarity)}});
+}
+
 // The names of the classes are those that all versions of the library know.
 void write_new(const SentenceModules& modules, int64_t width, const fs::path& directory) {
   const auto entry = [](int index, const std::string& kind, const std::string& path) {
@@ -30,18 +39,26 @@ void write_new(const SentenceModules& modules, int64_t width, const fs::path& di
                 {"path", path},
                 {"type", "sentence_transformers.models." + kind}};
   };
+  if (modules.sparse) {
+    const std::string folder = fmt::format("1_{}", kSpladePooling),
+                      of_sparse = "sentence_transformers.sparse_encoder.models.";
+    Json model = entry(0, "", ""), pooling = entry(1, "", folder);
+    model["type"] = of_sparse + "MLMTransformer", pooling["type"] = fmt::format("{}{}", of_sparse, kSpladePooling);
+    write(directory / "modules.json", Json::array({model, pooling}));
+    make_directories(directory / folder);
+    write(directory / folder / "config.json",
+          {{"pooling_strategy", modules.sparse->sum ? "sum" : "max"},
+           {"activation_function", modules.sparse->log_twice ? "log1p_relu" : "relu"},
+           {"word_embedding_dimension", width}});
+    return write_settings(modules, "SparseEncoder", directory);
+  }
   write(directory / "modules.json", Json::array({entry(0, "Transformer", ""), entry(1, "Pooling", "1_Pooling")}));
   Json pooling = {{"word_embedding_dimension", width}, {"include_prompt", modules.include_prompt}};
   for (const auto& [mode, flag] : pooling_flags())
     pooling[flag] = std::find(modules.pooling.begin(), modules.pooling.end(), mode) != modules.pooling.end();
   make_directories(directory / "1_Pooling");
   write(directory / "1_Pooling" / "config.json", pooling);
-  Json prompts = {{"query", ""}, {"document", ""}};
-  for (const auto& [name, text] : modules.prompts) prompts[name] = text;
-  write(directory / kEncodeSettings, {{"model_type", "SentenceTransformer"},
-                                      {"prompts", prompts},
-                                      {"default_prompt_name", nullptr},
-                                      {"similarity_fn_name", name_of(modules.similarity)}});
+  write_settings(modules, "SentenceTransformer", directory);
 }
 
 void copy_old(const SentenceModules& modules, const fs::path& base, const fs::path& directory) {
@@ -49,7 +66,7 @@ void copy_old(const SentenceModules& modules, const fs::path& base, const fs::pa
   for (Json& module : list) {
     const std::string type = module.value("type", "");
     const fs::path path = module.value("path", "");
-    if (type.ends_with(".Transformer")) {
+    if (type.ends_with(".Transformer") || type.ends_with(".MLMTransformer")) {
       module["path"] = "";  // the model lies in the directory itself
       continue;
     }

@@ -7,10 +7,9 @@
 #include "files/hub/adapters.h"
 #include "files/hub/resolve.h"
 #include "models/loading/adapters/adaptation.h"
-#include "models/sentences/module_file.h"
+#include "models/sentences/module_list.h"
 #include "models/sentences/sentence_modules.h"
 #include "work/pipelines/diffusion/pipeline_directory.h"
-#include "work/pipelines/text/sparse_embedding.h"
 #include "work/pipelines/text/writing_ranker.h"
 
 namespace transom {
@@ -20,7 +19,7 @@ std::string task_of_model(const std::string& directory) {
   if (holds_adapters(directory))
     if (std::string task = task_of_adapters(directory); !task.empty()) return task;
   if (is_pipeline_directory(folder)) return "text-to-image";  // a pipeline of diffusers
-  if (SparsePooling::is_of(folder)) return "fill-mask";
+  if (names_module(folder, kSpladePooling)) return "fill-mask";
   if (has_logit_score(folder)) return "text-ranking";
   // A cross-encoder has modules too, but answers by the head of its architecture.
   if (path_exists(folder / "modules.json") && sentence_model_type(folder) != "CrossEncoder")

@@ -16,7 +16,11 @@ from sentence_transformers import cross_encoder, losses
 from sentence_transformers.cross_encoder import losses as pair_losses
 from sentence_transformers.cross_encoder.trainer import CrossEncoderTrainer
 from sentence_transformers.cross_encoder.training_args import CrossEncoderTrainingArguments
+from sentence_transformers.base import trainer as base_trainer
 from sentence_transformers.sentence_transformer import evaluation, modules
+from sentence_transformers.sparse_encoder import SparseEncoder, SparseEncoderTrainer, SparseEncoderTrainingArguments
+from sentence_transformers.sparse_encoder import losses as sparse_losses
+from sentence_transformers.sparse_encoder.modules import SpladePooling
 from sentence_transformers.util import cos_sim, dot_score, pairwise_cos_sim, pairwise_dot_score
 
 from common import generator, rounded, write_json, write_lines
@@ -147,6 +151,22 @@ RUNS = {
         multi_dataset_batch_sampler="round_robin",
     ),
 }
+SPARSE_RUNS = {
+    "splade": of(
+        "triplets",
+        "SpladeLoss",
+        "splade",
+        kwargs=dict(loss="SparseMultipleNegativesRankingLoss", document_regularizer_weight=3e-2, query_regularizer_weight=5e-2),
+    ),
+    "splade-margins": of(
+        "margins",
+        "SpladeLoss",
+        "splade",
+        kwargs=dict(loss="SparseMarginMSELoss", document_regularizer_weight=1e-2, document_regularizer_threshold=300),
+        gradient_accumulation_steps=3,
+        max_steps=6,
+    ),
+}
 PAIR_RUNS = {
     "rank-bce": of("binary", "BinaryCrossEntropyLoss", "ranker"),
     "rank-classes": of("classes", "CrossEntropyLoss", "classifier"),
@@ -204,6 +224,36 @@ def make_models(out):
         made = st.SentenceTransformer(modules=[word, pooling, *more], device="cpu")
         made.save_pretrained(str(folder), create_model_card=False)
     shutil.rmtree(source)
+    make_sparse_model(out)
+
+
+def make_sparse_model(out):
+    source, folder = out / "source", out / "models" / "splade"
+    for each in (source, folder):
+        shutil.rmtree(each, ignore_errors=True)
+    make_tokenizer_files("bert", source)
+    config = bert()
+    config.transformers_version = None
+    model = transformers.BertForMaskedLM(config)
+    draw_weights(model, "sentences-splade", False)
+    model.save_pretrained(source)
+    word = modules.Transformer(str(source), transformer_task="fill-mask", max_seq_length=24)
+    made = SparseEncoder(modules=[word, SpladePooling()], device="cpu")
+    made.save_pretrained(str(folder), create_model_card=False)
+    shutil.rmtree(source)
+    texts = [SAID[0][0], SAID[5][2]]
+    vectors = made.encode(texts, convert_to_sparse_tensor=False)
+    few = made.encode(texts, convert_to_sparse_tensor=False, max_active_dims=5)
+    write_json(
+        out / "splade-vectors.json",
+        dict(
+            texts=texts,
+            vectors=rounded(vectors.tolist(), 6),
+            max_active_dims=5,
+            few=[{str(i): rounded(v, 6) for i, v in enumerate(row.tolist()) if v} for row in few],
+            similarity=rounded(made.similarity(vectors[:1], vectors[1:]).item(), 5),
+        ),
+    )
 
 
 def function_named(name):
@@ -214,6 +264,9 @@ def loss_of(model, name, arguments):
     kwargs = dict(arguments.get("loss_kwargs", {}))
     if "similarity_fct" in kwargs:
         kwargs["similarity_fct"] = function_named(kwargs["similarity_fct"])
+    if name == "SpladeLoss":
+        inner = getattr(sparse_losses, kwargs.pop("loss"))(model)
+        return sparse_losses.SpladeLoss(model, inner, **kwargs)
     source = losses if isinstance(model, st.SentenceTransformer) else pair_losses
     made = getattr(source, name)(model, **kwargs)
     if "matryoshka_dims" in arguments:
@@ -249,7 +302,11 @@ def history_of(name, case, out, dtype, is_pair):
     arguments = case["arguments"]
     folder = str(out / "models" / case["model"])
     torch.manual_seed(42)
-    if is_pair:
+    is_sparse = case["model"] == "splade"
+    if is_sparse:
+        model = SparseEncoder(folder, device="cpu")
+        base_trainer.round = lambda value, digits: value  # terms of losses are logged with 4 digits
+    elif is_pair:
         model = st.CrossEncoder(folder, device="cpu", max_length=24)
     else:
         model = st.SentenceTransformer(folder, device="cpu")
@@ -283,6 +340,8 @@ def history_of(name, case, out, dtype, is_pair):
         given = {key: value for key, value in arguments.items() if key not in OURS}
         given |= dict(output_dir=work, use_cpu=True, report_to=[], save_strategy="no", disable_tqdm=True, dataloader_pin_memory=False)
         kind = (CrossEncoderTrainer, CrossEncoderTrainingArguments) if is_pair else (st.SentenceTransformerTrainer, st.SentenceTransformerTrainingArguments)
+        if is_sparse:
+            kind = (SparseEncoderTrainer, SparseEncoderTrainingArguments)
         made = kind[0](
             model=model,
             args=kind[1](**given),
@@ -482,7 +541,7 @@ def make(out):
         write_lines(out / "rows" / f"{name}.jsonl", rows)
     write_lines(out / "vector-losses.jsonl", vector_losses())
     make_models(out)
-    for cases, is_pair in ((RUNS, False), (PAIR_RUNS, True)):
+    for cases, is_pair in ((RUNS, False), (SPARSE_RUNS, False), (PAIR_RUNS, True)):
         for name, case in cases.items():
             bound = make_run(name, case, out, is_pair)
             print(name, f"{bound:.2g}")

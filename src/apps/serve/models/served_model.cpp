@@ -93,6 +93,8 @@ void load_embedder(ServedModel& served, const std::string& directory, const Serv
   served.embedder->queue = std::make_unique<EmbeddingQueue>(
       BatchLimits{options.max_batch_tokens, options.max_batch_requests, 16 * options.max_client_batch_size},
       [model](const std::vector<Encoding>& encodings, const std::string& how) {
+        if (how == Embedder::kStates && model->modules().sparse)
+          fail(ErrorKind::kUnsupported, "this model gives weights of tokens and no states");
         if (how == Embedder::kStates) return states_of(model->text(), encodings);
         const Json given = Json::parse(how);
         EmbeddingOptions chosen;
@@ -157,7 +159,7 @@ void load_runner(ServedModel& served, const std::string& directory, const ServeO
   runner.sparse =
       std::make_unique<EmbeddingQueue>(BatchLimits{std::min(options.max_batch_tokens, kTokensTogether),
                                                    options.max_batch_requests, 16 * options.max_client_batch_size},
-                                       [&runner, masked, pooling = SparsePooling::read(folder)](
+                                       [&runner, masked, pooling = sparse_pooling_of(folder)](
                                            const std::vector<Encoding>& encodings, const std::string& /*how*/) {
                                          const std::lock_guard lock(runner.computing);
                                          return sparse_embeddings(*masked, encodings, pooling);

@@ -19,7 +19,10 @@ class FeatureExtraction : public Pipeline {
 
   // [1, T, D] of the tokens of a text; pooled, [D].
   std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
-    const std::string pooling = text_option(options, "pooling", "none");
+    const bool sparse = model_.modules().sparse.has_value();
+    const std::string pooling = text_option(options, "pooling", sparse ? "auto" : "none");
+    if (sparse && pooling == "none")
+      fail(ErrorKind::kUsage, "pooling: expected auto, since this model gives weights of tokens, found none");
     std::vector<std::string> texts;
     for (const TaskInput& input : inputs) texts.push_back(text_input(input).text);
     expect_used(options, pooling);
@@ -73,8 +76,9 @@ TaskParameters feature_extraction_parameters() {
   for (const std::string& mode : pooling_mode_names()) poolings.push_back(mode);
   TaskParameters parameters{
       {"pooling", TaskParameter::Type::kText,
-       "one vector a text; auto: as sentence-transformers' files in the directory say, else the mean", "none",
-       poolings},
+       "one vector a text; auto: as sentence-transformers' files in the directory say, else the mean (default of "
+       "SPLADE: auto)",
+       "none", poolings},
       {"truncation",
        TaskParameter::Type::kFlagOrWord,
        "cut texts that are longer than the model takes, which are refused without",

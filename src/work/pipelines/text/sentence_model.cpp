@@ -10,6 +10,7 @@
 #include "files/hub/resolve.h"
 #include "transom/ops.h"
 #include "work/pipelines/pipeline.h"
+#include "work/pipelines/text/sparse_embedding.h"
 
 namespace transom {
 namespace {
@@ -27,10 +28,13 @@ SentenceModel SentenceModel::load(const std::string& directory, const LoadOption
     model.refusal_ = error.what();
   }
   const SentenceModules& modules = model.modules_;
+  LoadOptions load = options;
+  if (modules.sparse) load.task = modules.task();
   model.text_ = std::make_shared<TextModel>(
-      TextModel::load(model.folder(directory), options, {.do_lower_case = modules.do_lower_case}));
+      TextModel::load(model.folder(directory), load, {.do_lower_case = modules.do_lower_case}));
   model.max_length_ = longest_sentence(modules, *model.text_->model, model.text_->tokenizer);
-  model.head_ = SentenceHead(modules, model.text_->model->config().get_int("hidden_size", 0));
+  model.head_ =
+      SentenceHead(modules, model.text_->model->config().get_int(modules.sparse ? "vocab_size" : "hidden_size", 0));
   return model;
 }
 
@@ -88,7 +92,7 @@ std::vector<std::vector<float>> SentenceModel::embed(const std::vector<Encoding>
                                                      const EmbeddingOptions& options, int64_t left_out) const {
   if (!options.pooling && !refusal_.empty()) fail(ErrorKind::kUnsupported, "{}", refusal_);
   const NoGradient inference;
-  constexpr size_t kBatch = 32;
+  const size_t kBatch = modules_.sparse ? 4 : 32;  // each token has a score of every other one there
   // A text without tokens passes the model as one that no pooling counts.
   Encoding nothing;
   nothing.ids = {text_->tokenizer.pad_token_id().value_or(0)};
@@ -105,13 +109,15 @@ std::vector<std::vector<float>> SentenceModel::embed(const std::vector<Encoding>
       given.push_back(batch.back()->size() > 0 ? batch.back() : &nothing);
     }
     // Behind the tokens, whatever the tokenizer says: positions count from the first one, as in a text alone.
-    const Tensor states = text_->model->forward(text_->inputs_of(given, Side::kRight)).at("last_hidden_state");
+    const Tensor states = text_->model->forward(text_->inputs_of(given, Side::kRight)).at(head_.reads());
     const Tensor vector = vectors_of(states, batch, options, left_out);
     const std::vector<float> values = vector.to_vector<float>();
     const auto width = static_cast<ptrdiff_t>(vector.dim(1));
     for (size_t i = 0; i < batch.size(); ++i) {
       const auto begin = values.begin() + static_cast<ptrdiff_t>(i) * width;
       vectors[order[first + i]].assign(begin, begin + width);
+      if (const auto most = options.max_active_dims ? options.max_active_dims : modules_.max_active_dims)
+        keep_largest(vectors[order[first + i]], *most);
     }
   }
   return vectors;
@@ -141,8 +147,30 @@ TaskParameters embedding_parameters() {
           {"prompt", TaskParameter::Type::kText, "what texts begin with"},
           {"normalize_embeddings", TaskParameter::Type::kFlag,
            "make vectors of length 1 also where modules.json does not", "false"},
-          {"truncate_dim", TaskParameter::Type::kInteger, "keep so many numbers of each vector"}};
+          {"truncate_dim", TaskParameter::Type::kInteger, "keep so many numbers of each vector"},
+          {"max_active_dims", TaskParameter::Type::kInteger,
+           "of SPLADE's vectors keep so many weights, the largest (default: as the file says)"}};
 }
+
+namespace {
+
+// Of a model that gives weights of tokens alone, which has no other pooling and no first numbers.
+std::optional<int64_t> active_dims(const TaskOptions& given, const EmbeddingOptions& options,
+                                   const SentenceModules& modules) {
+  if (modules.sparse && options.pooling)
+    fail(ErrorKind::kUsage, "pooling: expected auto, since this model gives weights of tokens, found {}",
+         name_of(*options.pooling));
+  if (modules.sparse && options.truncate_dim)
+    fail(ErrorKind::kUsage, "truncate_dim: this model gives weights of tokens; see max_active_dims");
+  if (!is_given(given, "max_active_dims")) return std::nullopt;
+  if (!modules.sparse)
+    fail(ErrorKind::kUsage, "max_active_dims: has no effect: this model does not give weights of tokens");
+  const int64_t most = int_option(given, "max_active_dims", 0);
+  if (most < 1) fail(ErrorKind::kUsage, "max_active_dims: expected a number above 0, found {}", most);
+  return most;
+}
+
+}  // namespace
 
 EmbeddingOptions embedding_options(const TaskOptions& given, const std::string& pooling, const SentenceModel& model) {
   EmbeddingOptions options;
@@ -162,6 +190,7 @@ EmbeddingOptions embedding_options(const TaskOptions& given, const std::string& 
     if (kept < 1) fail("truncate_dim: expected a number above 0, found {}", kept);
     options.truncate_dim = kept;
   }
+  options.max_active_dims = active_dims(given, options, model.modules());
   return options;
 }
 

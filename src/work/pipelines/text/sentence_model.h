@@ -22,7 +22,8 @@ struct EmbeddingOptions {
   std::optional<PoolingMode> pooling;
   std::optional<std::string> prompt;  // what texts begin with; empty: the default prompt of the model
   std::optional<bool> normalize;      // to length 1; false leaves out a Normalize at the end; empty: as the model says
-  std::optional<int64_t> truncate_dim;  // the first numbers that are kept; empty: as the model says
+  std::optional<int64_t> truncate_dim;     // the first numbers that are kept; empty: as the model says
+  std::optional<int64_t> max_active_dims;  // of weights of tokens the largest that are kept; empty: as the model says
 };
 
 class SentenceModel {

@@ -51,20 +51,17 @@ TEST(SparseEmbedding, IsThePooledLogOfTheScores) {
 
 TEST(SparsePooling, IsWhatModulesSay) {
   test::TemporaryFolder folder;
-  EXPECT_FALSE(SparsePooling::is_of(folder));
-  EXPECT_FALSE(SparsePooling::read(folder).sum);
+  EXPECT_FALSE(sparse_pooling_of(folder).sum);
   write_file(folder / "modules.json", modules("sentence_transformers.models.Pooling"));
-  EXPECT_FALSE(SparsePooling::is_of(folder));
   write_file(folder / "modules.json", modules("sentence_transformers.sparse_encoder.models.SpladePooling"));
-  EXPECT_TRUE(SparsePooling::is_of(folder));
   std::filesystem::create_directory(folder / "1_SpladePooling");
   const auto file = folder / "1_SpladePooling" / "config.json";
   write_file(file, R"({"pooling_strategy": "sum", "activation_function": "log1p_relu"})");
-  EXPECT_TRUE(SparsePooling::read(folder).sum);
-  EXPECT_TRUE(SparsePooling::read(folder).log_twice);
+  EXPECT_TRUE(sparse_pooling_of(folder).sum);
+  EXPECT_TRUE(sparse_pooling_of(folder).log_twice);
   write_file(file, R"({"pooling_strategy": "mean"})");
-  const std::string message = test::message_of([&] { return SparsePooling::read(folder); });
-  EXPECT_NE(message.find("pooling_strategy: expected max or sum, found '\"mean\"'"), message.npos) << message;
+  const std::string message = test::message_of([&] { return sparse_pooling_of(folder); });
+  EXPECT_NE(message.find("pooling_strategy: expected max or sum, found 'mean'"), message.npos) << message;
 }
 
 }  // namespace

@@ -23,7 +23,8 @@
 namespace transom {
 namespace {
 
-constexpr const char* kUsualLoss = "CoSENTLoss";  // the library's default
+constexpr const char* kUsualLoss = "CoSENTLoss";   // the library's default
+constexpr const char* kSpladeLoss = "SpladeLoss";  // the same of models that give weights of tokens
 
 std::vector<int64_t> dims_of(const std::vector<std::string>& words) {
   std::vector<int64_t> dims;
@@ -54,11 +55,25 @@ struct SetLoss {
   const SentenceLossRecord* record;
   std::shared_ptr<const SentenceLoss> loss;
   RowForm form;
+  std::optional<SpladeOptions> splade;
 };
 
-SetLoss loss_of_set(const TrainArguments& arguments, const std::string& set, int64_t width) {
+// "SparseMarginMSELoss" -> "MarginMSELoss"
+std::string loss_within_splade(const Json& name) {
+  constexpr std::string_view kPrefix = "Sparse";
+  const std::string given = name.is_string() ? name.get<std::string>() : "";
+  if (given.empty() || given == kSpladeLoss)
+    fail(ErrorKind::kUsage, "--loss_kwargs: loss of SpladeLoss: expected the name of a loss, found {}",
+         quoted(dump_json(name)));
+  return given.starts_with(kPrefix) ? given.substr(kPrefix.size()) : given;
+}
+
+SetLoss loss_of_set(const TrainArguments& arguments, const std::string& set, bool sparse, int64_t width) {
   const ScriptArguments& script = arguments.script;
-  std::string name = of_set(script.loss.value_or(kUsualLoss), set, "--loss");
+  std::string name = of_set(script.loss.value_or(sparse ? kSpladeLoss : kUsualLoss), set, "--loss");
+  if ((name == kSpladeLoss) != sparse)
+    fail(ErrorKind::kUsage, "--loss: expected {}, since {} gives {}, found {}", sparse ? kSpladeLoss : "another loss",
+         script.model_name_or_path, sparse ? "weights of tokens" : "vectors of texts", name);
   Json given = script.loss_kwargs.text.empty() ? Json::object() : parse_json(script.loss_kwargs.text, "--loss_kwargs");
   if (!set.empty() && given.contains(set)) given = given[set];
   std::vector<int64_t> dims = dims_of(script.matryoshka_dims);
@@ -79,12 +94,28 @@ SetLoss loss_of_set(const TrainArguments& arguments, const std::string& set, int
     for (const char* own : {"loss", "matryoshka_dims", "matryoshka_weights", "n_dims_per_step"}) given.erase(own);
   }
   SetLoss result;
+  if (name == kSpladeLoss) {
+    const Json inner = given.is_object() ? given.value("loss", Json("SparseMultipleNegativesRankingLoss")) : Json();
+    result.splade = SpladeOptions::of(given);
+    name = loss_within_splade(inner);
+    if (name == "MultipleNegativesRankingLoss") {  // as the library's for weights of tokens
+      if (!given.contains("scale")) given["scale"] = 1;
+      if (!given.contains("similarity_fct")) given["similarity_fct"] = "dot_score";
+    }
+    if (!dims.empty() || !weights.empty())
+      fail(ErrorKind::kUsage, "--matryoshka_dims: is not for SpladeLoss, whose vectors have no first numbers");
+  }
   result.record = &sentence_loss_named(name);
   LossOptions options(given, name);
   std::unique_ptr<SentenceLoss> loss = result.record->make(options, width, arguments.training.seed);
   options.finish();
   if (!dims.empty()) loss = matryoshka_loss(std::move(loss), std::move(dims), std::move(weights), width);
   else if (!weights.empty()) fail(ErrorKind::kUsage, "--matryoshka_weights: has no effect without --matryoshka_dims");
+  if (result.splade) {
+    if (loss->mini_batch_size() > 0)
+      fail(ErrorKind::kUnsupported, "--loss: SpladeLoss: {} goes in parts; use the loss without Cached", name);
+    loss = splade_loss(std::move(loss), *result.splade);
+  }
   result.loss = std::move(loss);
   result.form = {.loss = name,
                  .least_columns = result.record->least_columns,
@@ -165,8 +196,22 @@ SentenceModules modules_of(const ScriptArguments& script) {
       fail(ErrorKind::kUsage, "--pooling_mode: {} says how it pools: leave it out", (base / "modules.json").string());
     modules.pooling = {*pooling_mode_of(*script.pooling_mode)};
   }
+  // A masked-language model without modules becomes SPLADE's where its loss is asked for, as in the library.
+  if (!modules.declared && script.loss && script.loss->find(kSpladeLoss) != std::string::npos) {
+    if (script.pooling_mode)
+      fail(ErrorKind::kUsage, "--pooling_mode: SpladeLoss is of weights of tokens; leave it out");
+    modules.sparse.emplace();
+    modules.similarity = Similarity::kDot;
+  }
   if (script.max_seq_length) modules.max_seq_length = script.max_seq_length;
   return modules;
+}
+
+int64_t updates_of(const TrainingData& data, const TrainingArguments& training) {
+  const auto batches = static_cast<int64_t>(data.epoch_batches(0, training.per_device_train_batch_size).size());
+  return duration_of(batches / process_count(), training.gradient_accumulation_steps, training.num_train_epochs,
+                     training.max_steps)
+      .updates;
 }
 
 // The library draws the batches of evaluations too, the same each time: they say which rows are negatives.
@@ -199,8 +244,8 @@ void prepare_sentence_embedding(const TrainArguments& arguments, const TaskFiles
   if (held.size() > 1)
     fail(ErrorKind::kUsage, "--validation_file: expected one set of rows to evaluate on, found {}", held.size());
   const std::string folder = (modules.transformer.empty() ? base : base / modules.transformer).string();
-  setup.model = load_model(arguments, folder, load_options(arguments, "feature-extraction"));
-  const int64_t states = setup.model->config().get_int("hidden_size", 0);
+  setup.model = load_model(arguments, folder, load_options(arguments, modules.task()));
+  const int64_t states = setup.model->config().get_int(modules.sparse ? "vocab_size" : "hidden_size", 0);
   SentenceHead head(modules, states);
   const Tokenizer tokenizer =
       Tokenizer::from_pretrained(script.tokenizer_name.value_or(folder), {.do_lower_case = modules.do_lower_case});
@@ -223,14 +268,14 @@ void prepare_sentence_embedding(const TrainArguments& arguments, const TaskFiles
   };
   std::optional<SetLoss> first;
   for (const FileSet& file : train) {
-    const SetLoss loss = loss_of_set(arguments, file.name, head.width());
+    const SetLoss loss = loss_of_set(arguments, file.name, modules.sparse.has_value(), head.width());
     rows.push_back((*add(file, loss))[0]);
     count += rows.back().rows();
     sets.push_back({rows.back().columns(), loss.loss});
     if (!first || (!held.empty() && held[0].name == file.name)) first = loss;
   }
   if (!held.empty()) {
-    if (!first) first = loss_of_set(arguments, held[0].name, head.width());
+    if (!first) first = loss_of_set(arguments, held[0].name, modules.sparse.has_value(), head.width());
     const auto place = std::find(names.begin(), names.end(), held[0].name);
     if (!train.empty() && place == names.end())
       fail(ErrorKind::kUsage,
@@ -261,7 +306,10 @@ void prepare_sentence_embedding(const TrainArguments& arguments, const TaskFiles
                                  .drop_last = arguments.training.dataloader_drop_last});
   }
   setup.reads = fmt::format("{}; {}", fmt::join(parts, "; "), counted(static_cast<size_t>(count), "row"));
-  setup.objective = std::make_shared<SentenceObjective>(head, std::move(sets));
+  std::optional<SentenceObjective::Growth> growth;
+  if (sets.size() == 1 && first->splade)
+    growth = {*first->splade, setup.train ? updates_of(*setup.train, arguments.training) : 0};
+  setup.objective = std::make_shared<SentenceObjective>(head, std::move(sets), growth);
   align_special_tokens(*setup.model, tokenizer);
   setup.save_tokenizer = [tokenizer, modules, base, states, head](const std::string& directory) {
     tokenizer.save_pretrained(directory);

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/files/directories.h"
+#include "base/json/json.h"
 #include "files/checkpoint/safetensors.h"
 #include "transom/gradients.h"
 #include "transom/ops.h"
@@ -10,9 +11,50 @@
 namespace transom {
 namespace {
 
+constexpr const char* kShare = "regularizer_share";    // f32 [B], all alike
 constexpr const char* kLossFile = "loss.safetensors";  // of the weights that belong to the loss
 
+BatchMeasures measures_of_terms(const SpladeOptions& options) {
+  std::vector<std::string> names{"base_loss", "document_regularizer_loss"};
+  if (options.query_weight) names.emplace_back("query_regularizer_loss");
+  const auto sums = [names](const NamedTensors&, const NamedTensors& outputs) {
+    std::vector<Tensor> totals;
+    for (const std::string& name : names) totals.push_back(outputs.at(name));
+    return joined_sums(totals, std::vector<Tensor>(names.size(), outputs.at("part_of_batch")));
+  };
+  return {
+      .names = names, .sums = sums, .values = [](const Tensor& sums_) { return ratios_of(sums_); }, .tokens = false};
+}
+
 }  // namespace
+
+SentenceObjective::SentenceObjective(SentenceHead head, std::vector<Set> sets, std::optional<Growth> growth)
+    : head_(std::move(head)), sets_(std::move(sets)), growth_(growth) {
+  if (growth_) measures_ = measures_of_terms(growth_->splade);
+}
+
+void SentenceObjective::add_share(NamedTensors& inputs) const {
+  const int64_t rows = inputs.at(sentence_input(set_of(inputs), 0, "input_ids")).dim(0);
+  inputs.set(kShare, Tensor::from(std::vector<float>(static_cast<size_t>(rows), static_cast<float>(share_)), {rows}));
+}
+
+void SentenceObjective::complete_batches(Model&, std::vector<NamedTensors>& micro_batches, int64_t) {
+  if (!growth_) return;
+  share_ = growth_->splade.share(steps_, growth_->steps);
+  for (NamedTensors& inputs : micro_batches) add_share(inputs);
+}
+
+void SentenceObjective::complete_evaluation(Model&, NamedTensors& inputs, int64_t) {
+  if (growth_) add_share(inputs);
+}
+
+std::vector<std::pair<std::string, double>> SentenceObjective::take_numbers(bool training) {
+  if (!growth_ || !training) return {};
+  const SpladeOptions& splade = growth_->splade;
+  std::vector<std::pair<std::string, double>> numbers{{"document_regularizer_weight", splade.document_weight * share_}};
+  if (splade.query_weight) numbers.emplace_back("query_regularizer_weight", *splade.query_weight * share_);
+  return numbers;
+}
 
 std::string sentence_input(size_t set, size_t column, std::string_view name) {
   return fmt::format("{}/sentence_{}/{}", set, column, name);
@@ -37,19 +79,22 @@ Tensor SentenceObjective::vectors(const LossPass& pass, const NamedTensors& inpu
         context.dropout_key + Tensor::from(std::vector<int64_t>{pass_number * 0x632BE59BD9B4E019, 0}, {2});
   const Tensor mask = rows("attention_mask"), counted = rows("counted");
   const NamedTensors states = pass.model.forward({{"input_ids", rows("input_ids")}, {"attention_mask", mask}}, context);
-  return head_(states.at("last_hidden_state"), cast(counted.defined() ? counted : mask, DType::kFloat32), kAsGiven);
+  return head_(states.at(head_.reads()), cast(counted.defined() ? counted : mask, DType::kFloat32), kAsGiven);
 }
 
 Tensor SentenceObjective::loss_of(const LossPass& pass, const NamedTensors& inputs, size_t set,
-                                  std::vector<Tensor> columns) const {
+                                  std::vector<Tensor> columns, NamedTensors* outputs) const {
   // Losses of several sets have means over unlike things: each batch counts as much as another one, as in the library.
   ForwardContext context = pass.context;
   if (sets_.size() > 1) context.loss_divisors = nullptr;
+  const Tensor share = inputs.find(kShare);
   return (*sets_[set].loss)(VectorBatch{.columns = std::move(columns),
                                         .labels = inputs.find("labels"),
                                         .context = context,
                                         .rank = pass.rank,
-                                        .ranks = pass.ranks});
+                                        .ranks = pass.ranks,
+                                        .share = share.defined() ? reshape(slice(share, 0, 0, 1), {}) : Tensor(),
+                                        .terms = growth_ ? outputs : nullptr});
 }
 
 Tensor SentenceObjective::loss(const LossPass& pass, const NamedTensors& inputs, NamedTensors* outputs) const {
@@ -60,7 +105,7 @@ Tensor SentenceObjective::loss(const LossPass& pass, const NamedTensors& inputs,
     columns.push_back(vectors(pass, inputs, set, column, 0, rows, static_cast<int64_t>(column)));
     if (outputs) outputs->set(fmt::format("sentence_embedding_{}", column), columns.back());
   }
-  return loss_of(pass, inputs, set, std::move(columns));
+  return loss_of(pass, inputs, set, std::move(columns), outputs);
 }
 
 std::optional<LossInParts> SentenceObjective::in_parts(const LossPass& pass, const NamedTensors& inputs) const {
@@ -98,7 +143,7 @@ std::optional<LossInParts> SentenceObjective::in_parts(const LossPass& pass, con
     columns.push_back(whole.set_requires_grad());
   }
   LossInParts result;
-  result.loss = loss_of(pass, inputs, set, columns);
+  result.loss = loss_of(pass, inputs, set, columns, nullptr);
   std::vector<Tensor> slopes = gradients(result.loss, columns);
   result.loss = result.loss.detach();
   for (Tensor& slope : slopes) slope = slope.detach();
@@ -138,6 +183,8 @@ void SentenceObjective::save(const std::filesystem::path& directory) const {
 
 void SentenceObjective::load(const std::filesystem::path& directory) {
   head_.load(directory);
+  if (const auto state = directory / "trainer_state.json"; growth_ && path_exists(state))
+    steps_ = read_json(state).value("global_step", int64_t{0});
   const bool has_weights = [&] {
     for (const Set& set : sets_)
       if (!set.loss->parameters().empty()) return true;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,7 +19,9 @@ struct VectorBatch {
   std::vector<Tensor> columns;  // of each column of texts, f32 [B, D]
   Tensor labels;                // f32 or i64 [B], f32 [B, N]; empty where the loss takes none
   const ForwardContext& context;
-  int64_t rank = 0, ranks = 1;  // whose rows gather_across_devices puts together
+  int64_t rank = 0, ranks = 1;    // whose rows gather_across_devices puts together
+  Tensor share = {};              // f32 [], of what grows in the course of a run; undefined: all of it
+  NamedTensors* terms = nullptr;  // where it is set, receives the terms of a loss of several, without gradients
 };
 
 // Shared by threads; parameters are trained by one.
@@ -71,5 +74,24 @@ Tensor margins_of_labels(const Tensor& labels, int64_t rows, int64_t negatives);
 // at length 1, times weights[i], and the sum of these. Refuses dims that are not in [1, width].
 std::unique_ptr<SentenceLoss> matryoshka_loss(std::unique_ptr<SentenceLoss> loss, std::vector<int64_t> dims,
                                               std::vector<double> weights, int64_t width);
+
+// Formal et al., "From distillation to hard negative sampling" (2022): a loss of weights of tokens, and the squares of
+// the mean weights of queries and documents (Paria et al., "Minimizing FLOPs to learn efficient sparse
+// representations", 2020), which make most of them 0. As SpladeLoss of sentence-transformers.
+struct SpladeOptions {
+  double document_weight = 3e-5;
+  std::optional<double> query_weight;                          // empty: queries are not held to few weights
+  std::optional<int64_t> document_threshold, query_threshold;  // texts with no more weights than that do not count
+  bool documents_alone = false;                                // all columns are documents
+  // The weights grow from 0 in this part of a run, by the square of the steps or linearly.
+  double warmup_ratio = 1.0 / 3;
+  bool linear = false;
+
+  // Takes its own options out of `given`, and leaves those of the loss within.
+  static SpladeOptions of(Json& given);
+  // Of an update, whose number is counted from 0, of so many: how much of the weights counts.
+  double share(int64_t step, int64_t steps) const;
+};
+std::unique_ptr<SentenceLoss> splade_loss(std::unique_ptr<SentenceLoss> loss, const SpladeOptions& options);
 
 }  // namespace transom
