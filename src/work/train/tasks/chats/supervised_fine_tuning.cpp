@@ -9,9 +9,11 @@
 #include "base/json/json.h"
 #include "base/terminal/log.h"
 #include "files/config/model_config.h"
+#include "files/hub/adapters.h"
 #include "files/hub/resolve.h"
 #include "runtime/device/static_shapes.h"
 #include "runtime/distributed/process_group.h"
+#include "transom/distributed.h"
 #include "work/train/arguments/task_defaults.h"
 #include "work/train/setup/new_model.h"
 #include "work/train/setup/sharding_layout.h"
@@ -20,6 +22,7 @@
 #include "work/train/tasks/chats/chat_tokens.h"
 #include "work/train/tasks/chats/packing.h"
 #include "work/train/tasks/chats/picture_batches.h"
+#include "work/train/tasks/chats/shown_answers.h"
 #include "work/train/tasks/chats/token_measures.h"
 #include "work/train/tasks/read_report.h"
 #include "work/train/tasks/tasks.h"
@@ -216,6 +219,29 @@ TrainingData batches_of_rows(Rows rows, const TrainArguments& arguments, const P
   return data;
 }
 
+constexpr int64_t kShownTokens = 64;  // of an answer, without --generation_max_length
+
+void show_answers_of_evaluations(const TrainArguments& arguments, const ChatRows& rows, const Tokenizer& tokenizer,
+                                 const std::string& chat_template, TaskSetup& setup) {
+  const ScriptArguments& script = arguments.script;
+  const int64_t count = samples_to_show(script, 0);
+  if (count < 1) return;
+  if (sharding_layout(arguments.training, process_count()).shards())
+    fail(ErrorKind::kUnsupported, "--num_samples_to_print: a model that is spread over processes writes no answers");
+  GenerationConfig config = GenerationConfig::from_pretrained(base_of_adapters(script.model_name_or_path).string());
+  config.do_sample = false, config.num_beams = 1;
+  config.max_length.reset();
+  config.max_new_tokens = script.generation_max_length.value_or(kShownTokens);
+  if (config.eos_token_id.empty() && tokenizer.eos_token_id()) config.eos_token_id = {*tokenizer.eos_token_id()};
+  if (script.eos_token) config.eos_token_id.push_back(*tokenizer.token_to_id(*script.eos_token));
+  if (!config.pad_token_id) config.pad_token_id = tokenizer.pad_token_id();
+  const auto answers = std::make_shared<const ShownAnswers>(rows, tokenizer, chat_template, count, config);
+  setup.compute_metrics = [answers, model = setup.model.get()](const Predictions&) {
+    if (process_rank() == 0) answers->show(*model);
+    return Metrics();
+  };
+}
+
 }  // namespace
 
 void prepare_supervised_fine_tuning(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
@@ -268,6 +294,9 @@ void prepare_supervised_fine_tuning(const TrainArguments& arguments, const TaskF
 
   setup.objective = std::make_shared<MeasuredModelLoss>(arguments.training, loss_kind(script, arguments.training));
   score_loss_only(setup);
+  if (files.validation)
+    show_answers_of_evaluations(arguments, ChatRows(*files.validation, script, writes_chats, sees), tokenizer,
+                                encoder.chat_template(), setup);
   align_special_tokens(*setup.model, tokenizer,
                        script.eos_token ? tokenizer.token_to_id(*script.eos_token) : std::nullopt);
   setup.save_tokenizer = [tokenizer, config, chat_template = script.chat_template_path ? encoder.chat_template() : "",
