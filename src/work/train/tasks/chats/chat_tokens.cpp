@@ -163,7 +163,7 @@ std::string ChatEncoder::marked_text(const ChatTokens& tokens) const {
                                                 tokens.ids.begin() + static_cast<std::ptrdiff_t>(end)});
     text += learnt ? "»" + part + "«" : part;
   }
-  return text;
+  return options_.pictures ? with_places_counted(text) : text;
 }
 
 }  // namespace transom

@@ -46,7 +46,7 @@ class ChatEncoder {
 
   // `where` names the row in errors. Labels may all be kIgnoredLabel where max_length cuts off what is learnt.
   ChatTokens encode(const ChatRow& row, const std::string& where) const;
-  // The row as text, what is learnt of it between » and «.
+  // The row as text, what is learnt of it between » and «. The tokens of a picture's places are told by their number.
   std::string marked_text(const ChatTokens& tokens) const;
   bool sees_pictures() const { return options_.pictures != nullptr; }
   const std::string& chat_template() const { return options_.chat_template; }  // in place of the tokenizer's
@@ -61,6 +61,7 @@ class ChatEncoder {
                                const std::string& where) const;
   ChatTokens encode_seen_prompt(const ChatRow& row, std::span<const ImageProcessor::Pixels> pictures) const;
   Json fitting(Json messages, const ChatOptions& options) const;
+  std::string with_places_counted(const std::string& text) const;
   // Bytes begin..end of `text` that the assistant writes.
   std::vector<std::pair<size_t, size_t>> assistant_spans(const Json& messages, const ChatText& chat,
                                                          const ChatOptions& options, const std::string& where) const;

@@ -38,6 +38,20 @@ Json ChatEncoder::fitting(Json messages, const ChatOptions& options) const {
                                            : joined_parts(std::move(messages), options_.pictures->image_token());
 }
 
+// "<image>x576" for so many of them side by side.
+std::string ChatEncoder::with_places_counted(const std::string& text) const {
+  const std::string& token = options_.pictures->image_token();
+  std::string result;
+  size_t end = 0;
+  for (size_t at = text.find(token); at != text.npos; at = text.find(token, end)) {
+    result += text.substr(end, at - end) + token;
+    int64_t places = 0;
+    for (end = at; text.compare(end, token.size(), token) == 0; end += token.size()) ++places;
+    if (places > 1) result += fmt::format("x{}", places);
+  }
+  return result + text.substr(end);
+}
+
 ChatTokens ChatEncoder::encode_seen_whole(const ChatRow& row, std::span<const ImageProcessor::Pixels> pictures,
                                           const std::string& where) const {
   ChatText chat;
