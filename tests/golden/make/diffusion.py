@@ -131,6 +131,32 @@ OTHER_CONTROL = {
         down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
     ),
 }
+FLUX = dict(
+    in_channels=8,
+    num_layers=1,
+    num_single_layers=1,
+    attention_head_dim=8,
+    num_attention_heads=2,
+    joint_attention_dim=8,
+    pooled_projection_dim=6,
+    axes_dims_rope=(2, 4, 2),
+    guidance_embeds=True,
+)
+OTHER_FLUX = {"schnell": dict(FLUX, guidance_embeds=False, num_layers=2, num_single_layers=0, out_channels=4, patch_size=2)}
+SD3 = dict(
+    sample_size=8,
+    patch_size=2,
+    in_channels=4,
+    out_channels=4,
+    num_layers=2,
+    attention_head_dim=4,
+    num_attention_heads=2,
+    joint_attention_dim=10,
+    caption_projection_dim=8,
+    pooled_projection_dim=6,
+    pos_embed_max_size=6,
+)
+OTHER_SD3 = {"sd3.5": dict(SD3, qk_norm="rms_norm", dual_attention_layers=(0, 1), out_channels=None, in_channels=2)}
 
 
 def filled(model, name):
@@ -261,6 +287,25 @@ def controlnet(out):
     case(name, diffusers.UNet2DConditionModel(**UNET), inputs, folder / name, "told by a ControlNet", False)
 
 
+def patch_inputs(name, config):
+    random = generator(name + " inputs")
+    normal = lambda *shape: torch.empty(shape).normal_(generator=random)
+    inputs = dict(encoder_hidden_states=normal(2, 5, config["joint_attention_dim"]), pooled_projections=normal(2, config["pooled_projection_dim"]))
+    if "axes_dims_rope" not in config:
+        return dict(inputs, hidden_states=normal(2, config["in_channels"], 8, 6), timestep=torch.tensor([7.0, 501.0]))
+    places = torch.tensor([[0.0, y, x] for y in range(3) for x in range(4)])
+    inputs.update(hidden_states=normal(2, 12, config["in_channels"]), img_ids=places, txt_ids=torch.zeros(5, 3), timestep=torch.tensor([0.007, 0.501]))
+    return dict(inputs, guidance=torch.tensor([3.5, 1.5])) if config["guidance_embeds"] else inputs
+
+
+def transformers_of_patches(out):
+    folder = out / "diffusion" / "networks"
+    for name, config, others, kind in (("flux", FLUX, OTHER_FLUX, diffusers.FluxTransformer2DModel), ("sd3", SD3, OTHER_SD3, diffusers.SD3Transformer2DModel)):
+        case(name, kind(**config), patch_inputs(name, config), out / name, "a transformer over patches and a text")
+        for key, other in others.items():
+            case(f"{name}-{key}", kind(**other), patch_inputs(key, other), folder / f"{name}-{key}", "other options", False)
+
+
 def make(out):
     import schedulers
 
@@ -269,6 +314,7 @@ def make(out):
     schedulers.make(out)
     networks(out)
     controlnet(out)
+    transformers_of_patches(out)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from common import GOLDEN, generator, write_json
-from diffusion import AUTOENCODER, CONTROL, OTHER_CONTROL, OTHER_UNETS, PLAIN, UNET, filled
+from diffusion import AUTOENCODER, CONTROL, FLUX, OTHER_CONTROL, SD3, OTHER_UNETS, PLAIN, UNET, filled
 from models import rounded_up
 
 SD = dict(num_train_timesteps=1000, beta_start=0.00085, beta_end=0.012, beta_schedule="scaled_linear")
@@ -122,13 +122,14 @@ def as_kind(pipe, given):
 
 def sensitivity(pipe, run, latents):
     """Ten times what latents change by where each weight of the U-Net moves by about one unit of float32: orders of sums are as much."""
-    kept = {key: value.clone() for key, value in pipe.unet.state_dict().items()}
+    network = pipe.unet if hasattr(pipe, "unet") else pipe.transformer
+    kept = {key: value.clone() for key, value in network.state_dict().items()}
     random = generator("sensitivity")
     with torch.no_grad():
-        for value in pipe.unet.state_dict().values():
+        for value in network.state_dict().values():
             value.mul_(1 + 1.2e-7 * (torch.rand(value.shape, generator=random) * 2 - 1).sign())
     changed = run()
-    pipe.unet.load_state_dict(kept)
+    network.load_state_dict(kept)
     return rounded_up(max(10 * float((changed - latents).abs().max()), 1e-5 * float(latents.abs().max())))
 
 
@@ -160,7 +161,12 @@ def record(out, name, pipe, settings, kept=None):
             arguments["mask_image"] = mask
         if "control" in given:
             arguments["control_image" if "start" in given else "image"] = mask
-        run = lambda kind: used(**arguments, generator=torch.Generator().manual_seed(given["seed"]), output_type=kind).images
+        if "max_sequence_length" not in given and hasattr(pipe, "transformer"):
+            arguments["max_sequence_length"] = given["max_sequence_length"] = 12
+        # FLUX gives rows of patches.
+        plain = (lambda x: used._unpack_latents(x, given["height"], given["width"], used.vae_scale_factor)) if hasattr(used, "_unpack_latents") else (lambda x: x)
+        draw = lambda kind: used(**arguments, generator=torch.Generator().manual_seed(given["seed"]), output_type=kind).images
+        run = lambda kind: plain(draw(kind)) if kind == "latent" else draw(kind)
         tensors[f"latents.{i}"] = run("latent").contiguous()
         if i == 0 or given.get("num_images_per_prompt"):
             tensors[f"pictures.{i}"] = (run("pt").permute(0, 2, 3, 1) * 255).round().to(torch.uint8).contiguous()
@@ -253,6 +259,44 @@ def controlnet(out):
     record(out, "sdxl-controlnet", pipe, settings, ("controlnet",))
 
 
+def t5(name, width):
+    words = transformers.AutoTokenizer.from_pretrained(GOLDEN / "tokenizers" / "t5")
+    config = transformers.T5Config(vocab_size=len(words), d_model=width, d_kv=4, d_ff=12, num_layers=1, num_heads=2, feed_forward_proj="gated-gelu")
+    return filled(transformers.T5EncoderModel(config), name), words
+
+
+def flows(out):
+    """Transformers over patches: FLUX, and Stable Diffusion 3 with three texts and with two."""
+    vae = filled(diffusers.AutoencoderKL(**dict(AUTOENCODER, latent_channels=2, shift_factor=0.1, scaling_factor=0.4)), "flux vae")
+    encoder, words = t5("flux t5", 8)
+    parts = dict(vae=vae, text_encoder=text_encoder("flux text", 6), tokenizer=tokenizer(), text_encoder_2=encoder, tokenizer_2=words)
+    network = filled(diffusers.FluxTransformer2DModel(**FLUX), "flux transformer")
+    scheduler = diffusers.FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=True, shift=3.0, base_image_seq_len=4, max_image_seq_len=64)
+    pipe = diffusers.FluxPipeline(**parts, transformer=network, scheduler=scheduler)
+    settings = [
+        dict(CAT, height=64, width=48, guidance_scale=2.5),
+        dict(SEA, negative_prompt="blurry", true_cfg_scale=2.0, max_sequence_length=6, num_images_per_prompt=2),
+    ]
+    record(out, "flux", pipe, settings)
+    network = filled(diffusers.FluxTransformer2DModel(**dict(FLUX, guidance_embeds=False)), "schnell transformer")
+    pipe = diffusers.FluxPipeline(**parts, transformer=network, scheduler=diffusers.FlowMatchEulerDiscreteScheduler(stochastic_sampling=True))
+    record(out, "flux-schnell", pipe, [dict(HOUSE)], ("transformer", "scheduler"))
+    encoder, words = t5("sd3 t5", 14)
+    vae = filled(diffusers.AutoencoderKL(**dict(AUTOENCODER, shift_factor=0.1, scaling_factor=0.4)), "sd3 vae")
+    parts = dict(vae=vae, text_encoder=text_encoder("sd3 text", 6, 6), tokenizer=tokenizer(), text_encoder_2=text_encoder("sd3 text 2", 6, 4), tokenizer_2=tokenizer())
+    config = dict(SD3, joint_attention_dim=14, pooled_projection_dim=10, pos_embed_max_size=20, qk_norm="rms_norm", sample_size=32)
+    network = filled(diffusers.SD3Transformer2DModel(**config), "sd3 transformer")
+    scheduler = diffusers.FlowMatchEulerDiscreteScheduler(shift=3.0)
+    pipe = diffusers.StableDiffusion3Pipeline(**parts, text_encoder_3=encoder, tokenizer_3=words, transformer=network, scheduler=scheduler)
+    settings = [
+        dict(CAT, guidance_scale=3.0, negative_prompt="blurry"),
+        dict(SEA, guidance_scale=1.0, num_images_per_prompt=2, clip_skip=1),
+    ]
+    record(out, "sd3", pipe, settings)
+    pipe = diffusers.StableDiffusion3Pipeline(**parts, text_encoder_3=None, tokenizer_3=None, transformer=network, scheduler=diffusers.FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=True))
+    record(out, "sd3-two-texts", pipe, [dict(HOUSE, guidance_scale=2.0)], ("scheduler",))
+
+
 def of_pndm(out):
     settings = [
         dict(CAT, guidance_scale=3.0, negative_prompt="blurry"),
@@ -296,6 +340,7 @@ def make(out):
     record(out, "sdxl-refiner", refiner, [dict(STARTED, strength=0.4)], ("unet",))
     lora(out)
     controlnet(out)
+    flows(out)
     unconditional(out)
 
 

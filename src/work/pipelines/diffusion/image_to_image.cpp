@@ -11,7 +11,7 @@ namespace {
 class PictureChange : public Pipeline {
  public:
   PictureChange(const PipelineDirectory& directory, const LoadOptions& options) : model_(directory, options) {}
-  Model* model() const override { return model_.unet(); }
+  Model* model() const override { return model_.network(); }
 
   TaskParameters parameters() const override {
     TaskParameters all = changed_picture_parameters();

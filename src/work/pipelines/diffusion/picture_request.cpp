@@ -69,6 +69,8 @@ TaskParameters picture_parameters() {
            .help = "files of LoRA, diffusers' or kohya's, or folders of them",
            .is_path = true},
           {"lora_scale", kNumbers, "how much of each is added", "1"},
+          {"true_cfg_scale", kNumber, "of FLUX: guidance by a second pass with the negative_prompt, above 1", "1"},
+          {"max_sequence_length", kInteger, "tokens that T5 reads, up to 512", "512 of FLUX, 256 of SD 3"},
           {.name = "control_image",
            .type = kText,
            .help = "the picture that a ControlNet sees: edges, depths, a pose",
@@ -103,6 +105,8 @@ PictureRequest picture_request(const std::string& prompt, const TaskOptions& opt
   request.guidance = number_option(options, "guidance_scale").value_or(defaults.guidance);
   request.guidance_rescale = number_option(options, "guidance_rescale").value_or(0);
   request.eta = number_option(options, "eta").value_or(0);
+  if (is_given(options, "true_cfg_scale")) request.true_guidance = number_option(options, "true_cfg_scale");
+  if (is_given(options, "max_sequence_length")) request.most_tokens = int_option(options, "max_sequence_length", 0);
   request.strength = number_option(options, "strength").value_or(defaults.strength);
   request.scheduler = text_option(options, "scheduler", "");
   if (!request.scheduler.empty()) scheduler_class(request.scheduler);  // refuses unknown ones before anything else
@@ -143,6 +147,8 @@ void check_request(const PictureRequest& r, int64_t unit) {
     fail(ErrorKind::kUsage, "height and width: expected numbers that {} divides, found {} and {}", unit, r.height,
          r.width);
   expect_within("guidance_scale", r.guidance, -kMostGuidance, kMostGuidance);
+  if (r.true_guidance) expect_within("true_cfg_scale", *r.true_guidance, 0, kMostGuidance);
+  if (r.most_tokens) expect("max_sequence_length", *r.most_tokens, 1, 512);
   expect_within("guidance_rescale", r.guidance_rescale, 0, 1);
   expect_within("eta", r.eta, 0, 1);
   expect_within("controlnet_conditioning_scale", r.control_scale, -kMostControlScale, kMostControlScale);

@@ -25,7 +25,9 @@ struct PictureRequest {
   std::optional<std::string> negative_prompt;
   int64_t height = 0, width = 0, steps = 50, pictures = 1, clip_skip = 0;
   double guidance = 7.5, guidance_rescale = 0, eta = 0;
-  std::string scheduler;  // a class in place of the directory's; empty: that
+  std::optional<double> true_guidance;  // of FLUX: by a second pass, with the unwanted text
+  std::optional<int64_t> most_tokens;   // that T5 reads
+  std::string scheduler;                // a class in place of the directory's; empty: that
   uint64_t seed = 0;
   // Of a run that begins with a picture.
   std::optional<Image> start, mask;  // white in the mask is drawn anew

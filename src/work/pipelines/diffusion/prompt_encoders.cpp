@@ -10,15 +10,48 @@
 
 namespace transom {
 
-PromptEncoders::PromptEncoders(const PipelineDirectory& directory, const LoadOptions& options, bool xl) : xl_(xl) {
-  for (const std::string number : {"", "_2"}) {
-    const std::string part = "text_encoder" + number;
-    if (!directory.has(part)) continue;
-    const std::string kind = number.empty() ? "CLIPTextModel" : "CLIPTextModelWithProjection";
-    encoders_.push_back({part, directory.load(part, kind, options),
-                         Tokenizer::from_pretrained(directory.folder("tokenizer" + number, "").string()),
-                         !number.empty()});
+namespace {
+
+Encoding padded(const Tokenizer& tokenizer, const std::string& text, int64_t length) {
+  Encoding tokens =
+      tokenizer.encode(text, std::nullopt,
+                       {.truncation = Truncation::kLongestFirst, .padding = Padding::kMaxLength, .max_length = length});
+  if (tokenizer.encode(text).size() > tokens.size())
+    log(LogLevel::kWarning, fmt::format("the prompt is longer than {} tokens: the rest of it is not read", length));
+  return tokens;
+}
+
+}  // namespace
+
+void PromptEncoders::add(const PipelineDirectory& directory, const LoadOptions& options, const std::string& number,
+                         const std::string& kind) {
+  const std::string part = "text_encoder" + number;
+  Encoder made{part, directory.load(part, kind, options),
+               Tokenizer::from_pretrained(directory.folder("tokenizer" + number, "").string()),
+               kind == "CLIPTextModelWithProjection"};
+  if (kind == "T5EncoderModel") t5_.emplace(std::move(made));
+  else encoders_.push_back(std::move(made));
+}
+
+PromptEncoders::PromptEncoders(const PipelineDirectory& directory, const LoadOptions& options, Kind kind)
+    : kind_(kind) {
+  const char* const plain = "CLIPTextModel";
+  const char* const projecting = "CLIPTextModelWithProjection";
+  if (kind == Kind::kFlux) {
+    add(directory, options, "", plain);
+    add(directory, options, "_2", "T5EncoderModel");
+    return;
   }
+  if (kind == Kind::kThree) {
+    add(directory, options, "", projecting);
+    add(directory, options, "_2", projecting);
+    if (directory.has("text_encoder_3")) add(directory, options, "_3", "T5EncoderModel");
+    else log(LogLevel::kInfo, fmt::format("{}: no text_encoder_3: two read the text", directory.where()));
+    return;
+  }
+  for (const std::string number : {"", "_2"})
+    if (directory.has("text_encoder" + number)) add(directory, options, number, number.empty() ? plain : projecting);
+  const bool xl = kind == Kind::kXl;
   if (encoders_.empty() || encoders_.back().projects != xl)
     fail("{}: expected the text encoder{} of {}, found {}", directory.where(), xl ? "s" : "", directory.class_name(),
          encoders_.empty() ? "none" : encoders_.back().part);
@@ -27,7 +60,7 @@ PromptEncoders::PromptEncoders(const PipelineDirectory& directory, const LoadOpt
 Model* PromptEncoders::find(const std::string& part) const {
   for (const Encoder& encoder : encoders_)
     if (encoder.part == part) return encoder.model.get();
-  return nullptr;
+  return t5_ && t5_->part == part ? t5_->model.get() : nullptr;
 }
 
 Tensor PromptEncoders::states_of(const Encoder& encoder, const std::string& text, int64_t clip_skip,
@@ -35,25 +68,22 @@ Tensor PromptEncoders::states_of(const Encoder& encoder, const std::string& text
   const Config& config = encoder.model->config();
   const int64_t places = config.get_int("max_position_embeddings", 77);
   const int64_t length = std::min(encoder.tokenizer.model_max_length().value_or(places), places);
-  const Encoding tokens = encoder.tokenizer.encode(
-      text, std::nullopt,
-      {.truncation = Truncation::kLongestFirst, .padding = Padding::kMaxLength, .max_length = length});
-  if (encoder.tokenizer.encode(text).size() > tokens.size())
-    log(LogLevel::kWarning, fmt::format("the prompt is longer than {} tokens: the rest of it is not read", length));
+  const Encoding tokens = padded(encoder.tokenizer, text, length);
   ForwardContext context;
-  context.output_hidden_states = xl_ || clip_skip > 0;
+  context.output_hidden_states = reads_last_but_one() || clip_skip > 0;
   const auto T = static_cast<int64_t>(tokens.size());
   NamedTensors inputs{{"input_ids", Tensor::from(tokens.ids, {1, T})}};
   if (config.get_bool("use_attention_mask", false))
     inputs.set("attention_mask", Tensor::from(tokens.attention_mask, {1, T}));
   const NamedTensors outputs = encoder.model->forward(inputs, context);
   if (encoder.projects) pooled = outputs.at("text_embeds");
+  if (kind_ == Kind::kFlux) pooled = outputs.at("pooler_output");
   if (!context.output_hidden_states) return outputs.at("last_hidden_state");
   const int64_t layers = config.get_int("num_hidden_layers", 12);
-  const int64_t place = layers - clip_skip - (xl_ ? 1 : 0);
+  const int64_t place = layers - clip_skip - (reads_last_but_one() ? 1 : 0);
   if (place < 0) fail(ErrorKind::kUsage, "clip_skip: the text encoder has {} layers, found {}", layers, clip_skip);
   const Tensor states = outputs.at("hidden_states." + std::to_string(place));
-  if (xl_) return states;
+  if (reads_last_but_one()) return states;
   // What an earlier layer gives goes through the last norm all the same.
   Tensor weight, bias;
   for (const auto& parameter : encoder.model->parameters()) {
@@ -63,11 +93,32 @@ Tensor PromptEncoders::states_of(const Encoder& encoder, const std::string& text
   return layer_norm(states, weight, bias, config.get_float("layer_norm_eps", 1e-5), encoder.model->computing());
 }
 
-PromptEncoders::Prompt PromptEncoders::operator()(const std::string& text, int64_t clip_skip) const {
+Tensor PromptEncoders::t5_states(const std::string& text, int64_t tokens, int64_t width) const {
+  if (!t5_) return full({1, tokens, width}, 0, encoders_.front().model->dtype());
+  const Encoding read = padded(t5_->tokenizer, text, tokens);
+  const Tensor ids = Tensor::from(read.ids, {1, static_cast<int64_t>(read.size())});
+  return t5_->model->forward({{"input_ids", ids}}).at("last_hidden_state");
+}
+
+PromptEncoders::Prompt PromptEncoders::operator()(const std::string& text, int64_t clip_skip, int64_t t5_tokens,
+                                                  int64_t t5_width) const {
   Prompt prompt;
-  std::vector<Tensor> states;
-  for (const Encoder& encoder : encoders_) states.push_back(states_of(encoder, text, clip_skip, prompt.pooled));
+  std::vector<Tensor> states, pooled;
+  for (const Encoder& encoder : encoders_) {
+    Tensor whole;
+    states.push_back(states_of(encoder, text, clip_skip, whole));
+    if (whole.defined()) pooled.push_back(whole);
+  }
+  if (!pooled.empty()) prompt.pooled = concatenate(pooled, 1);
   prompt.states = states.size() == 1 ? states[0] : concatenate(states, 2);
+  if (kind_ == Kind::kOne || kind_ == Kind::kXl) return prompt;
+  const Tensor of_t5 = t5_states(text, t5_tokens, t5_width);
+  if (kind_ == Kind::kFlux) return {of_t5, prompt.pooled};
+  const int64_t missing = of_t5.dim(2) - prompt.states.dim(2);
+  if (missing < 0)
+    fail("the text encoders: expected T5 to be at least as wide as the other two, {}, found {}", prompt.states.dim(2),
+         of_t5.dim(2));
+  prompt.states = concatenate({pad(prompt.states, {0, 0, 0}, {0, 0, missing}), of_t5}, 1);
   return prompt;
 }
 

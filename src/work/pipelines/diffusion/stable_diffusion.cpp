@@ -66,12 +66,6 @@ Config with_settings(Config config, bool in_place_of_another) {
   return config;
 }
 
-// In 16 bits autoencoders overflow, unless their configuration says otherwise: those of float16 decode in float32.
-LoadOptions options_of_autoencoder(LoadOptions options) {
-  if (options.dtype == "float16" || options.dtype == "fp16") options.dtype = "float32";
-  return options;
-}
-
 // The deviation of all numbers of a picture, as torch's std.
 float spread_of(std::span<const float> values) {
   double sum = 0, squares = 0;
@@ -79,10 +73,6 @@ float spread_of(std::span<const float> values) {
   const double mean = sum / static_cast<double>(values.size());
   for (const float value : values) squares += (value - mean) * (value - mean);
   return static_cast<float>(std::sqrt(squares / static_cast<double>(values.size() - 1)));
-}
-
-Tensor repeated(const Tensor& x, int64_t count) {
-  return count == 1 ? x : concatenate(std::vector<Tensor>(static_cast<size_t>(count), x), 0);
 }
 
 // Classifier-free guidance (Ho & Salimans, 2022) on a pass whose first half saw the unwanted text.
@@ -138,10 +128,10 @@ StableDiffusion::StableDiffusion(const PipelineDirectory& directory, const LoadO
       other_scheduler_(scheduler_),
       xl_(text_pipeline(directory).xl),
       of_consistency_(text_pipeline(directory).of_consistency),
-      encoders_(directory, options, xl_) {
+      encoders_(directory, options, xl_ ? PromptEncoders::Kind::kXl : PromptEncoders::Kind::kOne) {
   unet_ = directory.load("unet", "UNet2DConditionModel", options);
   if (text_pipeline(directory).controlled) control_.emplace(directory, options);
-  vae_ = directory.load("vae", "AutoencoderKL", options_of_autoencoder(options));
+  vae_ = load_picture_decoder(directory, options);
   if (!xl_) {
     scheduler_ = with_settings(std::move(scheduler_), false);
     other_scheduler_ = with_settings(std::move(other_scheduler_), true);
@@ -165,9 +155,7 @@ void StableDiffusion::read_latent_scale(const PipelineDirectory& directory) {
   const Config& vae = vae_->config();
   latent_channels_ = vae.get_int("latent_channels", 4);
   input_channels_ = unet_->config().get_int("in_channels", 4);
-  const size_t blocks = vae.get_ints("block_out_channels", {64}).size();
-  if (blocks < 1 || blocks > 12) fail("{}: vae: expected 1 to 12 blocks, found {}", directory.where(), blocks);
-  enlargement_ = int64_t{1} << (blocks - 1);
+  enlargement_ = enlargement_of(*vae_, directory.where());
   scaling_ = vae.get_float("scaling_factor", 0.18215);
   if (latent_channels_ < 1 || latent_channels_ > kMostChannels || scaling_ == 0 || !std::isfinite(scaling_) ||
       (input_channels_ != latent_channels_ && input_channels_ != 2 * latent_channels_ + 1))
@@ -209,14 +197,14 @@ void StableDiffusion::add_texts(Run& run, const PictureRequest& r) const {
   run.guided = is_guided(r);
   const int64_t n = r.pictures;
   const PromptEncoders::Prompt wanted = encoders_(r.prompt, r.clip_skip);
-  run.text = repeated(wanted.states, n);
-  if (wanted.pooled.defined()) run.pooled = repeated(wanted.pooled, n);
+  run.text = repeated_rows(wanted.states, n);
+  if (wanted.pooled.defined()) run.pooled = repeated_rows(wanted.pooled, n);
   if (run.guided) {
     PromptEncoders::Prompt unwanted;
     if (!r.negative_prompt && zeros_without_negative_) unwanted = {wanted.states * 0.0, wanted.pooled * 0.0};
     else unwanted = encoders_(r.negative_prompt.value_or(""), 0);
-    run.text = concatenate({repeated(unwanted.states, n), run.text}, 0);
-    if (run.pooled.defined()) run.pooled = concatenate({repeated(unwanted.pooled, n), run.pooled}, 0);
+    run.text = concatenate({repeated_rows(unwanted.states, n), run.text}, 0);
+    if (run.pooled.defined()) run.pooled = concatenate({repeated_rows(unwanted.pooled, n), run.pooled}, 0);
   }
   std::vector<Tensor> made{run.text};
   if (xl_) {
@@ -226,7 +214,7 @@ void StableDiffusion::add_texts(Run& run, const PictureRequest& r) const {
       if (scores_aesthetics_) row.push_back(static_cast<float>(score));
       else row.insert(row.end(), {height, width});
       const auto count = static_cast<int64_t>(row.size());
-      return repeated(Tensor::from(std::move(row), {1, count}), n);
+      return repeated_rows(Tensor::from(std::move(row), {1, count}), n);
     };
     run.time_ids = ids(kAestheticScore);
     if (run.guided) run.time_ids = concatenate({ids(kUnwantedAestheticScore), run.time_ids}, 0);
@@ -301,15 +289,15 @@ void StableDiffusion::add_mask(Run& run, const PictureRequest& r, std::vector<fl
     for (int64_t x = 0; x < w; ++x)
       run.mask.push_back(white[static_cast<size_t>(y * enlargement_ * r.width + x * enlargement_)]);
   if (!sees_masks()) return;
-  const Tensor mask = repeated(Tensor::from(run.mask, {1, 1, h, w}), r.pictures);
+  const Tensor mask = repeated_rows(Tensor::from(run.mask, {1, 1, h, w}), r.pictures);
   const Tensor seen = concatenate({mask, Tensor::from(rest, run.latents.shape)}, 1);
-  run.seen = cast(repeated(seen, run.guided ? 2 : 1), unet_->dtype());
+  run.seen = cast(repeated_rows(seen, run.guided ? 2 : 1), unet_->dtype());
 }
 
 std::vector<float> StableDiffusion::prediction(const Run& run, const PictureRequest& r, size_t index) const {
   std::vector<float> sample = run.latents.values;
   run.scheduler->scale_input(sample, index);
-  const Tensor x = repeated(cast(Tensor::from(sample, run.latents.shape), unet_->dtype()), run.guided ? 2 : 1);
+  const Tensor x = repeated_rows(cast(Tensor::from(sample, run.latents.shape), unet_->dtype()), run.guided ? 2 : 1);
   const auto t = static_cast<float>(run.scheduler->timesteps()[index]);
   NamedTensors inputs{
       {"sample", x}, {"timestep", Tensor::from(std::vector<float>{t}, {1})}, {"encoder_hidden_states", run.text}};
@@ -340,6 +328,8 @@ void StableDiffusion::check(const PictureRequest& r) const {
                                                    : fmt::format("with a guidance_scale of {}", r.guidance);
   if (r.negative_prompt && !is_guided(r)) log(LogLevel::kWarning, "negative_prompt has no effect " + unguided);
   if (r.guidance_rescale > 0 && !is_guided(r)) log(LogLevel::kWarning, "guidance_rescale has no effect " + unguided);
+  if (r.true_guidance || r.most_tokens)
+    fail(ErrorKind::kUsage, "true_cfg_scale and max_sequence_length have no effect: the pipeline has no T5");
   if (control_ && !r.control)
     fail(ErrorKind::kUsage, "control_image is missing: the pipeline has a ControlNet, which sees a picture");
   if (r.control && !control_) fail(ErrorKind::kUsage, "control_image: the pipeline has no ControlNet");
@@ -374,18 +364,7 @@ std::vector<Picture> StableDiffusion::pictures(const Latents& latents) const {
     const size_t channel = i / places % static_cast<size_t>(latent_channels_);
     scaled[i] = scaled[i] * deviation_of_channel(channel) / static_cast<float>(scaling_) + mean_of(channel);
   }
-  std::vector<Picture> pictures;
-  const int64_t B = latents.shape[0], size = elements(latents.shape) / B;
-  for (int64_t b = 0; b < B; ++b) {  // one by one, which takes the least memory
-    check_interrupted();
-    const auto begin = scaled.begin() + b * size;
-    Shape shape = latents.shape;
-    shape[0] = 1;
-    const Tensor one = Tensor::from(std::vector<float>(begin, begin + size), shape);
-    const Tensor sample = vae_->forward({{"latents", cast(one, vae_->dtype())}}).at("sample");
-    pictures.push_back(picture_of_sample(cast(sample, DType::kFloat32)));
-  }
-  return pictures;
+  return decoded_pictures(*vae_, scaled, latents.shape);
 }
 
 std::vector<Picture> StableDiffusion::draw(const PictureRequest& request) const {

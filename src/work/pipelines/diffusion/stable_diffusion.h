@@ -15,34 +15,26 @@
 #include "models/diffusion/schedulers/scheduler.h"
 #include "work/pipelines/diffusion/lora_weights.h"
 #include "work/pipelines/diffusion/picture_control.h"
-#include "work/pipelines/diffusion/picture_request.h"
+#include "work/pipelines/diffusion/picture_model.h"
 #include "work/pipelines/diffusion/prompt_encoders.h"
 
 namespace transom {
 
-// Numbers [B, C, h, w].
-struct Latents {
-  Shape shape;
-  std::vector<float> values;
-};
-
-class StableDiffusion {
+class StableDiffusion : public PictureModel {
  public:
   StableDiffusion(const PipelineDirectory& directory, const LoadOptions& options);
 
   // The classes of model_index.json that draw by a text.
   static std::vector<std::string> class_names();
 
-  Model* unet() const { return unet_.get(); }
+  Model* network() const override { return unet_.get(); }
   int64_t enlargement() const { return enlargement_; }  // pixels a place of the latents
-  // `starts`: the run begins with a picture, `masked`: with a mask over it.
-  PictureDefaults defaults(bool starts, bool masked) const;
+  PictureDefaults defaults(bool starts, bool masked) const override;
 
   // One run at a time: LoRA changes the weights that all runs share.
-  std::vector<Picture> draw(const PictureRequest& request) const;
-  // The latents at the end of a run.
-  Latents latents(const PictureRequest& request) const;
-  std::vector<Picture> pictures(const Latents& latents) const;
+  std::vector<Picture> draw(const PictureRequest& request) const override;
+  Latents latents(const PictureRequest& request) const override;
+  std::vector<Picture> pictures(const Latents& latents) const override;
 
  private:
   struct Run;  // what stays the same over the steps

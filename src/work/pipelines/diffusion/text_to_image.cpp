@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pictures of what a text says, or, where a pipeline knows no text, pictures.
-#include "work/pipelines/diffusion/stable_diffusion.h"
+#include "work/pipelines/diffusion/picture_model.h"
 #include "work/pipelines/diffusion/unconditional.h"
 #include "work/pipelines/pipeline.h"
 
@@ -9,19 +9,20 @@ namespace {
 
 class TextToImage : public Pipeline {
  public:
-  TextToImage(const PipelineDirectory& directory, const LoadOptions& options) : model_(directory, options) {}
-  Model* model() const override { return model_.unet(); }
+  TextToImage(const PipelineDirectory& directory, const LoadOptions& options)
+      : model_(load_picture_model(directory, options)) {}
+  Model* model() const override { return model_->network(); }
 
   std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
     std::vector<TaskResult> results;
     for (const TaskInput& input : inputs)
       results.emplace_back(
-          model_.draw(picture_request(text_input(input).text, options, model_.defaults(false, false))));
+          model_->draw(picture_request(text_input(input).text, options, model_->defaults(false, false))));
     return results;
   }
 
  private:
-  StableDiffusion model_;
+  std::unique_ptr<PictureModel> model_;
 };
 
 std::unique_ptr<Pipeline> load_text_to_image(const std::string& directory, const LoadOptions& options,

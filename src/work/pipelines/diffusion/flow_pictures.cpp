@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "work/pipelines/diffusion/flow_pictures.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/numbers/mt19937.h"
+#include "base/terminal/log.h"
+#include "base/threads/interrupt.h"
+#include "files/config/config.h"
+#include "runtime/tensor/evaluate.h"
+#include "transom/ops.h"
+#include "work/pipelines/diffusion/picture_pixels.h"
+
+namespace transom {
+namespace {
+
+constexpr std::string_view kFluxPipeline = "FluxPipeline", kThirdPipeline = "StableDiffusion3Pipeline";
+constexpr int64_t kFluxPatch = 2, kFluxSampleSize = 128, kMostFlowChannels = 4096, kMostFlowSampleSize = 1 << 12;
+
+bool is_flux(const PipelineDirectory& directory) { return directory.class_name() == kFluxPipeline; }
+
+// Maps [B, C, h, w] as rows of patches of 2 x 2 places [B, h w / 4, 4 C], or back.
+std::vector<float> repacked(const std::vector<float>& values, const Shape& map, bool packs) {
+  const int64_t B = map[0], C = map[1], h = map[2], w = map[3];
+  std::vector<float> made(values.size());
+  size_t packed = 0;
+  for (int64_t b = 0; b < B; ++b)
+    for (int64_t y = 0; y < h; y += 2)
+      for (int64_t x = 0; x < w; x += 2)
+        for (int64_t c = 0; c < C; ++c)
+          for (int64_t place = 0; place < 4; ++place, ++packed) {
+            const auto plain = static_cast<size_t>(((b * C + c) * h + y + place / 2) * w + x + place % 2);
+            made[packs ? packed : plain] = values[packs ? plain : packed];
+          }
+  return made;
+}
+
+// How far a schedule is shifted, by the number of patches.
+double shift_of(const Config& scheduler, int64_t patches) {
+  const auto number = [&](const char* name, double otherwise) { return scheduler.get_float(name, otherwise); };
+  const double base = number("base_image_seq_len", 256), most = number("max_image_seq_len", 4096),
+               low = number("base_shift", 0.5), high = number("max_shift", 1.15);
+  if (most == base) fail("{}: base_image_seq_len and max_image_seq_len are both {}", scheduler.where(), base);
+  const double slope = (high - low) / (most - base);
+  const double mu = static_cast<double>(patches) * slope + (low - slope * base);
+  if (!std::isfinite(mu)) fail("{}: base_shift and max_shift give {}", scheduler.where(), mu);
+  return mu;
+}
+
+}  // namespace
+
+struct FlowPictures::Run {
+  PromptEncoders::Prompt wanted, unwanted;  // of all pictures; the second empty without guidance
+  Latents latents;
+  Tensor picture_places, text_places;  // of FLUX
+};
+
+std::vector<std::string> FlowPictures::class_names() {
+  return {std::string(kFluxPipeline), std::string(kThirdPipeline)};
+}
+
+FlowPictures::FlowPictures(const PipelineDirectory& directory, const LoadOptions& options)
+    : is_flux_(is_flux(directory)),
+      scheduler_(directory.scheduler()),
+      encoders_(directory, options, is_flux_ ? PromptEncoders::Kind::kFlux : PromptEncoders::Kind::kThree),
+      transformer_(
+          directory.load("transformer", is_flux_ ? "FluxTransformer2DModel" : "SD3Transformer2DModel", options)),
+      vae_(load_picture_decoder(directory, options)) {
+  const Config& config = transformer_->config();
+  const Config& vae = vae_->config();
+  if (directory.has("image_encoder"))
+    log(LogLevel::kInfo, fmt::format("{}: image_encoder has no effect without IP-Adapter", directory.where()));
+  knows_guidance_ = is_flux_ && config.get_bool("guidance_embeds", false);
+  text_width_ = config.get_int("joint_attention_dim", 4096);
+  enlargement_ = enlargement_of(*vae_, directory.where());
+  channels_ = vae.get_int("latent_channels", 4);
+  patch_ = is_flux_ ? kFluxPatch : config.get_int("patch_size", 2);
+  const int64_t read = config.get_int("in_channels", is_flux_ ? 64 : 16);
+  const int64_t given = config.get_int("out_channels", is_flux_ ? read : 16);
+  if (channels_ < 1 || channels_ > kMostFlowChannels || read != (is_flux_ ? 4 : 1) * channels_ || given != read)
+    fail("{}: the transformer reads {} channels and gives {}, and latents have {}", directory.where(), read, given,
+         channels_);
+  if (is_flux_ && config.get_int("patch_size", 1) != 1)
+    fail(ErrorKind::kUnsupported, "{}: transformer: patch_size: expected 1, found {}", directory.where(),
+         config.get_int("patch_size", 1));
+  scaling_ = vae.get_float("scaling_factor", 0.18215);
+  shift_ = vae.get_float("shift_factor", 0);
+  if (scaling_ == 0 || !std::isfinite(scaling_) || !std::isfinite(shift_))
+    fail("{}: vae: scaling_factor and shift_factor: found {} and {}", directory.where(), scaling_, shift_);
+  if (make_scheduler(scheduler_)->prediction_type() != "flow")
+    fail(ErrorKind::kUnsupported, "{}: scheduler: expected FlowMatchEulerDiscreteScheduler, found {}",
+         directory.where(), quoted(scheduler_.get_string("_class_name")));
+}
+
+PictureDefaults FlowPictures::defaults(bool, bool) const {
+  PictureDefaults defaults;
+  const int64_t sample = is_flux_ ? kFluxSampleSize : transformer_->config().get_int("sample_size", kFluxSampleSize);
+  defaults.height = defaults.width = std::clamp<int64_t>(sample, 1, kMostFlowSampleSize) * enlargement_;
+  defaults.steps = 28;
+  defaults.guidance = is_flux_ ? 3.5 : 7;
+  return defaults;
+}
+
+void FlowPictures::check(const PictureRequest& r) const {
+  check_request(r, unit());
+  if (r.start || r.mask)
+    fail(ErrorKind::kUnsupported, "the pipeline draws by a text alone, and a picture to begin with is given");
+  if (r.control) fail(ErrorKind::kUsage, "control_image: the pipeline has no ControlNet");
+  if (!r.loras.empty()) fail(ErrorKind::kUnsupported, "lora: not carried out for transformers over patches");
+  if (r.guidance_rescale > 0) fail(ErrorKind::kUsage, "guidance_rescale has no effect on flows");
+  if (is_flux_ && r.clip_skip > 0)
+    fail(ErrorKind::kUsage, "clip_skip has no effect: FLUX reads the text as a whole by the last layer");
+  if (!is_flux_ && r.true_guidance) fail(ErrorKind::kUsage, "true_cfg_scale has no effect: guidance_scale is it");
+  const bool guided = is_flux_ ? r.true_guidance.value_or(1) > 1 : r.guidance > 1;
+  if (r.negative_prompt && !guided)
+    log(LogLevel::kWarning,
+        fmt::format("negative_prompt has no effect with a {} of {}", is_flux_ ? "true_cfg_scale" : "guidance_scale",
+                    is_flux_ ? r.true_guidance.value_or(1) : r.guidance));
+  if (is_flux_ && guided && !r.negative_prompt)
+    fail(ErrorKind::kUsage, "true_cfg_scale has no effect without a negative_prompt");
+}
+
+std::unique_ptr<Scheduler> FlowPictures::schedule(const PictureRequest& r) const {
+  std::unique_ptr<Scheduler> scheduler = make_scheduler(scheduler_, r.scheduler);
+  if (scheduler->prediction_type() != "flow")
+    fail(ErrorKind::kUsage, "scheduler: expected flow_match_euler, found {}", quoted(r.scheduler));
+  NoiseScheduleOptions options{.mu = shift_of(scheduler_, r.height / unit() * (r.width / unit())), .sigmas = {}};
+  for (int64_t i = 0; is_flux_ && i < r.steps; ++i) {  // from 1 to 1 / steps
+    const auto n = static_cast<double>(r.steps);
+    options.sigmas.push_back(r.steps == 1 ? 1 : 1 + static_cast<double>(i) * ((1 / n - 1) / (n - 1)));
+  }
+  scheduler->set_timesteps(r.steps, options);
+  return scheduler;
+}
+
+void FlowPictures::add_texts(Run& run, const PictureRequest& r) const {
+  const int64_t tokens = r.most_tokens.value_or(is_flux_ ? 512 : 256);
+  const auto read = [&](const std::string& text, int64_t clip_skip) {
+    const PromptEncoders::Prompt one = encoders_(text, clip_skip, tokens, text_width_);
+    return PromptEncoders::Prompt{repeated_rows(one.states, r.pictures), repeated_rows(one.pooled, r.pictures)};
+  };
+  run.wanted = read(r.prompt, r.clip_skip);
+  std::vector<Tensor> made{run.wanted.states, run.wanted.pooled};
+  if (is_flux_ ? r.true_guidance.value_or(1) > 1 : r.guidance > 1) {
+    run.unwanted = read(r.negative_prompt.value_or(""), 0);
+    made.insert(made.end(), {run.unwanted.states, run.unwanted.pooled});
+  }
+  eval(made);  // once, and not in each step
+  if (!is_flux_) return;
+  std::vector<float> places;
+  const int64_t h = r.height / unit(), w = r.width / unit();
+  for (int64_t y = 0; y < h; ++y)
+    for (int64_t x = 0; x < w; ++x) places.insert(places.end(), {0, static_cast<float>(y), static_cast<float>(x)});
+  run.picture_places = Tensor::from(places, {h * w, 3});
+  run.text_places = full({tokens, 3}, 0, DType::kFloat32);
+}
+
+Tensor FlowPictures::flow(const Run& run, const Tensor& x, const PromptEncoders::Prompt& prompt,
+                          const PictureRequest& r, double timestep) const {
+  const auto number = [](float value) { return Tensor::from(std::vector<float>{value}, {1}); };
+  NamedTensors inputs{
+      {"hidden_states", x}, {"encoder_hidden_states", prompt.states}, {"pooled_projections", prompt.pooled}};
+  const auto t = static_cast<float>(timestep);
+  inputs.set("timestep", number(is_flux_ ? t / 1000 : t));
+  if (is_flux_) {
+    inputs.set("img_ids", run.picture_places);
+    inputs.set("txt_ids", run.text_places);
+  }
+  if (knows_guidance_) inputs.set("guidance", number(static_cast<float>(r.guidance)));
+  return cast(transformer_->forward(inputs).at("sample"), DType::kFloat32);
+}
+
+std::vector<float> FlowPictures::prediction(const Run& run, const PictureRequest& r, double timestep) const {
+  const Shape& map = run.latents.shape;
+  const Shape rows{map[0], map[2] * map[3] / 4, map[1] * 4};
+  const Tensor x =
+      is_flux_ ? Tensor::from(repacked(run.latents.values, map, true), rows) : Tensor::from(run.latents.values, map);
+  const Tensor seen = cast(x, transformer_->dtype());
+  std::vector<float> flow_of_text;
+  if (!run.unwanted.states.defined()) {
+    flow_of_text = flow(run, seen, run.wanted, r, timestep).to_vector<float>();
+  } else if (is_flux_) {
+    flow_of_text = flow(run, seen, run.wanted, r, timestep).to_vector<float>();
+    const std::vector<float> other = flow(run, seen, run.unwanted, r, timestep).to_vector<float>();
+    const auto scale = static_cast<float>(*r.true_guidance);
+    for (size_t i = 0; i < other.size(); ++i) flow_of_text[i] = other[i] + scale * (flow_of_text[i] - other[i]);
+  } else {
+    const PromptEncoders::Prompt both{concatenate({run.unwanted.states, run.wanted.states}, 0),
+                                      concatenate({run.unwanted.pooled, run.wanted.pooled}, 0)};
+    const std::vector<float> all = flow(run, repeated_rows(seen, 2), both, r, timestep).to_vector<float>();
+    const size_t half = all.size() / 2;
+    const auto scale = static_cast<float>(r.guidance);
+    for (size_t i = 0; i < half; ++i) flow_of_text.push_back(all[i] + scale * (all[half + i] - all[i]));
+  }
+  return is_flux_ ? repacked(flow_of_text, map, false) : flow_of_text;
+}
+
+Latents FlowPictures::latents(const PictureRequest& r) const {
+  check(r);
+  const NoGradient inference;
+  Run run;
+  Mt19937 random;
+  random.seed(r.seed);
+  const std::unique_ptr<Scheduler> scheduler = schedule(r);
+  report_unused_eta(*scheduler, r);
+  add_texts(run, r);
+  run.latents.shape = {r.pictures, channels_, r.height / enlargement_, r.width / enlargement_};
+  run.latents.values.resize(static_cast<size_t>(elements(run.latents.shape)));
+  random.fill_normal(run.latents.values);
+  DenoisingStep step{.rows = r.pictures, .channels = channels_};
+  step.noise = [&](std::span<float> values) {
+    random.fill_normal(values);
+    if (!is_flux_) return;  // whose steps see rows of patches
+    const std::vector<float> plain = repacked({values.begin(), values.end()}, run.latents.shape, false);
+    std::copy(plain.begin(), plain.end(), values.begin());
+  };
+  for (size_t i = 0; i < scheduler->timesteps().size(); ++i) {
+    check_interrupted();
+    run.latents.values = scheduler->step(i, prediction(run, r, scheduler->timesteps()[i]), run.latents.values, step);
+  }
+  expect_finite(run.latents.values);
+  return run.latents;
+}
+
+std::vector<Picture> FlowPictures::pictures(const Latents& latents) const {
+  const NoGradient inference;
+  std::vector<float> scaled = latents.values;
+  for (float& value : scaled) value = value / static_cast<float>(scaling_) + static_cast<float>(shift_);
+  return decoded_pictures(*vae_, scaled, latents.shape);
+}
+
+std::vector<Picture> FlowPictures::draw(const PictureRequest& request) const { return pictures(latents(request)); }
+
+}  // namespace transom

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "work/pipelines/diffusion/picture_model.h"
+
+#include "base/error.h"
+#include "base/threads/interrupt.h"
+#include "files/config/config.h"
+#include "transom/ops.h"
+#include "work/pipelines/diffusion/flow_pictures.h"
+#include "work/pipelines/diffusion/picture_pixels.h"
+#include "work/pipelines/diffusion/stable_diffusion.h"
+
+namespace transom {
+
+std::unique_ptr<PictureModel> load_picture_model(const PipelineDirectory& directory, const LoadOptions& options) {
+  std::vector<std::string> known = FlowPictures::class_names();
+  for (const std::string& name : known)
+    if (name == directory.class_name()) return std::make_unique<FlowPictures>(directory, options);
+  for (const std::string& name : StableDiffusion::class_names()) {
+    if (name == directory.class_name()) return std::make_unique<StableDiffusion>(directory, options);
+    known.push_back(name);
+  }
+  fail(ErrorKind::kUnsupported, "{}: _class_name: expected one of {}, found {}", directory.where(),
+       fmt::join(known, ", "), quoted(directory.class_name(), 80));
+}
+
+std::unique_ptr<Model> load_picture_decoder(const PipelineDirectory& directory, LoadOptions options) {
+  if (options.dtype == "float16" || options.dtype == "fp16") options.dtype = "float32";
+  return directory.load("vae", "AutoencoderKL", options);
+}
+
+int64_t enlargement_of(const Model& decoder, const std::string& where) {
+  const size_t blocks = decoder.config().get_ints("block_out_channels", {64}).size();
+  if (blocks < 1 || blocks > 12) fail("{}: vae: expected 1 to 12 blocks, found {}", where, blocks);
+  return int64_t{1} << (blocks - 1);
+}
+
+std::vector<Picture> decoded_pictures(const Model& decoder, const std::vector<float>& values, const Shape& whole) {
+  std::vector<Picture> pictures;
+  const int64_t B = whole[0], size = elements(whole) / B;
+  Shape shape = whole;
+  shape[0] = 1;
+  for (int64_t b = 0; b < B; ++b) {
+    check_interrupted();
+    const auto begin = values.begin() + b * size;
+    const Tensor one = Tensor::from(std::vector<float>(begin, begin + size), shape);
+    const Tensor sample = decoder.forward({{"latents", cast(one, decoder.dtype())}}).at("sample");
+    pictures.push_back(picture_of_sample(cast(sample, DType::kFloat32)));
+  }
+  return pictures;
+}
+
+Tensor repeated_rows(const Tensor& x, int64_t count) {
+  return count == 1 ? x : concatenate(std::vector<Tensor>(static_cast<size_t>(count), x), 0);
+}
+
+}  // namespace transom

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What draws pictures by a text: a pipeline of diffusers, of whatever class.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "work/pipelines/diffusion/picture_request.h"
+#include "work/pipelines/diffusion/pipeline_directory.h"
+
+namespace transom {
+
+// Numbers [B, C, h, w] of B pictures.
+struct Latents {
+  Shape shape;
+  std::vector<float> values;
+};
+
+class PictureModel {
+ public:
+  virtual ~PictureModel() = default;
+  virtual Model* network() const = 0;  // that predicts
+  // `starts`: the run begins with a picture, `masked`: with a mask over it.
+  virtual PictureDefaults defaults(bool starts, bool masked) const = 0;
+  virtual std::vector<Picture> draw(const PictureRequest& request) const = 0;
+  // The latents at the end of a run.
+  virtual Latents latents(const PictureRequest& request) const = 0;
+  virtual std::vector<Picture> pictures(const Latents& latents) const = 0;
+};
+
+// Of the class that model_index.json names; refuses unknown ones.
+std::unique_ptr<PictureModel> load_picture_model(const PipelineDirectory& directory, const LoadOptions& options);
+
+// ---- what the classes share
+
+// The autoencoder. Those of float16 decode in float32, since they overflow.
+std::unique_ptr<Model> load_picture_decoder(const PipelineDirectory& directory, LoadOptions options);
+// Pixels a place of its latents.
+int64_t enlargement_of(const Model& decoder, const std::string& where);
+// Pictures of numbers [B, C, h, w] as the autoencoder reads them, one by one, which takes the least memory.
+std::vector<Picture> decoded_pictures(const Model& decoder, const std::vector<float>& values, const Shape& shape);
+Tensor repeated_rows(const Tensor& x, int64_t count);
+
+}  // namespace transom
