@@ -34,9 +34,9 @@ class SamModel : public Model {
     if (seen.rank() != 4 || seen.shape() != Shape{seen.dim(0), c_.prompt.hidden_size, grid, grid})
       fail("image_embeddings: expected [pictures, {}, {}, {}], found {}", c_.prompt.hidden_size, grid, grid,
            to_string(seen.shape()));
-    const Tensor positions = unsqueeze(shared_image_embedding_.of_grid(grid, context.computing), 0);
+    const Tensor positions = unsqueeze(shared_image_embedding_.of_grid(grid), 0);
     const SamMaskDecoder::Masks found = mask_decoder_(seen + prompt_encoder_.places(inputs, context), positions,
-                                                      prompt_encoder_.tokens(inputs, context.computing), context);
+                                                      prompt_encoder_.tokens(inputs), context);
     NamedTensors outputs{{"iou_scores", found.scores}, {"pred_masks", found.masks}, {"image_embeddings", seen}};
     for (size_t i = 0; i < picture.hidden_states.size(); ++i)
       outputs.set("vision_hidden_states." + std::to_string(i), picture.hidden_states[i]);

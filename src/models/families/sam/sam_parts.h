@@ -51,8 +51,8 @@ class SamVisionEncoder {
 class SamPositions {
  public:
   SamPositions(const Scope& scope, const SamVisionConfig& c);
-  Tensor operator()(const Tensor& places, const Computing& computing) const;
-  Tensor of_grid(int64_t side, const Computing& computing) const;  // [side side, C], of the middles of the places
+  Tensor operator()(const Tensor& places) const;
+  Tensor of_grid(int64_t side) const;  // [side side, C], of the middles of the places
   const std::shared_ptr<Parameter>& weight() const { return positional_embedding_; }
 
  private:
@@ -64,13 +64,13 @@ class SamPromptEncoder {
  public:
   SamPromptEncoder(const Scope& scope, const SamPromptConfig& c, const SamPositions& positions);
   // [B, N, tokens, C]; empty where nothing is pointed at.
-  Tensor tokens(const NamedTensors& inputs, const Computing& computing) const;
+  Tensor tokens(const NamedTensors& inputs) const;
   // What is added to the places of the picture: [1 or B, C, h, w] or [1, C, 1, 1].
   Tensor places(const NamedTensors& inputs, ForwardContext& context) const;
 
  private:
-  Tensor of_points(Tensor points, Tensor labels, bool pads, const Computing& computing) const;
-  Tensor of_boxes(const Tensor& boxes, const Computing& computing) const;
+  Tensor of_points(Tensor points, Tensor labels, bool pads) const;
+  Tensor of_boxes(const Tensor& boxes) const;
 
   SamPromptConfig c_;
   SamPositions positions_;

@@ -20,20 +20,23 @@ SamPositions::SamPositions(const Scope& scope, const SamVisionConfig& c)
     : positional_embedding_(scope.parameter("positional_embedding", {2, c.num_pos_feats},
                                             Initial::normal(static_cast<double>(c.hidden_size / 2)))) {}
 
-Tensor SamPositions::operator()(const Tensor& places, const Computing& computing) const {
-  const Tensor& directions = positional_embedding_->value;
-  const Tensor around = cast(places * 2 - 1, directions.dtype());
-  const Tensor angles =
-      dot_general(around, directions, {{}, {}, {places.rank() - 1}, {0}}, computing) * (2 * std::numbers::pi);
-  return concatenate({sin(angles), cos(angles)}, -1);
+Tensor SamPositions::operator()(const Tensor& places) const {
+  // In 32 bits: what is turned around often does not bear the rounding of 16.
+  const Tensor directions = cast(positional_embedding_->value, DType::kFloat32);
+  const Tensor around = cast(places, DType::kFloat32) * 2 - 1;
+  const auto along = [&](int64_t axis) {
+    return slice(around, -1, axis, axis + 1) * squeeze(slice(directions, 0, axis, axis + 1), 0);
+  };
+  const Tensor angles = (along(0) + along(1)) * (2 * std::numbers::pi);
+  return cast(concatenate({sin(angles), cos(angles)}, -1), positional_embedding_->value.dtype());
 }
 
-Tensor SamPositions::of_grid(int64_t side, const Computing& computing) const {
+Tensor SamPositions::of_grid(int64_t side) const {
   std::vector<float> places;
   const auto middle = [&](int64_t i) { return (static_cast<float>(i) + 0.5f) / static_cast<float>(side); };
   for (int64_t y = 0; y < side; ++y)
     for (int64_t x = 0; x < side; ++x) places.insert(places.end(), {middle(x), middle(y)});
-  return (*this)(Tensor::from(places, {side * side, 2}), computing);
+  return (*this)(Tensor::from(places, {side * side, 2}));
 }
 
 SamPromptEncoder::SamPromptEncoder(const Scope& scope, const SamPromptConfig& c, const SamPositions& positions)
@@ -52,7 +55,7 @@ SamPromptEncoder::SamPromptEncoder(const Scope& scope, const SamPromptConfig& c,
 }
 
 // Labels: 1 a point of what is meant, 0 one that is not, -1 none, -10 filling.
-Tensor SamPromptEncoder::of_points(Tensor points, Tensor labels, bool pads, const Computing& computing) const {
+Tensor SamPromptEncoder::of_points(Tensor points, Tensor labels, bool pads) const {
   points = cast(points, DType::kFloat32) + 0.5;  // the middle of a pixel
   labels = cast(labels, DType::kInt64);
   if (pads) {
@@ -60,7 +63,7 @@ Tensor SamPromptEncoder::of_points(Tensor points, Tensor labels, bool pads, cons
     points = concatenate({points, zeros({B, N, 1, 2})}, 2);
     labels = concatenate({labels, full({B, N, 1}, -1, DType::kInt64)}, 2);
   }
-  const Tensor waves = positions_(points / static_cast<double>(c_.image_size), computing);
+  const Tensor waves = positions_(points / static_cast<double>(c_.image_size));
   const auto is = [&](int64_t label) {
     const Tensor same = equal(labels, full(labels.shape(), static_cast<double>(label), DType::kInt64));
     return broadcast_to(unsqueeze(same, -1), waves.shape());
@@ -74,15 +77,15 @@ Tensor SamPromptEncoder::of_points(Tensor points, Tensor labels, bool pads, cons
   return x;
 }
 
-Tensor SamPromptEncoder::of_boxes(const Tensor& boxes, const Computing& computing) const {
+Tensor SamPromptEncoder::of_boxes(const Tensor& boxes) const {
   const int64_t B = boxes.dim(0), N = boxes.dim(1);
   const Tensor corners = reshape(cast(boxes, DType::kFloat32) + 0.5, {B, N, 2, 2});
   const Tensor kinds =
       reshape(concatenate({point_embed_[2]->value, point_embed_[3]->value}, 0), {1, 1, 2, c_.hidden_size});
-  return positions_(corners / static_cast<double>(c_.image_size), computing) + kinds;
+  return positions_(corners / static_cast<double>(c_.image_size)) + kinds;
 }
 
-Tensor SamPromptEncoder::tokens(const NamedTensors& inputs, const Computing& computing) const {
+Tensor SamPromptEncoder::tokens(const NamedTensors& inputs) const {
   const Tensor points = inputs.find("input_points"), boxes = inputs.find("input_boxes");
   Tensor labels = inputs.find("input_labels");
   if (points.defined() && (points.rank() != 4 || points.dim(3) != 2))
@@ -99,9 +102,9 @@ Tensor SamPromptEncoder::tokens(const NamedTensors& inputs, const Computing& com
     if (!labels.defined()) labels = full(shape, 1, DType::kInt64);
     if (labels.shape() != shape)
       fail("input_labels: expected {}, found {}", to_string(shape), to_string(labels.shape()));
-    parts.push_back(of_points(points, labels, !boxes.defined(), computing));
+    parts.push_back(of_points(points, labels, !boxes.defined()));
   }
-  if (boxes.defined()) parts.push_back(of_boxes(boxes, computing));
+  if (boxes.defined()) parts.push_back(of_boxes(boxes));
   return parts.empty() ? Tensor() : concatenate(parts, 2);
 }
 
