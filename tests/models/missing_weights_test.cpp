@@ -57,5 +57,18 @@ TEST_F(MissingWeights, AdaptersBringTheHeadOfTheirTask) {
   EXPECT_NE(load_trained((folder_ / "adapters").string(), {}), nullptr);
 }
 
+TEST(FurtherTokenHeads, AreRecognised) {
+  const std::vector<std::string> names = {"mtp.fc.weight",
+                                          "model.layers.2.eh_proj.weight",
+                                          "model.layers.1.other.weight",
+                                          "layers.11.norm.weight",
+                                          "model.mtp.norm.weight",
+                                          "model.layers.x.weight",
+                                          "encoder.layers.7.weight",
+                                          "model.layers.99999999999999999999.weight"};
+  EXPECT_EQ(further_token_heads(names, 2), (std::vector<std::string>{names[0], names[1], names[3], names[4]}));
+  EXPECT_EQ(further_token_heads(names, 0), (std::vector<std::string>{names[0], names[4]}));  // of unknown depth
+}
+
 }  // namespace
 }  // namespace transom

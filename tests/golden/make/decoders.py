@@ -105,7 +105,7 @@ DECODERS = {
                 "values that are keys in layers without a window; half of the pairs turn; biases; capped logits; untied"),
             "gemma4-text-experts-lm": ("Gemma4" + CAUSAL, dict(num_hidden_layers=2, sliding_window=6, hidden_size_per_layer_input=0,
                 layer_types=["sliding_attention", "full_attention"], enable_moe_block=True, num_experts=4, top_k_experts=2,
-                moe_intermediate_size=10), "experts beside a feed-forward layer, with norms of their own and a scaled router"),
+                moe_intermediate_size=12), "experts beside a feed-forward layer, with norms of their own and a scaled router"),
         },
     ),
     "glm": family(

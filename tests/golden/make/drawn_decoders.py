@@ -331,6 +331,32 @@ def arcee(draw):
     return biased(draw, llama_like(draw), "attention_bias", "mlp_bias") | dict(hidden_act="relu2")
 
 
+def gemma4_text(draw):
+    fields = biased(draw, llama_like(draw, False, kinds=None), "attention_bias", "attention_k_eq_v", "use_double_wide_mlp")
+    activation, layers, shared = fields.pop("hidden_act"), draw.choice([2, 3, 4]), draw.choice([0, 0, 1, 2])
+    kinds = [*kinds_of_layers(draw, layers - 1), "full_attention"]
+    if layers - shared < len(set(kinds)) or set(kinds[: layers - shared]) != set(kinds):
+        shared = 0
+    experts = draw.choice([0, 0, 3])
+    return fields | dict(
+        hidden_activation=activation,
+        num_hidden_layers=layers,
+        layer_types=kinds,
+        num_kv_shared_layers=shared,
+        sliding_window=draw.choice([3, 6]),
+        head_dim=draw.choice([4, 8]),
+        global_head_dim=draw.choice([8, 12]),
+        num_global_key_value_heads=draw.choice([None, 1]),
+        hidden_size_per_layer_input=draw.choice([0, 4]),
+        vocab_size_per_layer_input=60,
+        final_logit_softcapping=draw.choice([None, 5.0]),
+        enable_moe_block=experts > 0,
+        num_experts=experts or None,
+        top_k_experts=2 if experts else None,
+        moe_intermediate_size=6 if experts else None,
+    )
+
+
 RECIPES = dict(
     arcee=arcee,
     codegen=lambda draw: gptj(draw, (1, 2, 3)) | dict(n_inner=draw.choice([None, 16])),
@@ -340,6 +366,7 @@ RECIPES = dict(
     deepseek_v3=deepseek_v3,
     exaone4=exaone4,
     falcon=falcon,
+    gemma4_text=gemma4_text,
     glm=glm,
     glm4=glm,
     glm4_moe=glm4_moe,

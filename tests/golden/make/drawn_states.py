@@ -91,6 +91,33 @@ def qwen3_next(draw):
     return biased(draw, chosen(draw, delta(draw)), "norm_topk_prob") | dict(mlp_only_layers=draw.choice([[], [0], [1]]))
 
 
+def nemotron_h(draw):
+    fields = biased(draw, llama_like(draw, False, kinds=None), "mlp_bias", "use_bias", "use_conv_bias", "norm_topk_prob")
+    for name in ("hidden_act", "num_hidden_layers", "tie_word_embeddings"):
+        fields.pop(name)
+    kinds = [draw.choice(["linear_attention", "full_attention", "mlp", "moe"]) for _ in range(draw.choice([2, 3, 4]))]
+    kinds[draw.randrange(len(kinds))] = "full_attention"
+    heads, groups = draw.choice([2, 3, 4]), draw.choice([1, 2])
+    return fields | dict(
+        layers_block_type=kinds,
+        head_dim=draw.choice([4, 6]),
+        mamba_num_heads=heads,
+        mamba_head_dim=draw.choice([3, 4]),
+        n_groups=draw.choice([n for n in range(1, heads + 1) if heads % n == 0]),
+        ssm_state_size=draw.choice([3, 5]),
+        conv_kernel=draw.choice([2, 4]),
+        chunk_size=4,
+        n_routed_experts=4,
+        n_group=groups,
+        topk_group=1,
+        num_experts_per_tok=draw.choice([1, 2]),
+        moe_intermediate_size=draw.choice([6, 9]),
+        moe_shared_expert_intermediate_size=draw.choice([5, 8]),
+        moe_latent_size=draw.choice([None, 7]),
+        routed_scaling_factor=draw.choice([1.0, 2.5]),
+    )
+
+
 def jamba(draw):
     fields = biased(draw, llama_like(draw, False, kinds=None), "mamba_proj_bias", "mamba_conv_bias")
     experts = draw.choice([1, 3, 5])
@@ -115,6 +142,7 @@ RECIPES |= dict(
     jamba=jamba,
     lfm2=lfm2,
     lfm2_moe=lfm2_moe,
+    nemotron_h=nemotron_h,
     qwen3_5_moe_text=lambda draw: chosen(draw, delta(draw)),
     qwen3_5_text=delta,
     qwen3_next=qwen3_next,

@@ -225,7 +225,9 @@ def implementations(family_name):
         return {}
     if family_name == "falcon":  # whose eager form adds its bias of positions twice: docs/differences.md
         return {"attn_implementation": "sdpa"}
-    has_experts = any(field in FAMILIES[family_name].config for field in ("num_experts", "num_local_experts", "n_routed_experts"))
+    family = FAMILIES[family_name]
+    fields = set(family.config).union(*(own for _, own, _ in family.small.values()))
+    has_experts = bool(fields & {"num_experts", "num_local_experts", "n_routed_experts"})
     return {"attn_implementation": "eager"} | ({"experts_implementation": "eager"} if has_experts else {})
 
 

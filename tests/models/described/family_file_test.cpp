@@ -58,6 +58,9 @@ TEST(FamilyFile, OptionsAreConstantsFieldsOrOperations) {
   EXPECT_EQ(value_of(parsed(R"({"first": ["$kinds", "$stride"]})")), 2);
   EXPECT_EQ(value_of(parsed(R"({"if": [{"less": ["$layer", 2]}, "before", "behind"]})")), "before");
   EXPECT_EQ(value_of(parsed(R"({"quotient": [1, 4]})")), 0.25);
+  EXPECT_EQ(value_of(parsed(R"({"at": ["ME*-", "$layer"]})")), "E");
+  EXPECT_EQ(value_of(parsed(R"({"length": "$kinds"})"), 1, R"({"kinds": [0, 0, 0]})"), 3);
+  EXPECT_EQ(value_of(parsed(R"({"length": "$kinds"})")), nullptr);
   EXPECT_EQ(value_of(parsed(R"({"remainder": [-1, 4]})")), 3);
   EXPECT_EQ(value_of(parsed(R"({"power": [4, -0.5]})")), 0.5);
   EXPECT_EQ(value_of(parsed(R"({"all": [true, 1, {"not": null}]})")), true);
@@ -134,6 +137,35 @@ TEST(FamilyFile, DescribesLayersWithStatesBesideAttention) {
   file["decoder"]["mixer"].erase("bias");
   file["decoder"]["attention"] = parsed(R"({"gated": true, "fused": {"module": "qkv"}})");
   EXPECT_NE(findings_of_family(file), std::vector<std::string>());
+}
+
+TEST(FamilyFile, DescribesLayersThatReadTheKeysOfOthers) {
+  Json file = plum();
+  file["decoder"]["attention"]["shared"] =
+      parsed(R"({"when": {"not": {"less": ["$layer", 2]}}, "kind": {"at": ["$kinds", "$layer"]}})");
+  const DecoderPlan plan = plan_for(file, R"({"num_hidden_layers": 4, "kinds": ["a", "b", "a", "b"]})");
+  EXPECT_FALSE(plan.blocks[0].attention.keys_of || plan.blocks[1].attention.keys_of);
+  EXPECT_EQ(plan.blocks[2].attention.keys_of, size_t{0});
+  EXPECT_EQ(plan.blocks[3].attention.keys_of, size_t{1});
+  const std::string nobody = test::message_of([&] { plan_for(file, R"({"kinds": ["a", "a", "b"]})"); });
+  EXPECT_NE(nobody.find("layer 2 reads the keys and values of a layer before it"), std::string::npos) << nobody;
+  file["decoder"]["attention"]["fused"] = parsed(R"({"module": "qkv"})");
+  EXPECT_EQ(findings_of_family(file).at(0), "decoder.attention: shared and fused are not carried out together");
+}
+
+TEST(FamilyFile, SingleLayersHaveFieldsOfTheirOwn) {
+  Json file = plum();
+  file["layer_fields"] = parsed(R"(["num_key_value_heads"])");
+  file["defaults"]["per_layer_config"] = nullptr;
+  const DecoderPlan plan = plan_for(file, R"({"per_layer_config": {"1": {"num_key_value_heads": 1}}})");
+  EXPECT_EQ(plan.blocks[0].attention.key_value_heads, 2);
+  EXPECT_EQ(plan.blocks[1].attention.key_value_heads, 1);
+  const auto refused = [&](const char* config) { return test::message_of([&] { plan_for(file, config); }); };
+  EXPECT_NE(
+      refused(R"({"per_layer_config": {"1": {"hidden_size": 4}}})").find("'hidden_size' = '4' is not carried out"),
+      std::string::npos);
+  EXPECT_NE(refused(R"({"per_layer_config": {"1": 4}})").find("expected an object"), std::string::npos);
+  EXPECT_NE(refused(R"({"per_layer_config": [4]})").find("expected an object"), std::string::npos);
 }
 
 TEST(FamilyFile, WhatIsNotKnownOfTheConfigurationIsRefused) {

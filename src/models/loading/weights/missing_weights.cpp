@@ -2,6 +2,7 @@
 #include "models/loading/weights/missing_weights.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/error.h"
 #include "base/terminal/log.h"
@@ -49,7 +50,37 @@ std::string unused(const LoadReport& report, const std::vector<std::string>& mis
   return near ? fmt::format("; the checkpoint holds {}, which is not used", quoted(*near)) : "";
 }
 
+// The number of the layer of a decoder that a tensor is of: "model.layers.61.eh_proj.weight" -> 61; -1: of none.
+int64_t layer_of(const std::string& name) {
+  for (const std::string_view stack : {"model.layers.", "layers."}) {
+    if (!name.starts_with(stack)) continue;
+    int64_t layer = -1;
+    const char* const end = name.data() + name.size();
+    const auto [after, error] = std::from_chars(name.data() + stack.size(), end, layer);
+    return error == std::errc() && after != end && *after == '.' ? layer : -1;
+  }
+  return -1;
+}
+
+void say_further_token_heads(const Model& model, const LoadReport& report, const std::string& where) {
+  if (report.unexpected.empty()) return;
+  const Config& config = model.config();
+  const std::vector<std::string> heads = further_token_heads(
+      report.unexpected, config.has("num_hidden_layers") ? config.get_int("num_hidden_layers") : 0);
+  if (heads.empty()) return;
+  log(LogLevel::kInfo, fmt::format("{}: {} of heads that predict further tokens (MTP) {} left out: {}", where,
+                                   counted(heads.size(), "weight"), heads.size() == 1 ? "is" : "are", listed(heads)));
+}
+
 }  // namespace
+
+std::vector<std::string> further_token_heads(const std::vector<std::string>& unexpected, int64_t layers) {
+  std::vector<std::string> heads;
+  for (const std::string& name : unexpected)
+    if (name.starts_with("mtp.") || name.find(".mtp.") != name.npos || (layers > 0 && layer_of(name) >= layers))
+      heads.push_back(name);
+  return heads;
+}
 
 void warn_of_missing(const LoadReport& report, const std::string& where) {
   if (report.missing.empty()) return;
@@ -71,6 +102,7 @@ void expect_trained(const Model& model, const LoadReport& report, const std::str
         where, model.architecture(), needed.size() == 1 ? "one" : std::to_string(needed.size()), listed(needed),
         unused(report, needed), task.empty() ? "answers" : "answers to " + task);
   warn_of_missing(report, where);
+  say_further_token_heads(model, report, where);
 }
 
 void expect_trained_body(const Model& model, const LoadReport& report, const std::string& where) {
@@ -83,6 +115,7 @@ void expect_trained_body(const Model& model, const LoadReport& report, const std
         "other layers; choose a checkpoint that holds them, or train a new model with --config_name",
         where, model.architecture(), body.size() == 1 ? "one" : std::to_string(body.size()), listed(body),
         unused(report, body));
+  say_further_token_heads(model, report, where);
   if (report.missing.empty()) return;
   log(LogLevel::kInfo,
       fmt::format("{}: {} of the new head {} initialised (expected: training makes the head): {}{}", where,

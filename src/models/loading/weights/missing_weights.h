@@ -3,8 +3,10 @@
 // needs all weights that its answers depend on; what trains one needs its body, and makes heads.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "transom/model.h"
 
@@ -12,6 +14,11 @@ namespace transom {
 
 // One line about tensors that the checkpoint lacks, with a name in it that is near, perhaps misspelt.
 void warn_of_missing(const LoadReport& report, const std::string& where);
+
+// Of tensors that nothing reads, those of heads that predict further tokens (DeepSeek-AI, 2024: multi-token
+// prediction): of modules "mtp", or of layers behind the model's last. The model answers without them; they would be
+// drafts.
+std::vector<std::string> further_token_heads(const std::vector<std::string>& unexpected, int64_t layers);
 
 // Refuses a model whose answers depend on weights that were missing and are new: they would be random, as would the
 // answers. What else is missing (a pooler beside vectors of texts) is said.
