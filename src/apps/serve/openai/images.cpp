@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // POST /v1/images/generations: a text to pictures, as base64 of PNG files. Beside OpenAI's fields it takes those of the
-// task: negative_prompt, num_inference_steps, guidance_scale, guidance_rescale, seed, scheduler, eta, clip_skip. Fields
-// that it does not know are refused: each may be one that changes the picture.
+// task: negative_prompt, num_inference_steps, guidance_scale, guidance_rescale, seed, scheduler, eta, clip_skip,
+// true_cfg_scale, max_sequence_length, and control_image as a data: URL with what is said of it. Fields that it does
+// not know are refused: each may be one that changes the picture.
 #include <algorithm>
 #include <charconv>
 #include <ctime>
@@ -16,7 +17,7 @@ namespace transom::serve {
 namespace {
 
 constexpr int64_t kMostImages = 10;
-constexpr size_t kLongestImagePrompt = 1 << 20;  // bytes
+constexpr size_t kLongestImagePrompt = 1 << 20, kLargestControlImage = 64 << 20;  // bytes
 
 bool can_draw(const ModelFacts& model) { return model.runs("text-to-image"); }
 
@@ -38,6 +39,16 @@ void read_size(const std::string& size, Json& parameters) {
   refuse_field("size", "size: expected WIDTHxHEIGHT or auto, found {}", quoted(size, 40));
 }
 
+// What a ControlNet sees: a data: URL.
+void read_control(RequestFields& fields, Json& parameters) {
+  if (const auto picture = fields.text("control_image", kLargestControlImage)) parameters["control_image"] = *picture;
+  if (const auto scale = fields.number("controlnet_conditioning_scale", -1000, 1000))
+    parameters["controlnet_conditioning_scale"] = *scale;
+  for (const char* share : {"control_guidance_start", "control_guidance_end"})
+    if (const auto value = fields.number(share, 0, 1)) parameters[share] = *value;
+  if (const auto guesses = fields.boolean("guess_mode")) parameters["guess_mode"] = *guesses;
+}
+
 Json drawing_parameters(RequestFields& fields) {
   Json parameters = Json::object();
   if (const auto count = fields.integer("n", 1, kMostImages)) parameters["num_images_per_prompt"] = *count;
@@ -50,6 +61,9 @@ Json drawing_parameters(RequestFields& fields) {
   for (const char* share : {"guidance_rescale", "eta"})
     if (const auto value = fields.number(share, 0, 1)) parameters[share] = *value;
   if (const auto layers = fields.integer("clip_skip", 0, 100)) parameters["clip_skip"] = *layers;
+  if (const auto tokens = fields.integer("max_sequence_length", 1, 512)) parameters["max_sequence_length"] = *tokens;
+  if (const auto scale = fields.number("true_cfg_scale", 0, 1000)) parameters["true_cfg_scale"] = *scale;
+  read_control(fields, parameters);
   return parameters;
 }
 
