@@ -29,6 +29,7 @@ class DecoderModel : public GenerativeModel {
   int64_t cache_expires_at() const override { return traits_.cache_expires_at; }
   bool takes_texts_in_rows() const override { return traits_.texts_in_rows; }
   int64_t embedding_width() const override {
+    if (const auto* placed = dynamic_cast<const PlacedDecoder*>(body_.get())) return placed->embedding_width();
     const std::vector<std::string> names = body_->input_names();
     if (std::find(names.begin(), names.end(), "inputs_embeds") == names.end()) return 0;
     const Parameter& table = *body_->word_embeddings().weight();

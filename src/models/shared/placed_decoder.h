@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies whose tokens may stand at several numbers each: what GenerativeModel asks for by the same names.
+// Bodies whose tokens may stand at several numbers each, or whose rows in place of tokens are wider than embeddings: what
+// GenerativeModel asks for by the same names.
 #pragma once
 
 #include "models/shared/decoder.h"
@@ -10,6 +11,7 @@ class PlacedDecoder : public Decoder {
  public:
   virtual int64_t position_axes() const = 0;
   virtual TextPositions positions_of(const ModelInputs& inputs) const = 0;
+  virtual int64_t embedding_width() const = 0;
 };
 
 }  // namespace transom

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "graph/ir/node.h"
 #include "models/nn/attention/paged_cache.h"
+#include "models/shared/blocks/planned_decoder.h"
 #include "models/shared/blocks/sees_together.h"
 #include "models/shared/placed_decoder.h"
 #include "models/vision_language/token_places.h"
@@ -30,7 +31,7 @@ class VisionLanguageDecoder : public PlacedDecoder {
 
   DecoderOutput operator()(const NamedTensors& given, ForwardContext& context) const override {
     const NamedTensors inputs = with_groups(given, context);
-    if (!reads_beside_tokens(inputs)) return body_(inputs, context);
+    if (!reads_beside_tokens(inputs)) return body_(with_parts(inputs), context);
     const Tensor ids = inputs.find("input_ids");
     if (!ids.defined() || ids.rank() != 2)
       fail("{}: expected input_ids [batch, length] beside them, whose tokens {} are their places", names_.front(),
@@ -40,16 +41,18 @@ class VisionLanguageDecoder : public PlacedDecoder {
       if (name != "input_ids" && !is_of_pictures(name)) rest.set(name, tensor);
     const TextsInRows* texts = std::exchange(context.texts, nullptr);  // pictures are no texts
     const PictureRows seen = (*reader_)(pictures_of(inputs), context);
-    rest.set("inputs_embeds", with_rows(body_.embed(ids, context), ids, seen));
+    rest.set("inputs_embeds", with_rows(embed(ids, context), ids, seen));
     if (reader_->places_pictures() && !rest.find("position_ids").defined())
       rest.set("position_ids", positions_of_batch(ids, rest.find("attention_mask"), pictures_of(inputs)));
     context.texts = texts;
-    return body_(rest, context);
+    return body_(with_parts(rest), context);
   }
 
   Tensor embed(const Tensor& input_ids, ForwardContext& context) const override {
-    return body_.embed(input_ids, context);
+    const Tensor own = body_.embed(input_ids, context);
+    return options_.behind_blocks == 0 ? own : pad(own, {0, 0, 0}, {0, 0, options_.behind_blocks * own.dim(2)});
   }
+  int64_t embedding_width() const override { return width() * (1 + options_.behind_blocks); }
   const Embedding& word_embeddings() const override { return body_.word_embeddings(); }
   Tensor auxiliary_loss(const DecoderOutput& output, const NamedTensors& inputs) const override {
     return body_.auxiliary_loss(output, inputs);
@@ -158,6 +161,21 @@ class VisionLanguageDecoder : public PlacedDecoder {
         if (of_row[i] != of_prompt) is_prompt[i] = false;
     }
     return is_prompt;
+  }
+
+  int64_t width() const { return body_.traits().width; }
+
+  // Of rows that are wider than the body's the parts that it reads.
+  NamedTensors with_parts(const NamedTensors& inputs) const {
+    const Tensor rows = inputs.find("inputs_embeds");
+    if (options_.behind_blocks == 0 || !rows.defined() || rows.rank() != 3 || rows.dim(2) != embedding_width())
+      return inputs;
+    NamedTensors parts;
+    for (const auto& [name, tensor] : inputs.items())
+      if (name != "inputs_embeds") parts.set(name, tensor);
+    parts.set("inputs_embeds", slice(rows, 2, 0, width()));
+    parts.set(kAddedBehindBlocks, slice(rows, 2, width(), rows.dim(2)));
+    return parts;
   }
 
   // Of as many places as there are rows.

@@ -54,6 +54,7 @@ struct VisionLanguageOptions {
   bool tie_word_embeddings = false;  // or as the decoder's configuration says
   std::string head = "lm_head";      // name of the output layer
   Together together = Together::kNone;
+  int64_t behind_blocks = 0;  // a reader's rows have so many times D numbers more: what is added behind these blocks
 };
 
 // `text` is the bare model of a decoder's family (make_part).

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models that see pictures of any size as blocks of patches, whose places have a row and a column: Qwen2-VL and 2.5."""
+"""Models that see pictures of any size as blocks of patches, whose places have a row and a column: Qwen2-VL, 2.5 and 3."""
+
+import json
 
 import torch
 
@@ -23,6 +25,13 @@ BLOCKS = {
         "qwen2",
         "none",
     ),
+    "qwen3_vl": Family(
+        {},
+        ["Qwen3VLModel", "Qwen3VLForConditionalGeneration"],
+        {"qwen3-vl": ("Qwen3VLForConditionalGeneration", "states of two layers behind blocks; axes in turns; one head of keys")},
+        "qwen2",
+        "none",
+    ),
 }
 GRIDS = [(4, 6), (6, 10), (2, 4)]  # heights and widths in patches; prompts have the first two
 MERGE, PATCH = 2, 4
@@ -35,6 +44,10 @@ CHAT = (
     "<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ part.text }}{% endif %}{% endfor %}{% endif %}"
     "{{ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
+
+
+def is_newest(name):
+    return name.startswith("qwen3-vl")
 
 
 def is_newer(name):
@@ -50,6 +63,18 @@ def parts_of(name):
         rope_parameters=dict(rope_theta=10000.0, rope_type="default", mrope_section=[1, 1, 2]),
     )
     vision = dict(depth=2, num_heads=2, patch_size=PATCH, spatial_merge_size=MERGE)
+    if is_newest(name):
+        text |= dict(model_type="qwen3_vl_text", head_dim=12)
+        text["rope_parameters"]["mrope_section"] = [2, 3, 1]
+        vision |= dict(
+            depth=3,
+            hidden_size=16,
+            intermediate_size=20,
+            out_hidden_size=16,
+            num_position_embeddings=25,
+            deepstack_visual_indexes=[0, 1],
+        )
+        return text, vision, {}
     if is_newer(name):
         vision |= dict(
             hidden_size=16, intermediate_size=20, out_hidden_size=16, window_size=16, fullatt_block_indexes=[1]
@@ -119,7 +144,9 @@ def processor_of(folder):
     """Without the part for videos, which the class asks for."""
     import transformers
 
-    class OfPictures(transformers.Qwen2VLProcessor):
+    kind = json.loads((folder / "processor_config.json").read_text())["processor_class"]
+
+    class OfPictures(getattr(transformers, kind)):
         def check_argument_for_proper_class(self, name, given):
             pass
 

@@ -70,7 +70,7 @@ def has_grids(name):
 
 
 def has_blocks(name):
-    return name.startswith(("qwen2-vl", "qwen2-5-vl"))
+    return name.startswith(("qwen2-vl", "qwen2-5-vl", "qwen3-vl"))
 
 
 def image_token(name):
@@ -238,7 +238,8 @@ def rename_weights(name, folder):
 def save_processor(name, config, folder):
     """LlavaProcessor's files, as Transformers 4 writes them for `llava` and 5 for the other; those of other processors."""
     if has_blocks(name):
-        own = dict(processor_class="Qwen2VLProcessor", image_processor=patch_blocks.images_of())
+        kind = "Qwen3VLProcessor" if patch_blocks.is_newest(name) else "Qwen2VLProcessor"
+        own = dict(processor_class=kind, image_processor=patch_blocks.images_of())
         write_json(folder / "processor_config.json", own)
         (folder / "chat_template.jinja").write_text(patch_blocks.CHAT)
         return

@@ -91,8 +91,10 @@ TEST_P(QwenPictures, ReadFlatConfigurations) {
             model->forward(inputs).at("logits").to_vector<float>());
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, QwenPictures, testing::Values("qwen2-vl", "qwen2-5-vl"),
-                         [](const auto& of) { return of.param == "qwen2-vl" ? "Qwen2Vl" : "Qwen25Vl"; });
+INSTANTIATE_TEST_SUITE_P(Cases, QwenPictures, testing::Values("qwen2-vl", "qwen2-5-vl", "qwen3-vl"),
+                         [](const auto& of) {
+                           return of.param == "qwen2-vl" ? "Qwen2Vl" : of.param == "qwen3-vl" ? "Qwen3Vl" : "Qwen25Vl";
+                         });
 
 }  // namespace
 }  // namespace transom

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Qwen2-VL (Wang et al., 2024) and Qwen2.5-VL (Bai et al., 2025): a tower for pictures of any size, and Qwen 2's
 // decoder, whose rotary positions have a time, a row and a column (M-RoPE). Videos are not read.
+#include "models/families/qwen_vl/qwen_vl.h"
+
+#include <utility>
+
 #include "base/error.h"
 #include "base/json/json.h"
-#include "models/families/qwen_vl/qwen_vl_tower.h"
 #include "models/loading/config_keys.h"
 #include "models/shared/blocks/planned_decoder.h"
 #include "models/shared/rotary/rope_plan.h"
@@ -18,61 +21,12 @@ constexpr char kQwenVlText[] = R"({"vocab_size": 152064, "hidden_size": 8192, "i
   "num_hidden_layers": 80, "num_attention_heads": 64, "num_key_value_heads": 8, "max_position_embeddings": 32768,
   "rms_norm_eps": 1e-05})";
 
-// Fields of the text stand beside the others in the files that Transformers 4 wrote.
-Config qwen_vl_text_config(const Config& config) {
-  return with_defaults(config.has("text_config") ? config.get_object("text_config") : config, kQwenVlText);
-}
-
-// The sections of a head's pairs; "mrope" is what older files call the usual turning.
-std::vector<int64_t> read_mrope(Config& text) {
-  std::vector<int64_t> sections{16, 24, 24};
-  for (const char* field : {"rope_scaling", "rope_parameters"}) {
-    const Json& json = json_of(text);
-    if (!json.contains(field) || !json[field].is_object() || json[field].empty()) continue;
-    Json rope = json[field];
-    if (rope.contains("mrope_section")) {
-      sections = text.get_object(field).get_ints("mrope_section");
-      rope.erase("mrope_section");
-    }
-    for (const char* kind : {"type", "rope_type"})
-      if (rope.contains(kind) && rope[kind] == "mrope") rope[kind] = "default";
-    set_field(text, field, std::move(rope));
-    break;
-  }
-  if (sections.size() != static_cast<size_t>(kPictureAxes))
-    fail("{}: mrope_section: expected {} numbers, found {}", text.where(), kPictureAxes, sections.size());
-  return sections;
-}
-
-std::unique_ptr<Decoder> make_qwen_vl_text(const Config& given, const Scope& scope) {
-  Config text = given;
-  const std::vector<int64_t> sections = read_mrope(text);
-  RopeDecoderConfig c(text);
-  if (c.head_dim * c.num_attention_heads != c.hidden_size)
-    fail("{}: hidden_size {} is not divisible by num_attention_heads {}", text.where(), c.hidden_size,
-         c.num_attention_heads);
-  c.query_key_value_bias = true;
-  const bool uses_window = text.get_bool("use_sliding_window", false);
-  const auto types = c.layer_types(text, [](const Config& config, int64_t layer) {
-    return config.get_bool("use_sliding_window", false) && int_or_none(config, "sliding_window", 4096) > 0 &&
-           layer >= config.get_int("max_window_layers", 80);
-  });
-  c.slide_where(text, types, uses_window ? int_or_none(text, "sliding_window", 4096) : 0);
-  c.rotary = {rotary_options(text, c.rotary_defaults(1e6))};
-  DecoderPlan plan = rope_decoder_plan(c);
-  plan.rotary[0].sections = sections;
-  return make_planned_decoder(std::move(plan), scope);
-}
-
-using ReadQwenVision = QwenVisionConfig (*)(const Config&);
-
 class QwenVlReader : public PictureReader {
  public:
-  QwenVlReader(const Config& vision, ReadQwenVision read, const Scope& scope, int64_t width)
-      : tower_(scope, read(vision)) {
-    if (tower_.config().out != width)
+  QwenVlReader(const Config& vision, std::unique_ptr<QwenTower> tower, int64_t width) : tower_(std::move(tower)) {
+    if (tower_->config().out != width)
       fail("{}: the tower makes rows of {} numbers, the decoder's have {} (hidden_size)", vision.where(),
-           tower_.config().out, width);
+           tower_->config().out, width);
   }
 
   // The last says what the tokens do; Transformers asks for it.
@@ -88,7 +42,7 @@ class QwenVlReader : public PictureReader {
     int64_t first = 0;
     for (const PictureExtents& grid : grids_of(pictures)) {
       const int64_t end = first + grid.places();
-      rows.push_back(tower_(slice(pixels, 0, first, end), grid.height, grid.width, context));
+      rows.push_back((*tower_)(slice(pixels, 0, first, end), grid.height, grid.width, context));
       first = end;
     }
     return {rows.size() == 1 ? rows[0] : concatenate(rows, 0)};
@@ -115,13 +69,13 @@ class QwenVlReader : public PictureReader {
   }
 
  private:
-  int64_t merge() const { return tower_.config().merge; }
+  int64_t merge() const { return tower_->config().merge; }
 
   // Of patches; checked against pixel_values.
   std::vector<PictureExtents> grids_of(const NamedTensors& pictures) const {
     constexpr int64_t kMost = 1 << 16;
     const Tensor &pixels = pictures.at("pixel_values"), &given = pictures.at("image_grid_thw");
-    const int64_t numbers = tower_.config().numbers();
+    const int64_t numbers = tower_->config().numbers();
     if (pixels.rank() != 2 || pixels.dim(1) != numbers)
       fail("pixel_values: expected [patches, {}], found {}", numbers, to_string(pixels.shape()));
     if (given.rank() != 2 || given.dim(1) != 3 || given.dim(0) < 1)
@@ -143,27 +97,49 @@ class QwenVlReader : public PictureReader {
     return grids;
   }
 
-  QwenVisionTower tower_;
+  std::unique_ptr<QwenTower> tower_;
 };
 
-std::unique_ptr<Decoder> make_qwen_vl(const Config& config, const Scope& scope, ReadQwenVision read) {
-  const Config text = qwen_vl_text_config(config), vision = config.get_object("vision_config");
-  std::unique_ptr<Model> body = make_decoder_model(text, scope / "model", make_qwen_vl_text, "", DecoderHead::kNone);
-  auto reader = std::make_unique<QwenVlReader>(vision, read, scope / "visual", body_of(*body).traits().width);
+}  // namespace
+
+std::vector<int64_t> read_mrope(Config& text, std::vector<int64_t> sections) {
+  for (const char* field : {"rope_scaling", "rope_parameters"}) {
+    const Json& json = json_of(text);
+    if (!json.contains(field) || !json[field].is_object() || json[field].empty()) continue;
+    Json rope = json[field];
+    if (rope.contains("mrope_section")) {
+      sections = text.get_object(field).get_ints("mrope_section");
+      rope.erase("mrope_section");
+    }
+    rope.erase("mrope_interleaved");  // the family says it
+    for (const char* kind : {"type", "rope_type"})
+      if (rope.contains(kind) && rope[kind] == "mrope") rope[kind] = "default";
+    set_field(text, field, std::move(rope));
+    break;
+  }
+  if (sections.size() != static_cast<size_t>(kPictureAxes))
+    fail("{}: mrope_section: expected {} numbers, found {}", text.where(), kPictureAxes, sections.size());
+  return sections;
+}
+
+std::unique_ptr<Decoder> make_qwen_vl(const Config& config, const Scope& scope, const QwenVlParts& parts) {
+  // Fields of the text stand beside the others in the files that Transformers 4 wrote.
+  const Config text = with_defaults(config.has("text_config") ? config.get_object("text_config") : config,
+                                    parts.text_defaults),
+               vision = config.get_object("vision_config");
+  std::unique_ptr<Model> body = make_decoder_model(text, scope / "model", parts.make_text, "", DecoderHead::kNone);
+  std::unique_ptr<QwenTower> tower = parts.make_tower(vision, scope / "visual");
+  const int64_t behind_blocks = tower->behind_blocks();
+  auto reader = std::make_unique<QwenVlReader>(vision, std::move(tower), body_of(*body).traits().width);
   const bool tied = config.get_bool("tie_word_embeddings", false) || text.get_bool("tie_word_embeddings", false);
   if (config.has("text_config")) check_config_keys(text);
   check_config_keys(vision);
   for (const char* mark : {"video_token_id", "vision_start_token_id", "vision_end_token_id", "vision_token_id"})
     config.get_int(mark, 0);  // marks of texts, of which the places of pictures are not told by
-  return make_vision_language_decoder(
-      std::move(reader), std::move(body),
-      {.image_token = config.get_int("image_token_id", kQwenVlImage), .tie_word_embeddings = tied});
-}
-std::unique_ptr<Decoder> make_qwen2_vl(const Config& config, const Scope& scope) {
-  return make_qwen_vl(config, scope, qwen2_vision_config);
-}
-std::unique_ptr<Decoder> make_qwen2_5_vl(const Config& config, const Scope& scope) {
-  return make_qwen_vl(config, scope, qwen2_5_vision_config);
+  return make_vision_language_decoder(std::move(reader), std::move(body),
+                                      {.image_token = config.get_int("image_token_id", kQwenVlImage),
+                                       .tie_word_embeddings = tied,
+                                       .behind_blocks = behind_blocks});
 }
 
 Family qwen_vl_like(const std::string& type, const std::string& name, MakeDecoder make) {
@@ -178,8 +154,42 @@ Family qwen_vl_like(const std::string& type, const std::string& name, MakeDecode
                                                .processor = "Qwen2VL"},
                               .renamed_parts = {{"model.", "language_model."}}});
 }
-Family qwen2_vl_family() { return qwen_vl_like("qwen2_vl", "Qwen2VL", make_qwen2_vl); }
-Family qwen2_5_vl_family() { return qwen_vl_like("qwen2_5_vl", "Qwen2_5_VL", make_qwen2_5_vl); }
+namespace {
+
+std::unique_ptr<Decoder> make_qwen_vl_text(const Config& given, const Scope& scope) {
+  Config text = given;
+  const std::vector<int64_t> sections = read_mrope(text, {16, 24, 24});
+  RopeDecoderConfig c(text);
+  if (c.head_dim * c.num_attention_heads != c.hidden_size)
+    fail("{}: hidden_size {} is not divisible by num_attention_heads {}", text.where(), c.hidden_size,
+         c.num_attention_heads);
+  c.query_key_value_bias = true;
+  const bool uses_window = text.get_bool("use_sliding_window", false);
+  const auto types = c.layer_types(text, [](const Config& config, int64_t layer) {
+    return config.get_bool("use_sliding_window", false) && int_or_none(config, "sliding_window", 4096) > 0 &&
+           layer >= config.get_int("max_window_layers", 80);
+  });
+  c.slide_where(text, types, uses_window ? int_or_none(text, "sliding_window", 4096) : 0);
+  c.rotary = {rotary_options(text, c.rotary_defaults(1e6))};
+  DecoderPlan plan = rope_decoder_plan(c);
+  plan.rotary[0].sections = sections;
+  return make_planned_decoder(std::move(plan), scope);
+}
+
+template <QwenVisionConfig read(const Config&)>
+std::unique_ptr<QwenTower> make_qwen_tower(const Config& vision, const Scope& scope) {
+  return std::make_unique<QwenVisionTower>(scope, read(vision));
+}
+
+template <QwenVisionConfig read(const Config&)>
+std::unique_ptr<Decoder> make_older_qwen_vl(const Config& config, const Scope& scope) {
+  return make_qwen_vl(config, scope, {kQwenVlText, make_qwen_vl_text, make_qwen_tower<read>});
+}
+
+Family qwen2_vl_family() { return qwen_vl_like("qwen2_vl", "Qwen2VL", make_older_qwen_vl<qwen2_vision_config>); }
+Family qwen2_5_vl_family() {
+  return qwen_vl_like("qwen2_5_vl", "Qwen2_5_VL", make_older_qwen_vl<qwen2_5_vision_config>);
+}
 
 const RegisterFamilies kQwenVlFamilies{qwen2_vl_family, qwen2_5_vl_family};
 

@@ -14,16 +14,29 @@
 namespace transom {
 namespace {
 
-constexpr int64_t kQwenVisionMost = 1 << 20;
 constexpr int64_t kQwenPatchMost = 1 << 10;  // of what is multiplied to the numbers of a patch
 
-int64_t qwen_vision_number(const Config& config, const char* field, int64_t otherwise, int64_t most = kQwenVisionMost) {
+Linear::Options qwen_vision_linear(const QwenVisionConfig& c) { return {.deviation = c.deviation}; }
+
+std::vector<Linear> qwen_feed_forward(const Scope& scope, const QwenVisionConfig& c) {
+  std::vector<Linear> layers;
+  const auto add = [&](const char* name, int64_t in, int64_t out) {
+    layers.emplace_back(scope / name, in, out, qwen_vision_linear(c));
+  };
+  if (c.gated) add("gate_proj", c.width, c.feed_forward), add("up_proj", c.width, c.feed_forward);
+  else add(c.up.c_str(), c.width, c.feed_forward);
+  add(c.gated ? "down_proj" : c.down.c_str(), c.feed_forward, c.width);
+  return layers;
+}
+
+}  // namespace
+
+int64_t qwen_vision_number(const Config& config, const char* field, int64_t otherwise, int64_t most) {
   const int64_t number = positive(config, field, otherwise);
   if (number > most) fail("{}: {}: expected at most {}, found {}", config.where(), field, most, number);
   return number;
 }
 
-// What both configurations say by the same names.
 QwenVisionConfig qwen_vision_common(const Config& config) {
   QwenVisionConfig c{};
   c.depth = qwen_vision_number(config, "depth", 32);
@@ -52,26 +65,8 @@ void check_qwen_heads(const QwenVisionConfig& c, const Config& config) {
   if (!(c.theta > 0)) fail("{}: rope_theta: expected a number above 0, found {}", config.where(), c.theta);
 }
 
-Linear::Options qwen_vision_linear(const QwenVisionConfig& c) { return {.deviation = c.deviation}; }
-
-std::vector<Linear> qwen_feed_forward(const Scope& scope, const QwenVisionConfig& c) {
-  std::vector<Linear> layers;
-  const auto add = [&](const char* name, int64_t in, int64_t out) {
-    layers.emplace_back(scope / name, in, out, qwen_vision_linear(c));
-  };
-  if (c.gated) add("gate_proj", c.width, c.feed_forward), add("up_proj", c.width, c.feed_forward);
-  else add("fc1", c.width, c.feed_forward);
-  add(c.gated ? "down_proj" : "fc2", c.feed_forward, c.width);
-  return layers;
-}
-
-// Where the patches of a picture are, block by block.
-struct PatchPlaces {
-  std::vector<int64_t> rows, columns, windows;
-};
-
-PatchPlaces patch_places(const QwenVisionConfig& c, int64_t height, int64_t width) {
-  PatchPlaces places;
+QwenPatchPlaces qwen_patch_places(const QwenVisionConfig& c, int64_t height, int64_t width) {
+  QwenPatchPlaces places;
   const int64_t m = c.merge, side = std::max<int64_t>(c.window, 1), in_a_row = (width / m + side - 1) / side;
   for (int64_t y = 0; y < height; y += m)
     for (int64_t x = 0; x < width; x += m)
@@ -83,7 +78,12 @@ PatchPlaces patch_places(const QwenVisionConfig& c, int64_t height, int64_t widt
   return places;
 }
 
-}  // namespace
+RotaryAngles qwen_vision_angles(const RotaryEmbedding& rotary, const QwenPatchPlaces& places) {
+  const auto n = static_cast<int64_t>(places.rows.size());
+  const RotaryAngles down = rotary(Tensor::from(places.rows, {1, n})),
+                     across = rotary(Tensor::from(places.columns, {1, n}));
+  return {concatenate({down.cosine, across.cosine}, 3), concatenate({down.sine, across.sine}, 3)};
+}
 
 QwenVisionConfig qwen2_vision_config(const Config& config) {
   QwenVisionConfig c = qwen_vision_common(config);
@@ -160,7 +160,7 @@ Tensor QwenVisionBlock::fed_forward(const Tensor& x, ForwardContext& context) co
 }
 
 QwenVisionTower::QwenVisionTower(const Scope& scope, const QwenVisionConfig& c)
-    : c_(c),
+    : QwenTower(c),
       patch_weight_(
           (scope / "patch_embed" / "proj")
               .parameter("weight", {c.width, c.channels, c.frames, c.patch, c.patch}, Initial::normal(c.deviation))),
@@ -175,11 +175,8 @@ QwenVisionTower::QwenVisionTower(const Scope& scope, const QwenVisionConfig& c)
 Tensor QwenVisionTower::operator()(const Tensor& patches, int64_t height, int64_t width,
                                    ForwardContext& context) const {
   const int64_t n = height * width;
-  const PatchPlaces places = patch_places(c_, height, width);
-  // Half of a head's pairs turn by the row, half by the column.
-  const RotaryAngles down = rotary_(Tensor::from(places.rows, {1, n})),
-                     across = rotary_(Tensor::from(places.columns, {1, n}));
-  const RotaryAngles angles{concatenate({down.cosine, across.cosine}, 3), concatenate({down.sine, across.sine}, 3)};
+  const QwenPatchPlaces places = qwen_patch_places(c_, height, width);
+  const RotaryAngles angles = qwen_vision_angles(rotary_, places);
   Tensor mask;
   if (c_.window > 0) {
     const Shape all{1, 1, n, n};

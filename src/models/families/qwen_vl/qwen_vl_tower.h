@@ -18,13 +18,18 @@ struct QwenVisionConfig {
   int64_t depth, width, heads, out, feed_forward, channels, patch, frames, merge;
   std::string activation;
   double theta, deviation;
-  bool gated = false;            // Qwen2.5-VL's layers and norms
-  int64_t window = 0;            // in merged rows, on both sides; 0: all patches see all
-  std::vector<int64_t> see_all;  // blocks without windows
+  bool gated = false;                    // Qwen2.5-VL's layers and norms
+  std::string up = "fc1", down = "fc2";  // modules of layers that are not gated
+  int64_t window = 0;                    // in merged rows, on both sides; 0: all patches see all
+  std::vector<int64_t> see_all;          // blocks without windows
   int64_t numbers() const { return channels * frames * patch * patch; }  // of a patch
 };
 QwenVisionConfig qwen2_vision_config(const Config& config);
 QwenVisionConfig qwen2_5_vision_config(const Config& config);
+// What all of them say by the same names, and one of their numbers above 0.
+QwenVisionConfig qwen_vision_common(const Config& config);
+int64_t qwen_vision_number(const Config& config, const char* field, int64_t otherwise, int64_t most = 1 << 20);
+void check_qwen_heads(const QwenVisionConfig& c, const Config& config);
 
 class QwenVisionNorm {
  public:
@@ -54,15 +59,35 @@ class QwenVisionBlock {
   std::vector<Linear> layers_;  // of the feed-forward part: up and down, or gate, up and down
 };
 
-class QwenVisionTower {
+// Where the patches of a picture are, block by block; windows are numbered.
+struct QwenPatchPlaces {
+  std::vector<int64_t> rows, columns, windows;
+};
+QwenPatchPlaces qwen_patch_places(const QwenVisionConfig& c, int64_t height, int64_t width);
+// Half of a head's pairs turn by the row, half by the column.
+RotaryAngles qwen_vision_angles(const RotaryEmbedding& rotary, const QwenPatchPlaces& places);
+
+// A tower of any of these models.
+class QwenTower {
  public:
-  QwenVisionTower(const Scope& scope, const QwenVisionConfig& c);
-  // The patches of one picture, block by block [n, numbers], which lie as height x width -> [n / m^2, out]
-  Tensor operator()(const Tensor& patches, int64_t height, int64_t width, ForwardContext& context) const;
+  explicit QwenTower(const QwenVisionConfig& c) : c_(c) {}
+  virtual ~QwenTower() = default;
+  // The patches of one picture, block by block [n, numbers], which lie as height x width -> [n / m^2, out], or wider
+  // rows where they have what is added behind blocks of the decoder.
+  virtual Tensor operator()(const Tensor& patches, int64_t height, int64_t width, ForwardContext& context) const = 0;
+  virtual int64_t behind_blocks() const { return 0; }
   const QwenVisionConfig& config() const { return c_; }
 
- private:
+ protected:
   QwenVisionConfig c_;
+};
+
+class QwenVisionTower : public QwenTower {
+ public:
+  QwenVisionTower(const Scope& scope, const QwenVisionConfig& c);
+  Tensor operator()(const Tensor& patches, int64_t height, int64_t width, ForwardContext& context) const override;
+
+ private:
   std::shared_ptr<Parameter> patch_weight_;
   std::vector<QwenVisionBlock> blocks_;
   QwenVisionNorm ln_q_;

@@ -119,10 +119,32 @@ class PlannedBlock {
   Dropout attention_dropout_, feed_forward_dropout_;
 };
 
+// Of more sections than axes, which take turns: each pair's angles are those of its own axis.
+RotaryAngles angles_in_turn(const RotaryEmbedding& rotary, const std::vector<int64_t>& sections,
+                            const Tensor& position_ids) {
+  const int64_t axes = position_ids.dim(0);
+  std::vector<int64_t> of_pair;
+  for (size_t i = 0; i < sections.size(); ++i)
+    of_pair.insert(of_pair.end(), static_cast<size_t>(sections[i]), static_cast<int64_t>(i) % axes);
+  const auto pairs = static_cast<int64_t>(of_pair.size());
+  const Tensor axis_of_pair = Tensor::from(of_pair, {1, 1, 1, pairs});
+  const auto positions = [&](int64_t axis) { return squeeze(slice(position_ids, 0, axis, axis + 1), 0); };
+  RotaryAngles result = rotary(positions(0));
+  for (int64_t axis = 1; axis < axes; ++axis) {
+    const RotaryAngles own = rotary(positions(axis));
+    const Tensor is_own = equal(axis_of_pair, full({1, 1, 1, pairs}, static_cast<double>(axis), DType::kInt64));
+    result = {select(is_own, own.cosine, result.cosine), select(is_own, own.sine, result.sine)};
+  }
+  return result;
+}
+
 // position_ids [B or 1, T], or [axes, B, T] where parts of each head turn by numbers of their own.
 RotaryAngles planned_angles(const RotaryEmbedding& rotary, const RotaryPlan& plan, const Tensor& position_ids) {
   if (position_ids.rank() == 2) return rotary(position_ids);
   const auto axes = static_cast<int64_t>(plan.sections.size());
+  if (position_ids.rank() == 3 && position_ids.dim(0) > 1 && axes > position_ids.dim(0) &&
+      axes % position_ids.dim(0) == 0)
+    return angles_in_turn(rotary, plan.sections, position_ids);
   if (position_ids.rank() != 3 || position_ids.dim(0) != axes)
     fail("position_ids: expected [batch, length]{}, found {}",
          axes > 0 ? fmt::format(" or [{}, batch, length]", axes) : "", to_string(position_ids.shape()));
@@ -176,7 +198,7 @@ class PlannedDecoder : public Decoder {
     }
     if (const SeesTogether together = sees_together(inputs); together.groups.defined())
       for (const BlockPlan& block : plan_.blocks) {
-        if (block.mixer || block.attention.latent || alibi_ || plan_.bidirectional)
+        if (block.mixer || block.attention.latent || alibi_ || plan_.bidirectional || shares_keys_)
           fail(ErrorKind::kUnsupported, "tokens that see each other beside such layers are not carried out");
         const int64_t window = block.attention.window;
         if (!pass.together.contains(window)) pass.together[window] = bias_of(together, in, window, context);
@@ -194,9 +216,13 @@ class PlannedDecoder : public Decoder {
     if (balances && context.gradient_checkpointing && context.training)
       fail("gradient checkpointing is not offered together with output_router_logits");
     std::vector<Tensor> router;
+    const Tensor added = inputs.find(kAddedBehindBlocks);
     DecoderOutput output =
         through_decoder(blocks_, dropout_(x, context), context, norm_, [&](const PlannedBlock& block, const Tensor& y) {
-          return block(y, pass, balances ? &router : nullptr, context);
+          const Tensor made = block(y, pass, balances ? &router : nullptr, context);
+          const int64_t first = (&block - blocks_.data()) * plan_.width;
+          if (!added.defined() || first >= added.dim(2)) return made;
+          return made + cast(slice(added, 2, first, first + plan_.width), made.dtype());
         });
     output.router_logits = std::move(router);
     return output;
