@@ -142,9 +142,10 @@ def texts_of(name, config):
     one = picture_of(name, config)
     if sees_prompts(name):
         return [one + one + "<bos>" + BATCH[1] + "\n", one + "<bos>see\n"], [BATCH[4], BATCH[1]]
-    if name == "gemma3-narrow":  # no padding is longer than the window: the reference makes NaN of it in float64
+    # No padding is longer than the window: the reference makes NaN of it in float64.
+    if name == "gemma3-narrow":
         return ["<bos>" + one + "The licence", "<bos>The licence" + one], None
-    return ["<bos>see " + one + "and" + one + BATCH[4], "<bos>" + BATCH[1], "<bos>" + one + BATCH[1]], None
+    return ["<bos>see " + one + "and" + one + BATCH[4], "<bos>" + BATCH[0], "<bos>" + one + BATCH[1]], None
 
 
 def rows_of(name, config, tokenizer, image, random):
