@@ -63,7 +63,7 @@ STATES = {
         mamba_head_dim=6, n_groups=1, use_bias=True, mlp_bias=True, use_conv_bias=False, conv_kernel=3, moe_latent_size=7, n_group=2,
         norm_topk_prob=False, routed_scaling_factor=1.5), "each layer has one part; experts without gates",
         "biases, but none of the convolution; experts in groups, of narrower vectors; scaled shares", dict(
-        layers_block_type=["linear_attention"], mamba_num_heads=4, mamba_head_dim=4, n_groups=2, ssm_state_size=5, chunk_size=4,
+        layers_block_type=["full_attention"], mamba_num_heads=4, mamba_head_dim=4, n_groups=2, ssm_state_size=5, chunk_size=4,
         head_dim=4, n_routed_experts=4, moe_intermediate_size=10, moe_shared_expert_intermediate_size=6, **ANY_STEP), name="nemotron-h"
     ),
     "qwen3_next": family(
