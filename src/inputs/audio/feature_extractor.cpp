@@ -10,6 +10,7 @@
 #include "files/config/config.h"
 #include "files/config/known_keys.h"
 #include "inputs/audio/ast_features.h"
+#include "inputs/audio/clap_features.h"
 #include "inputs/audio/whisper_features.h"
 
 namespace transom {
@@ -70,11 +71,10 @@ std::unique_ptr<FeatureExtractor> FeatureExtractor::read(const std::filesystem::
   if (type == "Wav2Vec2FeatureExtractor") extractor = std::make_unique<WaveExtractor>(config);
   if (type == "WhisperFeatureExtractor") extractor = whisper_features(config);
   if (type == "ASTFeatureExtractor") extractor = ast_features(config);
+  if (type == "ClapFeatureExtractor") extractor = clap_features(config);
   if (!extractor)
-    fail(
-        "{}: feature_extractor_type: expected Wav2Vec2FeatureExtractor, WhisperFeatureExtractor or "
-        "ASTFeatureExtractor, found {}",
-        config.where(), quoted(type));
+    fail("{}: feature_extractor_type: expected that of Wav2Vec2, Whisper, AST or Clap, found {}", config.where(),
+         quoted(type));
   constexpr KnownKey kKeys[] = {{"processor_class"},
                                 {"auto_map"},
                                 {"n_samples"},
@@ -88,7 +88,11 @@ std::unique_ptr<FeatureExtractor> FeatureExtractor::read(const std::filesystem::
                                 {"use_fast"},
                                 {"do_normalize"},
                                 {"num_mel_bins"},
-                                {"preemphasis", "0"}};
+                                {"preemphasis", "0"},
+                                // Of CLAP: what follows from other fields, and what nothing reads.
+                                {"nb_max_samples"},
+                                {"nb_frequency_bins"},
+                                {"top_db"}};
   check_known_keys(json_of(config), config.where(), kKeys,
                    [&](const std::string& key) { return was_read(config, key); });
   if (extractor->sampling_rate() < 1)

@@ -168,6 +168,9 @@ constexpr KnownKey kCommon[] = {{"architectures"},
                                 {"pretrained_cfg"},    // of timm: the image processor reads it
                                 {"text_config"},
                                 {"vision_config"},
+                                {"num_classes"},  // of the data that CLAP's audio tower was first trained on
+                                {"aff_block_r"},  // of spectrograms that are fused, which are refused
+                                {"fusion_type"},
                                 // Of tasks other than the one that is loaded, and of training.
                                 {"hidden_activation"},
                                 {"image_size"},

@@ -93,6 +93,13 @@ FAMILIES = {
         "camembert",
         heads={"CamembertForCausalLM": dict(is_decoder=True)},
     ),
+    "clap": Family(
+        {},
+        ["ClapModel"],
+        {"clap": ("ClapModel", "a spectrogram laid as a square through windows; two scales")},
+        "roberta",
+        sizes="none",
+    ),
     "clip": Family(
         dict(projection_dim=12),
         names("CLIP", "Model", "ForImageClassification"),

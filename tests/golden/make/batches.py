@@ -113,6 +113,10 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
         return {"pixel_values": floats(2, 3, height, width)}
     if vision_language.has_pictures(family_name):
         return vision_language.inputs_of(name, class_name, config, tokenizer)
+    if family_name == "clap":
+        audio = config.audio_config
+        heard = floats(3, 1, 2 * audio.spec_size - 7, audio.num_mel_bins)
+        return {**text_inputs(config.text_config, name, tokenizer, False), "input_features": heard}
     if family_name == "clip":
         texts = text_inputs(config.text_config, name, tokenizer, False)
         return {**texts, "pixel_values": floats(3, 3, 32, 32)}

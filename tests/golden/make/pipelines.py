@@ -17,6 +17,7 @@ from vocabularies import BATCH
 TWO = BATCH[:2]
 LAW = {"candidate_labels": ["law", "software", "music"]}
 SEEN = {"candidate_labels": ["a cat", "a red square", "noise"], "hypothesis_template": "This is a photo of {}."}
+HEARD = {"candidate_labels": ["a dog", "rain on a roof", "noise"], "hypothesis_template": "This is a sound of {}."}
 CLASSES = [
     (BATCH[:4], {}),
     (BATCH[:4], {"top_k": None}),
@@ -128,6 +129,7 @@ TASKS = {  # file: (case of the model, runs)
         [(f"../audio/{file}", {"top_k": 4}) for file in SOUNDS],
     ),
     "audio-classification-spectrogram": ("ast-audio-classification", [(f"../audio/{file}", {}) for file in SOUNDS]),
+    "zero-shot-audio-classification": ("clap", [(f"../audio/{file}", HEARD) for file in SOUNDS]),
     "automatic-speech-recognition": (
         "wav2vec2-ctc",
         [

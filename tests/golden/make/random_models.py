@@ -25,7 +25,7 @@ def without_dropout(config):
             continue
         if "drop" in key and "drop_path" not in key or key.endswith("_pdrop"):
             setattr(config, key, 0.0)
-    for part in ("text_config", "vision_config", "encoder", "decoder"):
+    for part in ("text_config", "vision_config", "audio_config", "encoder", "decoder"):
         if isinstance(getattr(config, part, None), transformers.PreTrainedConfig):
             without_dropout(getattr(config, part))
 
@@ -48,6 +48,8 @@ def config_of(name, family_name, class_name, is_main, tokenizer):
                 eos_token_id=tokenizer.eos_token_id,
                 pad_token_id=tokenizer.pad_token_id,
             )
+    if family_name == "clap":
+        fields = towers.clap_fields(words, tokenizer)
     if family_name == "siglip":
         fields = towers.fields_of(fields, tokenizer)
     if family_name == "owlvit":
@@ -150,7 +152,7 @@ def draw_weights(model, name, signed_norms):
                 normal(parameter, 0.1, 0.0 if from_one else 1.0)
                 if signed_norms and not from_one:
                     parameter.mul_(torch.randint(0, 2, parameter.shape, generator=random) * 2.0 - 1.0)
-            elif key.endswith("logit_scale"):
+            elif "logit_scale" in key.rsplit(".", 1)[-1]:
                 pass
             elif (
                 "embed" in key.lower()

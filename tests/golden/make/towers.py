@@ -65,3 +65,15 @@ def inputs_of(name, config, texts, floats):
     if name == "siglip":
         texts = {"input_ids": texts["input_ids"]}
     return texts | {"pixel_values": floats(3, 3, side, side)}
+
+
+def clap_fields(words, tokenizer):
+    """CLAP, whose square holds the spectrogram in two parts, one below the other."""
+    text = SIZES["encoder"] | dict(vocab_size=words, max_position_embeddings=40, projection_dim=8, hidden_size=8)
+    text |= dict(intermediate_size=16, num_attention_heads=2)
+    text |= {f"{kind}_token_id": getattr(tokenizer, f"{kind}_token_id") for kind in ("pad", "bos", "eos")}
+    audio = dict(
+        spec_size=32, num_mel_bins=16, patch_size=4, patch_stride=[4, 4], window_size=4, depths=[2, 2], projection_dim=8
+    )
+    audio |= dict(num_attention_heads=[2, 2], patch_embeds_hidden_size=8, hidden_size=16, num_hidden_layers=2, mlp_ratio=2.0)
+    return dict(text_config=text, audio_config=audio, projection_dim=8)

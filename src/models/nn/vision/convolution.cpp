@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "models/nn/layers.h"
+#include "models/nn/vision/bicubic_matrix.h"
 #include "models/nn/weight.h"
 
 namespace transom {
@@ -107,16 +108,16 @@ Tensor global_mean(const Tensor& x) {
   return mean(x, axes);
 }
 
-namespace {
-
-// The matrix [to, from] of one axis: four taps around each place, those beyond the ends at the ends.
-Tensor bicubic_matrix(int64_t from, int64_t to) {
+Tensor bicubic_matrix(int64_t from, int64_t to, bool align_corners) {
   constexpr double kA = -0.75;
   const auto near = [](double t) { return ((kA + 2) * t - (kA + 3)) * t * t + 1; };         // |t| <= 1
   const auto far = [](double t) { return ((kA * t - 5 * kA) * t + 8 * kA) * t - 4 * kA; };  // 1 < |t| < 2
   std::vector<float> matrix(static_cast<size_t>(from * to), 0);
   for (int64_t i = 0; i < to; ++i) {
-    const double place = (static_cast<double>(i) + 0.5) * static_cast<double>(from) / static_cast<double>(to) - 0.5;
+    const double place =
+        align_corners
+            ? static_cast<double>(i) * static_cast<double>(from - 1) / static_cast<double>(std::max<int64_t>(to - 1, 1))
+            : (static_cast<double>(i) + 0.5) * static_cast<double>(from) / static_cast<double>(to) - 0.5;
     const double floor = std::floor(place), t = place - floor;
     const double weights[] = {far(t + 1), near(t), near(1 - t), far(2 - t)};
     for (int64_t tap = 0; tap < 4; ++tap) {
@@ -126,6 +127,8 @@ Tensor bicubic_matrix(int64_t from, int64_t to) {
   }
   return Tensor::from(matrix, {to, from});
 }
+
+namespace {
 
 // The matrix [to, from] of one axis: a cubic of 4 places' width, or of 4 new places' where these are larger, whose taps
 // inside the grid add up to 1.
@@ -166,7 +169,7 @@ Tensor resampled_grid(const Tensor& x, const Tensor& down, const Tensor& across,
 }  // namespace
 
 Tensor resize_bicubic(const Tensor& x, int64_t height, int64_t width, const Computing& computing) {
-  return resampled_grid(x, bicubic_matrix(x.dim(0), height), bicubic_matrix(x.dim(1), width), computing);
+  return resampled_grid(x, bicubic_matrix(x.dim(0), height, false), bicubic_matrix(x.dim(1), width, false), computing);
 }
 
 Tensor resize_bicubic_antialiased(const Tensor& x, int64_t height, int64_t width, const Computing& computing) {
