@@ -16,6 +16,8 @@ import transformers
 import trl
 import trl.trainer.grpo_trainer
 import trl.trainer.rloo_trainer
+from trl.experimental import online_dpo
+from trl.experimental.online_dpo import online_dpo_trainer
 
 from common import write_json, write_lines
 from sft import say
@@ -62,6 +64,10 @@ def exact(completions, answer, **kwargs):
 
 
 REWARDS = {"length:8": length, "pattern:[aeiou]": pattern, "exact:answer": exact}
+ONLINE = dict(max_completion_length=12, learning_rate=2e-3, logging_steps=1, seed=42, lr_scheduler_type="linear",
+              per_device_train_batch_size=4, max_steps=6, reward_funcs=["length:8", "pattern:[aeiou]"])
+# Numbers of the log in which TRL counts the padding behind a completion, too.
+PADDED = ("objective/kl", "objective/entropy", "objective/non_score_reward", "objective/rlhf_reward")
 TRAINERS = {"grpo": (trl.GRPOTrainer, trl.GRPOConfig), "rloo": (trl.RLOOTrainer, trl.RLOOConfig)}
 BASE = dict(
     per_device_train_batch_size=8,
@@ -108,8 +114,48 @@ CASES = {
     "rloo": ("rloo", "texts", {}),
     "rloo-chats": ("rloo", "chats", dict(normalize_advantages=True, reward_clip_range=[-0.5, 0.9])),
     "rloo-reused": ("rloo", "texts", dict(beta=0.1, epsilon=0.1, mask_truncated_completions=True, **REUSED)),
+    "online-dpo": ("online-dpo", "texts", {}),
+    # All completions have one length.
+    "online-dpo-ipo": ("online-dpo", "chats", dict(loss_type="ipo", beta=0.2, reward_weights=[0.5, 2.0], min_new_tokens=12)),
+    "online-dpo-lora": ("online-dpo", "texts", LORA),
     "rloo-accumulated": ("rloo", "texts", dict(per_device_train_batch_size=4, gradient_accumulation_steps=2)),
 }
+
+
+class RecordedPairs:
+    """The same of OnlineDPOTrainer, whose completions are two of each prompt; kept with those of a prompt together."""
+
+    def __init__(self, trainer, kept, seed):
+        self.kept, self.given, self.taken = [], kept, 0
+
+    def __enter__(self):
+        self.generate, recorded = online_dpo.OnlineDPOTrainer._generate, self
+        online_dpo_trainer.round = lambda value, digits: value
+
+        def generate(trainer, model, prompts, images=None):
+            ids, mask, made, made_mask, more = recorded.generate(trainer, model, prompts, images)
+            count = len(prompts)
+            if recorded.given is None:
+                texts = [row[keep.bool()].tolist() for row, keep in zip(made, made_mask)]
+                for i in range(count):
+                    recorded.kept += [texts[i], texts[count + i]]
+            else:
+                part = recorded.given[recorded.taken : recorded.taken + 2 * count]
+                recorded.taken += 2 * count
+                texts = part[0::2] + part[1::2]
+                width = max(map(len, texts))
+                made = torch.full((2 * count, width), trainer._tokenizer.pad_token_id)
+                made_mask = torch.zeros(2 * count, width, dtype=mask.dtype)
+                for row, text in enumerate(texts):
+                    made[row, : len(text)] = torch.tensor(text)
+                    made_mask[row, : len(text)] = 1
+            return ids, mask, made, made_mask, more
+
+        online_dpo.OnlineDPOTrainer._generate = generate
+        return self
+
+    def __exit__(self, *error):
+        online_dpo.OnlineDPOTrainer._generate = self.generate
 
 
 class Recorded:
@@ -174,8 +220,9 @@ def run(name, dtype, out, work, completions):
     # Eager attention rounds a row that is all padding to float32, where the mask of float64 is infinite.
     loaded = dict(attn_implementation="eager" if dtype == torch.float32 else "sdpa", dtype=dtype)
     model = transformers.AutoModelForCausalLM.from_pretrained(start, **loaded)
-    trainer, config = TRAINERS[task]
-    arguments = BASE | more
+    is_online = task == "online-dpo"
+    trainer, config = (online_dpo.OnlineDPOTrainer, online_dpo.OnlineDPOConfig) if is_online else TRAINERS[task]
+    arguments = (ONLINE if is_online else BASE) | more
     adapted = arguments.pop("use_peft", False)
     arguments = {key: value for key, value in arguments.items() if not key.startswith("lora_")}
     if adapted:
@@ -191,8 +238,11 @@ def run(name, dtype, out, work, completions):
     ]
     # A text ends now and then.
     drawn = dict(sequence_bias=[[[tokenizer.eos_token_id], 3.0]])
+    if is_online:
+        arguments["max_new_tokens"] = arguments.pop("max_completion_length")
+        drawn |= {key: arguments.pop(key) for key in ("min_new_tokens",) if key in arguments}
     torch.set_default_dtype(dtype)  # of rewards and advantages, too
-    with Recorded(trainer, completions, arguments["seed"]) as recorded:
+    with (RecordedPairs if is_online else Recorded)(trainer, completions, arguments["seed"]) as recorded:
         made = trainer(
             model=model,
             reward_funcs=rewards,
@@ -215,6 +265,8 @@ def run(name, dtype, out, work, completions):
         made.train()
     torch.set_default_dtype(torch.float32)
     unwanted = ("_runtime", "_per_second", "total_flos", "step_time")
+    if is_online and "min_new_tokens" not in more:
+        unwanted += PADDED
     history = [
         {key: value for key, value in record.items() if not key.endswith(unwanted) and value is not None}
         for record in made.state.log_history
@@ -239,7 +291,8 @@ def make_case(name, out):
             distances[key] = max(distances.get(key, 0.0), abs(value - other[key]))
     write_json(folder / "log_history.json", history)
     write_lines(folder / "completions.jsonl", [dict(completion_ids=ids) for ids in completions])
-    arguments = BASE | more
+    arguments = (ONLINE if task == "online-dpo" else BASE) | more
+    arguments.pop("min_new_tokens", None)
     start = "../../sft/qwen2/model"
     if adapters:
         start = "adapters"

@@ -76,6 +76,10 @@ const Argument kPolicyArguments[] = {
     field<&P::completions_file>("completions_file",
                                 "Learn from these completions in place of new ones: JSON lines with completion_ids, in "
                                 "the order in which they are asked for."),
+    alias("max_new_tokens", "max_completion_length"),
+    alias("reward_model_path", "reward_model_name_or_path"),
+    only_default("missing_eos_penalty", {"", "null", "none"},
+                 "completions without an end have the rewards that reward_funcs give them"),
     only_default("top_entropy_quantile", {"1", "1.0"}, "tokens of low entropy are learnt too"),
     only_default("use_adaptive_entropy", {"false", "0", "no"}, "entropy_coef stays as it is"),
     only_default("max_tool_calling_iterations", {"", "null", "none"}, "completions call no tools"),

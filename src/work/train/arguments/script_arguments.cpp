@@ -345,7 +345,8 @@ void resolve(TrainArguments& arguments, const ForeignConfigs& foreign) {
     alpha.reset();
   }
   const std::optional<std::string>& task = arguments.script.task;
-  if (std::optional<double>& heat = arguments.script.temperature; heat && task != "grpo" && task != "rloo") {
+  if (std::optional<double>& heat = arguments.script.temperature;
+      heat && task != "grpo" && task != "rloo" && task != "online-dpo") {
     arguments.training.distillation_temperature = *heat;
     heat.reset();
   }

@@ -25,6 +25,7 @@
 #include "work/train/step/objective.h"
 #include "work/train/tasks/chats/supervised_fine_tuning.h"
 #include "work/train/tasks/class_reports.h"
+#include "work/train/tasks/policies/policy_options.h"
 #include "work/train/tasks/policies/policy_tasks.h"
 #include "work/train/tasks/preferences/preference_tasks.h"
 #include "work/train/tasks/ranking/text_ranking.h"
@@ -105,6 +106,11 @@ const Task kTasks[] = {
      .fits = is_asked_for,
      .prepare = prepare_policy_training,
      .defaults = leave_one_out_defaults},
+    {.name = kOnlinePreferences,
+     .alias = "",
+     .fits = is_asked_for,
+     .prepare = prepare_policy_training,
+     .defaults = online_preference_defaults},
     {.name = "sentence-embedding",
      .alias = "sentence-similarity",
      .fits = [](const Dataset&, const ScriptArguments&) { return false; },

@@ -147,4 +147,25 @@ Advantages advantages_of(const RewardTable& rewards, const std::vector<float>& d
   return result;
 }
 
+Preferences preferences_of(const RewardTable& rewards, const std::vector<double>& weights) {
+  Preferences made;
+  const size_t count = rewards.of_rewards.empty() ? 0 : rewards.of_rewards[0].size();
+  made.scores.assign(count, 0);
+  for (size_t k = 0; k < rewards.of_rewards.size(); ++k)
+    for (size_t i = 0; i < count; ++i)
+      if (const float reward = rewards.of_rewards[k][i]; !std::isnan(reward))
+        made.scores[i] += reward * static_cast<float>(weights.at(k));
+  double total = 0, margin = 0;
+  for (size_t i = 0; i + 1 < count; i += 2) {
+    const float first = made.scores[i], second = made.scores[i + 1];
+    const bool keeps = first >= second;
+    made.sides.values.push_back(keeps ? 1.0f : -1.0f);
+    made.sides.values.push_back(keeps ? -1.0f : 1.0f);
+    total += first + second, margin += std::abs(first - second);
+  }
+  const double pairs = static_cast<double>(std::max<size_t>(count / 2, 1));
+  made.sides.measured = {{"objective/scores", total / (2 * pairs)}, {"objective/scores_margin", margin / pairs}};
+  return made;
+}
+
 }  // namespace transom

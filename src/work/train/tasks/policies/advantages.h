@@ -26,4 +26,12 @@ struct Advantages {
 Advantages advantages_of(const RewardTable& rewards, const std::vector<float>& divergence, int64_t generations,
                          const AdvantageOptions& options);
 
+// Of two completions of each prompt: 1 for the one whose weighted rewards are larger, or as large and the first one,
+// and -1 for the other. Measured as TRL's OnlineDPOTrainer does.
+struct Preferences {
+  Advantages sides;
+  std::vector<float> scores;
+};
+Preferences preferences_of(const RewardTable& rewards, const std::vector<double>& weights);
+
 }  // namespace transom

@@ -21,6 +21,7 @@ struct PolicyScores {
   Tensor advantages;  // f32 [R]
   Tensor normaliser;  // f32 [1]: what losses that are sums over tokens divide by
   Tensor parts;       // f32 [1]: so many batches are one update
+  Tensor rewards;     // f32 [R], of Online DPO
 };
 
 struct PolicyLoss {

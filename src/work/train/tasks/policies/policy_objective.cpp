@@ -18,6 +18,7 @@
 #include "transom/ops.h"
 #include "work/train/loop/model_inputs.h"
 #include "work/train/tasks/chats/token_measures.h"
+#include "work/train/tasks/policies/pair_loss.h"
 
 namespace transom {
 namespace {
@@ -57,7 +58,7 @@ PolicyObjective::PolicyObjective(PolicyRun run, std::shared_ptr<ReferencePolicy>
                                  std::optional<ReferenceMoves> moves)
     : ReferredObjective(std::move(reference), moves, run.loss.drops_out),
       run_(std::move(run)),
-      measures_(policy_measures(run_.loss)) {}
+      measures_(run_.loss.of_pairs ? pair_measures() : policy_measures(run_.loss)) {}
 
 void PolicyObjective::expect(bool sharded, bool staged) const {
   ReferredObjective::expect(sharded, staged);
@@ -110,6 +111,7 @@ void PolicyObjective::note_lengths(const std::vector<float>& prompts, const std:
   for (size_t i = 0; i < completions.size(); ++i)
     if (ended[i] > 0) whole.push_back(completions[i]);
   note(training, "completions/clipped_ratio", 1 - mean_of_list(ended));
+  if (run_.loss.of_pairs) note(training, "val/contain_eos_token", mean_of_list(ended));
   if (whole.empty()) whole.push_back(0);
   for (const auto& [name, lengths] :
        {std::pair("", &completions), std::pair("terminated_", static_cast<const std::vector<float>*>(&whole))}) {
@@ -168,7 +170,11 @@ PolicyObjective::Written PolicyObjective::write(Model& model, const PolicyPrompt
       note(training, "kl", sum / std::max(count, 1.0));
     }
   }
-  const Advantages advantages = advantages_of(logged.rewards, divergence, generations, run_.advantages);
+  Preferences preferences;
+  if (run_.loss.of_pairs) preferences = preferences_of(logged.rewards, run_.advantages.weights);
+  const Advantages advantages = run_.loss.of_pairs
+                                    ? std::move(preferences.sides)
+                                    : advantages_of(logged.rewards, divergence, generations, run_.advantages);
   for (const auto& [name, value] : advantages.measured) note(training, name, value);
   const size_t begin = static_cast<size_t>(run_.plan.process) * rows.size();
   logged.advantages.assign(advantages.values.begin() + static_cast<std::ptrdiff_t>(begin),
@@ -176,7 +182,10 @@ PolicyObjective::Written PolicyObjective::write(Model& model, const PolicyPrompt
   for (std::vector<float>& values : logged.rewards.of_rewards)
     values = std::vector<float>(values.begin() + static_cast<std::ptrdiff_t>(begin),
                                 values.begin() + static_cast<std::ptrdiff_t>(begin + rows.size()));
-  for (size_t i = 0; i < rows.size(); ++i) written.rows[i].advantage = logged.advantages[i];
+  for (size_t i = 0; i < rows.size(); ++i) {
+    written.rows[i].advantage = logged.advantages[i];
+    if (run_.loss.of_pairs) written.rows[i].score = preferences.scores.at(begin + i);
+  }
   if (run_.log && training && run_.plan.process == 0) run_.log->add(logged, number);
   return written;
 }
@@ -198,8 +207,10 @@ void PolicyObjective::generate(Model& model, int64_t number) {
   rollouts_.length = padded_length(longest, run_.padding);
   // Batches have completions of many prompts.
   Mt19937 generator(static_cast<uint64_t>(plan.seed + number));
-  for (const int64_t place : generator.randperm(static_cast<int64_t>(written.rows.size())))
-    rollouts_.rows.push_back(std::move(written.rows[static_cast<size_t>(place)]));
+  if (plan.keeps_order) rollouts_.rows = std::move(written.rows);
+  else
+    for (const int64_t place : generator.randperm(static_cast<int64_t>(written.rows.size())))
+      rollouts_.rows.push_back(std::move(written.rows[static_cast<size_t>(place)]));
   if (!run_.loss.leave_one_out) add_log_probabilities(model, rollouts_.rows, plan.batch_rows, rollouts_.length);
 }
 
@@ -234,7 +245,7 @@ void PolicyObjective::add_log_probabilities(const Model& model, std::vector<Roll
 NamedTensors PolicyObjective::inputs_of(const Model& model, std::span<const Rollout> rows, int64_t length,
                                         double normaliser, double parts) const {
   std::vector<Features> features;
-  FloatRows advantages, old, reference;
+  FloatRows advantages, scores, old, reference;
   const auto count = static_cast<int64_t>(rows.size());
   for (const Rollout& row : rows) {
     Features each;
@@ -244,6 +255,7 @@ NamedTensors PolicyObjective::inputs_of(const Model& model, std::span<const Roll
     std::fill_n(mask.begin(), row.prompt, 0);
     features.push_back(std::move(each));
     advantages.values.push_back(row.advantage);
+    scores.values.push_back(row.score);
     for (const auto& [list, values] : {std::pair(&old, &row.old), std::pair(&reference, &row.reference)}) {
       if (values->empty()) continue;
       std::vector<float> places(static_cast<size_t>(length - 1), 0);
@@ -254,8 +266,9 @@ NamedTensors PolicyObjective::inputs_of(const Model& model, std::span<const Roll
   PaddingOptions padding = run_.padding;
   padding.max_length = length;
   Batch batch = collate(features, padding);
-  advantages.shape = {count};
+  advantages.shape = scores.shape = {count};
   batch.arrays["advantages"] = std::move(advantages);
+  if (run_.loss.of_pairs) batch.arrays["scores"] = std::move(scores);
   for (const auto& [name, list] : {std::pair("old_logps", &old), std::pair("ref_logps", &reference)})
     if (!list->values.empty()) {
       list->shape = {count, length - 1};
@@ -310,7 +323,13 @@ Tensor PolicyObjective::loss(const LossPass& pass, const NamedTensors& inputs, N
                       .counted = mask.counted,
                       .advantages = inputs.at("advantages"),
                       .normaliser = inputs.at("normaliser"),
-                      .parts = inputs.at("parts")};
+                      .parts = inputs.at("parts"),
+                      .rewards = inputs.find("scores")};
+  if (run_.loss.of_pairs) {
+    const PolicyLoss made = pair_loss(scores, run_.loss);
+    if (outputs) outputs->set("policy_sums", made.sums);
+    return made.loss;
+  }
   scores.entropies = run_.loss.entropy_coefficient != 0 ? entropies(slice(logits, 1, 0, logits.dim(1) - 1))
                                                         : entropies_of_next(logits);
   const PolicyLoss made = policy_loss(scores, run_.loss, pass.rank, pass.ranks);
@@ -324,14 +343,20 @@ std::vector<std::pair<std::string, double>> PolicyObjective::take_numbers(bool t
   std::vector<std::pair<std::string, double>> taken;
   for (const auto& [name, value] : std::exchange(numbers_[training ? 0 : 1], {}))
     if (value.second > 0) taken.emplace_back(name, value.first / static_cast<double>(value.second));
+  if (training && run_.loss.of_pairs) taken.emplace_back("beta", run_.loss.beta);
   if (training && run_.loss.entropy_coefficient != 0 && !run_.loss.leave_one_out)
     taken.emplace_back("entropy_coef", run_.loss.entropy_coefficient);
   return taken;
 }
 
 std::vector<std::string> PolicyObjective::number_names() const {
-  std::vector<std::string> names = {"reward", "reward_std", "frac_reward_zero_std", "completions/clipped_ratio"};
-  for (const Reward& reward : run_.rewards)
+  std::vector<std::string> names = {"completions/clipped_ratio"};
+  const bool pairs = run_.loss.of_pairs;
+  for (const char* name : {"objective/scores", "objective/scores_margin", "val/contain_eos_token"})
+    if (pairs) names.emplace_back(name);
+  for (const char* name : {"reward", "reward_std", "frac_reward_zero_std"})
+    if (!pairs) names.emplace_back(name);
+  for (const Reward& reward : pairs ? std::vector<Reward>() : run_.rewards)
     for (const char* what : {"/mean", "/std"}) names.push_back("rewards/" + reward.name + what);
   for (const char* what : {"mean", "min", "max"})
     for (const char* of : {"_length", "_terminated_length"}) names.push_back(fmt::format("completions/{}{}", what, of));

@@ -12,16 +12,32 @@ namespace {
 
 const std::vector<std::string> kPolicyLosses = {"grpo", "bnpo", "dr_grpo", "dapo", "luspo", "cispo", "sapo", "vespo"};
 
+const std::vector<std::string> kPairLosses = {"sigmoid", "ipo"};
+
 bool is_leave_one_out(const ScriptArguments& script) { return script.task == "rloo"; }
+bool is_of_pairs(const ScriptArguments& script) { return script.task == kOnlinePreferences; }
 
 std::string policy_loss_of(const ScriptArguments& script) {
-  if (script.loss_type.empty()) return "dapo";
+  const std::vector<std::string>& known = is_of_pairs(script) ? kPairLosses : kPolicyLosses;
+  if (script.loss_type.empty()) return is_of_pairs(script) ? "sigmoid" : "dapo";
   const std::string& type = script.loss_type[0];
-  if (script.loss_type.size() == 1 &&
-      std::find(kPolicyLosses.begin(), kPolicyLosses.end(), type) != kPolicyLosses.end())
-    return type;
-  fail(ErrorKind::kUsage, "--loss_type: expected one of {}, found {}{}", fmt::join(kPolicyLosses, ", "),
-       fmt::join(script.loss_type, ", "), did_you_mean(type, kPolicyLosses));
+  if (script.loss_type.size() == 1 && std::find(known.begin(), known.end(), type) != known.end()) return type;
+  fail(ErrorKind::kUsage, "--loss_type: expected one of {}, found {}{}", fmt::join(known, ", "),
+       fmt::join(script.loss_type, ", "), did_you_mean(type, known));
+}
+
+// Two completions of each prompt of a batch, which stay together.
+GenerationPlan plan_of_pairs(GenerationPlan plan, const TrainArguments& arguments) {
+  const ScriptArguments& script = arguments.script;
+  if (script.num_generations.value_or(2) != 2 || script.num_generations_eval.value_or(2) != 2)
+    fail(ErrorKind::kUsage, "--num_generations: a preference is of 2 completions, found {}",
+         script.num_generations.value_or(*script.num_generations_eval));
+  plan.generations = plan.evaluated_generations = 2;
+  plan.batch_rows *= 2, plan.evaluated_rows *= 2;
+  plan.steps = plan.iterations = 1;
+  plan.keeps_order = true;
+  plan.masks_truncated = false;  // which TRL knows for grpo and rloo alone
+  return plan;
 }
 
 }  // namespace
@@ -39,7 +55,8 @@ PolicyLossOptions policy_loss_options(const TrainArguments& arguments) {
   options.of_sequences = script.importance_sampling_level == "sequence";
   options.corrects_divergence = script.use_bias_correction_kl;
   options.entropy_coefficient = script.entropy_coef;
-  options.temperature = script.temperature.value_or(1);
+  options.of_pairs = is_of_pairs(script);
+  options.temperature = options.of_pairs ? 1 : script.temperature.value_or(1);  // as TRL: pairs are judged without it
   options.most_tokens = script.max_completion_length;
   options.sapo_negative = script.sapo_temperature_neg, options.sapo_positive = script.sapo_temperature_pos;
   options.k_positive = script.vespo_k_pos, options.lambda_positive = script.vespo_lambda_pos;
@@ -86,6 +103,10 @@ GenerationPlan generation_plan(const TrainArguments& arguments) {
   plan.shuffles = training.train_sampling_strategy == "random";
   plan.masks_truncated = script.mask_truncated_completions;
   plan.iterations = script.num_iterations;
+  if (training.padding_free.value_or(false))
+    fail(ErrorKind::kUsage, "--padding_free: completions are padded; leave it out");
+  if (is_of_pairs(script) && training.train_sampling_strategy != "group_by_length")
+    return plan_of_pairs(std::move(plan), arguments);
   if (plan.generations < 2)
     fail(ErrorKind::kUsage, "--num_generations: expected at least 2, which are compared with each other, found {}",
          plan.generations);
@@ -113,12 +134,11 @@ GenerationPlan generation_plan(const TrainArguments& arguments) {
   if (evaluates && plan.evaluated_rows * plan.processes % plan.evaluated_generations != 0)
     fail(ErrorKind::kUsage, "--per_device_eval_batch_size: expected a multiple of num_generations_eval {}, found {}",
          plan.evaluated_generations, plan.evaluated_rows * plan.processes);
-  if (training.padding_free.value_or(false))
-    fail(ErrorKind::kUsage, "--padding_free: completions are padded; leave it out");
   return plan;
 }
 
 bool keeps_old_probabilities(const TrainArguments& arguments, const GenerationPlan& plan) {
+  if (is_of_pairs(arguments.script)) return false;
   return is_leave_one_out(arguments.script) ||
          arguments.training.gradient_accumulation_steps % plan.batches_of_generation() != 0;
 }

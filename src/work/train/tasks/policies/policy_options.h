@@ -4,12 +4,15 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "transom/training_arguments.h"
 
 namespace transom {
+
+constexpr std::string_view kOnlinePreferences = "online-dpo";  // the name of the task
 
 // The loss of a batch of completions, by TRL's names (GRPO: Shao et al., 2024; RLOO: Ahmadian et al., 2024).
 struct PolicyLossOptions {
@@ -25,6 +28,9 @@ struct PolicyLossOptions {
   double sapo_negative = 1.05, sapo_positive = 1;
   double k_positive = 2, lambda_positive = 3, k_negative = 3, lambda_negative = 2;
   bool drops_out = true;
+  // Online DPO: of the two completions of a prompt the one with the larger reward is preferred. `type` is the loss of
+  // their odds, sigmoid or ipo.
+  bool of_pairs = false;
 };
 
 // How rewards become advantages.
@@ -48,6 +54,7 @@ struct GenerationPlan {
   int64_t processes = 1, process = 0;
   int64_t seed = 42;
   bool shuffles = true;
+  bool keeps_order = false;  // completions are learnt from in the order of their prompts
   bool masks_truncated = false;
 
   int64_t batches_of_generation() const { return steps * iterations; }

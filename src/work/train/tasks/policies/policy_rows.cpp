@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/numbers/mt19937.h"
 #include "inputs/data/columns.h"
+#include "work/train/loop/samplers.h"
 #include "work/train/tasks/chats/messages.h"
 #include "work/train/tasks/chats/row_values.h"
 #include "work/train/tasks/text/text_features.h"
@@ -45,7 +46,8 @@ PolicyPrompt read_prompt(const Dataset& data, int64_t index, const TemplateColum
   } else {
     require(given.is_string(), "{}: prompt: expected a text or a list of messages, found {}", where, given.type_name());
     prompt.prompt = given.get<std::string>();
-    prompt.tokens = tokenizer.encode(prompt.prompt).ids;
+    prompt.tokens =
+        tokenizer.encode(prompt.prompt, std::nullopt, {.add_special_tokens = options.add_special_tokens}).ids;
   }
   require(!prompt.tokens.empty(), "{}: the prompt is empty", where);
   require(options.most_tokens <= 0 || static_cast<int64_t>(prompt.tokens.size()) <= options.most_tokens,
@@ -87,8 +89,8 @@ PolicyPrompts read_policy_prompts(const Dataset& data, const Tokenizer& tokenize
   return prompts;
 }
 
-PromptOrder::PromptOrder(int64_t prompts, int64_t at_once, bool shuffles, int64_t seed)
-    : prompts_(prompts), at_once_(at_once), shuffles_(shuffles), seed_(seed) {
+PromptOrder::PromptOrder(int64_t prompts, int64_t at_once, bool shuffles, int64_t seed, bool of_trainer)
+    : prompts_(prompts), at_once_(at_once), shuffles_(shuffles), of_trainer_(of_trainer), seed_(seed) {
   require(prompts_ >= at_once_,
           "training data: expected at least the {} prompts that completions are written for at once, found {}: lower "
           "--per_device_train_batch_size or raise --num_generations",
@@ -100,7 +102,9 @@ std::vector<int64_t> PromptOrder::prompts_of(int64_t epoch, int64_t number) cons
     order_.clear();
     // One generator goes on from epoch to epoch.
     Mt19937 generator(static_cast<uint64_t>(seed_));
-    for (int64_t e = 0; shuffles_ && e <= epoch; ++e) order_ = generator.randperm(prompts_);
+    if (shuffles_ && of_trainer_) order_ = random_order(prompts_, seed_, epoch);
+    else
+      for (int64_t e = 0; shuffles_ && e <= epoch; ++e) order_ = generator.randperm(prompts_);
     for (int64_t i = 0; !shuffles_ && i < prompts_; ++i) order_.push_back(i);
     epoch_ = epoch;
   }

@@ -137,11 +137,13 @@ void save_with_template(TaskSetup& setup, const Tokenizer& tokenizer, const std:
   };
 }
 
+constexpr int64_t kLongestPair = 512;  // OnlineDPOConfig's max_length, of a prompt with a completion
+
 // The prompts of both files, and how long they may be.
 void read_prompts(PolicyRun& run, const TrainArguments& arguments, const TaskFiles& files, const Model& model,
                   const std::string& chat_template) {
   const ScriptArguments& script = arguments.script;
-  PromptOptions options{.chat_template = chat_template};
+  PromptOptions options{.chat_template = chat_template, .add_special_tokens = !run.loss.of_pairs};
   if (!script.chat_template_kwargs.text.empty())
     options.variables = parse_json(script.chat_template_kwargs.text, "chat_template_kwargs");
   if (const std::optional<int64_t> most = maximum_tokens(model.config())) {
@@ -151,6 +153,14 @@ void read_prompts(PolicyRun& run, const TrainArguments& arguments, const TaskFil
     if (options.most_tokens < 1)
       fail(ErrorKind::kUsage, "--max_completion_length: expected less than the model's {} tokens, found {}", *most,
            script.max_completion_length);
+  }
+  if (run.loss.of_pairs) {
+    const int64_t most = script.max_seq_length.value_or(kLongestPair) - script.max_completion_length;
+    if (most < 1)
+      fail(ErrorKind::kUsage, "--max_length: expected more than max_completion_length {}, found {}",
+           script.max_completion_length, script.max_seq_length.value_or(kLongestPair));
+    if (options.most_tokens == 0 || most < options.most_tokens)
+      options.most_tokens = most, options.why_most = "of max_length less max_completion_length";
   }
   const auto read = [&](const std::optional<Dataset>& data) {
     return data ? std::make_shared<const PolicyPrompts>(read_policy_prompts(*data, run.tokenizer, options)) : nullptr;
@@ -184,6 +194,17 @@ void add_objective(PolicyRun run, const TrainArguments& arguments, TaskSetup& se
 
 void group_policy_defaults(TrainArguments& arguments) { defaults_of_both(arguments, 0); }
 void leave_one_out_defaults(TrainArguments& arguments) { defaults_of_both(arguments, 0.05); }
+void online_preference_defaults(TrainArguments& arguments) {
+  const TrainingArguments usual;
+  const ScriptArguments usual_script;
+  ScriptArguments& script = arguments.script;
+  set_default(arguments, "learning_rate", arguments.training.learning_rate, usual.learning_rate, 5e-7);
+  set_default(arguments, "disable_dropout", script.disable_dropout, usual_script.disable_dropout, true);
+  set_default(arguments, "max_completion_length", script.max_completion_length, usual_script.max_completion_length,
+              int64_t{64});
+  if (!script.temperature) script.temperature = 0.9;
+  defaults_of_both(arguments, 0.1);
+}
 
 void prepare_policy_training(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
   const ScriptArguments& script = arguments.script;
@@ -210,6 +231,8 @@ void prepare_policy_training(const TrainArguments& arguments, const TaskFiles& f
   RewardContext context{.columns = columns, .data = any.name()};
   run.rewards = make_rewards(script.reward_funcs, script.reward_model_name_or_path, context);
   run.advantages = advantage_options(arguments, run.rewards.size());
+  if (run.loss.of_pairs && run.loss.beta <= 0)
+    fail(ErrorKind::kUsage, "--beta: expected a number above 0, found {}", run.loss.beta);
   for (const auto* data : {&files.train, &files.validation})
     if (*data && column_names(**data) != column_names(any))
       fail("{}: expected the columns of {}, found {}", (*data)->name(), any.name(),
@@ -234,7 +257,8 @@ void prepare_policy_training(const TrainArguments& arguments, const TaskFiles& f
   setup.reads = what_is_read({fmt::format("prompts: column prompt; rewards: {}", fmt::join(names, ", "))}, files);
   if (run.train) {
     run.order = std::make_shared<const PromptOrder>(static_cast<int64_t>(run.train->rows.size()),
-                                                    run.plan.prompts_of_generation(), run.plan.shuffles, run.plan.seed);
+                                                    run.plan.prompts_of_generation(), run.plan.shuffles, run.plan.seed,
+                                                    run.loss.of_pairs);
     setup.train = turns_of(run);
   }
   if (run.validation) setup.validation = evaluated_turns(run);

@@ -15,6 +15,7 @@ struct Rollout {
   int64_t prompt = 0;  // so many are the prompt's
   bool counts = true;  // false: nothing is learnt from it
   float advantage = 0;
+  float score = 0;  // of Online DPO: its rewards
   // Of the completion's tokens; empty: none are kept.
   std::vector<float> old, reference;
 };
