@@ -185,6 +185,8 @@ void check_together(const Json& file, std::vector<std::string>& findings) {
     for (const char* other : {"fused", "head_norms", "growth"})
       if (is_section(file, std::string("decoder.attention.") + other))
         findings.push_back(fmt::format("decoder.attention: latent and {} are not carried out together", other));
+  if (json_at(file, "decoder.attention.values_are_keys") && is_section(file, "decoder.attention.fused"))
+    findings.emplace_back("decoder.attention: values_are_keys and fused are not carried out together");
   if (is_section(file, "decoder.attention.shared"))
     for (const char* other : {"fused", "latent"})
       if (is_section(file, std::string("decoder.attention.") + other))

@@ -63,29 +63,29 @@ PlannedAttention::PlannedAttention(const Scope& scope, const DecoderPlan& plan, 
 
 PlannedAttention::Projected PlannedAttention::placed(const Tensor& x, const AttentionInputs& inputs,
                                                      ForwardContext& context) const {
-  auto [q, k, v, gate] = project(x, context);
-  const auto norms = [&](bool now) {
-    if (!now || !query_norm_ || norms_all_heads()) return;
-    q = (*query_norm_)(q, context);
-    if (key_norm_) k = (*key_norm_)(k, context);
+  Projected made = project(x, context);
+  const auto norm_heads = [&](bool after_rotary) {
+    if (!query_norm_ || norms_all_heads() || plan_.head_norms->after_rotary != after_rotary) return;
+    made.q = (*query_norm_)(made.q, context);
+    if (key_norm_) made.k = (*key_norm_)(made.k, context);
   };
-  norms(plan_.head_norms && !plan_.head_norms->after_rotary);
   const auto turned = [&](const Tensor& heads) {
     if (!plan_.rotary || !heads.defined()) return heads;
     const RotaryAngles& angles = inputs.angles[*plan_.rotary];
     return rotate(interleaved_ ? turning_apart(heads, angles.cosine.dim(3)) : heads, angles);
   };
-  q = turned(q), k = turned(k);
-  norms(plan_.head_norms && plan_.head_norms->after_rotary);
-  if (plan_.growth) q = grown(q, inputs.in.position_ids);
-  if (value_norm_) v = (*value_norm_)(v, context);
+  norm_heads(false);
+  made.q = turned(made.q), made.k = turned(made.k);
+  norm_heads(true);
+  if (plan_.growth) made.q = grown(made.q, inputs.in.position_ids);
+  if (value_norm_) made.v = (*value_norm_)(made.v, context);
   if (plan_.keys_of) {
     const KeysAndValues& other = inputs.kept->at(*plan_.keys_of);
-    k = other.keys, v = other.values;
+    made.k = other.keys, made.v = other.values;
   } else if (inputs.kept) {
-    inputs.kept->at(block_) = {k, v};
+    inputs.kept->at(block_) = {made.k, made.v};
   }
-  return {q, k, v, gate};
+  return made;
 }
 
 Tensor PlannedAttention::operator()(const Tensor& x, const AttentionInputs& inputs, ForwardContext& context) const {
