@@ -11,7 +11,7 @@
 
 namespace transom {
 
-// Of R completions in rows of T tokens; [R, T - 1] are places that foretell the token behind them.
+// Of R completions in rows of T tokens; [R, T - 1] are places that predict the token behind them.
 struct PolicyScores {
   Tensor logps;       // f32 [R, T - 1]: of the tokens of completions, 0 elsewhere
   Tensor old;         // the same under the policy that wrote them; undefined: logps themselves

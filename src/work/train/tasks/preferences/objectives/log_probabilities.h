@@ -21,7 +21,7 @@ Tensor log_probabilities(const Tensor& logits, const AnswerMask& mask);
 // The sum of each row, f32 [R].
 Tensor summed_rows(const Tensor& values);
 
-// Numbers of the logits that foretell tokens, f32 [R, T - 1] each; without gradients.
+// Numbers of the logits that predict tokens, f32 [R, T - 1] each; without gradients.
 Tensor mean_logits(const Tensor& logits);
 Tensor entropies_of_next(const Tensor& logits);
 Tensor right_predictions(const Tensor& logits, const AnswerMask& mask);  // 1 where the most likely token comes
