@@ -352,6 +352,10 @@ std::vector<Option> server_options(ServeArguments& o) {
       {.name = "--lora_folder",
        .value = &o.serve.adapter_folder,
        .help = "folder whose LoRA adapters clients may load and unload over HTTP (/v1/load_lora_adapter)",
+       .group = "Server"},
+      {.name = "--batch_folder",
+       .value = &o.serve.batch_folder,
+       .help = "folder for files and batches of clients (/v1/files, /v1/batches); it outlives the server",
        .group = "Server"}};
 }
 

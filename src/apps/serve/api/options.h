@@ -63,6 +63,7 @@ struct ServeOptions {
   // Whose adapters may be loaded over HTTP, and all be unloaded; "": none.
   std::string adapter_folder;
   static constexpr size_t kMostAdapters = 128;  // of a model
+  std::string batch_folder;                     // of files and batches; "": there are none
   LoadOptions load;
   HubOptions hub;
   // Spreads a model that generates text over processes, of which this one leads; none: it is all here.

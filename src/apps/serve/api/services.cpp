@@ -2,6 +2,7 @@
 #include "apps/serve/api/services.h"
 
 #include "apps/serve/api/api_error.h"
+#include "apps/serve/batches/batches.h"
 #include "apps/serve/generation/generation_metrics.h"
 #include "apps/serve/models/model_pool.h"
 #include "apps/serve/models/served_model.h"

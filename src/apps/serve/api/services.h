@@ -13,6 +13,7 @@
 
 namespace transom::serve {
 
+class Batches;
 struct ModelFacts;
 struct ServedModel;
 class ModelPool;
@@ -36,6 +37,7 @@ struct Services {
   std::atomic<int64_t> in_flight{0};
   std::unique_ptr<ModelPool> models;  // loaded before readiness is kReady
   std::unique_ptr<ThreadPool> pool;
+  std::unique_ptr<Batches> batches;  // null where the server keeps none
 };
 
 }  // namespace transom::serve

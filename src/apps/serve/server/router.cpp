@@ -5,6 +5,7 @@
 
 #include "apps/serve/adapters/routes.h"
 #include "apps/serve/anthropic/routes.h"
+#include "apps/serve/batches/routes.h"
 #include "apps/serve/http/own_host.h"
 #include "apps/serve/inference/routes.h"
 #include "apps/serve/metrics/request_metrics.h"
@@ -20,8 +21,9 @@ namespace transom::serve {
 
 Router::Router(Services& services)
     : services_(services), keys_(services.options.api_keys), loopback_(is_loopback(services.options.http.host)) {
-  for (const auto& list : {page_routes(), operations_routes(), openai_routes(), anthropic_routes(), adapter_routes(),
-                           scoring_routes(), tei_routes(), tgi_routes(), inference_routes(), ollama_routes()})
+  for (const auto& list :
+       {page_routes(), operations_routes(), openai_routes(), anthropic_routes(), adapter_routes(), batch_routes(),
+        scoring_routes(), tei_routes(), tgi_routes(), inference_routes(), ollama_routes()})
     routes_.insert(routes_.end(), list.begin(), list.end());
 }
 

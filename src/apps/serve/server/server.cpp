@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "apps/serve/api/services.h"
+#include "apps/serve/batches/batches.h"
 #include "apps/serve/models/model_pool.h"
 #include "apps/serve/models/served_model.h"
 #include "apps/serve/server/router.h"
@@ -87,6 +88,8 @@ class Server::Implementation {
   explicit Implementation(ServeOptions options)
       : services(std::move(options)), router(services), http(services.options.http, router) {
     add_process_metrics(services.metrics);
+    if (!services.options.batch_folder.empty())
+      services.batches = std::make_unique<Batches>(services.options.batch_folder, router);
   }
 
   ~Implementation() { stop(); }
@@ -94,6 +97,7 @@ class Server::Implementation {
   // What answers goes before what it answers through.
   void stop() {
     services.readiness = Readiness::kDraining;
+    if (services.batches) services.batches->stop();
     services.pool->stop();
     services.metrics.drop_gauges();
     services.models->clear();
@@ -129,6 +133,7 @@ void Server::load(const std::function<void(size_t, const std::string&)>& loading
   for (const ModelFacts* facts : services.models->facts()) add_model_metrics(services, *facts);
   add_pool_metrics(services);
   services.readiness = Readiness::kReady;
+  if (services.batches) services.batches->start();
 }
 
 void Server::handle(std::shared_ptr<HttpRequest> request, std::shared_ptr<Responder> responder) {
@@ -139,6 +144,7 @@ uint16_t Server::port() const { return implementation_->http.port(); }
 
 void Server::drain() {
   implementation_->services.readiness = Readiness::kDraining;
+  if (implementation_->services.batches) implementation_->services.batches->drain();
   implementation_->http.drain();
 }
 
