@@ -57,6 +57,21 @@ constexpr const char* kQwenNext = R"({"model_type": "qwen3_next", "architectures
   "num_experts": 3, "num_experts_per_tok": 2, "moe_intermediate_size": 14, "shared_expert_intermediate_size": 12,
   "initializer_range": 0.4})";
 
+// Blocks of one part, of which some keep nothing.
+constexpr const char* kNemotronH = R"({"model_type": "nemotron_h", "architectures": ["NemotronHForCausalLM"],
+  "vocab_size": 61, "max_position_embeddings": 120, "hidden_size": 20, "num_attention_heads": 2,
+  "num_key_value_heads": 1, "head_dim": 8, "layers_block_type": ["linear_attention", "moe", "full_attention", "mlp"],
+  "mamba_num_heads": 2, "mamba_head_dim": 4, "n_groups": 1, "ssm_state_size": 4, "intermediate_size": 16,
+  "n_routed_experts": 3, "num_experts_per_tok": 2, "moe_intermediate_size": 12,
+  "moe_shared_expert_intermediate_size": 8, "initializer_range": 0.4})";
+// A layer that reads the keys of another, and vectors of each token for each layer, beside which no rows are given.
+constexpr const char* kGemma4 = R"({"model_type": "gemma4_text", "architectures": ["Gemma4ForCausalLM"],
+  "vocab_size": 61, "max_position_embeddings": 120, "hidden_size": 20, "num_hidden_layers": 3,
+  "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 4, "global_head_dim": 8, "intermediate_size": 16,
+  "layer_types": ["sliding_attention", "full_attention", "full_attention"], "num_kv_shared_layers": 1,
+  "sliding_window": 9, "hidden_size_per_layer_input": 4, "vocab_size_per_layer_input": 61,
+  "initializer_range": 0.4})";
+
 // What comes out of a sequence.
 struct Answer {
   TokenIds tokens;
@@ -128,7 +143,7 @@ std::vector<EngineRequest> random_requests(int count, int64_t width, std::mt1993
     const TokenIds& beginning = beginnings[static_cast<size_t>(below(5))];
     request.prompt.tokens.assign(beginning.begin(), beginning.begin() + below(41));
     for (int64_t n = 1 + below(4); n > 0; --n) request.prompt.tokens.push_back(below(61));
-    if (below(3) == 0)
+    if (below(3) == 0 && width > 0)
       request.prompt.attached = {random_input(static_cast<int64_t>(request.prompt.tokens.size()), width, random)};
     GenerationConfig& config = request.config;
     config.max_new_tokens = below(8) ? 1 + below(8) : 40;
@@ -241,19 +256,19 @@ TEST_P(Company, DoesNotShowInTheBits) {
        });
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Company,
-                         testing::Values(Case{"Llama", kLlamaModel, 320, 1000}, Case{"Gpt2", kGpt2, 576, 40},
-                                         Case{"SlidingWindow", kMistral, 160, 40}, Case{"Experts", kMixtral, 384, 40},
-                                         Case{"SomeExperts", kQwenMoe, 288, 40}, Case{"States", kMamba, 747, 40},
-                                         Case{"StatesOfHeads", kMamba2, 811, 40}, Case{"Convolutions", kLfm2, 187, 40},
-                                         Case{"StatesBesideKeys", kGraniteHybrid, 486, 40},
-                                         Case{"DeltaRule", kQwenNext, 232, 24},
-                                         Case{"Bfloat16", kLlamaModel, 160, 40, "bfloat16"},
-                                         Case{"Float16", kGpt2, 288, 40, "float16"},
-                                         Case{"CacheOfFloat16", kLlamaModel, 160, 40, "float32", "none", "float16"},
-                                         Case{"Int8", kLlamaModel, 320, 40, "float32", "int8"},
-                                         Case{"Int8Channel", kLlamaModel, 320, 40, "float32", "int8_channel"}),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Models, Company,
+    testing::Values(Case{"Llama", kLlamaModel, 320, 1000}, Case{"Gpt2", kGpt2, 576, 40},
+                    Case{"SlidingWindow", kMistral, 160, 40}, Case{"Experts", kMixtral, 384, 40},
+                    Case{"SomeExperts", kQwenMoe, 288, 40}, Case{"States", kMamba, 747, 40},
+                    Case{"StatesOfHeads", kMamba2, 811, 40}, Case{"Convolutions", kLfm2, 187, 40},
+                    Case{"StatesBesideKeys", kGraniteHybrid, 486, 40}, Case{"DeltaRule", kQwenNext, 232, 24},
+                    Case{"BlocksOfOnePart", kNemotronH, 171, 24}, Case{"SharedKeys", kGemma4, 160, 24},
+                    Case{"Bfloat16", kLlamaModel, 160, 40, "bfloat16"}, Case{"Float16", kGpt2, 288, 40, "float16"},
+                    Case{"CacheOfFloat16", kLlamaModel, 160, 40, "float32", "none", "float16"},
+                    Case{"Int8", kLlamaModel, 320, 40, "float32", "int8"},
+                    Case{"Int8Channel", kLlamaModel, 320, 40, "float32", "int8_channel"}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace transom
