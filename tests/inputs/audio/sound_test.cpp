@@ -132,6 +132,27 @@ TEST_F(Sounds, WavesAreNormalisedOverWhatCounts) {
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(features.values[i], expected[i], 1e-6) << i;
 }
 
+// A sound is repeated as often as it fits whole, with silence behind it; of a longer one the beginning is heard.
+TEST_F(Sounds, OfClapFillTheirLength) {
+  const std::string fields =
+      R"("feature_extractor_type": "ClapFeatureExtractor", "sampling_rate": 1000, "max_length_s": 1, "hop_length": 100,
+         "fft_window_size": 64, "frequency_max": 500, "feature_size": 4)";
+  write("preprocessor_config.json", "{" + fields + R"(, "truncation": "rand_trunc"})");
+  const auto extractor = FeatureExtractor::read(folder_);
+  Sound tone{{}, 1000}, filled{{}, 1000}, longer{{}, 1000};
+  for (int i = 0; i < 400; ++i) tone.samples.push_back(static_cast<float>(std::sin(i * 0.7)));
+  for (int i = 0; i < 800; ++i) filled.samples.push_back(tone.samples[static_cast<size_t>(i % 400)]);
+  filled.samples.resize(1000, 0);
+  longer = filled;
+  longer.samples.resize(1500, 1);
+  const auto features = [&](const Sound& sound) { return (*extractor)(std::span(&sound, 1)); };
+  EXPECT_EQ(features(tone).shape, (std::vector<int64_t>{1, 1, 11, 4}));
+  EXPECT_EQ(features(tone).values, features(filled).values);
+  EXPECT_EQ(features(longer).values, features(filled).values);
+  write("preprocessor_config.json", "{" + fields + R"(, "truncation": "fusion"})");
+  EXPECT_THROW(FeatureExtractor::read(folder_), Error);
+}
+
 TEST_F(Sounds, RefusesExtractorsItDoesNotKnow) {
   write("preprocessor_config.json", R"({"feature_extractor_type": "EarTrumpet"})");
   EXPECT_THROW(FeatureExtractor::read(folder_), Error);
