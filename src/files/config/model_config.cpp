@@ -45,8 +45,10 @@ Config read_model_config(const fs::path& directory) {
       if (index && !config.has("architectures")) set_architecture(config, *index, family);
       return config;
     }
-  Config config = Config::read(directory / "config.json");
-  // Diffusers says the class by a name of its own.
+  return with_architecture(Config::read(directory / "config.json"));
+}
+
+Config with_architecture(Config config) {
   if (!config.has("architectures") && config.has("_class_name"))
     set_field(config, "architectures", Json::array({config.get_string("_class_name")}));
   return config;

@@ -249,7 +249,8 @@ std::unique_ptr<Model> load_changed(const std::string& name_or_path, const Json&
 }
 
 std::unique_ptr<Model> Model::from_config(const std::string& config_json, const LoadOptions& options) {
-  return ModelLoader::load(Config::parse(config_json, "the configuration"), {}, nullptr, options, nullptr);
+  return ModelLoader::load(with_architecture(Config::parse(config_json, "the configuration")), {}, nullptr, options,
+                           nullptr);
 }
 
 }  // namespace transom

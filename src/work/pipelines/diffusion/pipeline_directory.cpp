@@ -66,6 +66,6 @@ std::unique_ptr<Model> PipelineDirectory::load(const std::string& part, const st
   return model;
 }
 
-Config PipelineDirectory::scheduler() const { return Config::read(folder("scheduler", "") / "scheduler_config.json"); }
+Config PipelineDirectory::scheduler() const { return Config::read(folder("scheduler", "") / kSchedulerConfigName); }
 
 }  // namespace transom

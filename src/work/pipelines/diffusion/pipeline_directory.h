@@ -7,12 +7,12 @@
 #include <string>
 
 #include "base/files/files.h"
+#include "models/diffusion/pipeline_files.h"
 #include "transom/config.h"
 #include "transom/model.h"
 
 namespace transom {
 
-inline constexpr const char* kPipelineIndexName = "model_index.json";
 bool is_pipeline_directory(const fs::path& directory);
 
 class PipelineDirectory {

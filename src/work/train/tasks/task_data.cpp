@@ -156,6 +156,13 @@ const Task kTasks[] = {
     {"image-classification", "",
      [](const Dataset& data, const ScriptArguments& script) { return has(data, script.image_column_name); },
      prepare_image_classification, false, Preprocessing::kImages, is_image_name},
+    {.name = "unconditional-image-generation",
+     .alias = "",
+     .fits = is_asked_for,
+     .prepare = prepare_unconditional_images,
+     .preprocessing = Preprocessing::kNone,
+     .is_file = is_image_name,
+     .defaults = unconditional_image_defaults},
     {"automatic-speech-recognition", "ctc",
      [](const Dataset& data, const ScriptArguments& script) {
        return has(data, script.audio_column_name) && has(data, script.text_column_name.value_or("text"));
@@ -203,7 +210,8 @@ const Task& find_folder_task(const ScriptArguments& script) {
   }
   if (script.task)
     fail(ErrorKind::kUsage,
-         "--task: folders of files are for image-classification and audio-classification, not for {}",
+         "--task: folders of files are for image-classification, unconditional-image-generation and "
+         "audio-classification, not for {}",
          transom::quoted(*script.task));
   fail("{}: expected one folder a class, with images or sounds in it", directory);
 }

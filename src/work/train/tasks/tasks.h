@@ -10,6 +10,9 @@ namespace transom {
 void prepare_text_classification(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // run_image_classification: pictures in train_dir and validation_dir, or named in files.
 void prepare_image_classification(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// train_unconditional of diffusers: pictures, which a network learns to make of noise.
+void unconditional_image_defaults(TrainArguments& arguments);
+void prepare_unconditional_images(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // run_semantic_segmentation: pictures, and pictures of the classes of their pixels.
 void prepare_semantic_segmentation(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // run_object_detection: pictures, and the boxes and classes of what they show.
