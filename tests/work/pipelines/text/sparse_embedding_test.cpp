@@ -6,8 +6,11 @@
 #include <cmath>
 
 #include "base/files/files.h"
+#include "base/json/json.h"
+#include "support/golden.h"
 #include "support/message.h"
 #include "support/word_models.h"
+#include "work/pipelines/pipeline.h"
 
 namespace transom {
 namespace {
@@ -62,6 +65,45 @@ TEST(SparsePooling, IsWhatModulesSay) {
   write_file(file, R"({"pooling_strategy": "mean"})");
   const std::string message = test::message_of([&] { return sparse_pooling_of(folder); });
   EXPECT_NE(message.find("pooling_strategy: expected max or sum, found 'mean'"), message.npos) << message;
+}
+
+TEST(SparseEmbedding, IsThatOfSparseEncoder) {
+  const fs::path folder = test::golden_folder() / "sentences";
+  const Json expected = read_json(folder / "splade-vectors.json");
+  const auto texts = expected["texts"].get<std::vector<std::string>>();
+  const std::string model = (folder / "models" / "splade").string();
+  const auto vectors = [&](const TaskOptions& options) {
+    const auto pipeline = make_pipeline("feature-extraction", model);
+    std::vector<std::vector<float>> found;
+    for (const TaskResult& result : run_pipeline(*pipeline, {texts.begin(), texts.end()}, options))
+      found.push_back(std::get<FeatureArray>(result).values);
+    return found;
+  };
+  const auto all = vectors({}), few = vectors({{"max_active_dims", expected["max_active_dims"].get<int64_t>()}});
+  for (size_t row = 0; row < texts.size(); ++row) {
+    const auto right = expected["vectors"][row].get<std::vector<float>>();
+    ASSERT_EQ(all[row].size(), right.size());
+    // Sums of a model of 16 numbers in f32.
+    for (size_t i = 0; i < right.size(); ++i) EXPECT_NEAR(all[row][i], right[i], 1e-5) << i;
+    size_t kept = 0;
+    for (size_t i = 0; i < few[row].size(); ++i)
+      if (few[row][i] > 0) {
+        ++kept;
+        EXPECT_NEAR(few[row][i], expected["few"][row].value(std::to_string(i), -1.0f), 1e-5) << i;
+      }
+    EXPECT_EQ(kept, expected["few"][row].size());
+  }
+  const auto similarity = make_pipeline("sentence-similarity", model);
+  const TaskResult close = run_pipeline(*similarity, {SentencesInput(texts[0], {texts[1]})}, {}).at(0);
+  EXPECT_NEAR(std::get<std::vector<double>>(close).at(0), expected["similarity"].get<double>(), 1e-3);
+  EXPECT_NE(test::message_of([&] {
+              vectors({{"pooling", std::string("mean")}});
+            }).find("weights of tokens"),
+            std::string::npos);
+  EXPECT_NE(test::message_of([&] {
+              vectors({{"truncate_dim", int64_t{4}}});
+            }).find("max_active_dims"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "support/temporary_folder.h"
 #include "transom/fine_tuning.h"
 #include "work/train/tasks/sentences/batch_samplers.h"
+#include "work/train/tasks/sentences/losses/sentence_loss.h"
 
 namespace transom {
 namespace {
@@ -229,6 +230,39 @@ TEST_F(SentenceEmbedding, WhatIsSavedIsADirectoryOfTheLibrary) {
       }
     EXPECT_EQ(path_exists(out / "2_Dense" / "model.safetensors"), std::string(model) == "dense");
   }
+}
+
+// A masked-language model without modules becomes one of SparseEncoder, which opens again and is trained on.
+TEST_F(SentenceEmbedding, SpladeIsMadeOfAPlainModel) {
+  const fs::path plain = work_.path() / "plain";
+  make_directories(plain);
+  for (const char* name : {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"})
+    write_file(plain / name, read_file(sentences_folder() / "models" / "splade" / name));
+  const std::string rows = std::string(kPair) + kPair;
+  ASSERT_EQ(run(rows, {"--loss", "SpladeLoss"}, plain.string()), "");
+  const fs::path out = work_.path() / "out", again = work_.path() / "again";
+  EXPECT_EQ(read_json(out / "1_SpladePooling" / "config.json")["pooling_strategy"], "max");
+  EXPECT_EQ(read_json(out / "config_sentence_transformers.json")["model_type"], "SparseEncoder");
+  fs::rename(out, again);
+  ASSERT_EQ(run(rows, {}, again.string()), "");  // SpladeLoss is its default
+  EXPECT_EQ(read_json(out / "modules.json"), read_json(again / "modules.json"));
+  EXPECT_NE(run(rows, {"--loss", "CoSENTLoss"}, again.string()).find("expected SpladeLoss"), std::string::npos);
+  EXPECT_NE(run(rows, {"--loss", "SpladeLoss"}).find("expected another loss"), std::string::npos);
+}
+
+TEST(SpladeOptions, WeightsGrowInTheFirstPartOfARun) {
+  Json given{{"loss", "SparseMultipleNegativesRankingLoss"}, {"scale", 2}};
+  SpladeOptions options = SpladeOptions::of(given);
+  EXPECT_EQ(given, (Json{{"scale", 2}}));
+  EXPECT_EQ(options.query_weight, 5e-5);
+  EXPECT_EQ(options.share(0, 30), 0);
+  EXPECT_EQ(options.share(5, 30), 0.25);
+  EXPECT_EQ(options.share(10, 30), 1);
+  options.linear = true;
+  EXPECT_EQ(options.share(5, 30), 0.5);
+  EXPECT_EQ(options.share(0, 2), 0);  // one update at least
+  options.warmup_ratio = 0;
+  EXPECT_EQ(options.share(0, 30), 1);
 }
 
 TEST_F(SentenceEmbedding, OptionsThatDoNotFitAreRefused) {
