@@ -14,7 +14,7 @@ Linear::Options without_bias(const DecoderPlan& plan) { return {.bias = false, .
 
 }  // namespace
 
-LayerInputs::LayerInputs(const Scope& scope, const DecoderPlan& plan, const LayerInputsPlan& inputs)
+LayerVectors::LayerVectors(const Scope& scope, const DecoderPlan& plan, const LayerInputsPlan& inputs)
     : width_(inputs.width),
       layers_(block_count(plan)),
       hidden_(static_cast<double>(plan.width)),
@@ -22,7 +22,7 @@ LayerInputs::LayerInputs(const Scope& scope, const DecoderPlan& plan, const Laye
       projection_(scope / inputs.projection, plan.width, layers_ * width_, without_bias(plan)),
       norm_(scope / inputs.projection_norm, width_, plan.norm) {}
 
-Tensor LayerInputs::operator()(const Tensor& input_ids, const Tensor& x, ForwardContext& context) const {
+Tensor LayerVectors::operator()(const Tensor& input_ids, const Tensor& x, ForwardContext& context) const {
   if (!input_ids.defined())
     fail(ErrorKind::kUnsupported,
          "inputs_embeds: this model has vectors of each token for each layer, which rows do not say; give input_ids");
@@ -32,7 +32,7 @@ Tensor LayerInputs::operator()(const Tensor& input_ids, const Tensor& x, Forward
   return (made + cast(own, made.dtype())) * std::sqrt(0.5);
 }
 
-LayerInputOfBlock::LayerInputOfBlock(const Scope& scope, const DecoderPlan& plan, const LayerInputsPlan& inputs,
+LayerVectorOfBlock::LayerVectorOfBlock(const Scope& scope, const DecoderPlan& plan, const LayerInputsPlan& inputs,
                                      int64_t block)
     : block_(block),
       activation_(inputs.activation),
@@ -40,7 +40,7 @@ LayerInputOfBlock::LayerInputOfBlock(const Scope& scope, const DecoderPlan& plan
       outward_(scope / inputs.outward, inputs.width, plan.width, without_bias(plan)),
       norm_(scope / inputs.norm, plan.width, plan.norm) {}
 
-Tensor LayerInputOfBlock::operator()(const Tensor& x, const Tensor& all, ForwardContext& context) const {
+Tensor LayerVectorOfBlock::operator()(const Tensor& x, const Tensor& all, ForwardContext& context) const {
   const Tensor let_by = activation(activation_, gate_(x, context));
   const Tensor own = squeeze(slice(all, 2, block_, block_ + 1), 2);
   return x + norm_(outward_(let_by * cast(own, let_by.dtype()), context), context);

@@ -8,9 +8,9 @@ namespace transom {
 
 // Those of all blocks: input_ids [B, T] and x [B, T, D], what the first block reads -> [B, T, L, P]. Without ids it is
 // an error: a row does not say its token.
-class LayerInputs {
+class LayerVectors {
  public:
-  LayerInputs(const Scope& scope, const DecoderPlan& plan, const LayerInputsPlan& inputs);
+  LayerVectors(const Scope& scope, const DecoderPlan& plan, const LayerInputsPlan& inputs);
   Tensor operator()(const Tensor& input_ids, const Tensor& x, ForwardContext& context) const;
 
  private:
@@ -22,9 +22,9 @@ class LayerInputs {
 };
 
 // What a block does with its own: x [B, T, D] and all of them -> x and what they add, [B, T, D].
-class LayerInputOfBlock {
+class LayerVectorOfBlock {
  public:
-  LayerInputOfBlock(const Scope& scope, const DecoderPlan& plan, const LayerInputsPlan& inputs, int64_t block);
+  LayerVectorOfBlock(const Scope& scope, const DecoderPlan& plan, const LayerInputsPlan& inputs, int64_t block);
   Tensor operator()(const Tensor& x, const Tensor& all, ForwardContext& context) const;
 
  private:

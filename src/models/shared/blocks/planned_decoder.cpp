@@ -114,7 +114,7 @@ class PlannedBlock {
   std::optional<PlannedNorm> before_experts_, after_experts_, after_beside_;
   std::optional<PlannedFeedForward> feed_forward_;
   std::optional<MixtureOfExperts> experts_;
-  std::optional<LayerInputOfBlock> layer_input_;
+  std::optional<LayerVectorOfBlock> layer_input_;
   std::shared_ptr<Parameter> scale_;  // null: none
   Dropout attention_dropout_, feed_forward_dropout_;
 };
@@ -266,7 +266,7 @@ class PlannedDecoder : public Decoder {
   PlannedNorm norm_;
   std::vector<RotaryEmbedding> rotary_;
   std::optional<PositionBias> alibi_;
-  std::optional<LayerInputs> layer_inputs_;
+  std::optional<LayerVectors> layer_inputs_;
   bool shares_keys_ = false;
   Dropout dropout_;
 };
