@@ -12,17 +12,19 @@
 namespace transom {
 namespace {
 
+constexpr const char* kControlClass = "ControlNetModel";
+
 Tensor wanted_half(const Tensor& x) { return slice(x, 0, x.dim(0) / 2, x.dim(0)); }
 
 }  // namespace
 
 PictureControl::PictureControl(const PipelineDirectory& directory, const LoadOptions& options)
-    : model_(directory.load("controlnet", "ControlNetModel", options)) {
+    : model_(directory.load(directory.part_of(kControlClass), kControlClass, options)) {
   const Config& config = model_->config();
   maps_ = TextUNetConfig(config, false).skips() + 1;
   pools_ = config.get_bool("global_pool_conditions", false);
   if (config.get_int("conditioning_channels", 3) != 3)
-    fail(ErrorKind::kUnsupported, "{}: controlnet: expected pictures of 3 channels, found {}", directory.where(),
+    fail(ErrorKind::kUnsupported, "{}: {}: expected pictures of 3 channels, found {}", directory.where(), kControlClass,
          config.get_int("conditioning_channels", 3));
 }
 

@@ -47,6 +47,13 @@ std::string PipelineDirectory::class_of(const std::string& part) const {
   return found == parts_.end() ? "" : found->second;
 }
 
+std::string PipelineDirectory::part_of(const std::string& class_name) const {
+  for (const auto& [part, found] : parts_)
+    if (found == class_name) return part;
+  fail(ErrorKind::kUnsupported, "{}: {} needs a part that is a {}, and there is none", where(), class_name_,
+       class_name);
+}
+
 fs::path PipelineDirectory::folder(const std::string& part, const std::string& class_name) const {
   const std::string found = class_of(part);
   if (found.empty()) fail("{}: {} is missing: {} needs a {}", where(), part, class_name_, class_name);

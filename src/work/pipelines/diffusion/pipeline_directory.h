@@ -26,6 +26,8 @@ class PipelineDirectory {
   // The folder of a part that must be there and be of the class.
   fs::path folder(const std::string& part, const std::string& class_name) const;
   std::string class_of(const std::string& part) const;  // empty where there is no such part
+  // The first part of a class, which must be there.
+  std::string part_of(const std::string& class_name) const;
   std::unique_ptr<Model> load(const std::string& part, const std::string& class_name, LoadOptions options) const;
   // scheduler/scheduler_config.json.
   Config scheduler() const;
