@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Detectors and segmenters of examples/data/shapes learn pictures by heart: what the guide does with all ten of them,
+// here with two.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "support/golden.h"
+#include "support/kept_log.h"
+#include "support/temporary_folder.h"
+#include "transom/fine_tuning.h"
+
+namespace transom {
+namespace {
+
+// The evaluation on the pictures that are trained on.
+Metrics learnt(const std::string& task, const std::string& model, const std::string& rows,
+               std::vector<std::string> flags) {
+  const std::filesystem::path shapes =
+      test::golden_folder().parent_path().parent_path() / "examples" / "data" / "shapes";
+  const test::TemporaryFolder work;
+  flags.insert(flags.end(), {"--task",
+                             task,
+                             "--config_name",
+                             (shapes / model).string(),
+                             "--train_file",
+                             (shapes / rows).string(),
+                             "--validation_file",
+                             (shapes / rows).string(),
+                             "--max_train_samples",
+                             "2",
+                             "--max_eval_samples",
+                             "2",
+                             "--per_device_train_batch_size",
+                             "2",
+                             "--do_eval",
+                             "--random_flip",
+                             "false",
+                             "--save_strategy",
+                             "no",
+                             "--output_dir",
+                             (work.path() / "out").string()});
+  const test::KeptLog log;
+  return fine_tune(parse_train_arguments(flags)).evaluation;
+}
+
+double value_of(const Metrics& metrics, const std::string& name) {
+  const auto at = std::find_if(metrics.begin(), metrics.end(), [&](const auto& each) { return each.first == name; });
+  return at == metrics.end() ? -1 : at->second;
+}
+
+TEST(DrawnShapes, ADetectorLearnsTheirBoxes) {
+  const Metrics found = learnt("object-detection", "detector", "objects.jsonl",
+                               {"--max_steps", "150", "--learning_rate", "0.003", "--max_grad_norm", "0.1"});
+  EXPECT_EQ(value_of(found, "eval_map_50"), 1.0);
+  EXPECT_GT(value_of(found, "eval_map"), 0.7);
+}
+
+TEST(DrawnShapes, ASegmenterLearnsTheirPixels) {
+  const Metrics found =
+      learnt("image-segmentation", "segmenter", "maps.csv", {"--max_steps", "60", "--learning_rate", "0.01"});
+  EXPECT_GT(value_of(found, "eval_mean_iou"), 0.9);
+}
+
+}  // namespace
+}  // namespace transom
