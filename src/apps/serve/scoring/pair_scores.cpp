@@ -37,6 +37,78 @@ Json cut_of_pairs(const TooLong& too_long, const ServedModel& model) {
   return {{"max_length", *cut.max_length}};
 }
 
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+using TakeScores = std::function<void(std::vector<double>)>;
+
+// Of vectors: how close those of a pair are.
+void compute_similarities(const std::shared_ptr<Call>& call, ServedModel& model, const Pairs& pairs,
+                          PairActivation activation, const VectorSettings& settings, const PairFields& fields,
+                          TakeScores then) {
+  if (activation == PairActivation::kNone)
+    report_once(model.name, "raw_scores",
+                fmt::format("{}: raw_scores and use_activation have no effect: scores are similarities", model.name));
+  const SentenceModules& modules = model.embedder->model->modules();
+  // Each text once.
+  std::map<std::string, size_t> place;
+  EncodedInputs all;
+  const auto add = [&](const std::string& text, const char* field) {
+    if (!place.emplace(text, all.encodings.size()).second) return;
+    if (text.empty() && !settings.prompt && modules.default_prompt.empty())
+      return all.encodings.push_back(model.tokenizer->encode(text));
+    EncodedInputs inputs = encode_inputs(Json(text), field, model, 1, settings, true, true);
+    all.left_out = inputs.left_out;
+    all.encodings.push_back(std::move(inputs.encodings[0]));
+  };
+  std::vector<std::pair<size_t, size_t>> places;
+  for (const auto& [a, b] : pairs) {
+    add(a, fields.first), add(b, fields.second);
+    places.emplace_back(place[a], place[b]);
+  }
+  // An empty text has no tokens where the tokenizer adds none ([CLS]): it goes with nothing.
+  std::vector<size_t> computed(all.encodings.size(), SIZE_MAX);
+  EncodedInputs with_tokens;
+  with_tokens.left_out = all.left_out;
+  for (size_t i = 0; i < all.encodings.size(); ++i) {
+    if (all.encodings[i].size() == 0) continue;
+    computed[i] = with_tokens.encodings.size();
+    with_tokens.encodings.push_back(std::move(all.encodings[i]));
+  }
+  for (auto& [a, b] : places) a = computed[a], b = computed[b];
+  return compute_vectors(
+      call, model, std::move(with_tokens), std::nullopt,
+      [similarity = modules.similarity, places = std::move(places), then = std::move(then)](const Vectors& vectors) {
+        std::vector<double> scores;
+        for (const auto& [a, b] : places)
+          scores.push_back(std::max(a, b) == SIZE_MAX ? 0 : similarity_of(similarity, vectors.at(a), vectors.at(b)));
+        then(std::move(scores));
+      });
+}
+
+// Of a task that ranks. Each pair by itself: what a ranker makes of it does not hang on others.
+void compute_rankings(const std::shared_ptr<Call>& call, ServedModel& model, const Pairs& pairs,
+                      PairActivation activation, const VectorSettings& settings, const PairFields& fields,
+                      TakeScores then) {
+  std::vector<TaskInput> inputs;
+  for (const auto& [a, b] : pairs) inputs.emplace_back(SentencesInput(a, {b}));
+  Json parameters = cut_of_pairs(settings.too_long, model);
+  if (const auto* ranking = dynamic_cast<const PairRanking*>(model.runner->find("text-ranking")))
+    for (const auto& [a, b] : pairs) {
+      const int64_t tokens = ranking->tokens_of_pair(a, b);
+      const Json most = parameters.value("max_length", Json());
+      if (most.is_null()) expect_fits(static_cast<size_t>(tokens), fields.second, model, settings.too_long);
+      call->prompt_tokens += most.is_null() ? tokens : std::min(tokens, most.get<int64_t>());
+    }
+  if (activation != PairActivation::kAsModel)
+    parameters["function_to_apply"] = activation == PairActivation::kNone ? "none" : "sigmoid";
+  return compute_task(call, model, "text-ranking", inputs, std::move(parameters),
+                      [then = std::move(then)](const std::vector<TaskResult>& results) {
+                        std::vector<double> scores;
+                        for (const TaskResult& result : results)
+                          scores.push_back(std::get<std::vector<SentenceMatch>>(result).at(0).score);
+                        then(std::move(scores));
+                      });
+}
+
 }  // namespace
 
 bool wants_raw_scores(RequestFields& fields) {
@@ -72,69 +144,10 @@ void compute_scores(const std::shared_ptr<Call>& call, ServedModel& model,
                     const std::vector<std::pair<std::string, std::string>>& pairs, PairActivation activation,
                     const VectorSettings& settings, const PairFields& fields,
                     std::function<void(std::vector<double>)> then) {
-  if (model.embedder) {
-    if (activation == PairActivation::kNone)
-      report_once(model.name, "raw_scores",
-                  fmt::format("{}: raw_scores and use_activation have no effect: scores are similarities", model.name));
-    const SentenceModules& modules = model.embedder->model->modules();
-    // Each text once.
-    std::map<std::string, size_t> place;
-    EncodedInputs all;
-    const auto add = [&](const std::string& text, const char* field) {
-      if (!place.emplace(text, all.encodings.size()).second) return;
-      if (text.empty() && !settings.prompt && modules.default_prompt.empty())
-        return all.encodings.push_back(model.tokenizer->encode(text));
-      EncodedInputs inputs = encode_inputs(Json(text), field, model, 1, settings, true, true);
-      all.left_out = inputs.left_out;
-      all.encodings.push_back(std::move(inputs.encodings[0]));
-    };
-    std::vector<std::pair<size_t, size_t>> places;
-    for (const auto& [a, b] : pairs) {
-      add(a, fields.first), add(b, fields.second);
-      places.emplace_back(place[a], place[b]);
-    }
-    // An empty text has no tokens where the tokenizer adds none ([CLS]): it goes with nothing.
-    std::vector<size_t> computed(all.encodings.size(), SIZE_MAX);
-    EncodedInputs with_tokens;
-    with_tokens.left_out = all.left_out;
-    for (size_t i = 0; i < all.encodings.size(); ++i) {
-      if (all.encodings[i].size() == 0) continue;
-      computed[i] = with_tokens.encodings.size();
-      with_tokens.encodings.push_back(std::move(all.encodings[i]));
-    }
-    for (auto& [a, b] : places) a = computed[a], b = computed[b];
-    return compute_vectors(
-        call, model, std::move(with_tokens), std::nullopt,
-        [similarity = modules.similarity, places = std::move(places), then = std::move(then)](const Vectors& vectors) {
-          std::vector<double> scores;
-          for (const auto& [a, b] : places)
-            scores.push_back(std::max(a, b) == SIZE_MAX ? 0 : similarity_of(similarity, vectors.at(a), vectors.at(b)));
-          then(std::move(scores));
-        });
-  }
+  if (model.embedder) return compute_similarities(call, model, pairs, activation, settings, fields, std::move(then));
   refuse_prompt(settings);
-  if (model.runs("text-ranking")) {
-    // Each pair by itself: what a ranker makes of it does not hang on others.
-    std::vector<TaskInput> inputs;
-    for (const auto& [a, b] : pairs) inputs.emplace_back(SentencesInput(a, {b}));
-    Json parameters = cut_of_pairs(settings.too_long, model);
-    if (const auto* ranking = dynamic_cast<const PairRanking*>(model.runner->find("text-ranking")))
-      for (const auto& [a, b] : pairs) {
-        const int64_t tokens = ranking->tokens_of_pair(a, b);
-        const Json most = parameters.value("max_length", Json());
-        if (most.is_null()) expect_fits(static_cast<size_t>(tokens), fields.second, model, settings.too_long);
-        call->prompt_tokens += most.is_null() ? tokens : std::min(tokens, most.get<int64_t>());
-      }
-    if (activation != PairActivation::kAsModel)
-      parameters["function_to_apply"] = activation == PairActivation::kNone ? "none" : "sigmoid";
-    return compute_task(call, model, "text-ranking", inputs, std::move(parameters),
-                        [then = std::move(then)](const std::vector<TaskResult>& results) {
-                          std::vector<double> scores;
-                          for (const TaskResult& result : results)
-                            scores.push_back(std::get<std::vector<SentenceMatch>>(result).at(0).score);
-                          then(std::move(scores));
-                        });
-  }
+  if (model.runs("text-ranking"))
+    return compute_rankings(call, model, pairs, activation, settings, fields, std::move(then));
   const std::string& own = model.runner->pair_activation;
   if (activation == PairActivation::kAsModel && !own.empty() && own != "Identity" && own != "Sigmoid")
     throw ApiError(
