@@ -48,11 +48,12 @@ class Splade : public SentenceLoss {
       of_queries = regularizer(all[0], options_.query_threshold, *options_.query_weight);
       total = total + of_queries;
     }
+    const Tensor part = mean_of(one, one, batch.context);  // that the terms are, asked for in each pass alike
     if (batch.terms) {
       batch.terms->set("base_loss", base.detach());
       batch.terms->set("document_regularizer_loss", of_documents.detach());
       if (of_queries.defined()) batch.terms->set("query_regularizer_loss", of_queries.detach());
-      batch.terms->set("part_of_batch", mean_of(one, one, batch.context));  // what the terms are divided by
+      batch.terms->set("part_of_batch", part);
     }
     return total;
   }
