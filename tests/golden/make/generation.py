@@ -2,6 +2,7 @@
 """Runs of generate() whose ids do not hang on the last bits: greedy, beams, penalties, ends."""
 
 import copy
+import inspect
 import json
 
 import torch
@@ -106,8 +107,10 @@ def make_runs(model, tokenizer, name, folder, only=None):
         ("greedy_min_length", both, dict(min_new_tokens=10, eos_token_id=end)),
     ]
     plans = [(title, inputs_of(model, tokenizer, rows, name), kwargs) for title, rows, kwargs in plans]
-    says_tokens = not getattr(model.config, "hidden_size_per_layer_input", 0)  # else rows do not say all that is read
-    if says_tokens and not model.config.is_encoder_decoder and not hasattr(model.config, "vision_config"):
+    # Where rows say all that is read, and generate() gives them on.
+    takes_rows = not getattr(model.config, "hidden_size_per_layer_input", 0)
+    takes_rows &= "inputs_embeds" in inspect.signature(model.prepare_inputs_for_generation).parameters
+    if takes_rows and not model.config.is_encoder_decoder and not hasattr(model.config, "vision_config"):
         embeddings = embeddings_of(model, inputs_of(model, tokenizer, both, name), name, folder)
         with_ids = inputs_of(model, tokenizer, both, name) | embeddings
         # Without padding: Transformers' repetition_penalty leaves out so many of the tokens that are written.
