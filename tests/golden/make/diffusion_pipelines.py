@@ -279,7 +279,7 @@ def flows(out):
     ]
     record(out, "flux", pipe, settings)
     network = filled(diffusers.FluxTransformer2DModel(**dict(FLUX, guidance_embeds=False)), "schnell transformer")
-    pipe = diffusers.FluxPipeline(**parts, transformer=network, scheduler=diffusers.FlowMatchEulerDiscreteScheduler(stochastic_sampling=True))
+    pipe = diffusers.FluxPipeline(**parts, transformer=network, scheduler=diffusers.FlowMatchEulerDiscreteScheduler())
     record(out, "flux-schnell", pipe, [dict(HOUSE)], ("transformer", "scheduler"))
     encoder, words = t5("sd3 t5", 14)
     vae = filled(diffusers.AutoencoderKL(**dict(AUTOENCODER, shift_factor=0.1, scaling_factor=0.4)), "sd3 vae")

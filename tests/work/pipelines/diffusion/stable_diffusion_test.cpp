@@ -30,7 +30,7 @@ void assemble(const fs::path& to, const std::string& name, const std::string& ba
   fs::copy(kFolder / name / "model", to, copy);
 }
 
-PictureRequest request_of(const Json& run, const StableDiffusion& model, const fs::path& folder) {
+PictureRequest request_of(const Json& run, const PictureModel& model, const fs::path& folder) {
   TaskOptions options;
   TaskParameters parameters = picture_parameters();
   for (TaskParameter& parameter : changed_picture_parameters()) parameters.push_back(std::move(parameter));
@@ -38,6 +38,7 @@ PictureRequest request_of(const Json& run, const StableDiffusion& model, const f
   for (const auto& [name, value] : run.items())
     if (const TaskParameter* parameter = find_parameter(parameters, name))
       options.set(name, value_of_json(*parameter, value));
+  if (run.contains("control")) options.set("control_image", (kFolder / "mask.png").string());
   PictureRequest request = picture_request(run["prompt"].get<std::string>(), options, model.defaults(starts, masked));
   for (LoraFile& lora : request.loras) lora.path = (folder / lora.path).string();
   if (masked) request.mask = read_image(kFolder / "mask.png");
@@ -73,7 +74,8 @@ void expect_pictures(const std::string& name, const std::string& base = "") {
   assemble(fs::path(made.path()), name, base);
   const Json runs = read_json(folder / "runs.json")["runs"];
   const NamedTensors expected = load_inputs(folder / "expected.safetensors");
-  const StableDiffusion model(PipelineDirectory(fs::path(made.path())), {});
+  const std::unique_ptr<PictureModel> loaded = load_picture_model(PipelineDirectory(fs::path(made.path())), {});
+  const PictureModel& model = *loaded;
   for (size_t i = 0; i < runs.size(); ++i) {
     SCOPED_TRACE(runs[i].dump());
     const PictureRequest request = request_of(runs[i], model, folder);
@@ -100,6 +102,11 @@ TEST(StableDiffusion, DrawsOverMasksThatTheNetworkSees) { expect_pictures("sd-in
 TEST(StableDiffusion, DrawsThePicturesOfDiffusersOfLatentConsistency) { expect_pictures("lcm", "sd-pndm"); }
 TEST(StableDiffusion, DrawsThePicturesOfDiffusersByTheTwoTextsOfXl) { expect_pictures("sdxl"); }
 TEST(StableDiffusion, DrawsThePicturesOfDiffusersByTheRefinerOfXl) { expect_pictures("sdxl-refiner", "sdxl"); }
+TEST(StableDiffusion, DrawsWhatAControlNetSees) { expect_pictures("sd-controlnet", "sd-pndm"); }
+TEST(StableDiffusion, DrawsWhatAControlNetOfXlSees) { expect_pictures("sdxl-controlnet", "sdxl"); }
+TEST(FlowPictures, DrawsThePicturesOfDiffusersByFlux) { expect_pictures("flux"); }
+TEST(FlowPictures, DrawsThePicturesOfDiffusersByThreeTexts) { expect_pictures("sd3"); }
+TEST(FlowPictures, DrawsThePicturesOfDiffusersByTwoTexts) { expect_pictures("sd3-two-texts", "sd3"); }
 TEST(StableDiffusion, AddsLora) { expect_pictures("sd-lora", "sd-euler"); }
 
 TaskOptions given_options(const Pipeline& pipeline, const Json& options) {
@@ -163,6 +170,25 @@ TEST(StableDiffusion, RefusesWhatNoRunCanHave) {
   EXPECT_NE(message("lora_scale", 2.0).find("lora_scale"), std::string::npos);
 }
 
+TEST(StableDiffusion, AControlNetNeedsAPictureAndOthersTakeNone) {
+  const test::TemporaryFolder made;
+  const fs::path path = fs::path(made.path());
+  assemble(path, "sd-controlnet", "sd-pndm");
+  const Json control = (kFolder / "mask.png").string();
+  const auto refused = [](const fs::path& directory, const Json& options) {
+    const auto pipeline = make_pipeline("text-to-image", directory.string());
+    return test::message_of([&] { run_pipeline(*pipeline, {TextInput("a")}, given_options(*pipeline, options)); });
+  };
+  EXPECT_NE(refused(path, Json::object()).find("control_image is missing"), std::string::npos);
+  EXPECT_NE(refused(path, {{"guess_mode", true}}).find("without a control_image"), std::string::npos);
+  EXPECT_NE(refused(path, {{"control_image", control}, {"control_guidance_start", 1}}).find("control_guidance_start"),
+            std::string::npos);
+  EXPECT_NE(refused(path, {{"control_image", control}, {"controlnet_conditioning_scale", 1e9}}).find("scale"),
+            std::string::npos);
+  EXPECT_NE(refused(kFolder / "sd-pndm" / "model", {{"control_image", control}}).find("no ControlNet"),
+            std::string::npos);
+}
+
 TEST(StableDiffusion, ChangesAPictureByATask) {
   const auto pipeline = make_pipeline("image-to-image", (kFolder / "sd-pndm" / "model").string());
   const Json options{{"prompt", "a cat"}, {"num_inference_steps", 4}, {"strength", 0.5}, {"seed", 1}};
@@ -201,14 +227,14 @@ void expect_a_line(const std::string& message, const std::string& about) {
 
 TEST(StableDiffusion, RefusesHostileIndexesInALine) {
   for (const char* index :
-       {"", "[]", "{}", "{\"_class_name\": 3}", R"({"_class_name": "FluxPipeline"})",
-        R"({"_class_name": "StableDiffusionPipeline"})",
+       {"", "[]", "{}", "{\"_class_name\": 3}", R"({"_class_name": "FluxFillPipeline"})",
+        R"({"_class_name": "FluxPipeline"})", R"({"_class_name": "StableDiffusionPipeline"})",
         R"({"_class_name": "StableDiffusionPipeline", "unet": ["diffusers"]})",
         R"({"_class_name": "StableDiffusionPipeline", "../unet": ["diffusers", "UNet2DConditionModel"]})",
         R"({"_class_name": "StableDiffusionPipeline", "unet": ["diffusers", "UNet3DConditionModel"]})",
         R"({"_class_name": "StableDiffusionPipeline", "scheduler": ["diffusers", "PNDMScheduler"]})"})
     expect_a_line(refusal(index), index);
-  EXPECT_NE(refusal(R"({"_class_name": "FluxPipeline"})").find("FluxPipeline"), std::string::npos);
+  EXPECT_NE(refusal(R"({"_class_name": "FluxFillPipeline"})").find("FluxFillPipeline"), std::string::npos);
 }
 
 // A field of a part of a whole pipeline that is not what it should be.
