@@ -10,7 +10,7 @@
 #include "work/pipelines/images/box_suppression.h"
 #include "work/pipelines/images/enlarged_map.h"
 #include "work/pipelines/images/image_model.h"
-#include "work/pipelines/images/mask_crops.h"
+#include "work/pipelines/images/masks/mask_crops.h"
 
 namespace transom {
 namespace {

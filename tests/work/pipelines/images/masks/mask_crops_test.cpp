@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "work/pipelines/images/mask_crops.h"
+#include "work/pipelines/images/masks/mask_crops.h"
 
 #include <gtest/gtest.h>
 
