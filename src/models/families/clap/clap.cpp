@@ -94,11 +94,12 @@ class ClapModel : public Model {
 FamilyInputs clap_inputs() {
   FamilyInputs inputs = text_inputs();
   inputs[0].table.fields = {"text_config.vocab_size"};
-  inputs.push_back({.name = "input_features",
-                    .kind = FamilyInput::Kind::kSpectrum,
-                    .axes = {{.name = "channels", .otherwise = 1},
-                             {.name = "frames", .fields = {"audio_config.spec_size"}, .otherwise = 256},
-                             {.name = "num_mel_bins", .fields = {"audio_config.num_mel_bins"}, .otherwise = 64}}});
+  inputs.push_back(
+      {.name = "input_features",
+       .kind = FamilyInput::Kind::kSpectrum,
+       .axes = {{.name = "channels", .fields = {"audio_config.patch_embed_input_channels"}, .otherwise = 1},
+                {.name = "frames", .fields = {"audio_config.spec_size"}, .otherwise = 256},
+                {.name = "num_mel_bins", .fields = {"audio_config.num_mel_bins"}, .otherwise = 64}}});
   return inputs;
 }
 

@@ -151,6 +151,7 @@ ModelKind kind_of(const Family& family) {
   if (reads(Kind::kDecoderTokens)) return ModelKind::kTwoStacks;
   if (find_architecture(family, HeadTask::kCausalLM)) return ModelKind::kText;  // pictures become tokens of the text
   if (reads(Kind::kPixels)) return reads(Kind::kTokens) ? ModelKind::kTwoTowers : ModelKind::kPictures;
+  if (reads(Kind::kSpectrum) && !reads(Kind::kTokens)) return ModelKind::kSpectra;
   return reads(Kind::kSamples) ? ModelKind::kSamples : ModelKind::kText;
 }
 
@@ -188,8 +189,8 @@ bool begins_with_one_of(const std::string& text, std::initializer_list<const cha
 LayerFacts facts_by_name(const std::string& type) {
   if (type.empty()) return {.gated = true, .fused_attention = true};  // what most configurations are of
   LayerFacts facts;
-  facts.causal = !is_named(type, {"bert_pretraining", "beit", "audio-spectrogram-transformer",
-                                  "vision-text-dual-encoder", "bridgetower", "conformer", "generic_encoder"});
+  facts.causal = !is_named(
+      type, {"bert_pretraining", "beit", "vision-text-dual-encoder", "bridgetower", "conformer", "generic_encoder"});
   facts.gated = begins_with_one_of(type, {"llama", "mistral", "mixtral", "qwen", "gemma", "deepseek", "chatglm", "glm",
                                           "mllama", "idefics", "llava", "cohere", "granite", "olmo"}) ||
                 is_named(type, {"internlm2", "baichuan", "xverse", "yi", "decilm"});
@@ -199,7 +200,6 @@ LayerFacts facts_by_name(const std::string& type) {
   facts.local_share = type.starts_with("gemma3") ? 5.0 / 6 : 1;
   facts.shared_experts = type.starts_with("deepseek") ? 2 : 0;
   if (type == "beit") facts.kind = ModelKind::kPictures;
-  if (type == "audio-spectrogram-transformer") facts.kind = ModelKind::kSpectra;
   if (type == "speech_to_text") facts.kind = ModelKind::kTwoStacks;
   if (is_named(type, {"vision-text-dual-encoder", "bridgetower"})) {
     facts.kind = ModelKind::kTwoTowers;

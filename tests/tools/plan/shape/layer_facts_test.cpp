@@ -50,6 +50,7 @@ TEST(LayerFacts, TellSharedLayersAndKindsOfInputs) {
   EXPECT_TRUE(facts_of("albert").shared);
   EXPECT_EQ(facts_of("vit").kind, ModelKind::kPictures);
   EXPECT_EQ(facts_of("wav2vec2").kind, ModelKind::kSamples);
+  EXPECT_EQ(facts_of("audio-spectrogram-transformer").kind, ModelKind::kSpectra);
   for (const char* type : {"t5", "bart", "marian", "whisper"}) {
     EXPECT_EQ(facts_of(type).kind, ModelKind::kTwoStacks) << type;
     EXPECT_EQ(facts_of(type).norms, 2) << type << ": a layer of the encoder";
