@@ -48,7 +48,9 @@ TEST_F(Images, FieldsThatAreNotKnownAreRefused) {
        {Json{{"response_format", "url"}}, Json{{"size", "24"}}, Json{{"size", "9999999999x8"}}, Json{{"n", 0}},
         Json{{"n", 11}}, Json{{"stream", true}}, Json{{"background", "transparent"}}, Json{{"stepz", 3}},
         Json{{"output_compression", 50}}, Json{{"guidance_scale", "much"}}, Json{{"prompt", nullptr}},
-        Json{{"lora", "/etc/passwd"}}, Json{{"num_inference_steps", 100000}}, Json{{"scheduler", "fast"}}}) {
+        Json{{"lora", "/etc/passwd"}}, Json{{"control_image", "/etc/passwd"}}, Json{{"guess_mode", "yes"}},
+        Json{{"true_cfg_scale", -1}}, Json{{"max_sequence_length", 513}}, Json{{"control_guidance_end", 2}},
+        Json{{"num_inference_steps", 100000}}, Json{{"scheduler", "fast"}}}) {
     const test::Answer answer = ask(small(wrong));
     EXPECT_EQ(answer.status, 400) << wrong << answer.body;
     EXPECT_NE(answer.body.find(wrong.begin().key() == "size" ? "" : wrong.begin().key()), std::string::npos)

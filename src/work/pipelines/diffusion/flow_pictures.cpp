@@ -113,6 +113,8 @@ void FlowPictures::check(const PictureRequest& r) const {
   if (is_flux_ && r.clip_skip > 0)
     fail(ErrorKind::kUsage, "clip_skip has no effect: FLUX reads the text as a whole by the last layer");
   if (!is_flux_ && r.true_guidance) fail(ErrorKind::kUsage, "true_cfg_scale has no effect: guidance_scale is it");
+  if (is_flux_ && !knows_guidance_ && r.guidance != defaults(false, false).guidance)
+    log(LogLevel::kWarning, fmt::format("guidance_scale = {} has no effect: the network does not know it", r.guidance));
   const bool guided = is_flux_ ? r.true_guidance.value_or(1) > 1 : r.guidance > 1;
   if (r.negative_prompt && !guided)
     log(LogLevel::kWarning,

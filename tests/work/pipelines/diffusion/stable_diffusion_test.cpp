@@ -9,6 +9,7 @@
 #include "base/files/files.h"
 #include "base/json/json.h"
 #include "support/golden.h"
+#include "support/kept_log.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "transom/ops.h"
@@ -187,6 +188,20 @@ TEST(StableDiffusion, AControlNetNeedsAPictureAndOthersTakeNone) {
             std::string::npos);
   EXPECT_NE(refused(kFolder / "sd-pndm" / "model", {{"control_image", control}}).find("no ControlNet"),
             std::string::npos);
+}
+
+TEST(StableDiffusion, SaysWhereEtaHasNoEffect) {
+  const auto said = [](const char* scheduler) {
+    const auto pipeline = make_pipeline("text-to-image", (kFolder / "sd-pndm" / "model").string());
+    const Json options{{"num_inference_steps", 1}, {"height", 16}, {"width", 16}, {"eta", 0.5}};
+    TaskOptions given = given_options(*pipeline, options);
+    given.set("scheduler", std::string(scheduler));
+    const test::KeptLog log;
+    run_pipeline(*pipeline, {TextInput("a cat")}, given);
+    return log.has("eta = 0.5 has no effect");
+  };
+  EXPECT_TRUE(said("euler"));
+  EXPECT_FALSE(said("ddim"));
 }
 
 TEST(StableDiffusion, ChangesAPictureByATask) {
