@@ -43,13 +43,14 @@ ROWS = {
         {"messages": [say("user", ask(name)[0]), say("assistant", ask(name)[1])], "image": name + ".png"}
         for name in NAMES + NAMES[:2]
     ],
+    # One without pictures alone: torch counts the updates of weights apart that an update does not reach.
     "picture-parts": [
         {"messages": [parts("user", None, "Which?"), parts("assistant", "red")], "images": ["red-disc.png"]},
         {"messages": [parts("user", "First ", None, "?"), parts("assistant", "a"), parts("user", None), parts("assistant", "b")],
          "images": ["blue-disc.png", "green-square.png"]},
         {"messages": [parts("user", "What is it?"), parts("assistant", "Nothing.")], "images": []},
         {"messages": [parts("user", "Say ", None), parts("assistant", "white")], "images": ["white-square.png"]},
-        {"messages": [parts("user", "And?"), parts("assistant", "Nothing at all.")], "images": []},
+        {"messages": [parts("user", "And?", None), parts("assistant", "blue")], "images": ["blue-disc.png"]},
     ],
     "picture-prompts": [
         {"prompt": [say("user", ask(name)[0])], "completion": [say("assistant", ask(name)[1])], "images": [name + ".png"]}
