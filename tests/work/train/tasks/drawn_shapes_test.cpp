@@ -34,6 +34,7 @@ Metrics learnt(const std::string& task, const std::string& model, const std::str
                              "2",
                              "--per_device_train_batch_size",
                              "2",
+                             "--do_train",
                              "--do_eval",
                              "--random_flip",
                              "false",

@@ -123,7 +123,7 @@ class ChatsWithPictures : public testing::Test {
 
 TEST_F(ChatsWithPictures, AreLearntByHeart) {
   ASSERT_EQ(run({"--assistant_only_loss", "--per_device_train_batch_size", "10", "--max_steps", "80", "--learning_rate",
-                 "0.01", "--logging_steps", "20"}),
+                 "0.01", "--logging_steps", "10"}),
             "");
   EXPECT_EQ(last("mean_token_accuracy"), 1.0);
   EXPECT_LT(last("loss").get<double>(), 0.1);
