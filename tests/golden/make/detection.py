@@ -202,9 +202,12 @@ DETECTION |= {
                 "SamModel",
                 dict(
                     vision_config=SAM_VISION
-                    | dict(use_rel_pos=False, use_abs_pos=False, qkv_bias=False, window_size=4, hidden_act="relu"),
+                    | dict(use_rel_pos=False, use_abs_pos=False, qkv_bias=False, window_size=4, hidden_act="relu")
+                    | dict(image_size=16, output_channels=16, num_pos_feats=8),
+                    prompt_encoder_config=dict(hidden_size=16, image_size=16, patch_size=4, mask_input_channels=16),
                     mask_decoder_config=SAM_DECODER
-                    | dict(num_multimask_outputs=2, iou_head_depth=4, attention_downsample_rate=1, hidden_act="gelu"),
+                    | dict(num_multimask_outputs=2, iou_head_depth=4, attention_downsample_rate=1, hidden_act="gelu")
+                    | dict(hidden_size=16, num_hidden_layers=1),
                 ),
                 "points with boxes and masks; no positions inside the picture",
             )
@@ -314,12 +317,12 @@ def clipseg_inputs(name, class_name, config, random, floats):
 def sam_inputs(name, random, floats):
     """In pixels: 1 a point of what is meant, 0 one that is not, -1 none, -10 filling."""
     if name == "sam-boxes":
-        corners = 32 * torch.rand(1, 3, 2, 2, generator=random).sort(2).values
+        corners = 16 * torch.rand(1, 3, 2, 2, generator=random).sort(2).values
         return {
-            "pixel_values": floats(1, 3, 32, 32),
-            "input_points": 32 * torch.rand(1, 3, 1, 2, generator=random),
+            "pixel_values": floats(1, 3, 16, 16),
+            "input_points": 16 * torch.rand(1, 3, 1, 2, generator=random),
             "input_boxes": corners.reshape(1, 3, 4),
-            "input_masks": floats(1, 1, 32, 32),
+            "input_masks": floats(1, 1, 16, 16),
         }
     labels = torch.tensor([[[1, 0, -1], [1, 1, -10]], [[0, 1, 1], [1, -10, -10]]])
     points = 32 * torch.rand(2, 2, 3, 2, generator=random)
