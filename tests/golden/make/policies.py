@@ -63,9 +63,14 @@ def exact(completions, answer, **kwargs):
     ]
 
 
-REWARDS = {"length:8": length, "pattern:[aeiou]": pattern, "exact:answer": exact}
+def second_pattern(completions, **kwargs):
+    """--reward_funcs pattern:[st]"""
+    return [1.0 if re.search("[st]", text_of(completion)) else 0.0 for completion in completions]
+
+
+REWARDS = {"length:8": length, "pattern:[aeiou]": pattern, "pattern:[st]": second_pattern, "exact:answer": exact}
 ONLINE = dict(max_completion_length=12, learning_rate=2e-3, logging_steps=1, seed=42, lr_scheduler_type="linear",
-              per_device_train_batch_size=4, max_steps=6, reward_funcs=["length:8", "pattern:[aeiou]"])
+              per_device_train_batch_size=4, max_steps=6, reward_funcs=["pattern:[aeiou]", "pattern:[st]"])
 # Numbers of the log in which TRL counts the padding behind a completion, too.
 PADDED = ("objective/kl", "objective/entropy", "objective/non_score_reward", "objective/rlhf_reward")
 TRAINERS = {"grpo": (trl.GRPOTrainer, trl.GRPOConfig), "rloo": (trl.RLOOTrainer, trl.RLOOConfig)}
