@@ -26,6 +26,7 @@ from .generation import LogitsProcessor as LogitsProcessor
 from .generation import LogitsProcessorList as LogitsProcessorList
 from .generation import TextIteratorStreamer as TextIteratorStreamer
 from .generation import TextStreamer as TextStreamer
+from .hard_negatives import mine_hard_negatives as mine_hard_negatives
 from .hf_argparser import HfArgumentParser as HfArgumentParser
 from .image_processing import AutoImageProcessor as AutoImageProcessor
 from .image_processing import ImageProcessor as ImageProcessor
@@ -63,12 +64,20 @@ from .processing import CLIPProcessor as CLIPProcessor
 from .processing import Processor as Processor
 from .processing import Wav2Vec2Processor as Wav2Vec2Processor
 from .processing import WhisperProcessor as WhisperProcessor
+from .sentences import CrossEncoder as CrossEncoder
+from .sentences import SentenceTransformer as SentenceTransformer
+from .sentences import cos_sim as cos_sim
+from .sentences import dot_score as dot_score
+from .sentences import euclidean_sim as euclidean_sim
+from .sentences import manhattan_sim as manhattan_sim
+from .sentences import semantic_search as semantic_search
 from .tensors import Tensor as Tensor
 from .tokenization import AutoTokenizer as AutoTokenizer
 from .tokenization import BatchEncoding as BatchEncoding
 from .tokenization import PreTrainedTokenizer as PreTrainedTokenizer
 from .tokenization import PreTrainedTokenizerBase as PreTrainedTokenizerBase
 from .tokenization import PreTrainedTokenizerFast as PreTrainedTokenizerFast
+from .tokenization import PreTrainedTokenizerFast as _Tokenizer
 from .trainer import Seq2SeqTrainer as Seq2SeqTrainer
 from .trainer import Trainer as Trainer
 from .trainer_callback import DefaultFlowCallback as DefaultFlowCallback
@@ -85,7 +94,6 @@ from .training_args import IntervalStrategy as IntervalStrategy
 from .training_args import SchedulerType as SchedulerType
 from .training_args import Seq2SeqTrainingArguments as Seq2SeqTrainingArguments
 from .training_args import TrainingArguments as TrainingArguments
-from .tokenization import PreTrainedTokenizerFast as _Tokenizer
 
 class AlbertForMaskedLM(_Model): ...
 class AlbertForSequenceClassification(_Model): ...

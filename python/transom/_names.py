@@ -44,6 +44,8 @@ _NAMES = {
     "feature_extraction": "AutoFeatureExtractor FeatureExtractor Wav2Vec2FeatureExtractor WhisperFeatureExtractor",
     "processing": "AutoProcessor Processor Wav2Vec2Processor WhisperProcessor CLIPProcessor",
     "pipelines": "pipeline Pipeline",
+    "sentences": "SentenceTransformer CrossEncoder semantic_search cos_sim dot_score euclidean_sim manhattan_sim",
+    "hard_negatives": "mine_hard_negatives",
     "training_args": "TrainingArguments Seq2SeqTrainingArguments IntervalStrategy SchedulerType",
     "trainer": "Trainer Seq2SeqTrainer",
     "trainer_callback": "TrainerCallback TrainerControl TrainerState EarlyStoppingCallback PrinterCallback "

@@ -4,6 +4,7 @@
 import contextlib
 import io
 import json
+import random
 import shutil
 import tempfile
 
@@ -252,6 +253,45 @@ def make_sparse_model(out):
             max_active_dims=5,
             few=[{str(i): rounded(v, 6) for i, v in enumerate(row.tolist()) if v} for row in few],
             similarity=rounded(made.similarity(vectors[:1], vectors[1:]).item(), 5),
+        ),
+    )
+
+
+MINED = [
+    dict(),
+    dict(num_negatives=2, output_format="n-tuple", output_scores=True, range_min=1),
+    dict(output_format="labeled-list", max_score=0.9, relative_margin=0.05),
+    dict(output_format="labeled-pair", output_scores=True, min_score=0.2, absolute_margin=0.01, num_negatives=2),
+    dict(sampling_strategy="random", range_max=8, num_negatives=2, output_scores=True),
+    dict(include_positives=True, num_negatives=4),
+    dict(corpus=["A text of the corpus.", "Another one, which nobody asked for."], num_negatives=5),
+]
+
+
+def make_hard_negatives(out):
+    """Of mine_hard_negatives() and what it stands on, for the wheel."""
+    model = st.SentenceTransformer(str(out / "models" / "bert"), device="cpu")
+    rows = rows_of("anchor", "positive")
+    rows.append(dict(anchor=SAID[0][0], positive=SAID[3][1]))  # a query with three answers
+    dataset = datasets.Dataset.from_list(rows)
+    cases = []
+    for options in MINED:
+        random.seed(7)
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            mined = st.util.mine_hard_negatives(dataset, model, verbose=False, **options)
+        cases.append(dict(options=options, columns=rounded(mined.to_dict(), 6)))
+    texts = [said[1] for said in SAID]
+    vectors = model.encode(texts)
+    write_json(
+        out / "hard-negatives.json",
+        dict(
+            rows=rows,
+            cases=cases,
+            texts=texts[:2],
+            vectors=rounded(vectors[:2].tolist(), 6),
+            query=SAID[0][0],
+            corpus=texts,
+            closest=rounded(st.util.semantic_search(model.encode([SAID[0][0]]), vectors, top_k=3), 6),
         ),
     )
 
@@ -541,6 +581,7 @@ def make(out):
         write_lines(out / "rows" / f"{name}.jsonl", rows)
     write_lines(out / "vector-losses.jsonl", vector_losses())
     make_models(out)
+    make_hard_negatives(out)
     for cases, is_pair in ((RUNS, False), (SPARSE_RUNS, False), (PAIR_RUNS, True)):
         for name, case in cases.items():
             bound = make_run(name, case, out, is_pair)
