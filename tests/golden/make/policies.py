@@ -16,6 +16,7 @@ import transformers
 import trl
 import trl.trainer.grpo_trainer
 import trl.trainer.rloo_trainer
+from trl.data_utils import maybe_apply_chat_template
 from trl.experimental import online_dpo
 from trl.experimental.online_dpo import online_dpo_trainer
 
@@ -138,13 +139,18 @@ class RecordedPairs:
         online_dpo_trainer.round = lambda value, digits: value
 
         def generate(trainer, model, prompts, images=None):
-            ids, mask, made, made_mask, more = recorded.generate(trainer, model, prompts, images)
             count = len(prompts)
             if recorded.given is None:
+                ids, mask, made, made_mask, more = recorded.generate(trainer, model, prompts, images)
                 texts = [row[keep.bool()].tolist() for row, keep in zip(made, made_mask)]
                 for i in range(count):
                     recorded.kept += [texts[i], texts[count + i]]
             else:
+                said = [maybe_apply_chat_template({"prompt": each}, trainer.processing_class)["prompt"] for each in prompts]
+                read = trainer.processing_class(
+                    text=said, return_tensors="pt", padding=True, padding_side="left", add_special_tokens=False
+                )
+                ids, mask, more = read["input_ids"].repeat(2, 1), read["attention_mask"].repeat(2, 1), None
                 part = recorded.given[recorded.taken : recorded.taken + 2 * count]
                 recorded.taken += 2 * count
                 texts = part[0::2] + part[1::2]
