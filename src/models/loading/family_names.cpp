@@ -73,11 +73,14 @@ std::vector<std::string> names_in_checkpoints(const std::string& parameter, cons
     names.push_back(parameter.substr(kOther.size()));
     names.push_back(body + names.back());
   }
-  for (const RenamedPart& part : family.weights.renamed_parts)
+  for (const RenamedPart& part : family.weights.renamed_parts) {
     if (parameter.starts_with(part.name)) {
       names.push_back(part.other + parameter.substr(part.name.size()));
       names.push_back(body + names.back());
     }
+    // A body by itself reads a model whose body has another name.
+    if (part.name == body) names.push_back(part.other + parameter);
+  }
   for (const std::string& name : names)
     for (const std::string& other : other_names(name)) result.push_back(other);
   return result;
