@@ -46,7 +46,7 @@ Metrics learnt(const std::string& task, const std::string& model, const std::str
   return fine_tune(parse_train_arguments(flags)).evaluation;
 }
 
-double value_of(const Metrics& metrics, const std::string& name) {
+double drawn_metric(const Metrics& metrics, const std::string& name) {
   const auto at = std::find_if(metrics.begin(), metrics.end(), [&](const auto& each) { return each.first == name; });
   return at == metrics.end() ? -1 : at->second;
 }
@@ -54,14 +54,14 @@ double value_of(const Metrics& metrics, const std::string& name) {
 TEST(DrawnShapes, ADetectorLearnsTheirBoxes) {
   const Metrics found = learnt("object-detection", "detector", "objects.jsonl",
                                {"--max_steps", "150", "--learning_rate", "0.003", "--max_grad_norm", "0.1"});
-  EXPECT_EQ(value_of(found, "eval_map_50"), 1.0);
-  EXPECT_GT(value_of(found, "eval_map"), 0.7);
+  EXPECT_EQ(drawn_metric(found, "eval_map_50"), 1.0);
+  EXPECT_GT(drawn_metric(found, "eval_map"), 0.7);
 }
 
 TEST(DrawnShapes, ASegmenterLearnsTheirPixels) {
   const Metrics found =
       learnt("image-segmentation", "segmenter", "maps.csv", {"--max_steps", "60", "--learning_rate", "0.01"});
-  EXPECT_GT(value_of(found, "eval_mean_iou"), 0.9);
+  EXPECT_GT(drawn_metric(found, "eval_mean_iou"), 0.9);
 }
 
 }  // namespace
