@@ -24,7 +24,7 @@ class ClapExtractor : public FeatureExtractor {
     expect("sampling_rate", sampling_rate_, 1'000'000);
     expect("feature_size", bands_, 4096);
     expect("fft_window_size", window, 1 << 16);
-    expect("hop_length", hop, window);
+    expect("hop_length", hop, 1 << 20);
     expect("max_length_s", seconds, 3600);
     if (window % 2 != 0) fail("{}: fft_window_size: expected an even number, found {}", config.where(), window);
     const double lowest = config.get_float("frequency_min", 0), highest = config.get_float("frequency_max", 14000);

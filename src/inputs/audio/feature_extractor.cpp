@@ -89,6 +89,7 @@ std::unique_ptr<FeatureExtractor> FeatureExtractor::read(const std::filesystem::
                                 {"do_normalize"},
                                 {"num_mel_bins"},
                                 {"preemphasis", "0"},
+                                {"padding_value"},  // of AST and CLAP, which fill sounds up with nothing
                                 // Of CLAP: what follows from other fields, and what nothing reads.
                                 {"nb_max_samples"},
                                 {"nb_frequency_bins"},
