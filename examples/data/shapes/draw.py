@@ -12,8 +12,9 @@ import sys
 import zlib
 
 SIDE, COUNT = 64, 10
+# The classes, in order: of boxes from 0, of pixels from 1, beside 0, the ground.
 COLOURS = {"red": (215, 60, 50), "green": (60, 170, 80), "blue": (60, 90, 210), "yellow": (230, 200, 60), "white": (240, 240, 235)}
-SHAPES = ["disc", "square", "cross"]  # classes 0, 1, 2 of boxes; of pixels 1, 2, 3, beside 0, the ground
+SHAPES = ["disc", "square", "cross"]
 
 
 def png(path, width, height, rows, channels):
@@ -51,11 +52,11 @@ def main():
                 for x in range(SIDE):
                     if covers(s, x, y, left, top, side):
                         pixels[y][3 * x : 3 * x + 3] = COLOURS[c]
-                        levels[y][x] = 1 + SHAPES.index(s)
+                        levels[y][x] = 1 + list(COLOURS).index(c)
         png(folder / name, SIDE, SIDE, pixels, 3)
         png(folder / "maps" / name, SIDE, SIDE, levels, 1)
         boxes = [[left, top, side, side] for _, _, left, top, side in placed]
-        objects.append({"image": name, "objects": {"bbox": boxes, "category": [s for s, *_ in placed]}})
+        objects.append({"image": name, "objects": {"bbox": boxes, "category": [c for _, c, *_ in placed]}})
         maps.append(f"{name},maps/{name}")
         answer = " and ".join(f"a {c} {s}" for s, c, *_ in placed) + "."
         user = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "What is it?"}]}
