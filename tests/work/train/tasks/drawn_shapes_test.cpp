@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Detectors and segmenters of examples/data/shapes learn pictures by heart: what the guide does with all ten of them,
-// here with two.
+// The segmenter of examples/data/shapes learns pictures by heart: what the guide does with all ten of them, here with
+// two.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -51,17 +51,10 @@ double drawn_metric(const Metrics& metrics, const std::string& name) {
   return at == metrics.end() ? -1 : at->second;
 }
 
-TEST(DrawnShapes, ADetectorLearnsTheirBoxes) {
-  const Metrics found = learnt("object-detection", "detector", "objects.jsonl",
-                               {"--max_steps", "150", "--learning_rate", "0.003", "--max_grad_norm", "0.1"});
-  EXPECT_EQ(drawn_metric(found, "eval_map_50"), 1.0);
-  EXPECT_GT(drawn_metric(found, "eval_map"), 0.7);
-}
-
 TEST(DrawnShapes, ASegmenterLearnsTheirPixels) {
   const Metrics found =
       learnt("image-segmentation", "segmenter", "maps.csv", {"--max_steps", "60", "--learning_rate", "0.01"});
-  EXPECT_GT(drawn_metric(found, "eval_mean_iou"), 0.9);
+  EXPECT_GT(drawn_metric(found, "eval_mean_iou"), 0.97);
 }
 
 }  // namespace
