@@ -42,7 +42,7 @@ struct PromptedModel {
   NamedTensors inputs;
 };
 
-void expect_near(const std::vector<float>& found, const std::vector<float>& expected) {
+void expect_vision_near(const std::vector<float>& found, const std::vector<float>& expected) {
   ASSERT_EQ(found.size(), expected.size());
   for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-4f * (1 + std::abs(expected[i])));
 }
@@ -69,7 +69,7 @@ TEST(PromptedVision, APictureIsSeenOnceForManyPrompts) {
   const NamedTensors whole = sam.model->forward(sam.inputs);
   NamedTensors seen = sam.without("pixel_values");
   seen.set("image_embeddings", whole.at("image_embeddings"));
-  expect_near(sam.output(seen, "pred_masks"), whole.at("pred_masks").to_vector<float>());
+  expect_vision_near(sam.output(seen, "pred_masks"), whole.at("pred_masks").to_vector<float>());
   seen.set("pixel_values", sam.inputs.at("pixel_values"));
   EXPECT_NE(sam.refusal(seen).find("found both"), std::string::npos);
 }
@@ -80,7 +80,7 @@ TEST(PromptedVision, PointsWithoutLabelsAreMeant) {
   const Tensor& labels = sam.inputs.at("input_labels");
   const std::vector<float> ones =
       sam.output(sam.with("input_labels", full(labels.shape(), 1, labels.dtype())), "iou_scores");
-  expect_near(sam.output(sam.without("input_labels"), "iou_scores"), ones);
+  expect_vision_near(sam.output(sam.without("input_labels"), "iou_scores"), ones);
   EXPECT_GT(std::abs(ones[0] - sam.output(sam.inputs, "iou_scores")[0]), 1e-6f);
 }
 

@@ -478,8 +478,7 @@ bool is_overruled(const Config& config, const std::string& key) {
 }  // namespace
 
 bool is_known_everywhere(const std::string& key, const Json& value) {
-  for (const std::span<const KnownKey> keys :
-       {std::span<const KnownKey>(kCommon), std::span<const KnownKey>(kMathematics)})
+  for (const auto keys : {std::span<const KnownKey>(kCommon), std::span<const KnownKey>(kMathematics)})
     for (const KnownKey& known : keys)
       if (known.name == key && (known.neutral.empty() || is_neutral(known, value))) return true;
   return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies whose tokens may stand at several numbers each, or whose rows in place of tokens are wider than embeddings: what
-// GenerativeModel asks for by the same names.
+// Bodies whose tokens may stand at several numbers each, or whose rows in place of tokens are wider than embeddings:
+// what GenerativeModel asks for by the same names.
 #pragma once
 
 #include "models/shared/decoder.h"

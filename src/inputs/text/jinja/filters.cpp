@@ -329,7 +329,7 @@ Value total_of(Interpreter& interpreter, const Value& value, Arguments& argument
   return total;
 }
 
-Value replaced(Interpreter& interpreter, const Value& value, Arguments& arguments) {
+Value replaced_text(Interpreter& interpreter, const Value& value, Arguments& arguments) {
   require(arguments.positional.size() >= 2, "replace: expected two texts");
   return call_method(interpreter, value, "replace", arguments);
 }
@@ -420,7 +420,7 @@ constexpr Filter kFilters[] = {
      [](Interpreter& i, const Value& value, Arguments& arguments) -> Value {
        return selected(i, value, arguments, true, false);
      }},
-    {"replace", replaced},
+    {"replace", replaced_text},
     {"reverse", reversed},
     {"round",
      [](Interpreter&, const Value& value, Arguments& arguments) -> Value { return rounded(value, arguments); }},

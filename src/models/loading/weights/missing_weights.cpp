@@ -65,8 +65,8 @@ int64_t layer_of(const std::string& name) {
 void say_further_token_heads(const Model& model, const LoadReport& report, const std::string& where) {
   if (report.unexpected.empty()) return;
   const Config& config = model.config();
-  const std::vector<std::string> heads = further_token_heads(
-      report.unexpected, config.has("num_hidden_layers") ? config.get_int("num_hidden_layers") : 0);
+  const std::vector<std::string> heads =
+      further_token_heads(report.unexpected, config.has("num_hidden_layers") ? config.get_int("num_hidden_layers") : 0);
   if (heads.empty()) return;
   log(LogLevel::kInfo, fmt::format("{}: {} of heads that predict further tokens (MTP) {} left out: {}", where,
                                    counted(heads.size(), "weight"), heads.size() == 1 ? "is" : "are", listed(heads)));

@@ -33,7 +33,7 @@ Tensor LayerVectors::operator()(const Tensor& input_ids, const Tensor& x, Forwar
 }
 
 LayerVectorOfBlock::LayerVectorOfBlock(const Scope& scope, const DecoderPlan& plan, const LayerInputsPlan& inputs,
-                                     int64_t block)
+                                       int64_t block)
     : block_(block),
       activation_(inputs.activation),
       gate_(scope / inputs.gate, plan.width, inputs.width, without_bias(plan)),

@@ -59,7 +59,8 @@ TEST_P(ProcessedTexts, EqualTransformers) {
     const std::vector<Pixels> images = pixels(run["images"]);
     const ModelInputs made = inputs(text, images);
     EXPECT_EQ(made.tokens, run["input_ids"].get<TokenIds>()) << number;
-    // A processor whose model reads all of a prompt at once has the other tokens as one input more, behind the pictures.
+    // A processor whose model reads all of a prompt at once has the other tokens as one input more, behind the
+    // pictures.
     ASSERT_TRUE(made.attached.size() == images.size() || made.attached.back().tensors.find("input_ids").defined())
         << number;
     ASSERT_LE(made.attached.size(), images.size() + 1) << number;

@@ -227,6 +227,12 @@ TrainingData rows_to_evaluate(const std::shared_ptr<const std::vector<SentenceSe
   return data;
 }
 
+[[noreturn]] void refuse_set(const std::string& given, const std::vector<std::string>& names) {
+  fail(ErrorKind::kUsage,
+       "--validation_file: expected an object with the name of a set of --train_file ({}) and its file, found {}",
+       fmt::join(names, ", "), quoted(given));
+}
+
 }  // namespace
 
 void sentence_defaults(TrainArguments& arguments) {
@@ -277,11 +283,7 @@ void prepare_sentence_embedding(const TrainArguments& arguments, const TaskFiles
   if (!held.empty()) {
     if (!first) first = loss_of_set(arguments, held[0].name, modules.sparse.has_value(), head.width());
     const auto place = std::find(names.begin(), names.end(), held[0].name);
-    if (!train.empty() && place == names.end())
-      fail(ErrorKind::kUsage,
-           "--validation_file: expected an object with the name of a set of --train_file ({}) and "
-           "its file, found {}",
-           fmt::join(names, ", "), quoted(*script.validation_file));
+    if (!train.empty() && place == names.end()) refuse_set(*script.validation_file, names);
     const auto set = add(as_drawn(held[0], arguments.training.seed), *first);
     const size_t number = train.empty() ? 0 : static_cast<size_t>(place - names.begin());
     if (train.empty()) sets.push_back({(*set)[0].columns(), first->loss});
