@@ -117,7 +117,7 @@ class SentenceTransformer:
         from .pipelines import pipeline
 
         if model_name_or_path is None or modules is not None:
-            raise UnsupportedError("SentenceTransformer: expected a directory or an id; modules are read of modules.json",
+            raise UnsupportedError("SentenceTransformer: expected a directory or an id, whose modules.json is read",
                                    "unsupported")
         hub = _keywords("SentenceTransformer", keywords)
         directory = str(directory_of(model_name_or_path, hub))

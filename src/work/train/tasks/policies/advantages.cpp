@@ -147,8 +147,8 @@ Advantages advantages_of(const RewardTable& rewards, const std::vector<float>& d
   return result;
 }
 
-Preferences preferences_of(const RewardTable& rewards, const std::vector<double>& weights) {
-  Preferences made;
+PairPreferences preferences_of(const RewardTable& rewards, const std::vector<double>& weights) {
+  PairPreferences made;
   const size_t count = rewards.of_rewards.empty() ? 0 : rewards.of_rewards[0].size();
   made.scores.assign(count, 0);
   for (size_t k = 0; k < rewards.of_rewards.size(); ++k)

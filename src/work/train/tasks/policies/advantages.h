@@ -28,10 +28,10 @@ Advantages advantages_of(const RewardTable& rewards, const std::vector<float>& d
 
 // Of two completions of each prompt: 1 for the one whose weighted rewards are larger, or as large and the first one,
 // and -1 for the other. Measured as TRL's OnlineDPOTrainer does.
-struct Preferences {
+struct PairPreferences {
   Advantages sides;
   std::vector<float> scores;
 };
-Preferences preferences_of(const RewardTable& rewards, const std::vector<double>& weights);
+PairPreferences preferences_of(const RewardTable& rewards, const std::vector<double>& weights);
 
 }  // namespace transom

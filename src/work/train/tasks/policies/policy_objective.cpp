@@ -170,7 +170,7 @@ PolicyObjective::Written PolicyObjective::write(Model& model, const PolicyPrompt
       note(training, "kl", sum / std::max(count, 1.0));
     }
   }
-  Preferences preferences;
+  PairPreferences preferences;
   if (run_.loss.of_pairs) preferences = preferences_of(logged.rewards, run_.advantages.weights);
   const Advantages advantages = run_.loss.of_pairs
                                     ? std::move(preferences.sides)

@@ -44,9 +44,9 @@ TEST(Advantages, OfOneAgainstTheOthers) {
   EXPECT_EQ(measured(found, "reward"), 1);  // without the divergence
 }
 
-TEST(Preferences, AreTheLargerRewardOfTwo) {
+TEST(PairPreferences, AreTheLargerRewardOfTwo) {
   const RewardTable rewards{{"a", "b"}, {{1, 0, 1, 1, 0, 2}, {kNone, kNone, 0, 0.5, 0, kNone}}};
-  const Preferences found = preferences_of(rewards, {1, 2});
+  const PairPreferences found = preferences_of(rewards, {1, 2});
   EXPECT_EQ(found.sides.values, (std::vector<float>{1, -1, -1, 1, -1, 1}));
   EXPECT_EQ(found.scores, (std::vector<float>{1, 0, 1, 2, 0, 2}));
   EXPECT_EQ(measured(found.sides, "objective/scores"), 1.0);
