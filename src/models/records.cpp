@@ -62,10 +62,13 @@ const FamilyInputs& inputs_of(const Model& model) {
 
 const Family* find_family(const Config& config) {
   if (config.has("model_type")) return find_family(config.get_string("model_type"));
-  if (config.has("_class_name"))  // of diffusers, whose networks share fields
-    for (const Family& family : families())
-      for (const Architecture& architecture : family.architectures)
-        if (architecture.name == config.get_string("_class_name")) return &family;
+  // Networks of diffusers share fields: where the class is named, it says more.
+  std::vector<std::string> classes = config.get_strings("architectures");
+  if (config.has("_class_name")) classes.push_back(config.get_string("_class_name"));
+  for (const Family& family : families())
+    for (const Architecture& architecture : family.architectures)
+      if (!family.mark.empty() && std::find(classes.begin(), classes.end(), architecture.name) != classes.end())
+        return &family;
   for (const Family& family : families())
     if (!family.mark.empty() && config.has(family.mark)) return &family;
   return nullptr;

@@ -92,7 +92,7 @@ class FluxTransformer2DModel : public Model {
            to_string(tokens.shape()));
     Tensor x = x_embedder_(patches, context), text = context_embedder_(tokens, context);
     const auto thousandfold = [&](const Tensor& numbers) {
-      return numbers.defined() ? cast(numbers, x.dtype()) * 1000.0 : numbers;
+      return numbers.defined() ? cast(numbers, DType::kFloat32) * 1000.0 : numbers;
     };
     const Tensor condition = condition_(thousandfold(inputs.at("timestep")), thousandfold(inputs.find("guidance")),
                                         inputs.at("pooled_projections"), context);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "work/pipelines/diffusion/picture_request.h"
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -113,8 +114,13 @@ PictureRequest picture_request(const std::string& prompt, const TaskOptions& opt
   request.seed = is_given(options, "seed") ? static_cast<uint64_t>(int_option(options, "seed", 0))
                                            : static_cast<uint64_t>(std::random_device()());
   request.loras = loras_of(options);
-  if (is_given(options, "control_image")) request.control = image_of(text_option(options, "control_image", ""));
-  else
+  if (is_given(options, "control_image")) {
+    request.control = image_of(text_option(options, "control_image", ""));
+    // What is drawn is as large as the picture, unless somebody says otherwise.
+    const auto fitted = [&](int64_t extent) { return std::max(defaults.unit, extent / defaults.unit * defaults.unit); };
+    if (!is_given(options, "height")) request.height = fitted(request.control->height);
+    if (!is_given(options, "width")) request.width = fitted(request.control->width);
+  } else
     refuse_without_effect(
         options, {"controlnet_conditioning_scale", "guess_mode", "control_guidance_start", "control_guidance_end"},
         "without a control_image");

@@ -42,7 +42,7 @@ struct PictureRequest {
 
 // What a class of diffusers takes where a run does not say.
 struct PictureDefaults {
-  int64_t steps = 50, height = 512, width = 512;
+  int64_t steps = 50, height = 512, width = 512, unit = 8;  // unit: pixels that extents are multiples of
   double guidance = 7.5, strength = 0.8, control_scale = 1;
 };
 

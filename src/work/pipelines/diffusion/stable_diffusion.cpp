@@ -179,7 +179,7 @@ void StableDiffusion::read_latent_scale(const PipelineDirectory& directory) {
 }
 
 PictureDefaults StableDiffusion::defaults(bool starts, bool masked) const {
-  PictureDefaults defaults;
+  PictureDefaults defaults{.unit = std::max<int64_t>(8, enlargement_)};
   const auto sample = unet_->config().get_pair("sample_size", 64);
   defaults.height = std::clamp<int64_t>(sample[0], 1, kMostSampleSize) * enlargement_;
   defaults.width = std::clamp<int64_t>(sample[1], 1, kMostSampleSize) * enlargement_;

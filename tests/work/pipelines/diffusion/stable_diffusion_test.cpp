@@ -106,6 +106,7 @@ TEST(StableDiffusion, DrawsThePicturesOfDiffusersByTheRefinerOfXl) { expect_pict
 TEST(StableDiffusion, DrawsWhatAControlNetSees) { expect_pictures("sd-controlnet", "sd-pndm"); }
 TEST(StableDiffusion, DrawsWhatAControlNetOfXlSees) { expect_pictures("sdxl-controlnet", "sdxl"); }
 TEST(FlowPictures, DrawsThePicturesOfDiffusersByFlux) { expect_pictures("flux"); }
+TEST(FlowPictures, DrawsThePicturesOfDiffusersByFluxWithoutGuidance) { expect_pictures("flux-schnell", "flux"); }
 TEST(FlowPictures, DrawsThePicturesOfDiffusersByThreeTexts) { expect_pictures("sd3"); }
 TEST(FlowPictures, DrawsThePicturesOfDiffusersByTwoTexts) { expect_pictures("sd3-two-texts", "sd3"); }
 TEST(StableDiffusion, AddsLora) { expect_pictures("sd-lora", "sd-euler"); }
