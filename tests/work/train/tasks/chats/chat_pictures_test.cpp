@@ -114,7 +114,8 @@ class ChatsWithPictures : public testing::Test {
   }
   Json last(const char* name) const {
     Json value;
-    for (const Json& record : read_json(work_.path() / "out" / "trainer_state.json")["log_history"])
+    const Json state = read_json(work_.path() / "out" / "trainer_state.json");
+    for (const Json& record : state["log_history"])
       if (record.contains(name)) value = record[name];
     return value;
   }
