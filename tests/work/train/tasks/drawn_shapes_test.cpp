@@ -53,7 +53,7 @@ double drawn_metric(const Metrics& metrics, const std::string& name) {
 
 TEST(DrawnShapes, ASegmenterLearnsTheirPixels) {
   const Metrics found =
-      learnt("image-segmentation", "segmenter", "maps.csv", {"--max_steps", "60", "--learning_rate", "0.01"});
+      learnt("image-segmentation", "segmenter", "maps.csv", {"--max_steps", "48", "--learning_rate", "0.01"});
   EXPECT_GT(drawn_metric(found, "eval_mean_iou"), 0.97);
 }
 

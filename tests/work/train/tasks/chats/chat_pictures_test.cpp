@@ -25,7 +25,7 @@ namespace {
 std::string placed(const char* messages, std::vector<std::string> of_row) {
   Json parsed = parse_json(messages, "a row");
   const std::vector<std::string> pictures = place_pictures(parsed, std::move(of_row), "row 1");
-  return dump_json(parsed) + fmt::format(" {}", fmt::join(pictures, " "));
+  return parsed.dump() + fmt::format(" {}", fmt::join(pictures, " "));
 }
 
 TEST(ChatPictures, StandBeforeTheFirstTextOfTheUser) {
