@@ -25,8 +25,8 @@ FamilyInputs picture_text_inputs(const FamilyInputs& pixels) {
   return inputs;
 }
 
-Architecture picture_class(const PictureRecord& record, const std::string& end, FamilyHead head, DecoderHead kind) {
-  return {record.name + end, std::move(head),
+Architecture picture_class(const PictureRecord& record, const std::string& name, FamilyHead head, DecoderHead kind) {
+  return {name, std::move(head),
           [make = record.make, prefix = record.prefix, kind](const Config& config, const Scope& scope) {
             return make_decoder_model(config, scope, make, prefix, kind);
           }};
@@ -37,9 +37,8 @@ Architecture picture_class(const PictureRecord& record, const std::string& end, 
 Family picture_text_family(const PictureRecord& record) {
   return {.model_type = record.type,
           .base_prefix = "model",
-          .architectures = {picture_class(record, "ForConditionalGeneration", picture_writing_head(record),
-                                          DecoderHead::kCausalLM),
-                            picture_class(record, "Model", body_head({}), DecoderHead::kNone)},
+          .architectures = {picture_class(record, record.writer, picture_writing_head(record), DecoderHead::kCausalLM),
+                            picture_class(record, record.bare, body_head({}), DecoderHead::kNone)},
           .inputs = picture_text_inputs(record.pixels),
           .processors = {.tokenizer = record.tokenizer,
                          .image_processor = record.image_processor,

@@ -11,10 +11,10 @@
 namespace transom {
 
 struct PictureRecord {
-  std::string type;         // model_type
-  std::string name;         // of the classes NAMEForConditionalGeneration and NAMEModel
-  MakeDecoder make;         // makes the body of both
-  std::string prefix = "";  // the body's name inside the first; empty: its parts stand beside the head
+  std::string type;          // model_type
+  std::string writer, bare;  // classes: with the layer over the vocabulary, and without
+  MakeDecoder make;          // makes the body of both
+  std::string prefix = "";   // the body's name inside the first; empty: its parts stand beside the head
   // The layer over the vocabulary, by its names in checkpoints of Transformers 4 and 5.
   std::vector<std::string> head = {"lm_head"};
   std::string tokenizer = "Llama", image_processor;  // Transformers' classes, as FamilyProcessors has them

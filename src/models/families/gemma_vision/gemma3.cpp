@@ -71,7 +71,8 @@ std::unique_ptr<Decoder> make_gemma3_pictures(const Config& given, const Scope& 
 
 Family gemma3_family() {
   return picture_text_family({.type = "gemma3",
-                              .name = "Gemma3",
+                              .writer = "Gemma3ForConditionalGeneration",
+                              .bare = "Gemma3Model",
                               .make = make_gemma3_pictures,
                               .head = {"language_model.lm_head", "lm_head"},
                               .tokenizer = "Gemma",

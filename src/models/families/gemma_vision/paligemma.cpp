@@ -61,7 +61,8 @@ std::unique_ptr<Decoder> make_paligemma(const Config& given, const Scope& scope)
 
 Family paligemma_family() {
   return picture_text_family({.type = "paligemma",
-                              .name = "PaliGemma",
+                              .writer = "PaliGemmaForConditionalGeneration",
+                              .bare = "PaliGemmaModel",
                               .make = make_paligemma,
                               .head = {"language_model.lm_head", "lm_head"},
                               .tokenizer = "Gemma",

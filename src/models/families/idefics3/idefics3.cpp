@@ -207,7 +207,8 @@ std::unique_ptr<Decoder> make_idefics3(const Config& given, const Scope& scope) 
 Family idefics3_like(const std::string& type, const std::string& name) {
   return picture_text_family(
       {.type = type,
-       .name = name,
+       .writer = name + "ForConditionalGeneration",
+       .bare = name + "Model",
        .make = make_idefics3,
        .prefix = "model",
        .image_processor = name,

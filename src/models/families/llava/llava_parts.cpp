@@ -41,7 +41,8 @@ int64_t llava_image_token(const Config& config) {
 
 Family llava_like(const std::string& type, const std::string& name, MakeDecoder make, FamilyInputs pixels) {
   return picture_text_family({.type = type,
-                              .name = name,
+                              .writer = name + "ForConditionalGeneration",
+                              .bare = name + "Model",
                               .make = make,
                               .head = {"language_model.lm_head", "lm_head"},
                               .image_processor = name,

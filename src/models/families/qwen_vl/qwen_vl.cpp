@@ -144,7 +144,8 @@ std::unique_ptr<Decoder> make_qwen_vl(const Config& config, const Scope& scope, 
 
 Family qwen_vl_like(const std::string& type, const std::string& name, MakeDecoder make) {
   return picture_text_family({.type = type,
-                              .name = name,
+                              .writer = name + "ForConditionalGeneration",
+                              .bare = name + "Model",
                               .make = make,
                               .tokenizer = "Qwen2",
                               .image_processor = "Qwen2VL",
