@@ -79,6 +79,7 @@ SamDecoderConfig::SamDecoderConfig(const Config& config)
       hidden_act(config.get_string("hidden_act", "relu")) {
   expect_divides(config, "hidden_size", 8, hidden_size);
   expect_divides(config, "hidden_size", num_attention_heads, hidden_size);
+  expect_divides(config, "hidden_size / 2", num_attention_heads, hidden_size / 2);
   expect_divides(config, "hidden_size / attention_downsample_rate", num_attention_heads,
                  hidden_size / attention_downsample_rate);
   if (hidden_size < attention_downsample_rate || iou_head_depth < 2)

@@ -32,6 +32,10 @@ class SamAttention {
   Linear q_proj_, k_proj_, v_proj_, out_proj_;
 };
 
+// How much narrower attention between the two sides is. In Transformers attention_downsample_rate is of the attention
+// behind the layers alone.
+constexpr int64_t kSamCrossRate = 2;
+
 // Tokens look at each other and at the places of the picture, then these at the tokens.
 class SamTwoWayLayer {
  public:
@@ -39,12 +43,12 @@ class SamTwoWayLayer {
       : is_first_(is_first),
         self_attn_(scope / "self_attn", c, weights, 1),
         layer_norm1_(scope / "layer_norm1", c.hidden_size, c.layer_norm_eps),
-        to_image_(scope / "cross_attn_token_to_image", c, weights, c.attention_downsample_rate),
+        to_image_(scope / "cross_attn_token_to_image", c, weights, kSamCrossRate),
         layer_norm2_(scope / "layer_norm2", c.hidden_size, c.layer_norm_eps),
         mlp_(scope / "mlp", c.hidden_size, c.mlp_dim, c.hidden_act, weights.deviation),
         layer_norm3_(scope / "layer_norm3", c.hidden_size, c.layer_norm_eps),
         layer_norm4_(scope / "layer_norm4", c.hidden_size, c.layer_norm_eps),
-        to_tokens_(scope / "cross_attn_image_to_token", c, weights, c.attention_downsample_rate) {}
+        to_tokens_(scope / "cross_attn_image_to_token", c, weights, kSamCrossRate) {}
 
   struct Sides {
     Tensor tokens, places;  // [B N, T, C], [B N, h w, C]

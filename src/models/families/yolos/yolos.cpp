@@ -89,8 +89,7 @@ class YolosBody {
     Shape between = c.positions();
     between.insert(between.begin(), c.num_hidden_layers - 1);
     if (c.use_mid_position_embeddings && c.num_hidden_layers > 1)
-      mid_position_embeddings_ =
-          (scope / "encoder" / "interpolation").parameter("mid_position_embeddings", between, Initial::zeros());
+      mid_position_embeddings_ = (scope / "encoder").parameter("mid_position_embeddings", between, Initial::zeros());
   }
 
   EncoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const {
