@@ -59,8 +59,9 @@ TEST(PromptedVision, TextsThatFillUpAreNowhere) {
     if (i >= all.size() / 2 && i % 2 == 1) EXPECT_EQ(filled[i], std::numeric_limits<float>::lowest());
     else EXPECT_NEAR(filled[i], all[i], 1e-4f);
   }
-  EXPECT_NE(owlvit.refusal(owlvit.with("input_ids", slice(ids, 0, 0, 3))).find("as many texts for each of 2"),
-            std::string::npos);
+  NamedTensors three = owlvit.without("attention_mask");
+  three.set("input_ids", slice(ids, 0, 0, 3));
+  EXPECT_NE(owlvit.refusal(three).find("as many texts for each of 2"), std::string::npos);
 }
 
 TEST(PromptedVision, APictureIsSeenOnceForManyPrompts) {

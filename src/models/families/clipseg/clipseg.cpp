@@ -56,7 +56,7 @@ class CLIPSegPixels {
       steps_.emplace_back(scope, c.reduce_dim, 1, patch, 0.02);
       return;
     }
-    mixed_.emplace_back(scope / 0, c.reduce_dim, c.reduce_dim, Axes{3, 3}, Convolution::same(3, 1));
+    mixed_.emplace_back(scope / 0, c.reduce_dim, c.reduce_dim, Axes{3, 3}, Convolution::same(3, 1, 1, true));
     steps_.emplace_back(scope / 2, c.reduce_dim, c.reduce_dim / 2, quarter, 0.02);
     steps_.emplace_back(scope / 4, c.reduce_dim / 2, 1, quarter, 0.02);
   }
@@ -117,7 +117,12 @@ std::vector<std::string> clipseg_input_names() {
 
 class CLIPSegModel : public Model {
  public:
-  CLIPSegModel(const Config& config, const Scope& scope) : towers_(config, scope, kClipSegTowers) {}
+  CLIPSegModel(const Config& config, const Scope& scope) : towers_(config, scope, kClipSegTowers) {
+    for (const char* of_decoder :
+         {"extract_layers", "reduce_dim", "conditional_layer", "decoder_num_attention_heads", "decoder_hidden_act",
+          "decoder_attention_dropout", "decoder_intermediate_size", "use_complex_transposed_convolution"})
+      config.get_json(of_decoder);
+  }
 
  protected:
   std::vector<std::string> input_names() const override { return clipseg_input_names(); }

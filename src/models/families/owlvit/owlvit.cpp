@@ -137,6 +137,12 @@ class OwlViTForObjectDetection : public Model {
   LayerNorm layer_norm_;
 };
 
+FamilyInputs owlvit_record_inputs() {
+  FamilyInputs inputs = clip_record_inputs();
+  std::erase_if(inputs, [](const FamilyInput& input) { return input.name == "position_ids"; });
+  return inputs;
+}
+
 FamilyHead owlvit_pairs() {
   FamilyHead head = clip_head();
   head.pipelines = none;
@@ -157,7 +163,7 @@ static Family owlvit_family() {
                               .vocabulary = none,
                               .outputs = {"logits", "pred_boxes", "text_embeds", "image_embeds", "class_embeds"}},
                              make_model<OwlViTForObjectDetection>}},
-          .inputs = clip_record_inputs(),
+          .inputs = owlvit_record_inputs(),
           .processors = {.tokenizer = "CLIP",
                          .image_processor = "OwlViT",
                          .positions = PositionLimit{{"text_config.max_position_embeddings"}},
