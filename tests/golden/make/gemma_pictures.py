@@ -48,6 +48,12 @@ CHAT = (
     "{% endfor %}{% if add_generation_prompt %}{{ '<model>\n' }}{% endif %}"
 )
 WORDS = 60  # of a case without a tokenizer
+SCANS = dict(
+    do_pan_and_scan=True,
+    pan_and_scan_min_crop_size=8,
+    pan_and_scan_max_num_crops=3,
+    pan_and_scan_min_ratio_to_activate=1.2,
+)
 
 
 def has(name):
@@ -219,10 +225,5 @@ def processor_of(name, config):
         return dict(processor_class="PaliGemmaProcessor"), images
     images |= dict(image_processor_type="Gemma3ImageProcessor", resample=2)
     if name == "gemma3":
-        images |= dict(
-            do_pan_and_scan=True,
-            pan_and_scan_min_crop_size=8,
-            pan_and_scan_max_num_crops=3,
-            pan_and_scan_min_ratio_to_activate=1.2,
-        )
+        images |= SCANS
     return dict(processor_class="Gemma3Processor", image_seq_length=places_of(config)), images
