@@ -55,9 +55,9 @@ class SentencesTest(unittest.TestCase):
         self.assertAlmostEqual(float(model.similarity_pairwise(vectors, vectors)[1]), 1, places=5)
         corpus = model.encode(about["corpus"])
         near(self, semantic_search(model.encode(about["query"]), corpus, top_k=3), about["closest"])
-        # In parts as at once.
-        self.assertEqual(semantic_search(vectors, corpus, query_chunk_size=1, corpus_chunk_size=5, top_k=4),
-                         semantic_search(vectors, corpus, top_k=4))
+        # In parts as at once, but for the order of sums in a product.
+        near(self, semantic_search(vectors, corpus, query_chunk_size=1, corpus_chunk_size=5, top_k=4),
+             semantic_search(vectors, corpus, top_k=4))
         self.assertEqual(cos_sim(vectors, corpus).shape, (2, len(about["corpus"])))
 
     def test_hard_negatives(self):

@@ -313,7 +313,7 @@ def _applied(function, scores):
     try:
         import torch
     except ImportError:
-        return _array(function(scores), "activation_fn")
+        return as_numpy(function(scores))
     given = as_torch(to_tensor(scores)) if isinstance(function, torch.nn.Module) else scores
     return as_numpy(function(given))
 
