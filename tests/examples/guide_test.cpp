@@ -212,7 +212,9 @@ TEST_P(GuideOnModel, CommandsRun) {
     folder.write(name, "{\"translation\": {\"en\": \"a house\", \"de\": \"ein Haus\"}}\n");
   std::string script = "set -e\ncd " + folder.string() + "\nPATH=" + test::build_folder() + "/bin:$PATH\n" + "ln -s " +
                        (kRoot / "examples").string() + " examples\n";
-  for (const char* name : {"MODEL", "SMALL", "DIR", "t5-small"})
+  script += "mkdir HuggingFaceTB\n";
+  for (const char* name :
+       {"MODEL", "SMALL", "DIR", "t5-small", "MASKED_LANGUAGE_MODEL", "HuggingFaceTB/SmolVLM-256M-Instruct"})
     script += "ln -s " + model.string() + " " + name + "\n";
   size_t count = 0;
   for (const std::string& command : commands_of(kRoot / "docs/guide" / each.page))
@@ -231,8 +233,12 @@ INSTANTIATE_TEST_SUITE_P(
                     OnModel{"generation.md", "transom run text-generation", "gpt2-lm"},
                     OnModel{"generation.md", "transom run summarization", "bart"},
                     OnModel{"generation.md", "transom run translation", "t5"},
-                    OnModel{"chats.md", "transom train", "sft/qwen2"},
-                    OnModel{"sentences.md", "transom train --task sentence-embedding", "sentences/models/bert"},
+                    OnModel{"chats.md", "transom train --task sft --model_name_or_path MODEL", "sft/qwen2"},
+                    OnModel{"chats.md", "transom train --task sft --model_name_or_path HuggingFaceTB", "llava"},
+                    OnModel{"sentences.md", "transom train --task sentence-embedding --model_name_or_path MODEL",
+                            "sentences/models/bert"},
+                    OnModel{"sentences.md", "transom train --task sentence-embedding --model_name_or_path MASKED",
+                            "sentences/models/splade"},
                     OnModel{"sentences.md", "transom train --task text-ranking", "cross-encoder"},
                     OnModel{"sequence-to-sequence.md", "transom train", "t5"}),
     [](const auto& info) { return test::words(fs::path(info.param.page).stem().string(), info.param.beginning); });
