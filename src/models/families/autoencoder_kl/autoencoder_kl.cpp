@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/json/json.h"
 #include "models/diffusion/blocks/unet_blocks.h"
-#include "models/family.h"
+#include "models/diffusion/network_record.h"
 #include "models/shared/vision_inputs.h"
 
 namespace transom {
@@ -174,26 +174,16 @@ class AutoencoderKL : public Model {
 }  // namespace
 
 static Family autoencoder_kl_family() {
-  return {.model_type = "autoencoder_kl",
-          .base_prefix = "",
-          .architectures = {{"AutoencoderKL", body_head({}, {"sample", "latent_mean", "latent_log_variance"}),
-                             make_model<AutoencoderKL>}},
-          .inputs = FamilyInputs{{.name = "sample",
-                                  .kind = FamilyInput::Kind::kPixels,
-                                  .axes = {{.name = "num_channels", .fields = {"in_channels"}, .otherwise = 3},
-                                           {.name = "height", .fields = {"sample_size.0"}, .otherwise = 32},
-                                           {.name = "width", .fields = {"sample_size.1"}, .otherwise = 32}}}},
-          .mark = "latent_channels",
-          .processors =
-              {.tokenizer = none, .image_processor = none, .positions = none, .spaced_words = false, .spans = false},
-          .weights = {.lora_targets = {"to_q", "to_k", "to_v", "to_out.0"},
-                      .late_parts = none,
-                      .awq_activation = none,
-                      .scaled_layers = none,
-                      .opens_no_codes = false,
-                      .multi_query = none},
-          .foreign = {.gguf = none, .keras = none, .flax = none},
-          .planning = {.fused_attention = false}};
+  return network_family(
+      {.model_type = "autoencoder_kl",
+       .architecture = {"AutoencoderKL", body_head({}, {"sample", "latent_mean", "latent_log_variance"}),
+                        make_model<AutoencoderKL>},
+       .inputs = FamilyInputs{{.name = "sample",
+                               .kind = FamilyInput::Kind::kPixels,
+                               .axes = {{.name = "num_channels", .fields = {"in_channels"}, .otherwise = 3},
+                                        {.name = "height", .fields = {"sample_size.0"}, .otherwise = 32},
+                                        {.name = "width", .fields = {"sample_size.1"}, .otherwise = 32}}}},
+       .mark = "latent_channels"});
 }
 
 const RegisterFamilies kAutoencoderKlFamily{autoencoder_kl_family};

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "files/config/config.h"
 #include "models/diffusion/blocks/text_unet.h"
-#include "models/family.h"
+#include "models/diffusion/network_record.h"
 #include "models/shared/vision_inputs.h"
 
 namespace transom {
@@ -155,21 +155,11 @@ FamilyInputs controlnet_inputs() {
 }  // namespace
 
 static Family controlnet_family() {
-  return {.model_type = "controlnet",
-          .base_prefix = "",
-          .architectures = {{"ControlNetModel", body_head({}, {"mid_block_res_sample"}), make_model<ControlNetModel>}},
-          .inputs = controlnet_inputs(),
-          .mark = "conditioning_embedding_out_channels",
-          .processors =
-              {.tokenizer = none, .image_processor = none, .positions = none, .spaced_words = false, .spans = false},
-          .weights = {.lora_targets = {"to_q", "to_k", "to_v", "to_out.0"},
-                      .late_parts = none,
-                      .awq_activation = none,
-                      .scaled_layers = none,
-                      .opens_no_codes = false,
-                      .multi_query = none},
-          .foreign = {.gguf = none, .keras = none, .flax = none},
-          .planning = {.fused_attention = false}};
+  return network_family(
+      {.model_type = "controlnet",
+       .architecture = {"ControlNetModel", body_head({}, {"mid_block_res_sample"}), make_model<ControlNetModel>},
+       .inputs = controlnet_inputs(),
+       .mark = "conditioning_embedding_out_channels"});
 }
 
 const RegisterFamilies kControlNetFamily{controlnet_family};

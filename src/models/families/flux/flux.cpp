@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "models/diffusion/blocks/joint_transformer.h"
-#include "models/family.h"
+#include "models/diffusion/network_record.h"
 #include "models/shared/vision_inputs.h"
 
 namespace transom {
@@ -160,21 +160,11 @@ FamilyInputs flux_inputs() {
 }  // namespace
 
 static Family flux_family() {
-  return {.model_type = "flux",
-          .base_prefix = "",
-          .architectures = {{"FluxTransformer2DModel", body_head({}, {"sample"}), make_model<FluxTransformer2DModel>}},
-          .inputs = flux_inputs(),
-          .mark = "axes_dims_rope",
-          .processors =
-              {.tokenizer = none, .image_processor = none, .positions = none, .spaced_words = false, .spans = false},
-          .weights = {.lora_targets = {"to_q", "to_k", "to_v", "to_out.0"},
-                      .late_parts = none,
-                      .awq_activation = none,
-                      .scaled_layers = none,
-                      .opens_no_codes = false,
-                      .multi_query = none},
-          .foreign = {.gguf = none, .keras = none, .flax = none},
-          .planning = {.fused_attention = false}};
+  return network_family(
+      {.model_type = "flux",
+       .architecture = {"FluxTransformer2DModel", body_head({}, {"sample"}), make_model<FluxTransformer2DModel>},
+       .inputs = flux_inputs(),
+       .mark = "axes_dims_rope"});
 }
 
 const RegisterFamilies kFluxFamily{flux_family};

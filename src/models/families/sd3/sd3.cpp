@@ -8,7 +8,7 @@
 #include "base/json/json.h"
 #include "files/config/config.h"
 #include "models/diffusion/blocks/joint_transformer.h"
-#include "models/family.h"
+#include "models/diffusion/network_record.h"
 #include "models/shared/vision_inputs.h"
 
 namespace transom {
@@ -183,21 +183,11 @@ FamilyInputs sd3_inputs() {
 }  // namespace
 
 static Family sd3_family() {
-  return {.model_type = "sd3",
-          .base_prefix = "",
-          .architectures = {{"SD3Transformer2DModel", body_head({}, {"sample"}), make_model<SD3Transformer2DModel>}},
-          .inputs = sd3_inputs(),
-          .mark = "pos_embed_max_size",
-          .processors =
-              {.tokenizer = none, .image_processor = none, .positions = none, .spaced_words = false, .spans = false},
-          .weights = {.lora_targets = {"to_q", "to_k", "to_v", "to_out.0"},
-                      .late_parts = none,
-                      .awq_activation = none,
-                      .scaled_layers = none,
-                      .opens_no_codes = false,
-                      .multi_query = none},
-          .foreign = {.gguf = none, .keras = none, .flax = none},
-          .planning = {.fused_attention = false}};
+  return network_family(
+      {.model_type = "sd3",
+       .architecture = {"SD3Transformer2DModel", body_head({}, {"sample"}), make_model<SD3Transformer2DModel>},
+       .inputs = sd3_inputs(),
+       .mark = "pos_embed_max_size"});
 }
 
 const RegisterFamilies kSd3Family{sd3_family};

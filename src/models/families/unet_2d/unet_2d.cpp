@@ -7,7 +7,7 @@
 #include "base/json/json.h"
 #include "models/diffusion/blocks/timestep_embedding.h"
 #include "models/diffusion/blocks/unet_blocks.h"
-#include "models/family.h"
+#include "models/diffusion/network_record.h"
 #include "models/shared/vision_inputs.h"
 
 namespace transom {
@@ -205,26 +205,17 @@ class UNet2DModel : public Model {
 }  // namespace
 
 static Family unet_2d_family() {
-  return {.model_type = "unet_2d",
-          .base_prefix = "",
-          .architectures = {{"UNet2DModel", body_head({}, {"sample"}), make_model<UNet2DModel>}},
-          .inputs = FamilyInputs{{.name = "sample",
-                                  .kind = FamilyInput::Kind::kPixels,
-                                  .axes = {{.name = "num_channels", .fields = {"in_channels"}, .otherwise = 3},
-                                           {.name = "height", .fields = {"sample_size.0"}, .otherwise = 64},
-                                           {.name = "width", .fields = {"sample_size.1"}, .otherwise = 64}}},
-                                 {.name = "timestep", .kind = FamilyInput::Kind::kNumbers, .axes = {}}},
-          .mark = "add_attention",
-          .processors =
-              {.tokenizer = none, .image_processor = none, .positions = none, .spaced_words = false, .spans = false},
-          .weights = {.lora_targets = {"to_q", "to_k", "to_v"},
-                      .late_parts = none,
-                      .awq_activation = none,
-                      .scaled_layers = none,
-                      .opens_no_codes = false,
-                      .multi_query = none},
-          .foreign = {.gguf = none, .keras = none, .flax = none},
-          .planning = {.fused_attention = false}};
+  return network_family(
+      {.model_type = "unet_2d",
+       .architecture = {"UNet2DModel", body_head({}, {"sample"}), make_model<UNet2DModel>},
+       .inputs = FamilyInputs{{.name = "sample",
+                               .kind = FamilyInput::Kind::kPixels,
+                               .axes = {{.name = "num_channels", .fields = {"in_channels"}, .otherwise = 3},
+                                        {.name = "height", .fields = {"sample_size.0"}, .otherwise = 64},
+                                        {.name = "width", .fields = {"sample_size.1"}, .otherwise = 64}}},
+                              {.name = "timestep", .kind = FamilyInput::Kind::kNumbers, .axes = {}}},
+       .mark = "add_attention",
+       .lora_targets = {"to_q", "to_k", "to_v"}});
 }
 
 const RegisterFamilies kUNet2DFamily{unet_2d_family};

@@ -4,7 +4,7 @@
 // blocks of DeepFloyd and Kandinsky. B batch, C channels, T tokens, D width of the text.
 #include "base/error.h"
 #include "models/diffusion/blocks/text_unet.h"
-#include "models/family.h"
+#include "models/diffusion/network_record.h"
 
 namespace transom {
 namespace {
@@ -86,21 +86,11 @@ FamilyInputs unet_2d_condition_inputs() {
 }  // namespace
 
 static Family unet_2d_condition_family() {
-  return {.model_type = "unet_2d_condition",
-          .base_prefix = "",
-          .architectures = {{"UNet2DConditionModel", body_head({}, {"sample"}), make_model<UNet2DConditionModel>}},
-          .inputs = unet_2d_condition_inputs(),
-          .mark = "cross_attention_dim",
-          .processors =
-              {.tokenizer = none, .image_processor = none, .positions = none, .spaced_words = false, .spans = false},
-          .weights = {.lora_targets = {"to_q", "to_k", "to_v", "to_out.0"},
-                      .late_parts = none,
-                      .awq_activation = none,
-                      .scaled_layers = none,
-                      .opens_no_codes = false,
-                      .multi_query = none},
-          .foreign = {.gguf = none, .keras = none, .flax = none},
-          .planning = {.fused_attention = false}};
+  return network_family(
+      {.model_type = "unet_2d_condition",
+       .architecture = {"UNet2DConditionModel", body_head({}, {"sample"}), make_model<UNet2DConditionModel>},
+       .inputs = unet_2d_condition_inputs(),
+       .mark = "cross_attention_dim"});
 }
 
 const RegisterFamilies kUNet2DConditionFamily{unet_2d_condition_family};
