@@ -148,8 +148,8 @@ FamilyInputs controlnet_inputs() {
           {.name = "controlnet_cond",
            .kind = kPixels,
            .axes = {{.name = "conditioning_channels", .fields = {"conditioning_channels"}, .otherwise = 3},
-                    {.name = "picture_height", .otherwise = 512},
-                    {.name = "picture_width", .otherwise = 512}}}};
+                    {.name = "picture_height", .fields = {"sample_size.0"}, .otherwise = 64, .times = 8},
+                    {.name = "picture_width", .fields = {"sample_size.1"}, .otherwise = 64, .times = 8}}}};
 }
 
 }  // namespace

@@ -20,15 +20,16 @@ struct SwinStagesConfig {
   double mlp_ratio, hidden_dropout_prob, attention_probs_dropout_prob, drop_path_rate, layer_norm_eps, deviation;
   std::string hidden_act;
   bool qkv_bias;
+  const char* heads_field = "num_heads";  // the field of num_heads in the configuration
 
   // `where` is that of the configuration.
   void check(const std::string& where) const {
     if (depths.empty() || depths.size() > 16 || num_heads.size() < depths.size())
-      fail("{}: expected one number for every stage in depths and in its heads", where);
+      fail("{}: expected one number for every stage in depths and in {}", where, heads_field);
     for (size_t i = 0; i < depths.size(); ++i)
       if (num_heads[i] < 1 || (embed_dim << i) % num_heads[i] != 0)
-        fail("{}: the width {} of stage {} is not divisible by its {} heads", where, embed_dim << i, i + 1,
-             num_heads[i]);
+        fail("{}: {}: the width {} of stage {} is not divisible by its {} heads", where, heads_field, embed_dim << i,
+             i + 1, num_heads[i]);
   }
   Linear::Options new_weights(bool bias = true) const { return {.bias = bias, .deviation = deviation}; }
   int64_t width() const { return embed_dim << (depths.size() - 1); }  // of the last stage
