@@ -12,6 +12,7 @@
 #include "support/folders.h"
 #include "support/golden.h"
 #include "support/test_names.h"
+#include "work/pipelines/task_record.h"
 #include "work/train/arguments/argument_tables.h"
 #include "work/train/arguments/device_arguments.h"
 #include "work/train/tiny_model.h"
@@ -69,47 +70,12 @@ std::set<std::string> known_flags() {
                                {script_table(), &arguments.script},
                                {devices, &arguments.training.device_arguments}};
   for (const std::string& name : argument_names(tables, "--")) flags.insert(name);
-  for (const char* command : {"",
-                              "run",
-                              "generate",
-                              "forward",
-                              "tokenize",
-                              "preprocess",
-                              "bench",
-                              "bench serve",
-                              "explain",
-                              "certify",
-                              "convert",
-                              "export",
-                              "quantize",
-                              "plan",
-                              "serve",
-                              "spawn",
-                              "trace",
-                              "health",
-                              "merge",
-                              "prune",
-                              "models",
-                              "devices",
-                              "train",
-                              "run text-generation",
-                              "run image-text-to-text",
-                              "run automatic-speech-recognition",
-                              "run question-answering",
-                              "run sentence-similarity",
-                              "run zero-shot-classification",
-                              "run feature-extraction",
-                              "run token-classification",
-                              "run image-segmentation",
-                              "run object-detection",
-                              "run translation",
-                              "run text-to-speech",
-                              "run text-to-image",
-                              "run image-to-image",
-                              "chat",
-                              "pull",
-                              "list",
-                              "rm"}) {
+  std::vector<std::string> commands{
+      "",        "run",     "generate", "forward",  "tokenize", "preprocess", "bench", "bench serve", "explain",
+      "certify", "convert", "export",   "quantize", "plan",     "serve",      "spawn", "trace",       "health",
+      "merge",   "prune",   "models",   "devices",  "train",    "chat",       "pull",  "list",        "rm"};
+  for (const TaskRecord* task : task_records()) commands.push_back("run " + std::string(task->name));
+  for (const std::string& command : commands) {
     const std::string help = test::run_command(test::build_folder() + "/bin/transom " + command + " --help").output;
     for (size_t at = 0; (at = help.find("--", at)) != help.npos;) {
       const size_t end = help.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-", at);

@@ -218,8 +218,9 @@ TEST_F(Embeddings, TokenizersOfBothInterfaces) {
 TEST(SparseEmbeddings, AreTheWeightsOfTokens) {
   test::TemporaryFolder folder;
   test::save_word_model(folder, test::kWordBert, "BertForMaskedLM");
-  write_file(folder / "modules.json", R"([{"idx": 1, "name": "1", "path": "1_SpladePooling",
-      "type": "sentence_transformers.sparse_encoder.models.SpladePooling"}])");
+  write_file(folder / "modules.json", R"([{"idx": 0, "name": "0", "path": "",
+      "type": "sentence_transformers.sparse_encoder.models.MLMTransformer"}, {"idx": 1, "name": "1",
+      "path": "1_SpladePooling", "type": "sentence_transformers.sparse_encoder.models.SpladePooling"}])");
   std::filesystem::create_directory(folder / "1_SpladePooling");
   write_file(folder / "1_SpladePooling" / "config.json", R"({"pooling_strategy": "max"})");
   const auto server = test::start_server({.models = {{"splade", folder.string()}}});
