@@ -168,10 +168,6 @@ constexpr KnownKey kCommon[] = {{"architectures"},
                                 {"pretrained_cfg"},    // of timm: the image processor reads it
                                 {"text_config"},
                                 {"vision_config"},
-                                {"num_classes"},  // of the data that CLAP's audio tower was first trained on
-                                {"aff_block_r"},  // of spectrograms that are fused, which are refused
-                                {"fusion_type"},
-                                {"projection_hidden_act"},  // beside those of CLAP's parts, which are read
                                 // Of tasks other than the one that is loaded, and of training.
                                 {"hidden_activation"},
                                 {"image_size"},

@@ -72,6 +72,7 @@ class ClapModel : public Model {
                           audio_config_.projection_hidden_act, audio_config_.stages.deviation),
         logit_scale_a_(scale(config, scope, "logit_scale_a")),
         logit_scale_t_(scale(config, scope, "logit_scale_t")) {
+    config.get_json("projection_hidden_act");  // its parts say their own
     if (text.get_int("projection_dim", 512) != audio_config_.projection_dim)
       fail("config.json: projection_dim: expected the same of texts and sounds, found {} and {}",
            text.get_int("projection_dim", 512), audio_config_.projection_dim);
