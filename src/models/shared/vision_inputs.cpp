@@ -48,9 +48,10 @@ Tensor interpolated_positions(const Tensor& positions, int64_t first, Extents gr
   return first == 0 ? resized : concatenate({slice(positions, 1, 0, first), resized}, 1);
 }
 
-int64_t positive(const Config& config, std::string_view field, int64_t otherwise) {
+int64_t positive(const Config& config, std::string_view field, int64_t otherwise, int64_t most) {
   const int64_t value = config.get_int(field, otherwise);
   if (value < 1) fail("{}: {}: expected a number above 0, found {}", config.where(), field, value);
+  if (value > most) fail("{}: {}: expected at most {}, found {}", config.where(), field, most, value);
   return value;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -39,8 +40,9 @@ Extents patch_grid(Extents image, Extents patch);
 Tensor interpolated_positions(const Tensor& positions, int64_t first, Extents grid, const Computing& computing,
                               GridResampling resampling = resize_bicubic);
 
-// Reads a number from outside that must be 1 or more.
-int64_t positive(const Config& config, std::string_view field, int64_t otherwise);
+// Reads a number from outside that must be 1 or more, and no more than `most`.
+int64_t positive(const Config& config, std::string_view field, int64_t otherwise,
+                 int64_t most = std::numeric_limits<int64_t>::max());
 
 // Masked patches [B, P] get the mask token instead of their embedding [B, P, D].
 Tensor with_masked_patches(const Tensor& embeddings, const Tensor& bool_masked_pos, const Tensor& mask_token);

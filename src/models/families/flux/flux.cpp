@@ -17,18 +17,18 @@ constexpr int64_t kFluxMostLayers = 1000, kFluxWidest = int64_t{1} << 20;
 
 struct FluxConfig {
   explicit FluxConfig(const Config& config)
-      : in_channels(bounded(config, "in_channels", 64)),
-        out_channels(config.has("out_channels") ? bounded(config, "out_channels", 64) : in_channels),
+      : in_channels(positive(config, "in_channels", 64, kFluxWidest)),
+        out_channels(config.has("out_channels") ? positive(config, "out_channels", 64, kFluxWidest) : in_channels),
         layers(config.get_int("num_layers", 19)),
         single_layers(config.get_int("num_single_layers", 38)),
-        text_width(bounded(config, "joint_attention_dim", 4096)),
-        pooled_width(bounded(config, "pooled_projection_dim", 768)),
+        text_width(positive(config, "joint_attention_dim", 4096, kFluxWidest)),
+        pooled_width(positive(config, "pooled_projection_dim", 768, kFluxWidest)),
         has_guidance(config.get_bool("guidance_embeds", false)),
         axes(config.get_ints("axes_dims_rope", {16, 56, 56})) {
-    options.heads = bounded(config, "num_attention_heads", 24);
-    options.head_width = bounded(config, "attention_head_dim", 128);
+    options.heads = positive(config, "num_attention_heads", 24, kFluxWidest);
+    options.head_width = positive(config, "attention_head_dim", 128, kFluxWidest);
     width = options.heads * options.head_width;
-    const int64_t patch = bounded(config, "patch_size", 1);
+    const int64_t patch = positive(config, "patch_size", 1, kFluxWidest);
     if (patch > 64) fail("{}: patch_size: expected 1 to 64, found {}", config.where(), patch);
     out_width = patch * patch * out_channels;
     if (width > kFluxWidest || layers < 0 || layers > kFluxMostLayers || single_layers < 0 ||
@@ -46,12 +46,6 @@ struct FluxConfig {
     if (axes.empty() || axes.size() > 8 || sum != options.head_width)
       fail("{}: axes_dims_rope: expected numbers whose sum is attention_head_dim, {}, found {}", config.where(),
            options.head_width, config.get_json("axes_dims_rope"));
-  }
-
-  static int64_t bounded(const Config& config, const char* field, int64_t otherwise) {
-    const int64_t value = positive(config, field, otherwise);
-    if (value > kFluxWidest) fail("{}: {}: expected at most {}, found {}", config.where(), field, kFluxWidest, value);
-    return value;
   }
 
   int64_t in_channels, out_channels, layers, single_layers, text_width, pooled_width;

@@ -111,19 +111,12 @@ class Idefics3Tower {
 class Idefics3Reader : public PictureReader {
  public:
   Idefics3Reader(const Config& config, const Scope& scope, int64_t width)
-      : scale_(scale_of(config)),
+      : scale_(positive(config, "scale_factor", 2, 1 << 10)),
         vision_(idefics3_vision(config)),
         tower_(scope / "vision_model", vision_),
         projection_(scope / "connector" / "modality_projection" / "proj", tower_.width() * scale_ * scale_, width,
                     {.bias = false}) {
     check_config_keys(vision_);
-  }
-
-  static int64_t scale_of(const Config& config) {
-    constexpr int64_t kMost = 1 << 10;
-    const int64_t scale = positive(config, "scale_factor", 2);
-    if (scale > kMost) fail("{}: scale_factor: expected at most {}, found {}", config.where(), kMost, scale);
-    return scale;
   }
 
   std::vector<std::string> input_names() const override { return {"pixel_values", "pixel_attention_mask"}; }

@@ -32,9 +32,7 @@ std::vector<Linear> qwen_feed_forward(const Scope& scope, const QwenVisionConfig
 }  // namespace
 
 int64_t qwen_vision_number(const Config& config, const char* field, int64_t otherwise, int64_t most) {
-  const int64_t number = positive(config, field, otherwise);
-  if (number > most) fail("{}: {}: expected at most {}, found {}", config.where(), field, most, number);
-  return number;
+  return positive(config, field, otherwise, most);
 }
 
 QwenVisionConfig qwen_vision_common(const Config& config) {

@@ -10,9 +10,7 @@ namespace {
 constexpr int64_t kSamMost = 1 << 16;  // of extents, widths and numbers: what is larger is no model of this kind
 
 int64_t sam_size(const Config& config, std::string_view field, int64_t otherwise) {
-  const int64_t value = positive(config, field, otherwise);
-  if (value > kSamMost) fail("{}: {}: expected at most {}, found {}", config.where(), field, kSamMost, value);
-  return value;
+  return positive(config, field, otherwise, kSamMost);
 }
 
 void expect_divides(const Config& config, std::string_view what, int64_t by, int64_t value) {

@@ -19,18 +19,18 @@ constexpr int64_t kSd3MostLayers = 1000, kSd3Widest = int64_t{1} << 20, kSd3Larg
 
 struct Sd3Config {
   explicit Sd3Config(const Config& config)
-      : in_channels(bounded(config, "in_channels", 16, kSd3Widest)),
+      : in_channels(positive(config, "in_channels", 16, kSd3Widest)),
         out_channels(config.has("out_channels") || !json_of(config).contains("out_channels")
-                         ? bounded(config, "out_channels", 16, kSd3Widest)
+                         ? positive(config, "out_channels", 16, kSd3Widest)
                          : in_channels),
-        layers(bounded(config, "num_layers", 18, kSd3MostLayers)),
-        text_width(bounded(config, "joint_attention_dim", 4096, kSd3Widest)),
-        pooled_width(bounded(config, "pooled_projection_dim", 2048, kSd3Widest)),
-        patch(bounded(config, "patch_size", 2, 64)),
-        grid(bounded(config, "pos_embed_max_size", 96, kSd3LargestGrid)) {
-    base = std::max<int64_t>(bounded(config, "sample_size", 128, 1 << 16) / patch, 1);
-    options.heads = bounded(config, "num_attention_heads", 18, kSd3Widest);
-    options.head_width = bounded(config, "attention_head_dim", 64, kSd3Widest);
+        layers(positive(config, "num_layers", 18, kSd3MostLayers)),
+        text_width(positive(config, "joint_attention_dim", 4096, kSd3Widest)),
+        pooled_width(positive(config, "pooled_projection_dim", 2048, kSd3Widest)),
+        patch(positive(config, "patch_size", 2, 64)),
+        grid(positive(config, "pos_embed_max_size", 96, kSd3LargestGrid)) {
+    base = std::max<int64_t>(positive(config, "sample_size", 128, 1 << 16) / patch, 1);
+    options.heads = positive(config, "num_attention_heads", 18, kSd3Widest);
+    options.head_width = positive(config, "attention_head_dim", 64, kSd3Widest);
     width = options.heads * options.head_width;
     if (width > kSd3Widest)
       fail("{}: expected up to {} channels, found {} heads of {}", config.where(), kSd3Widest, options.heads,
@@ -51,11 +51,6 @@ struct Sd3Config {
     }
   }
 
-  static int64_t bounded(const Config& config, const char* field, int64_t otherwise, int64_t most) {
-    const int64_t value = positive(config, field, otherwise);
-    if (value > most) fail("{}: {}: expected at most {}, found {}", config.where(), field, most, value);
-    return value;
-  }
   JointOptions block(int64_t layer) const {
     JointOptions made = options;
     made.leaves_text = layer + 1 == layers;
