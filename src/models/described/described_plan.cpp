@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/error.h"
 #include "base/json/json.h"
@@ -180,13 +181,18 @@ std::optional<ExpertsConfig> described_experts(const Source& source, const Decod
   return config;
 }
 
-// The block whose keys and values a layer reads: the last one before it of its kind that has its own.
-std::optional<size_t> described_sharing(const Source& source, int64_t layer) {
-  const auto shared = [&](int64_t at) { return source.section("decoder.attention.shared", at); };
-  if (!shared(layer).holds()) return std::nullopt;
-  const std::string kind = shared(layer).text("kind");
-  for (int64_t at = layer - 1; at >= 0; --at)
-    if (!shared(at).holds() && shared(at).text("kind") == kind) return static_cast<size_t>(at);
+// The block whose keys and values a layer reads: the last one before it of its kind that has its own. `own` are those
+// blocks by kind, of the layers before this one; this one is added.
+std::optional<size_t> described_sharing(const Source& source, int64_t layer, std::map<std::string, size_t>& own) {
+  const Json* section = json_at(source.file, "decoder.attention.shared");
+  if (!section || !section->is_object()) return std::nullopt;
+  const OptionSection shared = source.section("decoder.attention.shared", layer);
+  const std::string kind = shared.text("kind");
+  if (!shared.holds()) {
+    own[kind] = static_cast<size_t>(layer);
+    return std::nullopt;
+  }
+  if (const auto found = own.find(kind); found != own.end()) return found->second;
   fail("{}: layer {} reads the keys and values of a layer before it, but none of those is of its kind, {}",
        source.values.config().where(), layer, quoted(kind, 100));
 }
@@ -226,7 +232,6 @@ BlockPlan described_block(const Source& source, int64_t layer, const DecoderPlan
                   .residual_multiplier = decoder.real("residual_multiplier"),
                   .attention_dropout = source.section("decoder.attention", layer).real("output_dropout"),
                   .feed_forward_dropout = source.section("decoder.feed_forward", layer).real("dropout")};
-  block.attention.keys_of = described_sharing(source, layer);
   return block;
 }
 
@@ -296,8 +301,10 @@ DecoderPlan described_plan(const Json& file, const Config& config) {
   const int64_t layers = decoder.whole("layers");
   if (layers < 0 || layers > kMostLayers) fail("decoder.layers: expected 0 to {}, found {}", kMostLayers, layers);
   plan.experts = described_experts(source, plan, layers);
+  std::map<std::string, size_t> own_keys;
   for (int64_t layer = 0; layer < layers; ++layer) {
     BlockPlan block = described_block(source, layer, plan);
+    block.attention.keys_of = described_sharing(source, layer, own_keys);
     const int64_t turning = block.attention.latent ? block.attention.latent->turning : block.attention.head_size;
     if (const auto rotary = described_rotary(file, source.values, layer, turning)) {
       const auto known = std::find(plan.rotary.begin(), plan.rotary.end(), *rotary);
