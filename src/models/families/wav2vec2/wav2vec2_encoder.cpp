@@ -106,34 +106,30 @@ class LanguageAdapter {
 // own layer (Chen et al., 2022, section 3.1).
 class GatedPositionBias {
  public:
-  GatedPositionBias(const Scope& scope, const Wav2Vec2Config& c, std::shared_ptr<const Embedding> table)
+  GatedPositionBias(const Scope& scope, const Wav2Vec2Config& c)
       : heads_(c.num_attention_heads),
-        buckets_{.count = c.num_buckets, .farthest = c.max_bucket_distance, .rounds_sum = true},
-        table_(std::move(table)),
         gates_(scope / "gru_rel_pos_linear", c.hidden_size / heads_, 8, c.new_weights()),
         scale_(scope.parameter("gru_rel_pos_const", {1, heads_, 1, 1}, Initial::ones())) {}
 
-  Tensor operator()(const Tensor& x, ForwardContext& context) const {  // [B, T, D] -> [B, H, T, T]
+  // x [B, T, D] and the bias by distance [1, H, T, T] -> [B, H, T, T]
+  Tensor operator()(const Tensor& x, const Tensor& by_distance, ForwardContext& context) const {
     const int64_t B = x.dim(0), T = x.dim(1);
     const Tensor by_head = permute(reshape(x, {B, T, heads_, -1}), {0, 2, 1, 3});
     const Tensor gates = sigmoid(reduce_sum(reshape(gates_(by_head, context), {B, heads_, T, 2, 4}), {4}));
     const auto gate = [&](int64_t i) { return slice(gates, 3, i, i + 1); };  // [B, H, T, 1]
     const Tensor open = gate(0) * (gate(1) * cast(scale_->value, gates.dtype()) - 1.0) + 2.0;
-    return open * bucketed_bias(*table_, buckets_, iota({1, T, T}, 2) - iota({1, T, T}, 1), context);
+    return open * by_distance;
   }
 
  private:
   int64_t heads_;
-  RelativeBuckets buckets_;
-  std::shared_ptr<const Embedding> table_;
   Linear gates_;
   std::shared_ptr<Parameter> scale_;
 };
 
 class Layer {
  public:
-  // `distances`: the table of WavLM's bias, or none.
-  Layer(const Scope& scope, const Wav2Vec2Config& c, bool first, const std::shared_ptr<const Embedding>& distances)
+  Layer(const Scope& scope, const Wav2Vec2Config& c, bool first)
       : path_(scope.path()),
         norm_before_(c.do_stable_layer_norm),
         heads_(c.num_attention_heads),
@@ -150,16 +146,17 @@ class Layer {
         attention_dropout_(c.attention_dropout),
         activation_dropout_(c.activation_dropout),
         dropout_(c.hidden_dropout),
-        layerdrop_(first && distances ? 0 : c.layerdrop) {  // of WavLM's layers the first makes the bias
-    if (distances) position_bias_.emplace(scope / "attention", c, distances);
+        layerdrop_(first && c.kind == Wav2Vec2Kind::kWavLM ? 0 : c.layerdrop) {  // WavLM's first makes the bias
+    if (c.kind == Wav2Vec2Kind::kWavLM) position_bias_.emplace(scope / "attention", c);
     if (norm_before_ && c.adapter_attn_dim > 0) adapter_layer_.emplace(scope / "adapter_layer", c);
   }
 
-  Tensor operator()(const Tensor& x, const Tensor& mask, ForwardContext& context) const {  // [B, T, D] -> [B, T, D]
+  // [B, T, D] -> [B, T, D]; by_distance as GatedPositionBias takes it, empty where there is none
+  Tensor operator()(const Tensor& x, const Tensor& mask, const Tensor& by_distance, ForwardContext& context) const {
     const ModuleScope module(path_);
     const auto attended = [&](const Tensor& y) {
       Tensor bias = mask;
-      if (position_bias_) bias = (*position_bias_)(y, context);
+      if (position_bias_) bias = (*position_bias_)(y, by_distance, context);
       if (position_bias_ && mask.defined()) bias = bias + mask;
       return dropout_(out_proj_(multi_head_attention(q_proj_(y, context), k_proj_(y, context), v_proj_(y, context),
                                                      heads_, bias, attention_dropout_, context),
@@ -195,6 +192,15 @@ class Layer {
   std::optional<GatedPositionBias> position_bias_;
   Dropout attention_dropout_, activation_dropout_, dropout_;
   LayerDrop layerdrop_;
+};
+
+// As through_layers() calls a layer.
+struct LayerBesideBias {
+  const Layer& layer;
+  const Tensor& by_distance;
+  Tensor operator()(const Tensor& x, const Tensor& mask, ForwardContext& context) const {
+    return layer(x, mask, by_distance, context);
+  }
 };
 
 // Strided convolutions with gates, which shorten what the encoder gives.
@@ -248,11 +254,10 @@ class Wav2Vec2LayerStack {
     if (c.time_masking.probability > 0 || c.feature_masking.probability > 0)
       masked_spec_embed = scope.parameter("masked_spec_embed", {c.hidden_size}, Initial::normal(0.3));
     const Scope blocks = scope / "encoder" / "layers";
-    std::shared_ptr<const Embedding> distances;
     if (c.kind == Wav2Vec2Kind::kWavLM && c.num_hidden_layers > 0)
-      distances = std::make_shared<Embedding>(blocks / 0 / "attention" / "rel_attn_embed", c.num_buckets,
-                                              c.num_attention_heads, c.initializer_range);
-    for (int64_t i = 0; i < c.num_hidden_layers; ++i) layers.emplace_back(blocks / i, c, i == 0, distances);
+      distances.emplace(blocks / 0 / "attention" / "rel_attn_embed", c.num_buckets, c.num_attention_heads,
+                        c.initializer_range);
+    for (int64_t i = 0; i < c.num_hidden_layers; ++i) layers.emplace_back(blocks / i, c, i == 0);
     if (c.add_adapter) adapter.emplace(scope / "adapter", c);
   }
 
@@ -279,6 +284,19 @@ class Wav2Vec2LayerStack {
     return x;
   }
 
+  // Through all layers. WavLM's share the bias by distance.
+  EncoderOutput encoded(const Tensor& x, const Tensor& mask, ForwardContext& context) const {
+    const int64_t T = x.dim(1);
+    Tensor by_distance;
+    if (distances)
+      by_distance =
+          bucketed_bias(*distances, {.count = c.num_buckets, .farthest = c.max_bucket_distance, .rounds_sum = true},
+                        iota({1, T, T}, 2) - iota({1, T, T}, 1), context);
+    std::vector<LayerBesideBias> all;
+    for (const Layer& layer : layers) all.push_back({layer, by_distance});
+    return through_layers(all, x, mask, context);
+  }
+
   Wav2Vec2Config c;
   std::vector<FeatureLayer> conv_layers;
   std::optional<LayerNorm> projection_norm;
@@ -288,6 +306,7 @@ class Wav2Vec2LayerStack {
   PositionalConvolution pos_conv_embed;
   LayerNorm layer_norm;
   Dropout dropout;
+  std::optional<Embedding> distances;  // the table of WavLM's bias
   std::vector<Layer> layers;
   std::optional<Adapter> adapter;
 };
@@ -417,7 +436,7 @@ Wav2Vec2Output Wav2Vec2Encoder::operator()(const NamedTensors& inputs, ForwardCo
   if (!s.c.do_stable_layer_norm) x = s.layer_norm(x, context);
   x = s.dropout(x, context);
   const Tensor visible = mask.defined() ? additive_mask(cast(mask, DType::kFloat32)) : Tensor();
-  const EncoderOutput encoded = through_layers(s.layers, x, visible, context);
+  const EncoderOutput encoded = s.encoded(x, visible, context);
   output.hidden_states = encoded.hidden_states;
   output.last_hidden_state =
       s.c.do_stable_layer_norm ? s.layer_norm(encoded.last_hidden_state, context) : encoded.last_hidden_state;
