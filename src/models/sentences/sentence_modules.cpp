@@ -231,10 +231,13 @@ double similarity_of(Similarity similarity, const std::vector<float>& a, const s
 
 SentenceModules read_sentence_modules(const fs::path& directory) {
   SentenceModules modules;
-  const bool sparse = names_module(directory, kSpladePooling);
-  read_encode_settings(directory, sparse, modules);
   const fs::path file = directory / "modules.json";
-  if (!path_exists(file)) {
+  std::vector<ModuleEntry> entries;
+  if (path_exists(file)) entries = read_module_list(file);
+  const bool sparse = std::any_of(entries.begin(), entries.end(),
+                                  [](const ModuleEntry& entry) { return entry.kind == kSpladePooling; });
+  read_encode_settings(directory, sparse, modules);
+  if (entries.empty()) {
     if (!has_model_config(directory)) return modules;
     const Config config = read_model_config(directory);
     const Json& json = json_of(config);
@@ -244,7 +247,6 @@ SentenceModules read_sentence_modules(const fs::path& directory) {
   }
   modules.declared = true;
   bool pooled = false;
-  const std::vector<ModuleEntry> entries = read_module_list(file);
   for (size_t i = 0; i < entries.size(); ++i) {
     const auto& [kind, path] = entries[i];
     const fs::path folder = directory / path;

@@ -33,18 +33,15 @@ void write_settings(const SentenceModules& modules, const char* type, const fs::
 
 // The names of the classes are those that all versions of the library know.
 void write_new(const SentenceModules& modules, int64_t width, const fs::path& directory) {
-  const auto entry = [](int index, const std::string& kind, const std::string& path) {
-    return Json{{"idx", index},
-                {"name", std::to_string(index)},
-                {"path", path},
-                {"type", "sentence_transformers.models." + kind}};
+  const std::string classes =
+      modules.sparse ? "sentence_transformers.sparse_encoder.models." : "sentence_transformers.models.";
+  const auto entry = [&](int index, std::string_view kind, const std::string& path) {
+    return Json{
+        {"idx", index}, {"name", std::to_string(index)}, {"path", path}, {"type", fmt::format("{}{}", classes, kind)}};
   };
   if (modules.sparse) {
-    const std::string folder = fmt::format("1_{}", kSpladePooling),
-                      of_sparse = "sentence_transformers.sparse_encoder.models.";
-    Json model = entry(0, "", ""), pooling = entry(1, "", folder);
-    model["type"] = of_sparse + "MLMTransformer", pooling["type"] = fmt::format("{}{}", of_sparse, kSpladePooling);
-    write(directory / "modules.json", Json::array({model, pooling}));
+    const std::string folder = fmt::format("1_{}", kSpladePooling);
+    write(directory / "modules.json", Json::array({entry(0, "MLMTransformer", ""), entry(1, kSpladePooling, folder)}));
     make_directories(directory / folder);
     write(directory / folder / "config.json",
           {{"pooling_strategy", modules.sparse->sum ? "sum" : "max"},
