@@ -2,6 +2,7 @@
 #include "models/diffusion/blocks/joint_transformer.h"
 
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "models/nn/attention/attention.h"
@@ -122,8 +123,7 @@ JointAttention::Result JointAttention::operator()(const Tensor& x, const Tensor&
 }
 
 JointBlock::JointBlock(const Scope& scope, int64_t width, const JointOptions& options)
-    : options_(options),
-      norm1_(scope / "norm1", width, options.attends_twice ? 9 : 6),
+    : norm1_(scope / "norm1", width, options.attends_twice ? 9 : 6),
       attn_(scope / "attn", width, options,
             options.leaves_text ? JointAttention::Kind::kReadsText : JointAttention::Kind::kWithText),
       ff_(scope / "ff", width) {
@@ -170,6 +170,26 @@ Tensor SingleStreamBlock::operator()(const Tensor& both, const Tensor& condition
   const Tensor inner = gelu_tanh(proj_mlp_(normed, context));
   const Tensor attended = attn_(normed, Tensor(), angles, context).x;
   return both + m[2] * proj_out_(concatenate({attended, inner}, 2), context);
+}
+
+const Tensor& joint_text_input(const NamedTensors& inputs, int64_t batch, int64_t width) {
+  const Tensor& tokens = inputs.at("encoder_hidden_states");
+  if (tokens.rank() != 3 || tokens.dim(0) != batch || tokens.dim(2) != width)
+    fail("encoder_hidden_states: expected [{}, tokens, {}], found {}", batch, width, to_string(tokens.shape()));
+  return tokens;
+}
+
+FamilyInputs joint_record_inputs(FamilyInput map, int64_t text_width, int64_t pooled_width) {
+  using enum FamilyInput::Kind;
+  return {std::move(map),
+          {.name = "encoder_hidden_states",
+           .kind = kNumbers,
+           .axes = {{.name = "sequence_length"},
+                    {.name = "hidden_size", .fields = {"joint_attention_dim"}, .otherwise = text_width}}},
+          {.name = "pooled_projections",
+           .kind = kNumbers,
+           .axes = {{.name = "pooled_size", .fields = {"pooled_projection_dim"}, .otherwise = pooled_width}}},
+          {.name = "timestep", .kind = kNumbers, .axes = {}}};
 }
 
 }  // namespace transom

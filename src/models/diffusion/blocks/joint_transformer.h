@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "models/diffusion/blocks/timestep_embedding.h"
+#include "models/family.h"
 
 namespace transom {
 
@@ -109,7 +110,6 @@ class JointBlock {
                   ForwardContext& context) const;
 
  private:
-  JointOptions options_;
   Modulation norm1_;
   std::optional<Modulation> norm1_context_;
   std::optional<LastModulation> last_norm1_context_;
@@ -131,5 +131,12 @@ class SingleStreamBlock {
   Linear proj_mlp_, proj_out_;
   JointAttention attn_;
 };
+
+// encoder_hidden_states; refuses what are no tokens [batch, T, width].
+const Tensor& joint_text_input(const NamedTensors& inputs, int64_t batch, int64_t width);
+
+// What the records of these networks state: `map`, the text, what that says as a whole, and the time. The widths are
+// those of a configuration that is silent.
+FamilyInputs joint_record_inputs(FamilyInput map, int64_t text_width, int64_t pooled_width);
 
 }  // namespace transom

@@ -80,10 +80,7 @@ class FluxTransformer2DModel : public Model {
     const Tensor& patches = inputs.at("hidden_states");
     if (patches.rank() != 3 || patches.dim(2) != c_.in_channels)
       fail("hidden_states: expected [batch, patches, {}], found {}", c_.in_channels, to_string(patches.shape()));
-    const Tensor& tokens = inputs.at("encoder_hidden_states");
-    if (tokens.rank() != 3 || tokens.dim(0) != patches.dim(0) || tokens.dim(2) != c_.text_width)
-      fail("encoder_hidden_states: expected [{}, tokens, {}], found {}", patches.dim(0), c_.text_width,
-           to_string(tokens.shape()));
+    const Tensor& tokens = joint_text_input(inputs, patches.dim(0), c_.text_width);
     Tensor x = x_embedder_(patches, context), text = context_embedder_(tokens, context);
     const auto thousandfold = [&](const Tensor& numbers) {
       return numbers.defined() ? cast(numbers, DType::kFloat32) * 1000.0 : numbers;
@@ -136,19 +133,11 @@ class FluxTransformer2DModel : public Model {
 };
 
 FamilyInputs flux_inputs() {
-  using enum FamilyInput::Kind;
-  const FamilyInput::Kind numbers = kNumbers;
-  return {{.name = "hidden_states",
-           .kind = numbers,
-           .axes = {{.name = "patches"}, {.name = "num_channels", .fields = {"in_channels"}, .otherwise = 64}}},
-          {.name = "encoder_hidden_states",
-           .kind = numbers,
-           .axes = {{.name = "sequence_length"},
-                    {.name = "hidden_size", .fields = {"joint_attention_dim"}, .otherwise = 4096}}},
-          {.name = "pooled_projections",
-           .kind = numbers,
-           .axes = {{.name = "pooled_size", .fields = {"pooled_projection_dim"}, .otherwise = 768}}},
-          {.name = "timestep", .kind = numbers, .axes = {}}};
+  return joint_record_inputs(
+      {.name = "hidden_states",
+       .kind = FamilyInput::Kind::kNumbers,
+       .axes = {{.name = "patches"}, {.name = "num_channels", .fields = {"in_channels"}, .otherwise = 64}}},
+      4096, 768);
 }
 
 }  // namespace

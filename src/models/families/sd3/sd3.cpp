@@ -134,10 +134,7 @@ class SD3Transformer2DModel : public Model {
     const Tensor& map = inputs.at("hidden_states");
     if (map.rank() != 4 || map.dim(1) != c_.in_channels)
       fail("hidden_states: expected [batch, {}, height, width], found {}", c_.in_channels, to_string(map.shape()));
-    const Tensor& tokens = inputs.at("encoder_hidden_states");
-    if (tokens.rank() != 3 || tokens.dim(0) != map.dim(0) || tokens.dim(2) != c_.text_width)
-      fail("encoder_hidden_states: expected [{}, tokens, {}], found {}", map.dim(0), c_.text_width,
-           to_string(tokens.shape()));
+    const Tensor& tokens = joint_text_input(inputs, map.dim(0), c_.text_width);
     Tensor x = patches_(map, context), text = context_embedder_(tokens, context);
     const Tensor condition = condition_(inputs.at("timestep"), Tensor(), inputs.at("pooled_projections"), context);
     for (const JointBlock& block : blocks_) block(x, text, condition, {}, context);
@@ -158,21 +155,12 @@ class SD3Transformer2DModel : public Model {
 };
 
 FamilyInputs sd3_inputs() {
-  using enum FamilyInput::Kind;
-  const FamilyInput::Kind numbers = kNumbers;
-  return {{.name = "hidden_states",
-           .kind = kPixels,
-           .axes = {{.name = "num_channels", .fields = {"in_channels"}, .otherwise = 16},
-                    {.name = "height", .fields = {"sample_size"}, .otherwise = 128},
-                    {.name = "width", .fields = {"sample_size"}, .otherwise = 128}}},
-          {.name = "encoder_hidden_states",
-           .kind = numbers,
-           .axes = {{.name = "sequence_length"},
-                    {.name = "hidden_size", .fields = {"joint_attention_dim"}, .otherwise = 4096}}},
-          {.name = "pooled_projections",
-           .kind = numbers,
-           .axes = {{.name = "pooled_size", .fields = {"pooled_projection_dim"}, .otherwise = 2048}}},
-          {.name = "timestep", .kind = numbers, .axes = {}}};
+  return joint_record_inputs({.name = "hidden_states",
+                              .kind = FamilyInput::Kind::kPixels,
+                              .axes = {{.name = "num_channels", .fields = {"in_channels"}, .otherwise = 16},
+                                       {.name = "height", .fields = {"sample_size"}, .otherwise = 128},
+                                       {.name = "width", .fields = {"sample_size"}, .otherwise = 128}}},
+                             4096, 2048);
 }
 
 }  // namespace
