@@ -226,10 +226,13 @@ UNetMidBlock::Options TextUNetConfig::middle() const {
           .transformer = of_last};
 }
 
-int64_t TextUNetConfig::skips() const {
-  int64_t count = 1 + static_cast<int64_t>(layers.size()) - 1;
-  for (const int64_t layer : layers) count += layer;
-  return count;
+std::vector<int64_t> TextUNetConfig::skip_channels() const {
+  std::vector<int64_t> all{channels.front()};
+  for (size_t i = 0; i < channels.size(); ++i) {
+    const bool halves = i + 1 < channels.size();  // the last block does not
+    all.insert(all.end(), static_cast<size_t>(layers[i] + (halves ? 1 : 0)), channels[i]);
+  }
+  return all;
 }
 
 void TextUNetConfig::check_sample(const Tensor& sample) const {

@@ -25,7 +25,9 @@ struct TextUNetConfig {
   UNetBlockOptions block(size_t block, UNetBlockOptions::Attention attention, int64_t count,
                          const std::vector<int64_t>& depths, bool resamples) const;
   UNetMidBlock::Options middle() const;
-  int64_t skips() const;  // maps on the way down, that of the first convolution among them
+  // Of each map on the way down, that of the first convolution the first.
+  std::vector<int64_t> skip_channels() const;
+  int64_t skips() const { return static_cast<int64_t>(skip_channels().size()); }
   // Refuses what is no map [B, in_channels, H, W].
   void check_sample(const Tensor& sample) const;
 

@@ -81,13 +81,10 @@ class ControlNetModel : public Model {
         picture_(scope / "controlnet_cond_embedding", config, c_.channels.front()),
         middle_(torch_convolution(scope / "controlnet_mid_block", c_.channels.back(), c_.channels.back(), 1)) {
     const Scope blocks = scope / "controlnet_down_blocks";
-    const auto add = [&](int64_t channels) {
+    for (const int64_t channels : c_.skip_channels()) {
       const auto number = static_cast<int64_t>(down_.size());
       down_.push_back(torch_convolution(blocks / number, channels, channels, 1));
-    };
-    add(c_.channels.front());
-    for (size_t i = 0; i < c_.channels.size(); ++i)
-      for (int64_t k = 0; k < c_.layers[i] + (i + 1 < c_.channels.size() ? 1 : 0); ++k) add(c_.channels[i]);
+    }
   }
 
  protected:
