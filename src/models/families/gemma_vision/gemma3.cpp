@@ -63,10 +63,10 @@ std::unique_ptr<Decoder> make_gemma3_pictures(const Config& given, const Scope& 
   for (const char* mark : {"boi_token_index", "eoi_token_index"}) config.get_int(mark, 0);  // the processor writes them
   std::unique_ptr<Model> body = make_part(text, "feature-extraction", scope / "language_model" / "model");
   auto reader = std::make_unique<Gemma3Reader>(config, vision, scope, body_of(*body).traits().width);
-  const int64_t image = config.get_int("image_token_index", config.get_int("image_token_id", kGemma3Image));
-  return make_vision_language_decoder(
-      std::move(reader), std::move(body),
-      {.image_token = image, .head = "language_model.lm_head", .together = Together::kPictures});
+  return make_vision_language_decoder(std::move(reader), std::move(body),
+                                      {.image_token = llava_image_token(config, kGemma3Image),
+                                       .head = "language_model.lm_head",
+                                       .together = Together::kPictures});
 }
 
 Family gemma3_family() {

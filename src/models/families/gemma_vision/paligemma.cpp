@@ -53,10 +53,10 @@ std::unique_ptr<Decoder> make_paligemma(const Config& given, const Scope& scope)
   for (const char* of_text : {"hidden_size", "vocab_size"}) config.get_int(of_text, 0);  // its own part says them
   std::unique_ptr<Model> body = make_part(text, "feature-extraction", scope / "language_model" / "model");
   auto reader = std::make_unique<PaliGemmaReader>(config, vision, scope, body_of(*body).traits().width);
-  const int64_t image = config.get_int("image_token_index", config.get_int("image_token_id", kPaliGemmaImage));
-  return make_vision_language_decoder(
-      std::move(reader), std::move(body),
-      {.image_token = image, .head = "language_model.lm_head", .together = Together::kPrompt});
+  return make_vision_language_decoder(std::move(reader), std::move(body),
+                                      {.image_token = llava_image_token(config, kPaliGemmaImage),
+                                       .head = "language_model.lm_head",
+                                       .together = Together::kPrompt});
 }
 
 Family paligemma_family() {

@@ -35,8 +35,8 @@ std::vector<RenamedPart> llava_renamed_parts() {
           {"vision_tower.vision_model.", "vision_tower."}};
 }
 
-int64_t llava_image_token(const Config& config) {
-  return config.get_int("image_token_index", config.get_int("image_token_id", kLlavaImageToken));
+int64_t llava_image_token(const Config& config, int64_t otherwise) {
+  return config.get_int("image_token_index", config.get_int("image_token_id", otherwise));
 }
 
 Family llava_like(const std::string& type, const std::string& name, MakeDecoder make, FamilyInputs pixels) {

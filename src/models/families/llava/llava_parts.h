@@ -19,7 +19,8 @@ namespace transom {
 extern const char* const kLlavaTower;
 inline constexpr int64_t kLlavaImageToken = 32000;
 
-int64_t llava_image_token(const Config& config);
+// What stands in the places of pictures, by both of its names.
+int64_t llava_image_token(const Config& config, int64_t otherwise = kLlavaImageToken);
 // By which other names checkpoints have the parts, of this family and of others that name them alike.
 std::vector<RenamedPart> llava_renamed_parts();
 
