@@ -36,7 +36,6 @@ ClapAudioConfig::ClapAudioConfig(const Config& config)
       side(positive(config, "spec_size", 256)),
       hidden_size(positive(config, "hidden_size", 768)),
       projection_dim(positive(config, "projection_dim", 512)),
-      layers(static_cast<int64_t>(stages.depths.size())),
       patch(config.get_pair("patch_size", 4)),
       stride(config.get_pair("patch_stride", 4)),
       patch_norm(config.get_bool("enable_patch_layer_norm", true)),
@@ -53,7 +52,7 @@ ClapAudioConfig::ClapAudioConfig(const Config& config)
   if (side > 1 << 14 || side % bands != 0)
     fail("{}: spec_size: expected a multiple of num_mel_bins {} up to {}, found {}", config.where(), bands, 1 << 14,
          side);
-  const int64_t merged = int64_t{1} << (layers - 1);
+  const int64_t merged = int64_t{1} << (stages.depths.size() - 1);
   for (const size_t axis : {size_t{0}, size_t{1}})
     if (stride[axis] < 1 || patch[axis] < stride[axis] || patch[axis] > side || side % (stride[axis] * merged) != 0)
       fail(

@@ -13,7 +13,7 @@ namespace transom {
 struct ClapAudioConfig {
   explicit ClapAudioConfig(const Config& config);
   SwinStagesConfig stages;
-  int64_t bands, side, hidden_size, projection_dim, layers;
+  int64_t bands, side, hidden_size, projection_dim;
   Extents patch, stride;
   bool patch_norm;
   std::string projection_hidden_act;

@@ -11,53 +11,33 @@
 namespace transom {
 namespace {
 
-struct SwinConfig {
+struct SwinConfig : SwinStagesConfig {
   explicit SwinConfig(const Config& config)
-      : image_size(config.get_pair("image_size", 224)),
+      : SwinStagesConfig{.embed_dim = positive(config, "embed_dim", 96),
+                         .window_size = positive(config, "window_size", 7),
+                         .depths = config.get_ints("depths", {2, 2, 6, 2}),
+                         .num_heads = config.get_ints("num_heads", {3, 6, 12, 24}),
+                         .mlp_ratio = config.get_float("mlp_ratio", 4),
+                         .hidden_dropout_prob = config.get_float("hidden_dropout_prob", 0),
+                         .attention_probs_dropout_prob = config.get_float("attention_probs_dropout_prob", 0),
+                         .drop_path_rate = config.get_float("drop_path_rate", 0.1),
+                         .layer_norm_eps = config.get_float("layer_norm_eps", 1e-5),
+                         .deviation = config.get_float("initializer_range", 0.02),
+                         .hidden_act = config.get_string("hidden_act", "gelu"),
+                         .qkv_bias = config.get_bool("qkv_bias", true)},
+        image_size(config.get_pair("image_size", 224)),
         patch_size(config.get_pair("patch_size", 4)),
         num_channels(config.get_int("num_channels", 3)),
-        embed_dim(positive(config, "embed_dim", 96)),
-        window_size(positive(config, "window_size", 7)),
         encoder_stride(positive(config, "encoder_stride", 32)),
         num_labels(number_of_labels(config)),
-        depths(config.get_ints("depths", {2, 2, 6, 2})),
-        num_heads(config.get_ints("num_heads", {3, 6, 12, 24})),
-        mlp_ratio(config.get_float("mlp_ratio", 4)),
-        hidden_dropout_prob(config.get_float("hidden_dropout_prob", 0)),
-        attention_probs_dropout_prob(config.get_float("attention_probs_dropout_prob", 0)),
-        drop_path_rate(config.get_float("drop_path_rate", 0.1)),
-        layer_norm_eps(config.get_float("layer_norm_eps", 1e-5)),
-        initializer_range(config.get_float("initializer_range", 0.02)),
-        hidden_act(config.get_string("hidden_act", "gelu")),
         problem_type(config.get_string("problem_type", "")),
-        qkv_bias(config.get_bool("qkv_bias", true)),
         use_absolute_embeddings(config.get_bool("use_absolute_embeddings", false)) {
-    stages().check(config.where());
+    check(config.where());
   }
   Extents image_size, patch_size;
-  int64_t num_channels, embed_dim, window_size, encoder_stride, num_labels;
-  std::vector<int64_t> depths, num_heads;
-  double mlp_ratio, hidden_dropout_prob, attention_probs_dropout_prob, drop_path_rate, layer_norm_eps,
-      initializer_range;
-  std::string hidden_act, problem_type;
-  bool qkv_bias, use_absolute_embeddings;
-
-  Linear::Options new_weights(bool bias = true) const { return {.bias = bias, .deviation = initializer_range}; }
-  int64_t width() const { return stages().width(); }
-  SwinStagesConfig stages() const {
-    return {.embed_dim = embed_dim,
-            .window_size = window_size,
-            .depths = depths,
-            .num_heads = num_heads,
-            .mlp_ratio = mlp_ratio,
-            .hidden_dropout_prob = hidden_dropout_prob,
-            .attention_probs_dropout_prob = attention_probs_dropout_prob,
-            .drop_path_rate = drop_path_rate,
-            .layer_norm_eps = layer_norm_eps,
-            .deviation = initializer_range,
-            .hidden_act = hidden_act,
-            .qkv_bias = qkv_bias};
-  }
+  int64_t num_channels, encoder_stride, num_labels;
+  std::string problem_type;
+  bool use_absolute_embeddings;
 };
 
 struct SwinOutput {
@@ -71,10 +51,10 @@ class SwinBody {
       : c_(c),
         grid_(patch_grid(c.image_size, c.patch_size)),
         patch_embeddings_(scope / "embeddings" / "patch_embeddings" / "projection", c.num_channels, c.embed_dim,
-                          c.patch_size, c.initializer_range),
+                          c.patch_size, c.deviation),
         embeddings_norm_(scope / "embeddings" / "norm", c.embed_dim, 1e-5),
         dropout_(c.hidden_dropout_prob),
-        stages_(scope / "encoder" / "layers", c.stages()),
+        stages_(scope / "encoder" / "layers", c),
         layernorm_(scope / "layernorm", c.width(), c.layer_norm_eps) {
     if (use_mask_token)
       mask_token_ = (scope / "embeddings").parameter("mask_token", {1, 1, c.embed_dim}, Initial::zeros());
