@@ -15,5 +15,7 @@ Image random_resized_crop(const Image& image, int64_t height, int64_t width, Res
                           double least_area = kLeastCropArea);
 // RandomHorizontalFlip: half of the pictures.
 Image random_flip(const Image& image, Mt19937& random);
+// Resized to just fill the extents, and the middle of it.
+Image filling_middle(const Image& image, int64_t height, int64_t width, Resampling resampling);
 
 }  // namespace transom

@@ -71,4 +71,8 @@ Image on_white(Image image) {
 
 Image flipped(const Image& image) { return oriented(image, 2); }
 
+uint8_t grey_of(const uint8_t* pixel) {
+  return static_cast<uint8_t>((pixel[0] * 19595u + pixel[1] * 38470u + pixel[2] * 7471u + 0x8000u) >> 16);
+}
+
 }  // namespace transom

@@ -53,7 +53,8 @@ Image resize_box(const Image& image, int64_t left, int64_t top, int64_t box_widt
 
 // The part from (left, top) on; what lies outside of the picture is black.
 Image crop(const Image& image, int64_t left, int64_t top, int64_t width, int64_t height);
-Image flipped(const Image& image);  // left to right
+Image flipped(const Image& image);      // left to right
+uint8_t grey_of(const uint8_t* pixel);  // of three colours, as Pillow has it
 // White in place of the transparent colour.
 Image on_white(Image image);
 

@@ -33,11 +33,8 @@ std::vector<float> signed_pixels(const Image& image, int64_t height, int64_t wid
 std::vector<float> white_places(const Image& given, int64_t height, int64_t width) {
   const Image image = with_extents(given, height, width);
   std::vector<float> white;
-  for (size_t i = 0; i + 2 < image.pixels.size(); i += 3) {
-    const uint32_t gray =
-        (image.pixels[i] * 19595u + image.pixels[i + 1] * 38470u + image.pixels[i + 2] * 7471u + 0x8000u) >> 16;
-    white.push_back(static_cast<float>(gray) / 255.0f < 0.5f ? 0.0f : 1.0f);
-  }
+  for (size_t i = 0; i + 2 < image.pixels.size(); i += 3)
+    white.push_back(static_cast<float>(grey_of(&image.pixels[i])) / 255.0f < 0.5f ? 0.0f : 1.0f);
   return white;
 }
 

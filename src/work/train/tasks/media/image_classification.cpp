@@ -34,10 +34,7 @@ struct Pictures {
   Image centred(const Image& image) const {
     const auto [height, width] = size;
     if (height != width || !processor.fits_shortest_edge()) return resize(image, width, height, kResampling);
-    const int64_t shorter = std::min(image.width, image.height);
-    const auto fitted = [&](int64_t extent) { return std::max(height, extent * height / shorter); };
-    const Image resized = resize(image, fitted(image.width), fitted(image.height), kResampling);
-    return crop(resized, (resized.width - width) / 2, (resized.height - height) / 2, width, height);
+    return filling_middle(image, height, width, kResampling);
   }
 
   // pixel_values of the rows, each made by change(image, place in the batch), on all threads.

@@ -55,25 +55,16 @@ struct NoisyPictures {
   int64_t channels = 3, height = 0, width = 0, seed = 0;
   bool flips = false;
 
-  // Fitted over the extents, and the middle of it, from -1 to 1: [C, H, W].
+  // From -1 to 1: [C, H, W].
   std::vector<float> pixels(const fs::path& file, Mt19937& random) const {
-    const Image read = read_image(file);
-    const double scale = std::max(static_cast<double>(height) / static_cast<double>(read.height),
-                                  static_cast<double>(width) / static_cast<double>(read.width));
-    const auto fitted = [&](int64_t extent, int64_t least) {
-      return std::max(least, static_cast<int64_t>(static_cast<double>(extent) * scale));
-    };
-    Image image = resize(read, fitted(read.width, width), fitted(read.height, height), Resampling::kBilinear);
-    image = crop(image, (image.width - width) / 2, (image.height - height) / 2, width, height);
+    Image image = filling_middle(read_image(file), height, width, Resampling::kBilinear);
     if (flips) image = random_flip(image, random);
     const auto places = static_cast<size_t>(height * width);
     std::vector<float> values;
     for (int64_t c = 0; c < channels; ++c)
       for (size_t i = 0; i < places; ++i) {
         const uint8_t* pixel = image.pixels.data() + 3 * i;
-        // Grey as Pillow has it.
-        const uint32_t grey = (pixel[0] * 19595u + pixel[1] * 38470u + pixel[2] * 7471u + 0x8000u) >> 16;
-        values.push_back(static_cast<float>(channels == 1 ? grey : pixel[c]) / 127.5f - 1);
+        values.push_back(static_cast<float>(channels == 1 ? grey_of(pixel) : pixel[c]) / 127.5f - 1);
       }
     return values;
   }
