@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // train_unconditional of diffusers: denoising diffusion (Ho et al., 2020). Each picture gets noise of a timestep that
-// is drawn for it, and the network (UNet2DModel) learns to say which noise. What is saved is a model to train further,
-// and beside it a DDPMPipeline that draws: model_index.json, unet/ and scheduler/. B batch, C channels.
+// is drawn for it, and the network learns to say which noise. What is saved is a model to train further, and beside it
+// a DDPMPipeline that draws: model_index.json, unet/ and scheduler/. B batch, C channels.
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <tuple>
 
 #include "base/error.h"
 #include "base/files/directories.h"
@@ -18,6 +17,7 @@
 #include "models/diffusion/pipeline_files.h"
 #include "models/diffusion/schedulers/scheduler.h"
 #include "models/nn/losses/loss_divisors.h"
+#include "models/records.h"
 #include "transom/ops.h"
 #include "work/train/arguments/task_defaults.h"
 #include "work/train/step/objective.h"
@@ -29,6 +29,7 @@
 namespace transom {
 namespace {
 
+constexpr const char *kPicture = "sample", *kTime = "timestep";  // what networks read
 constexpr const char* kNoise = "noise";
 constexpr const char* kPictureRows = "rows";
 constexpr int64_t kLargestPicture = 4096;
@@ -71,11 +72,11 @@ struct NoisyPictures {
 
   void fill(Batch& batch, const std::vector<int64_t>& rows, uint64_t draw) const {
     const auto size = static_cast<size_t>(channels * height * width);
-    FloatRows &sample = batch.arrays["sample"], &noise = batch.arrays[kNoise];
+    FloatRows &sample = batch.arrays[kPicture], &noise = batch.arrays[kNoise];
     sample.shape = noise.shape = {static_cast<int64_t>(rows.size()), channels, height, width};
     sample.values.resize(rows.size() * size);
     noise.values.resize(rows.size() * size);
-    std::vector<int64_t>& timesteps = batch.numbers["timestep"];
+    std::vector<int64_t>& timesteps = batch.numbers[kTime];
     timesteps.resize(rows.size());
     parallel_for(rows.size(), [&](size_t i) {
       Mt19937 random = random_of_row(seed, draw, i);
@@ -110,6 +111,12 @@ TrainingData noisy(std::shared_ptr<const NoisyPictures> pictures, bool trains) {
   return data;
 }
 
+// And nothing else, so that it learns from pictures alone.
+bool reads_picture_and_time(const Model& model) {
+  const FamilyInputs& inputs = inputs_of(model);
+  return inputs.size() == 2 && inputs[0].name == kPicture && inputs[1].name == kTime;
+}
+
 std::vector<fs::path> images_below(const std::string& directory) {
   std::vector<fs::path> files;
   for (fs::path& file : visible_files(directory))
@@ -126,7 +133,7 @@ Json usual_schedule() {
 }
 
 // The network's files stand a second time in unet/, as links where the file system has them.
-void write_drawing_pipeline(const fs::path& directory, const std::string& schedule) {
+void write_drawing_pipeline(const fs::path& directory, const std::string& network, const std::string& schedule) {
   const fs::path unet = directory / "unet";
   make_directories(unet);
   make_directories(directory / "scheduler");
@@ -138,9 +145,8 @@ void write_drawing_pipeline(const fs::path& directory, const std::string& schedu
   fs::create_hard_link(weights, unet / kNetworkWeightsName, error);
   if (error) write_file(unet / kNetworkWeightsName, read_file(weights));
   write_file(directory / "scheduler" / kSchedulerConfigName, schedule);
-  const Json index{{"_class_name", "DDPMPipeline"},
-                   {"unet", {"diffusers", "UNet2DModel"}},
-                   {"scheduler", {"diffusers", "DDPMScheduler"}}};
+  const Json index{
+      {"_class_name", "DDPMPipeline"}, {"unet", {"diffusers", network}}, {"scheduler", {"diffusers", "DDPMScheduler"}}};
   write_file(directory / kPipelineIndexName, dump_json(index, 2) + "\n");
 }
 
@@ -163,13 +169,12 @@ void prepare_unconditional_images(const TrainArguments& arguments, const TaskFil
   const Config& config = setup.model->config();
   NoisyPictures pictures;
   pictures.channels = config.get_int("in_channels", 3);
-  std::tie(pictures.height, pictures.width) = [&] {
-    const auto extents = config.get_pair("sample_size", 0);
-    return std::pair(extents[0], extents[1]);
-  }();
-  if (setup.model->architecture() != "UNet2DModel" || (pictures.channels != 1 && pictures.channels != 3))
-    fail(ErrorKind::kUnsupported, "{}: expected a UNet2DModel of 1 channel or 3, found {} of {}", config.where(),
-         setup.model->architecture(), pictures.channels);
+  const auto extents = config.get_pair("sample_size", 0);
+  pictures.height = extents[0], pictures.width = extents[1];
+  if (!reads_picture_and_time(*setup.model) || (pictures.channels != 1 && pictures.channels != 3))
+    fail(ErrorKind::kUnsupported,
+         "{}: expected a network that reads a picture of 1 channel or 3 and its timestep, found {} of {}",
+         config.where(), setup.model->architecture(), pictures.channels);
   if (pictures.height < 1 || pictures.width < 1 || std::max(pictures.height, pictures.width) > kLargestPicture)
     fail("{}: sample_size: expected extents from 1 to {}, found {} x {}", config.where(), kLargestPicture,
          pictures.width, pictures.height);
@@ -201,7 +206,9 @@ void prepare_unconditional_images(const TrainArguments& arguments, const TaskFil
   setup.preprocess_outputs = [](const NamedTensors&) { return NamedTensors(); };
   setup.compute_metrics = [](const Predictions&) { return Metrics(); };
   setup.metric_names.emplace();
-  setup.save_tokenizer = [schedule](const std::string& output) { write_drawing_pipeline(output, schedule); };
+  setup.save_tokenizer = [network = setup.model->architecture(), schedule](const std::string& output) {
+    write_drawing_pipeline(output, network, schedule);
+  };
 }
 
 }  // namespace transom
