@@ -33,6 +33,8 @@ TEST(Effects, OfArgumentsThatNeedOthersAreSaid) {
 }
 
 TEST(Effects, OfArgumentsOfOtherTasksAreSaid) {
+  EXPECT_EQ(said({"--image_column_name", "photo", "--random_flip", "false"}, "unconditional-image-generation"),
+            (Sentences{"image_column_name has no effect in unconditional-image-generation"}));
   EXPECT_EQ(said({"--label_all_tokens", "--doc_stride", "3", "--metric_name", "f1"}),
             (Sentences{"label_all_tokens, doc_stride have no effect in text-classification"}));
   EXPECT_EQ(said({"--label_all_tokens", "--metric_name", "f1"}, "token-classification"),
