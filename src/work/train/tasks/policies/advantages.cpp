@@ -149,12 +149,10 @@ Advantages advantages_of(const RewardTable& rewards, const std::vector<float>& d
 
 PairPreferences preferences_of(const RewardTable& rewards, const std::vector<double>& weights) {
   PairPreferences made;
-  const size_t count = rewards.of_rewards.empty() ? 0 : rewards.of_rewards[0].size();
-  made.scores.assign(count, 0);
-  for (size_t k = 0; k < rewards.of_rewards.size(); ++k)
-    for (size_t i = 0; i < count; ++i)
-      if (const float reward = rewards.of_rewards[k][i]; !std::isnan(reward))
-        made.scores[i] += reward * static_cast<float>(weights.at(k));
+  made.scores = weighted_sums(rewards.of_rewards, weights);
+  for (float& score : made.scores)
+    if (std::isnan(score)) score = 0;
+  const size_t count = made.scores.size();
   double total = 0, margin = 0;
   for (size_t i = 0; i + 1 < count; i += 2) {
     const float first = made.scores[i], second = made.scores[i + 1];

@@ -29,9 +29,10 @@ std::string policy_loss_of(const ScriptArguments& script) {
 // Two completions of each prompt of a batch, which stay together.
 GenerationPlan plan_of_pairs(GenerationPlan plan, const TrainArguments& arguments) {
   const ScriptArguments& script = arguments.script;
-  if (script.num_generations.value_or(2) != 2 || script.num_generations_eval.value_or(2) != 2)
-    fail(ErrorKind::kUsage, "--num_generations: a preference is of 2 completions, found {}",
-         script.num_generations.value_or(*script.num_generations_eval));
+  for (const auto& [name, given] : {std::pair("num_generations", script.num_generations),
+                                    std::pair("num_generations_eval", script.num_generations_eval)})
+    if (given.value_or(2) != 2)
+      fail(ErrorKind::kUsage, "--{}: a preference is of 2 completions, found {}", name, *given);
   plan.generations = plan.evaluated_generations = 2;
   plan.batch_rows *= 2, plan.evaluated_rows *= 2;
   plan.steps = plan.iterations = 1;
