@@ -277,7 +277,7 @@ void prepare_sentence_embedding(const TrainArguments& arguments, const TaskFiles
     const SetLoss loss = loss_of_set(arguments, file.name, modules.sparse.has_value(), head.width());
     rows.push_back((*add(file, loss))[0]);
     count += rows.back().rows();
-    sets.push_back({rows.back().columns(), loss.loss});
+    sets.push_back({rows.back().columns(), loss.loss, loss.splade});
     if (!first || (!held.empty() && held[0].name == file.name)) first = loss;
   }
   if (!held.empty()) {
@@ -286,7 +286,7 @@ void prepare_sentence_embedding(const TrainArguments& arguments, const TaskFiles
     if (!train.empty() && place == names.end()) refuse_set(*script.validation_file, names);
     const auto set = add(as_drawn(held[0], arguments.training.seed), *first);
     const size_t number = train.empty() ? 0 : static_cast<size_t>(place - names.begin());
-    if (train.empty()) sets.push_back({(*set)[0].columns(), first->loss});
+    if (train.empty()) sets.push_back({(*set)[0].columns(), first->loss, first->splade});
     if ((*set)[0].columns() != sets[number].columns)
       fail("{}: expected {} columns of texts, as in the rows to train on, found {}", held[0].data.name(),
            sets[number].columns, (*set)[0].columns());
@@ -308,10 +308,9 @@ void prepare_sentence_embedding(const TrainArguments& arguments, const TaskFiles
                                  .drop_last = arguments.training.dataloader_drop_last});
   }
   setup.reads = fmt::format("{}; {}", fmt::join(parts, "; "), counted(static_cast<size_t>(count), "row"));
-  std::optional<SentenceObjective::Growth> growth;
-  if (sets.size() == 1 && first->splade)
-    growth = {*first->splade, setup.train ? updates_of(*setup.train, arguments.training) : 0};
-  setup.objective = std::make_shared<SentenceObjective>(head, std::move(sets), growth);
+  const bool grows = modules.sparse && arguments.training.do_train && setup.train;
+  setup.objective = std::make_shared<SentenceObjective>(head, std::move(sets),
+                                                        grows ? updates_of(*setup.train, arguments.training) : 0);
   align_special_tokens(*setup.model, tokenizer);
   setup.save_tokenizer = [tokenizer, modules, base, states, head](const std::string& directory) {
     tokenizer.save_pretrained(directory);

@@ -28,31 +28,36 @@ BatchMeasures measures_of_terms(const SpladeOptions& options) {
 
 }  // namespace
 
-SentenceObjective::SentenceObjective(SentenceHead head, std::vector<Set> sets, std::optional<Growth> growth)
-    : head_(std::move(head)), sets_(std::move(sets)), growth_(growth) {
-  if (growth_) measures_ = measures_of_terms(growth_->splade);
+SentenceObjective::SentenceObjective(SentenceHead head, std::vector<Set> sets, int64_t updates)
+    : head_(std::move(head)), sets_(std::move(sets)), updates_(updates) {
+  if (sets_.size() == 1 && sets_[0].splade) measures_ = measures_of_terms(*sets_[0].splade);
+}
+
+double SentenceObjective::share_of(const SpladeOptions& splade) const {
+  return updates_ == 0 ? 1 : splade.share(current_, updates_);
 }
 
 void SentenceObjective::add_share(NamedTensors& inputs) const {
-  const int64_t rows = inputs.at(sentence_input(set_of(inputs), 0, "input_ids")).dim(0);
-  inputs.set(kShare, Tensor::from(std::vector<float>(static_cast<size_t>(rows), static_cast<float>(share_)), {rows}));
+  const size_t set = set_of(inputs);
+  if (!sets_[set].splade) return;
+  const int64_t rows = inputs.at(sentence_input(set, 0, "input_ids")).dim(0);
+  const auto share = static_cast<float>(share_of(*sets_[set].splade));
+  inputs.set(kShare, Tensor::from(std::vector<float>(static_cast<size_t>(rows), share), {rows}));
 }
 
 void SentenceObjective::complete_batches(Model&, std::vector<NamedTensors>& micro_batches, int64_t) {
-  if (!growth_) return;
-  share_ = growth_->splade.share(steps_, growth_->steps);
+  current_ = done_;
   for (NamedTensors& inputs : micro_batches) add_share(inputs);
 }
 
-void SentenceObjective::complete_evaluation(Model&, NamedTensors& inputs, int64_t) {
-  if (growth_) add_share(inputs);
-}
+void SentenceObjective::complete_evaluation(Model&, NamedTensors& inputs, int64_t) { add_share(inputs); }
 
 std::vector<std::pair<std::string, double>> SentenceObjective::take_numbers(bool training) {
-  if (!growth_ || !training) return {};
-  const SpladeOptions& splade = growth_->splade;
-  std::vector<std::pair<std::string, double>> numbers{{"document_regularizer_weight", splade.document_weight * share_}};
-  if (splade.query_weight) numbers.emplace_back("query_regularizer_weight", *splade.query_weight * share_);
+  if (!measures_ || !training) return {};
+  const SpladeOptions& splade = *sets_[0].splade;
+  const double share = share_of(splade);
+  std::vector<std::pair<std::string, double>> numbers{{"document_regularizer_weight", splade.document_weight * share}};
+  if (splade.query_weight) numbers.emplace_back("query_regularizer_weight", *splade.query_weight * share);
   return numbers;
 }
 
@@ -94,7 +99,7 @@ Tensor SentenceObjective::loss_of(const LossPass& pass, const NamedTensors& inpu
                                         .rank = pass.rank,
                                         .ranks = pass.ranks,
                                         .share = share.defined() ? reshape(slice(share, 0, 0, 1), {}) : Tensor(),
-                                        .terms = growth_ ? outputs : nullptr});
+                                        .terms = measures_ ? outputs : nullptr});
 }
 
 Tensor SentenceObjective::loss(const LossPass& pass, const NamedTensors& inputs, NamedTensors* outputs) const {
@@ -183,8 +188,8 @@ void SentenceObjective::save(const std::filesystem::path& directory) const {
 
 void SentenceObjective::load(const std::filesystem::path& directory) {
   head_.load(directory);
-  if (const auto state = directory / "trainer_state.json"; growth_ && path_exists(state))
-    steps_ = read_json(state).value("global_step", int64_t{0});
+  if (const auto state = directory / "trainer_state.json"; updates_ > 0 && path_exists(state))
+    done_ = read_json(state).value("global_step", int64_t{0});
   const bool has_weights = [&] {
     for (const Set& set : sets_)
       if (!set.loss->parameters().empty()) return true;

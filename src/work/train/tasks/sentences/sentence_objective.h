@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,13 +22,10 @@ class SentenceObjective : public Objective {
   struct Set {
     size_t columns = 2;
     std::shared_ptr<const SentenceLoss> loss;
+    std::optional<SpladeOptions> splade = {};  // of a SpladeLoss
   };
-  // `growth`: of a SpladeLoss, which is that of the one set, in a run of `steps` updates.
-  struct Growth {
-    SpladeOptions splade;
-    int64_t steps = 0;
-  };
-  SentenceObjective(SentenceHead head, std::vector<Set> sets, std::optional<Growth> growth = {});
+  // `updates`: those of a run in the course of which SpladeLoss grows; 0: nothing is trained, and all of it counts.
+  SentenceObjective(SentenceHead head, std::vector<Set> sets, int64_t updates = 0);
 
   // Of inputs input_ids and attention_mask of each column, `counted` where not all tokens take part in the pooling, and
   // labels. Outputs: sentence_embedding_0, sentence_embedding_1 ... [B, D].
@@ -35,11 +33,11 @@ class SentenceObjective : public Objective {
   // For losses with a mini_batch_size below the rows of the batch.
   std::optional<LossInParts> in_parts(const LossPass& pass, const NamedTensors& inputs) const override;
   std::vector<std::shared_ptr<Parameter>> parameters() const override;
-  const BatchMeasures* measures() const override { return growth_ ? &measures_ : nullptr; }
+  const BatchMeasures* measures() const override { return measures_ ? &*measures_ : nullptr; }
   void complete_batches(Model& model, std::vector<NamedTensors>& micro_batches, int64_t first) override;
   void complete_evaluation(Model& model, NamedTensors& inputs, int64_t number) override;
   std::vector<std::pair<std::string, double>> take_numbers(bool training) override;
-  void updated(const Model&, int64_t steps) override { steps_ = steps; }
+  void updated(const Model&, int64_t steps) override { done_ = steps; }
   void save(const std::filesystem::path& directory) const override;
   void load(const std::filesystem::path& directory) override;
 
@@ -50,14 +48,15 @@ class SentenceObjective : public Objective {
                  int64_t end, int64_t pass_number) const;
   Tensor loss_of(const LossPass& pass, const NamedTensors& inputs, size_t set, std::vector<Tensor> columns,
                  NamedTensors* outputs) const;
+  double share_of(const SpladeOptions& splade) const;
   void add_share(NamedTensors& inputs) const;
 
   SentenceHead head_;
   std::vector<Set> sets_;
-  std::optional<Growth> growth_;
-  BatchMeasures measures_;
-  int64_t steps_ = 0;  // updates so far
-  double share_ = 0;   // of the weights of regularizers, in this update
+  std::optional<BatchMeasures> measures_;  // of the terms of a SpladeLoss that is the one set's
+  int64_t updates_;
+  int64_t done_ = 0;     // updates so far
+  int64_t current_ = 0;  // the last update that began: its share counts
 };
 
 }  // namespace transom

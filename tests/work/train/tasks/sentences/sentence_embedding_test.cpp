@@ -250,6 +250,39 @@ TEST_F(SentenceEmbedding, SpladeIsMadeOfAPlainModel) {
   EXPECT_NE(run(rows, {"--loss", "SpladeLoss"}).find("expected another loss"), std::string::npos);
 }
 
+TEST_F(SentenceEmbedding, RegularizersOfSpladeCountInFullWhereNothingIsTrained) {
+  write_file(work_.path() / "rows.jsonl", std::string(kPair) + kPair);
+  const auto loss = [&](const std::string& weight) {
+    const test::KeptLog quiet;
+    const FineTuneResult result = fine_tune(
+        parse_train_arguments({"--task", "sentence-embedding", "--do_eval", "--model_name_or_path",
+                               (sentences_folder() / "models" / "splade").string(), "--validation_file",
+                               (work_.path() / "rows.jsonl").string(), "--output_dir", (work_.path() / "out").string(),
+                               "--loss_kwargs", "{\"document_regularizer_weight\": " + weight + "}"}));
+    for (const auto& [name, value] : result.evaluation)
+      if (name == "eval_loss") return value;
+    return -1.0;
+  };
+  const double base = loss("0");
+  EXPECT_GE(base, 0);
+  EXPECT_GT(loss("1"), base);
+}
+
+TEST_F(SentenceEmbedding, RegularizersOfSpladeGrowInRunsOfSeveralSets) {
+  write_file(work_.path() / "rows.jsonl", std::string(kPair) + kPair);
+  const std::string rows = (work_.path() / "rows.jsonl").string();
+  const auto first_loss = [&](const std::string& weight) {
+    const test::KeptLog quiet;
+    fine_tune(parse_train_arguments(
+        {"--task", "sentence-embedding", "--model_name_or_path", (sentences_folder() / "models" / "splade").string(),
+         "--train_file", dump_json({{"a", rows}, {"b", rows}}), "--output_dir", (work_.path() / "out").string(),
+         "--max_steps", "1", "--logging_steps", "1", "--per_device_train_batch_size", "2", "--overwrite_output_dir",
+         "--loss_kwargs", "{\"document_regularizer_weight\": " + weight + "}"}));
+    return read_json(work_.path() / "out" / "trainer_state.json")["log_history"][0]["loss"].get<double>();
+  };
+  EXPECT_EQ(first_loss("0"), first_loss("1"));  // the share of the first update is 0
+}
+
 TEST(SpladeOptions, WeightsGrowInTheFirstPartOfARun) {
   Json given{{"loss", "SparseMultipleNegativesRankingLoss"}, {"scale", 2}};
   SpladeOptions options = SpladeOptions::of(given);
