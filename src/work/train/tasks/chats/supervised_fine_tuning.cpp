@@ -45,21 +45,29 @@ struct Rows {
 };
 
 Rows encode_rows(const ChatRows& chats, const ChatEncoder& encoder) {
-  const std::vector<ChatTokens> all =
-      map_rows(chats.data().size(), [&](int64_t i) { return encoder.encode(chats.row(i), chats.data().where(i)); });
+  struct Encoded {
+    ChatTokens tokens;
+    std::vector<std::string> pictures;
+  };
+  std::vector<Encoded> all = map_rows(chats.data().size(), [&](int64_t i) {
+    ChatRow row = chats.row(i);
+    ChatTokens tokens = encoder.encode(row, chats.data().where(i));
+    return Encoded{std::move(tokens), std::move(row.pictures)};
+  });
   Rows rows;
   for (size_t i = 0; i < all.size(); ++i) {
-    if (all[i].changed_prompt_tokens > 0 && !rows.changed_prompt) rows.changed_prompt = static_cast<int64_t>(i);
+    ChatTokens& tokens = all[i].tokens;
+    if (tokens.changed_prompt_tokens > 0 && !rows.changed_prompt) rows.changed_prompt = static_cast<int64_t>(i);
     const auto learnt = [](int64_t label) { return label != kIgnoredLabel; };
-    if (std::none_of(all[i].labels.begin(), all[i].labels.end(), learnt)) {
+    if (std::none_of(tokens.labels.begin(), tokens.labels.end(), learnt)) {
       rows.cut_off.push_back(static_cast<int64_t>(i));
       continue;
     }
     Features features;
-    features.sequences["input_ids"] = all[i].ids;
-    features.sequences["labels"] = all[i].labels;
+    features.sequences["input_ids"] = std::move(tokens.ids);
+    features.sequences["labels"] = std::move(tokens.labels);
     rows.features.push_back(std::move(features));
-    if (encoder.sees_pictures()) rows.pictures.push_back(chats.row(static_cast<int64_t>(i)).pictures);
+    if (encoder.sees_pictures()) rows.pictures.push_back(std::move(all[i].pictures));
   }
   return rows;
 }
@@ -276,7 +284,7 @@ void prepare_supervised_fine_tuning(const TrainArguments& arguments, const TaskF
   else padding.bucket = length_buckets(script.length_buckets, max_length);
   const auto data_of = [&](const Dataset& data, bool training) {
     const ChatRows chats(data, script, writes_chats, sees);
-    if (chats.has_pictures() != seen)
+    if (&data != &files.any() && chats.has_pictures() != seen)
       fail("{}: expected rows {} pictures, as in {}", data.name(), seen ? "with" : "without", first.data().name());
     if (chats.form() != first.form())
       fail("{}: expected {}, as in {}, found {}", data.name(), first.reads(), first.data().name(), chats.reads());
