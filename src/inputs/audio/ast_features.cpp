@@ -28,6 +28,9 @@ class AstExtractor : public FeatureExtractor {
     if (mel_bins_ < 1 || mel_bins_ > 4096 || frames_ < 1 || frames_ > 1 << 20)
       fail("{}: num_mel_bins and max_length: expected 1 to 4096 and 1 to {}, found {} and {}", config.where(), 1 << 20,
            mel_bins_, frames_);
+    if (mel_bins_ * frames_ > 1 << 28)  // 1 GiB
+      fail("{}: num_mel_bins and max_length: expected a product of at most {}, found {} and {}", config.where(),
+           1 << 28, mel_bins_, frames_);
     if (normalizes_ && !(std::abs(deviation_) > 0))
       fail("{}: std: expected a number other than 0, found {}", config.where(), deviation_);
     spectrogram_.emplace(SpectrogramOptions{.window = hann_window(kFrame, false),

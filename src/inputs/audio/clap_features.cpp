@@ -11,6 +11,8 @@
 namespace transom {
 namespace {
 
+constexpr int64_t kMostValues = int64_t{1} << 28;  // of a sound: 1 GiB
+
 class ClapExtractor : public FeatureExtractor {
  public:
   explicit ClapExtractor(const Config& config)
@@ -36,7 +38,13 @@ class ClapExtractor : public FeatureExtractor {
       fail("{}: truncation {} is not carried out; only rand_trunc is", config.where(), quoted(truncation));
     if (padding_ != "repeatpad" && padding_ != "repeat" && padding_ != "pad")
       fail("{}: padding: expected repeatpad, repeat or pad, found {}", config.where(), quoted(padding_));
-    length_ = static_cast<size_t>(seconds * sampling_rate_);
+    const int64_t samples = seconds * sampling_rate_;
+    if (samples > kMostValues || samples / hop >= kMostValues / bands_)
+      fail(
+          "{}: max_length_s, sampling_rate, hop_length, feature_size: a sound of {} samples has more than the {} "
+          "numbers that are computed",
+          config.where(), samples, kMostValues);
+    length_ = static_cast<size_t>(samples);
     spectrogram_.emplace(SpectrogramOptions{.window = hann_window(window, true),
                                             .hop = hop,
                                             .transform = window,
