@@ -11,10 +11,20 @@ namespace {
 
 using Pixels = ImageProcessor::Pixels;
 
+constexpr int64_t kMostPlaces = 1 << 20;  // that a file may say of a picture
+
 std::string repeated(const std::string& token, int64_t count) {
   std::string text;
   for (; count > 0; --count) text += token;
   return text;
+}
+
+// How many places a picture has, where a file says it.
+int64_t places_said(const Config& config, const char* field, int64_t otherwise) {
+  const int64_t places = config.get_int(field, otherwise);
+  if (places < 1 || places > kMostPlaces)
+    fail("{}: {}: expected a number from 1 to {}, found {}", config.where(), field, kMostPlaces, places);
+  return places;
 }
 
 // LLaVA: one place for each patch, with num_additional_image_tokens more, and without the class token where
@@ -28,7 +38,10 @@ class PatchText : public PictureText {
     if (patch_size_ < 1) fail("{}: patch_size: expected a number above 0, found {}", own.where(), patch_size_);
     const std::string strategy = says ? own.get_string("vision_feature_select_strategy", "")
                                       : model.get_string("vision_feature_select_strategy", "default");
-    more_ = (says ? own.get_int("num_additional_image_tokens", 0) : 1) - (strategy == "default" ? 1 : 0);
+    const int64_t more = says ? own.get_int("num_additional_image_tokens", 0) : 1;
+    if (more < 0 || more > kMostPlaces)
+      fail("{}: num_additional_image_tokens: expected a number from 0 to {}, found {}", own.where(), kMostPlaces, more);
+    more_ = more - (strategy == "default" ? 1 : 0);
   }
   int64_t places(const Pixels& pixels) const override {
     const int64_t places = (pixels.height / patch_size_) * (pixels.width / patch_size_) + more_;
@@ -36,9 +49,6 @@ class PatchText : public PictureText {
       fail("a picture of {}x{} pixels has no patches of {}: it makes no tokens", pixels.height, pixels.width,
            patch_size_);
     return places;
-  }
-  std::string text(const Pixels& pixels, const std::string& token) const override {
-    return repeated(token, places(pixels));
   }
 
  protected:
@@ -67,11 +77,7 @@ class GridText : public PatchText {
 // Idefics3 and SmolVLM: rows and columns of tiles, each named, then the whole picture.
 class TileText : public PictureText {
  public:
-  explicit TileText(const Config& own) : each_(own.get_int("image_seq_len", 169)) {
-    constexpr int64_t kMost = 1 << 20;
-    if (each_ < 1 || each_ > kMost)
-      fail("{}: image_seq_len: expected a number from 1 to {}, found {}", own.where(), kMost, each_);
-  }
+  explicit TileText(const Config& own) : each_(places_said(own, "image_seq_len", 169)) {}
   int64_t places(const Pixels& pixels) const override { return (pixels.rows * pixels.columns + 1) * each_; }
   std::string text(const Pixels& pixels, const std::string& token) const override {
     const std::string around = "<fake_token_around_image>", tile = repeated(token, each_);
@@ -93,19 +99,7 @@ class TileText : public PictureText {
 class BlockText : public PictureText {
  public:
   int64_t places(const Pixels& pixels) const override { return pixels.rows * pixels.columns; }
-  std::string text(const Pixels& pixels, const std::string& token) const override {
-    return repeated(token, places(pixels));
-  }
 };
-
-// How many places a picture has, where a file says it.
-int64_t places_said(const Config& config, const char* field, int64_t otherwise) {
-  constexpr int64_t kMost = 1 << 20;
-  const int64_t places = config.get_int(field, otherwise);
-  if (places < 1 || places > kMost)
-    fail("{}: {}: expected a number from 1 to {}, found {}", config.where(), field, kMost, places);
-  return places;
-}
 
 // PaliGemma: all pictures, the token that begins a text, the text, and a line's end. A text that does not say where its
 // pictures are has them before it.
@@ -117,7 +111,6 @@ class PromptText : public PictureText {
     each_ = places_said(files.images, "image_seq_length", side * side);
   }
   int64_t places(const Pixels&) const override { return each_; }
-  std::string text(const Pixels&, const std::string& token) const override { return repeated(token, each_); }
   std::string framed(const std::string& text, int64_t pictures, const std::string& token) const override {
     const size_t last = text.rfind(token);
     if (last == std::string::npos && pictures == 0)
@@ -165,6 +158,10 @@ class CropsText : public PictureText {
 };
 
 }  // namespace
+
+std::string PictureText::text(const Pixels& pixels, const std::string& token) const {
+  return repeated(token, places(pixels));
+}
 
 std::shared_ptr<const PictureText> make_picture_text(const ImageTokens& tokens, const PictureTextFiles& files) {
   const Config &own = files.own, &model = files.model;

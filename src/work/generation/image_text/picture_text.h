@@ -14,8 +14,8 @@ namespace transom {
 class PictureText {
  public:
   virtual ~PictureText() = default;
-  // What stands in place of the token for a picture, in which `token` is at each of its places.
-  virtual std::string text(const ImageProcessor::Pixels& pixels, const std::string& token) const = 0;
+  // What stands in place of the token for a picture: `token` at each of its places, and what some write around it.
+  virtual std::string text(const ImageProcessor::Pixels& pixels, const std::string& token) const;
   virtual int64_t places(const ImageProcessor::Pixels& pixels) const = 0;
   // What stands at a place, where `token` stands for a picture in texts that people write.
   virtual std::string at_a_place(const std::string& token) const { return token; }
