@@ -51,7 +51,7 @@ Arguments behind(const Arguments& arguments, size_t count) {
   return result;
 }
 
-Value call_method(Interpreter& interpreter, const Value& value, const char* name, Arguments& arguments) {
+Value call_method(Interpreter& interpreter, const Value& value, const char* name, Arguments arguments) {
   const Value method = find_method(interpreter, Value(to_text(value)), name);
   return (*method.function())(arguments);
 }
@@ -260,7 +260,7 @@ std::string escaped(const std::string& text) {
   return result;
 }
 
-Value length_of(Interpreter&, const Value& value, Arguments&) {
+Value length_of(Interpreter&, const Value& value, const Arguments&) {
   if (value.undefined()) return 0;
   if (const auto* text = value.text()) return static_cast<int64_t>(text::count_characters(*text));
   if (const auto* sequence = value.sequence()) return std::ssize(sequence->items);
@@ -268,35 +268,35 @@ Value length_of(Interpreter&, const Value& value, Arguments&) {
   return std::ssize(value.dictionary()->items);
 }
 
-Value value_or_default(Interpreter&, const Value& value, Arguments& arguments) {
+Value value_or_default(Interpreter&, const Value& value, const Arguments& arguments) {
   const bool falsy = flag_argument(arguments, 1, "boolean", false);
   if (!value.undefined() && !(falsy && !value.truth())) return value;
   const Value otherwise = argument(arguments, 0, "default_value");
   return otherwise.undefined() && arguments.positional.empty() ? Value("") : otherwise;
 }
 
-Value pairs_of(Interpreter& interpreter, const Value& value, Arguments& arguments) {
+Value pairs_of(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
   if (value.undefined()) return interpreter.list({});
   require(value.dictionary() != nullptr, "items: can only get item pairs from a mapping, found {}", value.type_name());
-  const Value method = find_method(interpreter, value, "items");
-  return (*method.function())(arguments);
+  Arguments given = arguments;
+  return (*find_method(interpreter, value, "items").function())(given);
 }
 
 template <bool kFirst>
-Value end_of(Interpreter& interpreter, const Value& value, Arguments&) {
+Value end_of(Interpreter& interpreter, const Value& value, const Arguments&) {
   const List items = interpreter.items_of(value);
   if (items.empty()) return Undefined{"No first item, sequence was empty."};
   return kFirst ? items.front() : items.back();
 }
 
-Value absolute(Interpreter&, const Value& value, Arguments&) {
+Value absolute(Interpreter&, const Value& value, const Arguments&) {
   require(value.number(), "abs: expected a number, found {}", value.type_name());
   int64_t integer = 0;
   if (value.as_integer(integer) && integer > INT64_MIN) return std::abs(integer);
   return std::abs(value.as_double());
 }
 
-Value reversed(Interpreter& interpreter, const Value& value, Arguments&) {
+Value reversed(Interpreter& interpreter, const Value& value, const Arguments&) {
   List items = interpreter.items_of(value);
   std::reverse(items.begin(), items.end());
   if (value.text() == nullptr) return interpreter.list(std::move(items));
@@ -305,7 +305,7 @@ Value reversed(Interpreter& interpreter, const Value& value, Arguments&) {
   return interpreter.text(std::move(result));
 }
 
-Value without_repeats(Interpreter& interpreter, const Value& value, Arguments& arguments) {
+Value without_repeats(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
   Dictionary seen;
   List result;
   const Value attribute_name = argument(arguments, 1, "attribute");
@@ -319,7 +319,7 @@ Value without_repeats(Interpreter& interpreter, const Value& value, Arguments& a
   return interpreter.list(std::move(result));
 }
 
-Value total_of(Interpreter& interpreter, const Value& value, Arguments& arguments) {
+Value total_of(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
   const Value attribute_name = argument(arguments, 0, "attribute"), start = argument(arguments, 1, "start");
   Value total = start.undefined() ? Value(0) : start;
   for (const Value& item : interpreter.items_of(value))
@@ -329,131 +329,81 @@ Value total_of(Interpreter& interpreter, const Value& value, Arguments& argument
   return total;
 }
 
-Value replaced_text(Interpreter& interpreter, const Value& value, Arguments& arguments) {
+Value replaced_text(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
   require(arguments.positional.size() >= 2, "replace: expected two texts");
   return call_method(interpreter, value, "replace", arguments);
 }
 
-Value words_in(Interpreter& interpreter, const Value& value, Arguments&) {
-  Arguments none;
-  return std::ssize(interpreter.items_of(call_method(interpreter, value, "split", none)));
+Value words_in(Interpreter& interpreter, const Value& value, const Arguments&) {
+  return std::ssize(interpreter.items_of(call_method(interpreter, value, "split", {})));
 }
 
-Value escaped_text(Interpreter& interpreter, const Value& value, Arguments&) {
+Value escaped_text(Interpreter& interpreter, const Value& value, const Arguments&) {
   return interpreter.text(escaped(to_text(value)));
+}
+
+Value sorted_pairs(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
+  return value.undefined() ? interpreter.list({}) : sorted(interpreter, value, arguments, true);
 }
 
 struct Filter {
   std::string_view name;
-  Value (*compute)(Interpreter&, const Value&, Arguments&) = nullptr;  // none: Jinja has it, and it is not here
+  Value (*compute)(Interpreter&, const Value&, const Arguments&) = nullptr;
+  const char* method = nullptr;  // of texts, which the filter is; neither: Jinja has it, and it is not here
 };
 
 // All that Jinja has, in order of the alphabet.
 constexpr Filter kFilters[] = {
     {"abs", absolute},
-    {"attr",
-     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value {
-       return i.attribute(value, text_argument(arguments, 0, "name", ""));
-     }},
-    {"batch",
-     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value { return cut(i, value, arguments); }},
-    {"capitalize",
-     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value {
-       return call_method(i, value, "capitalize", arguments);
-     }},
-    {"center",
-     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value {
-       return call_method(i, value, "center", arguments);
-     }},
+    {"attr", [](auto& i, auto& value, auto& given) { return i.attribute(value, text_argument(given, 0, "name", "")); }},
+    {"batch", cut},
+    {"capitalize", nullptr, "capitalize"},
+    {"center", nullptr, "center"},
     {"count", length_of},
     {"d", value_or_default},
     {"default", value_or_default},
-    {"dictsort",
-     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value {
-       return value.undefined() ? i.list({}) : sorted(i, value, arguments, true);
-     }},
+    {"dictsort", sorted_pairs},
     {"e", escaped_text},
     {"escape", escaped_text},
-    {"filesizeformat",
-     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value { return file_size(i, value, arguments); }},
+    {"filesizeformat", file_size},
     {"first", end_of<true>},
-    {"float",
-     [](Interpreter&, const Value& value, Arguments& arguments) -> Value { return to_real(value, arguments); }},
+    {"float", [](auto&, auto& value, auto& given) { return to_real(value, given); }},
     {"forceescape", escaped_text},
-    {"format",
-     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value {
-       return percent_formatted(i, value, arguments);
-     }},
-    {"groupby",
-     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value { return grouped(i, value, arguments); }},
-    {"indent",
-     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value { return indented(i, value, arguments); }},
-    {"int",
-     [](Interpreter&, const Value& value, Arguments& arguments) -> Value { return to_integer(value, arguments); }},
+    {"format", [](auto& i, auto& value, auto& given) { return percent_formatted(i, value, given); }},
+    {"groupby", grouped},
+    {"indent", indented},
+    {"int", [](auto&, auto& value, auto& given) { return to_integer(value, given); }},
     {"items", pairs_of},
-    {"join",
-     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value { return joined(i, value, arguments); }},
+    {"join", joined},
     {"last", end_of<false>},
     {"length", length_of},
-    {"list", [](Interpreter& i, const Value& value, Arguments&) -> Value { return i.list(i.items_of(value)); }},
-    {"lower",
-     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value {
-       return call_method(i, value, "lower", arguments);
-     }},
-    {"map",
-     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value { return mapped(i, value, arguments); }},
-    {"max",
-     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value {
-       return extreme(i, value, arguments, true);
-     }},
-    {"min",
-     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value {
-       return extreme(i, value, arguments, false);
-     }},
+    {"list", [](auto& i, auto& value, auto&) { return i.list(i.items_of(value)); }},
+    {"lower", nullptr, "lower"},
+    {"map", mapped},
+    {"max", [](auto& i, auto& value, auto& given) { return extreme(i, value, given, true); }},
+    {"min", [](auto& i, auto& value, auto& given) { return extreme(i, value, given, false); }},
     {"pprint"},
     {"random"},
-    {"reject",
-     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value {
-       return selected(i, value, arguments, false, false);
-     }},
-    {"rejectattr",
-     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value {
-       return selected(i, value, arguments, true, false);
-     }},
+    {"reject", [](auto& i, auto& value, auto& given) { return selected(i, value, given, false, false); }},
+    {"rejectattr", [](auto& i, auto& value, auto& given) { return selected(i, value, given, true, false); }},
     {"replace", replaced_text},
     {"reverse", reversed},
-    {"round",
-     [](Interpreter&, const Value& value, Arguments& arguments) -> Value { return rounded(value, arguments); }},
-    {"safe", [](Interpreter&, const Value& value, Arguments&) -> Value { return value; }},
-    {"select",
-     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value {
-       return selected(i, value, arguments, false, true);
-     }},
-    {"selectattr",
-     [](Interpreter& i, const Value& value,
-        Arguments& arguments) -> Value { return selected(i, value, arguments, true, true); }},
-    {"slice",
-     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value { return columns_of(i, value, arguments); }},
-    {"sort",
-     [](Interpreter& i, const Value& value,
-        Arguments& arguments) -> Value { return sorted(i, value, arguments, false); }},
-    {"string", [](Interpreter& i, const Value& value, Arguments&) -> Value { return i.text(to_text(value)); }},
+    {"round", [](auto&, auto& value, auto& given) { return rounded(value, given); }},
+    {"safe", [](auto&, auto& value, auto&) { return value; }},
+    {"select", [](auto& i, auto& value, auto& given) { return selected(i, value, given, false, true); }},
+    {"selectattr", [](auto& i, auto& value, auto& given) { return selected(i, value, given, true, true); }},
+    {"slice", columns_of},
+    {"sort", [](auto& i, auto& value, auto& given) { return sorted(i, value, given, false); }},
+    {"string", [](auto& i, auto& value, auto&) { return i.text(to_text(value)); }},
     {"striptags"},
     {"sum", total_of},
-    {"title", [](Interpreter& i, const Value& value, Arguments&) -> Value { return i.text(titled(to_text(value))); }},
-    {"tojson",
-     [](Interpreter& i, const Value& value,
-        Arguments& arguments) -> Value { return json_filter(i, value, arguments); }},
-    {"trim",
-     [](Interpreter& i, const Value& value,
-        Arguments& arguments) -> Value { return call_method(i, value, "strip", arguments); }},
-    {"truncate",
-     [](Interpreter& i, const Value& value, Arguments& arguments) -> Value { return truncated(i, value, arguments); }},
+    {"title", [](auto& i, auto& value, auto&) { return i.text(titled(to_text(value))); }},
+    {"tojson", json_filter},
+    {"trim", nullptr, "strip"},
+    {"truncate", truncated},
     {"unique", without_repeats},
-    {"upper",
-     [](Interpreter& i, const Value& value,
-        Arguments& arguments) -> Value { return call_method(i, value, "upper", arguments); }},
-    {"urlencode", [](Interpreter& i, const Value& value, Arguments&) -> Value { return url_encoded(i, value); }},
+    {"upper", nullptr, "upper"},
+    {"urlencode", [](auto& i, auto& value, auto&) { return url_encoded(i, value); }},
     {"urlize"},
     {"wordcount", words_in},
     {"wordwrap"},
@@ -471,8 +421,9 @@ Value Interpreter::filter(const std::string& name, const Value& value, Arguments
   spend(1);
   if (const auto* text = value.text()) spend(text->size() / 16);
   const Filter* filter = find_filter(name);
-  if (filter == nullptr || filter->compute == nullptr) fail("No filter named {}", quoted(name));
-  return filter->compute(*this, value, arguments);
+  if (filter != nullptr && filter->compute != nullptr) return filter->compute(*this, value, arguments);
+  if (filter != nullptr && filter->method != nullptr) return call_method(*this, value, filter->method, arguments);
+  fail("No filter named {}", quoted(name));
 }
 
 bool is_filter(std::string_view name) { return find_filter(name) != nullptr; }
