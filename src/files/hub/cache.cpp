@@ -118,7 +118,7 @@ void ModelCache::link(const std::string& commit, const std::string& file, const 
 
 fs::path ModelCache::lock_file(const std::string& etag) const { return cache_ / ".locks" / name_ / (etag + ".lock"); }
 
-FileLock::FileLock(const fs::path& path, const std::string& waiting) {
+FileLock::FileLock(const fs::path& path, const std::optional<std::string>& waiting) {
   bool told = false;
   while (true) {
     descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0664);
@@ -130,7 +130,11 @@ FileLock::FileLock(const fs::path& path, const std::string& waiting) {
         ::close(descriptor_);
         fail("{}: cannot be locked: {}", path.string(), std::strerror(reason));
       }
-      if (!told) log(LogLevel::kInfo, waiting);
+      if (!waiting && errno != EINTR) {
+        ::close(descriptor_);
+        fail("{}: another process holds this lock", path.string());
+      }
+      if (!told && waiting) log(LogLevel::kInfo, *waiting);
       told = true;
       std::this_thread::sleep_for(kLockPoll);
     }

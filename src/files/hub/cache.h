@@ -45,8 +45,8 @@ class ModelCache {
 // Holds a lock file that huggingface_hub honours too; waits for its owner. Released when the process ends.
 class FileLock {
  public:
-  // `waiting` is told to the log, once, if someone else holds the lock.
-  FileLock(const fs::path& path, const std::string& waiting);
+  // `waiting` is told to the log, once, if someone else holds the lock; without it such a lock is refused.
+  FileLock(const fs::path& path, const std::optional<std::string>& waiting);
   ~FileLock();
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;

@@ -26,6 +26,12 @@ std::optional<StoredFile> read_facts(const fs::path& path) {
   return file;
 }
 
+// The lock of a folder, which is made.
+fs::path lock_in(const fs::path& folder) {
+  make_directories(folder);
+  return folder / ".lock";
+}
+
 }  // namespace
 
 Json json_of_file(const StoredFile& file) {
@@ -33,8 +39,7 @@ Json json_of_file(const StoredFile& file) {
           {"filename", file.name}, {"purpose", file.purpose}, {"status", "processed"}};
 }
 
-FileStore::FileStore(fs::path folder) : folder_(std::move(folder)) {
-  make_directories(folder_);
+FileStore::FileStore(fs::path folder) : folder_(std::move(folder)), lock_(lock_in(folder_), std::nullopt) {
   for (const fs::path& path : list_directory(folder_)) {
     if (path.extension() != ".json" || !path.filename().string().starts_with("file-")) continue;
     try {

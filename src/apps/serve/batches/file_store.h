@@ -12,6 +12,7 @@
 
 #include "base/files/directories.h"
 #include "base/json/json.h"
+#include "files/hub/cache.h"
 
 namespace transom::serve {
 
@@ -27,7 +28,8 @@ Json json_of_file(const StoredFile& file);
 class FileStore {
  public:
   static constexpr size_t kMostFiles = 10'000;
-  // Makes the folder, and reads what is in it.
+  // Makes the folder, and reads what is in it. Refuses one that another server has: both would run
+  // the same batches.
   explicit FileStore(fs::path folder);
   // Throws ApiError 400 where there are kMostFiles.
   StoredFile add(const std::string& name, const std::string& purpose, std::string_view content);
@@ -42,6 +44,7 @@ class FileStore {
  private:
   StoredFile enter(StoredFile file);
   fs::path folder_;
+  FileLock lock_;
   mutable std::mutex mutex_;
   std::map<std::string, StoredFile> files_;
 };
