@@ -185,6 +185,14 @@ Json Batches::change(const std::string& id, const std::function<void(Json&)>& ed
   return batch;
 }
 
+// In memory alone: after each answer is too often for a disk, and the next server counts the lines of the files.
+void Batches::count(const Run& run) {
+  const std::lock_guard lock(mutex_);
+  Json& counts = batches_.at(run.id)["request_counts"];
+  counts["completed"] = run.completed;
+  counts["failed"] = run.failed;
+}
+
 // The oldest that is not over; empty without one. The lock is held.
 std::string Batches::next_batch() const {
   const Json* oldest = nullptr;
@@ -257,6 +265,7 @@ void Batches::run(const std::string& id) {
     (path == run.output ? run.completed : run.failed) += ids.size();
     run.done.insert(ids.begin(), ids.end());
   }
+  count(run);
   if (ask(run, file->lines)) finish(run, file->lines);
 }
 
@@ -308,11 +317,7 @@ bool Batches::ask(Run& run, const std::vector<BatchLine>& lines) {
       run.done.insert(custom_id);
       ++(good ? run.completed : run.failed);
     }
-    if (!ready.empty())
-      change(run.id, [&](Json& batch) {
-        batch["request_counts"]["completed"] = run.completed;
-        batch["request_counts"]["failed"] = run.failed;
-      });
+    if (!ready.empty()) count(run);
   }
 }
 
@@ -326,11 +331,10 @@ void Batches::finish(Run& run, const std::vector<BatchLine>& lines) {
                                   "This request could not be executed before the completion window expired."));
         ++run.failed;
       }
+  count(run);
   change(run.id, [&](Json& batch) {
     if (!cancelled) batch["status"] = "finalizing";
     batch["finalizing_at"] = std::time(nullptr);
-    batch["request_counts"]["completed"] = run.completed;
-    batch["request_counts"]["failed"] = run.failed;
   });
   const auto kept = [&](const fs::path& path, const char* name) {
     return file_exists(path) ? Json(files_.take(path, run.id + name, "batch_output").id) : Json();

@@ -51,6 +51,7 @@ class Batches {
   void finish(Run& run, const std::vector<BatchLine>& lines);
   void send(Run& run, const BatchLine& line, size_t index);
   Json change(const std::string& id, const std::function<void(Json&)>& edit);
+  void count(const Run& run);
   bool is_cancelled(const std::string& id) const { return find(id)["status"] == "cancelling"; }
 
   fs::path folder_;
