@@ -108,6 +108,18 @@ void delete_file(const std::shared_ptr<Call>& call) {
   call->reply({{"id", id}, {"object", "file"}, {"deleted", true}});
 }
 
+// OpenAI's limits, at four bytes a character. Each batch keeps its own, in memory and in a file that the next server
+// reads.
+void expect_small(const Json& metadata) {
+  constexpr size_t kMost = 16, kLongestName = 4 * 64, kLongestValue = 4 * 512;
+  if (metadata.size() > kMost)
+    refuse_field("metadata", "metadata: expected at most {} fields, found {}", kMost, metadata.size());
+  for (const auto& [name, value] : metadata.items())
+    if (name.size() > kLongestName || !value.is_string() || value.get_ref<const std::string&>().size() > kLongestValue)
+      refuse_field("metadata", "metadata.{}: expected a name of at most {} bytes and a text of at most {}",
+                   quoted(name, 60), kLongestName, kLongestValue);
+}
+
 void create_batch(const std::shared_ptr<Call>& call) {
   Batches& batches = batches_of(call);
   const Json body = call->body();
@@ -120,9 +132,7 @@ void create_batch(const std::shared_ptr<Call>& call) {
   if (!fields.choice("completion_window", {"24h"}))
     refuse_field("completion_window", "completion_window: missing; expected 24h");
   const Json* const metadata = fields.object("metadata");
-  constexpr size_t kMostMetadata = 16;
-  if (metadata && metadata->size() > kMostMetadata)
-    refuse_field("metadata", "metadata: expected at most {} fields, found {}", kMostMetadata, metadata->size());
+  if (metadata) expect_small(*metadata);
   expect_known_fields(fields, call->request().path);
   call->reply(batches.create(*file, *endpoint, metadata ? *metadata : Json()));
 }
