@@ -81,7 +81,7 @@ ApiError api_error_of(const std::exception_ptr& error) {
       case ErrorKind::kUnsupported:
         return {400, known.what()};
       case ErrorKind::kOutOfMemory:
-        return {503, "the server is out of memory for this request; try a smaller one"};
+        return {503, "the server is out of memory for this request; try a smaller one", "", kOutOfMemory};
       case ErrorKind::kInterrupted:
         return {503, "the server is ending"};
       default:
@@ -89,7 +89,7 @@ ApiError api_error_of(const std::exception_ptr& error) {
     }
     log(LogLevel::kWarning, known.what());
   } catch (const std::bad_alloc&) {
-    return {503, "the server is out of memory for this request; try a smaller one"};
+    return {503, "the server is out of memory for this request; try a smaller one", "", kOutOfMemory};
   } catch (const std::exception& unknown) {
     log(LogLevel::kWarning, unknown.what());
   }

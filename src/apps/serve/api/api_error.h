@@ -39,6 +39,9 @@ enum class ErrorForm {
   kOllama,     // the same; its streams are lines
 };
 
+// The code of requests for which there is no memory: unlike others of status 503 they may never fit.
+constexpr const char* kOutOfMemory = "out_of_memory";
+
 // What an exception is to a client: its own status, 400 for what the library refuses of an input, 503 for memory that
 // is exhausted, 500 for all else, whose text stays in the log.
 ApiError api_error_of(const std::exception_ptr& error);

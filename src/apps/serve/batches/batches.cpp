@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t kWindowSeconds = 24 * 3600;
 constexpr auto kPause = std::chrono::milliseconds(200);  // before a full server is asked again
+constexpr int kMostTries = 10;                           // of a line for which there is no memory
 
 bool is_over(const Json& batch) {
   const Json& status = batch["status"];
@@ -28,6 +29,13 @@ bool is_batch(const Json& json, const std::string& id) {
          text("input_file_id") && json.contains("created_at") && json["created_at"].is_number_integer() &&
          json.contains("expires_at") && json["expires_at"].is_number_integer() && json.contains("request_counts") &&
          json["request_counts"].is_object();
+}
+
+// Whether there was no memory for a request, where others of status 503 come too early.
+bool lacks_memory(const HttpResponse& response) {
+  const Json body = Json::parse(response.body, nullptr, false);
+  const Json error = body.is_object() ? body.value("error", Json()) : Json();
+  return error.is_object() && error.value("code", Json()) == kOutOfMemory;
 }
 
 }  // namespace
@@ -285,6 +293,7 @@ bool Batches::ask(Run& run, const std::vector<BatchLine>& lines) {
   for (size_t i = 0; i < lines.size(); ++i)
     if (!run.done.contains(lines[i].custom_id)) open.push_back(i);
   size_t in_work = 0;
+  std::map<size_t, int> tries;  // of lines that found no memory
   auto not_before = Clock::now();
   while (true) {
     const bool ends = draining_ || is_cancelled(run.id) || std::time(nullptr) >= expires;
@@ -306,7 +315,8 @@ bool Batches::ask(Run& run, const std::vector<BatchLine>& lines) {
     for (const Answers::Answer& answer : ready) {
       --in_work;
       const int status = answer.response.status;
-      if (status == 429 || status == 503) {  // the server is full, or loads the model
+      const bool gives_up = status == 503 && lacks_memory(answer.response) && ++tries[answer.index] >= kMostTries;
+      if (!gives_up && (status == 429 || status == 503)) {  // the server is full, or loads the model
         open.push_back(answer.index);
         not_before = Clock::now() + kPause;
         continue;

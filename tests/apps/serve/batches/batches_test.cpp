@@ -160,6 +160,12 @@ TEST_F(BatchesOverHttp, RefuseWhatTheyDoNotKnow) {
   };
   EXPECT_EQ(status("/v1/images/generations", "24h"), 400);
   EXPECT_EQ(status("/v1/completions", "1h"), 400);
+  EXPECT_EQ(post("/v1/batches", {{"input_file_id", file["id"]},
+                                 {"endpoint", "/v1/completions"},
+                                 {"completion_window", "24h"},
+                                 {"metadata", {{"long", std::string(4096, 'x')}}}})
+                .status,
+            400);
   EXPECT_EQ(status("/v1/completions", "24h"), 200);
 }
 
@@ -175,6 +181,9 @@ class Echo : public serve::HttpService {
     ++asked_[request->body];
     if (held_ && asked_.size() > 10) return waiting_.push_back({request, responder});
     if (full_ && asked_[request->body] == 1) return responder->respond({.status = 429, .body = "{}"});
+    if (request->body == too_large_)
+      return responder->respond(serve::error_response(serve::api_error_of(std::make_exception_ptr(std::bad_alloc())),
+                                                      serve::ErrorForm::kOpenAi));
     responder->respond({.body = request->body});
   }
   void hold(bool held) {
@@ -185,6 +194,7 @@ class Echo : public serve::HttpService {
     waiting_.clear();
   }
   void be_full() { full_ = true; }
+  void have_no_memory_for(const std::string& body) { too_large_ = body; }
   size_t asked() const {
     const std::lock_guard lock(mutex_);
     return asked_.size();
@@ -194,6 +204,7 @@ class Echo : public serve::HttpService {
   mutable std::mutex mutex_;
   bool held_ = false, full_ = false;
   std::map<std::string, int> asked_;
+  std::string too_large_;
   std::vector<std::pair<std::shared_ptr<serve::HttpRequest>, std::shared_ptr<serve::Responder>>> waiting_;
 };
 
@@ -254,6 +265,26 @@ TEST(BatchFolder, AsksAFullServerAgain) {
       batches.create(batches.files().add("in", "batch", numbered_lines(20)).id, "/v1/completions", Json());
   const Json batch = wait_for([&] { return batches.find(made["id"]); }, "completed");
   expect_all_numbers(batches, batch, 20);
+}
+
+// Else it would hold up all other batches for a day.
+TEST(BatchFolder, GivesUpALineWithoutMemory) {
+  const test::TemporaryFolder folder;
+  Echo echo;
+  echo.have_no_memory_for("{\"number\":3}");
+  Batches batches(folder.path(), echo);
+  batches.start();
+  const Json made = batches.create(batches.files().add("in", "batch", numbered_lines(5)).id, "/v1/completions", Json());
+  const Json batch = wait_for([&] { return batches.find(made["id"]); }, "completed");
+  EXPECT_EQ(batch["request_counts"], (Json{{"total", 5}, {"completed", 4}, {"failed", 1}}));
+  EXPECT_EQ(lines_of(batches.files().content(batch["error_file_id"])).at("3")["response"]["status_code"], 503);
+}
+
+TEST(BatchFolder, HasOneServer) {
+  const test::TemporaryFolder folder;
+  Echo echo;
+  const Batches batches(folder.path(), echo);
+  EXPECT_THROW(Batches(folder.path(), echo), Error);
 }
 
 TEST(BatchFolder, KeepsWhatWasAnsweredBeforeACancellation) {
