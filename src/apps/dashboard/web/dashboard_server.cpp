@@ -52,18 +52,6 @@ HttpResponse error(int status, const std::string& reason) {
                 "application/json");
 }
 
-// The value of `name` in a query.
-std::string_view query_value(std::string_view query, std::string_view name) {
-  while (!query.empty()) {
-    const size_t end = std::min(query.find('&'), query.size());
-    const std::string_view part = query.substr(0, end);
-    if (part.size() > name.size() && part.starts_with(name) && part[name.size()] == '=')
-      return part.substr(name.size() + 1);
-    query.remove_prefix(std::min(end + 1, query.size()));
-  }
-  return {};
-}
-
 }  // namespace
 
 class DashboardServer::Implementation : public serve::HttpService {
@@ -107,7 +95,8 @@ class DashboardServer::Implementation : public serve::HttpService {
     if (loopback_ && !serve::names_own_host(head, options_.host))
       return error(403, "the Host header names another host than this server");
     if (keys_.required() && head.path != "/dashboard.js" && head.path != "/dashboard.css" &&
-        !keys_.find(query_value(head.query, "key")) && !keys_.find_in_header(head.header("authorization")))
+        !keys_.find(serve::query_parameter(head.query, "key").value_or("")) &&
+        !keys_.find_in_header(head.header("authorization")))
       return error(401, "the key is missing: open the address that transom train printed");
     if (head.method == "POST") {
       // A page of another site cannot set this header without asking first, which is refused (it would be OPTIONS).

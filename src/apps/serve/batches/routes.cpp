@@ -33,28 +33,16 @@ std::string behind(const std::string& path, std::string_view prefix, std::string
   return std::string(rest);
 }
 
-// The value of a field of the query; absent: none.
-std::optional<std::string> query_field(const HttpRequest& request, std::string_view name) {
-  for (std::string_view rest = request.query; !rest.empty();) {
-    const size_t end = std::min(rest.find('&'), rest.size());
-    const std::string_view field = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    if (field.size() > name.size() && field.starts_with(name) && field[name.size()] == '=')
-      return std::string(field.substr(name.size() + 1));
-  }
-  return std::nullopt;
-}
-
 // A page of `all`: `limit` of them behind the one that `after` names.
 Json page_of(const std::shared_ptr<Call>& call, const std::vector<Json>& all, int64_t otherwise, int64_t most) {
   int64_t limit = otherwise;
-  if (const auto text = query_field(call->request(), "limit")) {
+  if (const auto text = query_parameter(call->request().query, "limit")) {
     const auto read = std::from_chars(text->data(), text->data() + text->size(), limit);
     if (read.ec != std::errc() || read.ptr != text->data() + text->size() || limit < 1 || limit > most)
       refuse_field("limit", "limit: expected 1 to {}, found {}", most, quoted(*text, 40));
   }
   auto begin = all.begin();
-  if (const auto after = query_field(call->request(), "after")) {
+  if (const auto after = query_parameter(call->request().query, "after")) {
     begin = std::ranges::find_if(all, [&](const Json& each) { return each["id"] == *after; });
     if (begin == all.end()) refuse_field("after", "after: there is no {}", quoted(*after, 60));
     ++begin;
@@ -85,7 +73,7 @@ void create_file(const std::shared_ptr<Call>& call) {
 
 void list_files(const std::shared_ptr<Call>& call) {
   std::vector<Json> all;
-  const auto purpose = query_field(call->request(), "purpose");
+  const auto purpose = query_parameter(call->request().query, "purpose");
   for (const StoredFile& file : batches_of(call).files().list())
     if (!purpose || file.purpose == *purpose) all.push_back(json_of_file(file));
   call->reply(page_of(call, all, 10'000, 10'000));

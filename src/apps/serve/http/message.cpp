@@ -111,6 +111,17 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
+std::optional<std::string_view> query_parameter(std::string_view query, std::string_view name) {
+  while (!query.empty()) {
+    const size_t end = std::min(query.find('&'), query.size());
+    const std::string_view field = query.substr(0, end);
+    query.remove_prefix(std::min(end + 1, query.size()));
+    if (field.size() > name.size() && field.starts_with(name) && field[name.size()] == '=')
+      return field.substr(name.size() + 1);
+  }
+  return std::nullopt;
+}
+
 std::string header_parameter(std::string_view header, std::string_view name) {
   size_t at = header.find(';');
   while (at != header.npos) {

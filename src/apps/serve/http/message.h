@@ -90,6 +90,8 @@ std::string request_id(const std::string* given);
 std::string trace_id(const std::string* traceparent);
 // The value of a field of a media type or of another header: parameter_of("a; boundary=x", "boundary") is "x".
 std::string header_parameter(std::string_view header, std::string_view name);
+// The same of a query, as it was sent; absent: none.
+std::optional<std::string_view> query_parameter(std::string_view query, std::string_view name);
 std::string lower_case(std::string_view text);
 std::string_view trimmed(std::string_view text);
 
