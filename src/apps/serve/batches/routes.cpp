@@ -76,6 +76,10 @@ void list_files(const std::shared_ptr<Call>& call) {
   const auto purpose = query_parameter(call->request().query, "purpose");
   for (const StoredFile& file : batches_of(call).files().list())
     if (!purpose || file.purpose == *purpose) all.push_back(json_of_file(file));
+  const std::string_view order = query_parameter(call->request().query, "order").value_or("desc");
+  if (order != "asc" && order != "desc")
+    refuse_field("order", "order: expected asc or desc, found {}", quoted(order, 40));
+  if (order == "asc") std::ranges::reverse(all);
   call->reply(page_of(call, all, 10'000, 10'000));
 }
 

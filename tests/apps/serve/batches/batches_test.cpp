@@ -122,6 +122,8 @@ TEST_F(BatchesOverHttp, GiveWhatRequestsGive) {
   EXPECT_EQ(batches["data"][0]["id"], batch["id"]);
   EXPECT_EQ(batches["has_more"], false);
   EXPECT_EQ(json_of(get("/v1/files?purpose=batch_output"))["data"].size(), 2u);
+  const Json files = json_of(get("/v1/files"))["data"], oldest_first = json_of(get("/v1/files?order=asc"))["data"];
+  EXPECT_TRUE(std::equal(files.begin(), files.end(), oldest_first.rbegin(), oldest_first.rend()));
   const std::string path = "/v1/files/" + batch["output_file_id"].get<std::string>();
   EXPECT_EQ(json_of(get(path))["filename"], batch["id"].get<std::string>() + "_output.jsonl");
   Client client(server_->port());
@@ -153,6 +155,7 @@ TEST_F(BatchesOverHttp, RefuseWhatTheyDoNotKnow) {
   EXPECT_EQ(post("/v1/batches/batch_x/cancel", Json::object()).status, 404);
   EXPECT_EQ(get("/v1/batches?limit=0").status, 400);
   EXPECT_EQ(get("/v1/batches?after=x").status, 400);
+  EXPECT_EQ(get("/v1/files?order=up").status, 400);
   const Json file = json_of(upload(line_of("a", {{"prompt", "w1"}})));
   const auto status = [&](const char* endpoint, const char* window) {
     return post("/v1/batches", {{"input_file_id", file["id"]}, {"endpoint", endpoint}, {"completion_window", window}})
