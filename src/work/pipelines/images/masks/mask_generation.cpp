@@ -95,7 +95,7 @@ class MaskGeneration : public Pipeline {
                              "crop_n_points_downscale_factor", "pred_iou_thresh", "stability_score_thresh",
                              "stability_score_offset", "crops_nms_thresh"},
                             "on what input_points and input_boxes point at");
-    else refuse_without_effect(options, {"input_labels"}, "without input_points");
+    if (!is_given(options, "input_points")) refuse_without_effect(options, {"input_labels"}, "without input_points");
     const NoGradient inference;
     std::vector<TaskResult> results;
     for (const TaskInput& input : inputs) {
@@ -178,9 +178,14 @@ class MaskGeneration : public Pipeline {
 
   // What is at points of a grid, as long as the model is sure of it, and each object once.
   std::vector<Segment> everything(const Image& image, const MaskOptions& wanted) const {
-    std::vector<Picture> pictures;
+    struct Candidate {  // no picture yet: most of them show what another one shows
+      FoundMask mask;
+      const MaskCrop& crop;
+    };
+    std::vector<Candidate> candidates;
     std::vector<ScoredBox> boxes;
-    for (const MaskCrop& crop : mask_crops(image.width, image.height, wanted.crops)) {
+    const std::vector<MaskCrop> crops = mask_crops(image.width, image.height, wanted.crops);
+    for (const MaskCrop& crop : crops) {
       const SeenPart part = seen(image, crop);
       const MaskPoints points = crop.points();
       const auto batch = static_cast<size_t>(wanted.batch);
@@ -188,18 +193,20 @@ class MaskGeneration : public Pipeline {
         const size_t count = std::min(batch, points.size() - first);
         const Tensor at =
             points_of(std::span(points).subspan(first, count), part, {1, static_cast<int64_t>(count), 1, 2});
-        for (const FoundMask& mask : kept_masks(scored({{"input_points", at}}, part), part, image, wanted)) {
+        for (FoundMask& mask : kept_masks(scored({{"input_points", at}}, part), part, image, wanted)) {
           boxes.push_back({static_cast<float>(mask.box.left + crop.left), static_cast<float>(mask.box.top + crop.top),
                            static_cast<float>(mask.box.right + crop.left),
                            static_cast<float>(mask.box.bottom + crop.top), static_cast<float>(mask.score),
-                           static_cast<int64_t>(pictures.size())});
-          pictures.push_back(picture_of(mask, crop, image));
+                           static_cast<int64_t>(candidates.size())});
+          candidates.push_back({std::move(mask), crop});
         }
       }
     }
     std::vector<Segment> segments;
-    for (const ScoredBox& box : without_overlaps(boxes, wanted.most_overlap, true, boxes.size()))
-      segments.push_back({"", box.score, std::move(pictures[static_cast<size_t>(box.label)])});
+    for (const ScoredBox& box : without_overlaps(boxes, wanted.most_overlap, true, boxes.size())) {
+      const auto& [mask, crop] = candidates[static_cast<size_t>(box.label)];
+      segments.push_back({"", box.score, picture_of(mask, crop, image)});
+    }
     return segments;
   }
 
