@@ -115,12 +115,11 @@ void FlowPictures::check(const PictureRequest& r) const {
   if (!is_flux_ && r.true_guidance) fail(ErrorKind::kUsage, "true_cfg_scale has no effect: guidance_scale is it");
   if (is_flux_ && !knows_guidance_ && r.guidance != defaults(false, false).guidance)
     log(LogLevel::kWarning, fmt::format("guidance_scale = {} has no effect: the network does not know it", r.guidance));
-  const bool guided = is_flux_ ? r.true_guidance.value_or(1) > 1 : r.guidance > 1;
-  if (r.negative_prompt && !guided)
-    log(LogLevel::kWarning,
-        fmt::format("negative_prompt has no effect with a {} of {}", is_flux_ ? "true_cfg_scale" : "guidance_scale",
-                    is_flux_ ? r.true_guidance.value_or(1) : r.guidance));
-  if (is_flux_ && guided && !r.negative_prompt)
+  const double guidance = guidance_of(r);
+  if (r.negative_prompt && !(guidance > 1))
+    log(LogLevel::kWarning, fmt::format("negative_prompt has no effect with a {} of {}",
+                                        is_flux_ ? "true_cfg_scale" : "guidance_scale", guidance));
+  if (is_flux_ && guidance > 1 && !r.negative_prompt)
     fail(ErrorKind::kUsage, "true_cfg_scale has no effect without a negative_prompt");
 }
 
@@ -145,7 +144,7 @@ void FlowPictures::add_texts(Run& run, const PictureRequest& r) const {
   };
   run.wanted = read(r.prompt, r.clip_skip);
   std::vector<Tensor> made{run.wanted.states, run.wanted.pooled};
-  if (is_flux_ ? r.true_guidance.value_or(1) > 1 : r.guidance > 1) {
+  if (guidance_of(r) > 1) {
     run.unwanted = read(r.negative_prompt.value_or(""), 0);
     made.insert(made.end(), {run.unwanted.states, run.unwanted.pooled});
   }
@@ -180,23 +179,21 @@ std::vector<float> FlowPictures::prediction(const Run& run, const PictureRequest
   const Tensor x =
       is_flux_ ? Tensor::from(repacked(run.latents.values, map, true), rows) : Tensor::from(run.latents.values, map);
   const Tensor seen = cast(x, transformer_->dtype());
-  std::vector<float> flow_of_text;
-  if (!run.unwanted.states.defined()) {
-    flow_of_text = flow(run, seen, run.wanted, r, timestep).to_vector<float>();
-  } else if (is_flux_) {
-    flow_of_text = flow(run, seen, run.wanted, r, timestep).to_vector<float>();
-    const std::vector<float> other = flow(run, seen, run.unwanted, r, timestep).to_vector<float>();
-    const auto scale = static_cast<float>(*r.true_guidance);
-    for (size_t i = 0; i < other.size(); ++i) flow_of_text[i] = other[i] + scale * (flow_of_text[i] - other[i]);
+  std::vector<float> wanted, unwanted;
+  if (is_flux_ || !run.unwanted.states.defined()) {
+    wanted = flow(run, seen, run.wanted, r, timestep).to_vector<float>();
+    if (run.unwanted.states.defined()) unwanted = flow(run, seen, run.unwanted, r, timestep).to_vector<float>();
   } else {
     const PromptEncoders::Prompt both{concatenate({run.unwanted.states, run.wanted.states}, 0),
                                       concatenate({run.unwanted.pooled, run.wanted.pooled}, 0)};
-    const std::vector<float> all = flow(run, repeated_rows(seen, 2), both, r, timestep).to_vector<float>();
-    const size_t half = all.size() / 2;
-    const auto scale = static_cast<float>(r.guidance);
-    for (size_t i = 0; i < half; ++i) flow_of_text.push_back(all[i] + scale * (all[half + i] - all[i]));
+    unwanted = flow(run, repeated_rows(seen, 2), both, r, timestep).to_vector<float>();
+    const auto half = unwanted.begin() + static_cast<ptrdiff_t>(unwanted.size() / 2);
+    wanted.assign(half, unwanted.end());
+    unwanted.erase(half, unwanted.end());
   }
-  return is_flux_ ? repacked(flow_of_text, map, false) : flow_of_text;
+  const auto scale = static_cast<float>(guidance_of(r));
+  for (size_t i = 0; i < unwanted.size(); ++i) wanted[i] = unwanted[i] + scale * (wanted[i] - unwanted[i]);
+  return is_flux_ ? repacked(wanted, map, false) : wanted;
 }
 
 Latents FlowPictures::latents(const PictureRequest& r) const {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -34,6 +33,8 @@ class FlowPictures : public PictureModel {
   std::vector<float> prediction(const Run& run, const PictureRequest& request, double timestep) const;
   Tensor flow(const Run& run, const Tensor& x, const PromptEncoders::Prompt& prompt, const PictureRequest& request,
               double timestep) const;
+  // How much the wanted text counts over the unwanted one; up to 1 there is no pass with that.
+  double guidance_of(const PictureRequest& r) const { return is_flux_ ? r.true_guidance.value_or(1) : r.guidance; }
   int64_t unit() const { return enlargement_ * patch_; }  // pixels of a patch
 
   bool is_flux_;
