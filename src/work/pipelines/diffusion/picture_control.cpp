@@ -7,6 +7,7 @@
 #include "files/config/config.h"
 #include "models/diffusion/blocks/text_unet.h"
 #include "transom/ops.h"
+#include "work/pipelines/diffusion/picture_model.h"
 #include "work/pipelines/diffusion/picture_pixels.h"
 
 namespace transom {
@@ -31,7 +32,7 @@ PictureControl::PictureControl(const PipelineDirectory& directory, const LoadOpt
 Tensor PictureControl::picture(const PictureRequest& r, bool guided) const {
   const Tensor one = Tensor::from(unit_pixels(*r.control, r.height, r.width), {1, 3, r.height, r.width});
   const int64_t B = guided && !guesses(r) ? 2 * r.pictures : r.pictures;
-  return cast(concatenate(std::vector<Tensor>(static_cast<size_t>(B), one), 0), model_->dtype());
+  return cast(repeated_rows(one, B), model_->dtype());
 }
 
 bool PictureControl::acts(const PictureRequest& r, size_t call, size_t calls) {
