@@ -277,24 +277,22 @@ class CrossEncoder:
             results = self._pipe([{"text": a, "text_pair": b} for a, b in pairs], **parameters)
             rows = [{each["label"]: each["score"] for each in result} for result in results]
             return numpy.asarray([[row[label] for label in self._labels] for row in rows], dtype=numpy.float32)
-        scores = numpy.zeros(len(pairs), dtype=numpy.float32)
-        places = {}  # pairs of a query are judged together
-        for place, (query, _) in enumerate(pairs):
-            places.setdefault(query, []).append(place)
-        for query, its in places.items():
-            for match in self._ranked(query, [pairs[place][1] for place in its], raw, batch_size, prompt):
-                scores[its[match["corpus_id"]]] = match["score"]
-        return scores
-
-    def _ranked(self, query, documents, raw, batch_size, prompt, **parameters):
-        parameters["batch_size"] = batch_size
+        parameters = {"batch_size": batch_size}
         if raw:
             parameters["function_to_apply"] = "none"
         if self.max_length is not None:
             parameters["max_length"] = self.max_length
         if prompt is not None:
             parameters["prompt"] = prompt
-        return self._pipe({"query": query, "documents": documents}, **parameters)
+        places = {}  # of each query those of its pairs; batches are made of the pairs of all queries
+        for place, (query, _) in enumerate(pairs):
+            places.setdefault(query, []).append(place)
+        asked = [{"query": query, "documents": [pairs[place][1] for place in its]} for query, its in places.items()]
+        scores = numpy.zeros(len(pairs), dtype=numpy.float32)
+        for its, matches in zip(places.values(), self._pipe(asked, **parameters) if asked else []):
+            for match in matches:
+                scores[its[match["corpus_id"]]] = match["score"]
+        return scores
 
     def rank(self, query, documents, top_k=None, return_documents=False, batch_size=32, activation_fn=None,
              prompt=None, **keywords):
