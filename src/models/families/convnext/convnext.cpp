@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "models/family.h"
 #include "models/nn/layers.h"
+#include "models/nn/vision/channel_norm.h"
 #include "models/shared/image_classifier.h"
 
 namespace transom {
@@ -41,11 +42,6 @@ struct ConvNextConfig {
   double layer_norm_eps, layer_scale_init_value, drop_path_rate, initializer_range;
   int64_t num_blocks, width;
 };
-
-// A norm over the channels of [B, C, H, W].
-Tensor norm_of_channels(const LayerNorm& norm, const Tensor& x, ForwardContext& context) {
-  return permute(norm(permute(x, {0, 2, 3, 1}), context), {0, 3, 1, 2});
-}
 
 class ConvNextLayer {
  public:

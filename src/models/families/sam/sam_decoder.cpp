@@ -134,7 +134,7 @@ SamMaskDecoder::Masks SamMaskDecoder::operator()(const Tensor& picture, const Te
 
   const auto token = [&](int64_t i) { return squeeze(slice(x.tokens, 1, i, i + 1), 1); };  // [B N, C]
   Tensor map = permute(reshape(x.places, {B * N, h, w, C}), {0, 3, 1, 2});
-  map = gelu(sam_channel_norm(upscale_norm_, upscale_conv1_(map, context), context));
+  map = gelu(norm_of_channels(upscale_norm_, upscale_conv1_(map, context), context));
   map = gelu(upscale_conv2_(map, context));  // [B N, C / 8, 4 h, 4 w]
   // The first mask is for who wants a single one.
   std::vector<Tensor> wanted;

@@ -6,15 +6,13 @@
 #include <vector>
 
 #include "models/families/sam/sam_config.h"
+#include "models/nn/vision/channel_norm.h"
 #include "models/nn/vision/convolution.h"
 #include "models/nn/vision/upsampling.h"
 #include "models/shared/encoder_body.h"
 #include "models/shared/vision_inputs.h"
 
 namespace transom {
-
-// Layer norm over the channels of [B, C, h, w].
-Tensor sam_channel_norm(const LayerNorm& norm, const Tensor& x, const ForwardContext& context);
 
 // Two layers with an activation between them.
 class SamMlp {

@@ -115,8 +115,8 @@ Tensor SamPromptEncoder::places(const NamedTensors& inputs, ForwardContext& cont
   if (masks.rank() != 4 || masks.dim(1) != 1 || masks.dim(2) != side || masks.dim(3) != side)
     fail("input_masks: expected [pictures, 1, {}, {}], found {}", side, side, to_string(masks.shape()));
   Tensor x = cast(masks, no_mask_embed_->value.dtype());
-  x = activation(c_.hidden_act, sam_channel_norm(norm1_, conv1_(x, context), context));
-  x = activation(c_.hidden_act, sam_channel_norm(norm2_, conv2_(x, context), context));
+  x = activation(c_.hidden_act, norm_of_channels(norm1_, conv1_(x, context), context));
+  x = activation(c_.hidden_act, norm_of_channels(norm2_, conv2_(x, context), context));
   return conv3_(x, context);
 }
 

@@ -9,10 +9,6 @@
 
 namespace transom {
 
-Tensor sam_channel_norm(const LayerNorm& norm, const Tensor& x, const ForwardContext& context) {
-  return permute(norm(permute(x, {0, 2, 3, 1}), context), {0, 3, 1, 2});
-}
-
 SamMlp::SamMlp(const Scope& scope, int64_t width, int64_t inner, const std::string& act, double deviation)
     : activation_(act),
       lin1_(scope / "lin1", width, inner, {.deviation = deviation}),
@@ -146,8 +142,8 @@ EncoderOutput SamVisionEncoder::operator()(const NamedTensors& inputs, ForwardCo
   if (pos_embed_) x = x + pos_embed_->value;
   EncoderOutput output = through_layers(layers_, x, Tensor(), context);
   x = permute(output.last_hidden_state, {0, 3, 1, 2});
-  x = sam_channel_norm(norm1_, conv1_(x, context), context);
-  output.last_hidden_state = sam_channel_norm(norm2_, conv2_(x, context), context);
+  x = norm_of_channels(norm1_, conv1_(x, context), context);
+  output.last_hidden_state = norm_of_channels(norm2_, conv2_(x, context), context);
   return output;
 }
 
