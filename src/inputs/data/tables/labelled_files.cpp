@@ -116,10 +116,13 @@ fs::path file_of(const Dataset& data, int64_t row, size_t column) {
   const auto* text = std::get_if<std::string>(&values[column]);
   if (!text || text->empty())
     fail("{}: expected the name of a file in {}", data.where(row), data.columns()[column].name);
-  const fs::path given(*text), beside = fs::path(data.name()).parent_path() / given;
-  for (const fs::path& path : {given, beside})
+  return file_beside(data, *text, data.where(row));
+}
+
+fs::path file_beside(const Dataset& data, const std::string& name, const std::string& where) {
+  for (const fs::path& path : {fs::path(name), fs::path(data.name()).parent_path() / name})
     if (file_exists(path)) return path;
-  fail("{}: there is no file {}", data.where(row), quoted(*text));
+  fail("{}: there is no file {}", where, quoted(name, 200));
 }
 
 }  // namespace transom

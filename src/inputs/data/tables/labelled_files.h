@@ -34,5 +34,7 @@ std::vector<std::filesystem::path> visible_files(const std::filesystem::path& di
 // The file that a cell of a table names: as it stands, or beside the table where that is no file. An error that names
 // the row where there is none.
 std::filesystem::path file_of(const Dataset& data, int64_t row, size_t column);
+// The file of a name that a table gives: as it stands, or beside the table.
+std::filesystem::path file_beside(const Dataset& data, const std::string& name, const std::string& where);
 
 }  // namespace transom

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "work/train/tasks/chats/chat_pictures.h"
 
-#include <filesystem>
 #include <iterator>
 
 #include "base/error.h"
-#include "base/files/directories.h"
+#include "inputs/data/tables/labelled_files.h"
 #include "work/train/tasks/chats/messages.h"
 #include "work/train/tasks/chats/row_values.h"
 
@@ -109,10 +108,7 @@ std::vector<std::string> found_pictures(std::vector<std::string> names, const Da
     if (name.starts_with("http://") || name.starts_with("https://"))
       fail("{}: pictures are not fetched: expected a file or a data: URL, found {}", where, quoted(name, 200));
     if (name.starts_with("file://")) name = name.substr(7);
-    const fs::path beside = fs::path(data.name()).parent_path() / name;
-    if (file_exists(name)) continue;
-    if (!file_exists(beside)) fail("{}: there is no file {}", where, quoted(name, 200));
-    name = beside.string();
+    name = file_beside(data, name, where).string();
   }
   return names;
 }
