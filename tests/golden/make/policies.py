@@ -22,6 +22,7 @@ from trl.experimental.online_dpo import online_dpo_trainer
 
 from common import write_json, write_lines
 from sft import say
+from trainers import QUIET
 
 QUESTIONS = [
     ("What is 2 plus 3?", "5"),
@@ -261,13 +262,7 @@ def run(name, dtype, out, work, completions):
                 **arguments,
                 generation_kwargs=drawn,
                 output_dir=str(work / "out"),
-                bf16=False,
-                gradient_checkpointing=False,
-                use_cpu=True,
-                report_to=[],
-                save_strategy="no",
-                disable_tqdm=True,
-                dataloader_pin_memory=False,
+                **QUIET,
             ),
             train_dataset=datasets.Dataset.from_list(ROWS[rows]),
             processing_class=tokenizer,

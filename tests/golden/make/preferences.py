@@ -24,6 +24,7 @@ from trl.experimental.orpo import ORPOConfig, ORPOTrainer
 from common import write_json, write_lines
 from random_models import draw_weights
 from sft import say
+from trainers import QUIET, history_of
 
 PREFERENCES = [
     ("What is the capital of France?", "Paris is the capital of France.", "I think it is Lyon."),
@@ -223,25 +224,14 @@ def run(name, dtype, out, work):
         args=config(
             **arguments,
             output_dir=str(work / "out"),
-            bf16=False,
-            gradient_checkpointing=False,
-            use_cpu=True,
-            report_to=[],
-            save_strategy="no",
-            disable_tqdm=True,
-            dataloader_pin_memory=False,
+            **QUIET,
         ),
         train_dataset=datasets.Dataset.from_list(ROWS[rows]),
         eval_dataset=datasets.Dataset.from_list(ROWS[rows][: evaluated_rows(name)]) if "eval_strategy" in arguments else None,
         processing_class=tokenizer,
     )
     samples = [{key: row[key] for key in TOKENS if key in row} for row in made.train_dataset]
-    made.remove_callback(transformers.PrinterCallback)
-    made.train()
-    history = [
-        {key: value for key, value in record.items() if not key.endswith(("_runtime", "_per_second", "total_flos"))}
-        for record in made.state.log_history
-    ]
+    history = history_of(made)
     return history, samples
 
 

@@ -18,6 +18,7 @@ import trl
 import sft_pictures
 from common import write_json, write_lines
 from random_models import config_of, draw_weights
+from trainers import QUIET, history_of
 from vocabularies import load, make_tokenizer_files
 
 # ChatML, with the marks of what the assistant writes.
@@ -189,13 +190,7 @@ def make_case(name, rows, family, arguments, out):
     with tempfile.TemporaryDirectory() as work:
         given = arguments | dict(
             output_dir=work,
-            bf16=False,
-            gradient_checkpointing=False,
-            use_cpu=True,
-            report_to=[],
-            save_strategy="no",
-            disable_tqdm=True,
-            dataloader_pin_memory=False,
+            **QUIET,
         )
         made = trl.SFTTrainer(
             model=model,
@@ -206,12 +201,7 @@ def make_case(name, rows, family, arguments, out):
         )
         columns = [key for key in ("input_ids", "labels", "seq_lengths") if key in made.train_dataset.column_names]
         samples = [{key: row[key] for key in columns} for row in made.train_dataset]
-        made.remove_callback(transformers.PrinterCallback)
-        made.train()
-        history = [
-            {key: value for key, value in record.items() if not key.endswith(("_runtime", "_per_second", "total_flos"))}
-            for record in made.state.log_history
-        ]
+        history = history_of(made)
     if int(os.environ.get("RANK", 0)) > 0:
         return
     shutil.rmtree(folder, ignore_errors=True)

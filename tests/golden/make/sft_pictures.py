@@ -11,6 +11,7 @@ from PIL import Image, ImageDraw
 
 import patch_blocks
 from common import write_json, write_lines
+from trainers import QUIET, history_of
 
 SHAPES = {  # name: colour, extents
     "red-disc": ((210, 40, 30), (24, 20)),
@@ -110,13 +111,7 @@ def make_case(name, out, models):
     with tempfile.TemporaryDirectory() as work:
         given = arguments | dict(
             output_dir=work,
-            bf16=False,
-            gradient_checkpointing=False,
-            use_cpu=True,
-            report_to=[],
-            save_strategy="no",
-            disable_tqdm=True,
-            dataloader_pin_memory=False,
+            **QUIET,
         )
         trainer = trl.SFTTrainer(
             model=model, args=trl.SFTConfig(**given), train_dataset=data, processing_class=processor
@@ -125,12 +120,7 @@ def make_case(name, out, models):
         for row in trainer.train_dataset:
             made = trainer.data_collator([row])
             samples.append({key: made[key][0].tolist() for key in ("input_ids", "labels")})
-        trainer.remove_callback(transformers.PrinterCallback)
-        trainer.train()
-        history = [
-            {key: value for key, value in record.items() if not key.endswith(("_runtime", "_per_second", "total_flos"))}
-            for record in trainer.state.log_history
-        ]
+        history = history_of(trainer)
     folder.mkdir(parents=True, exist_ok=True)
     write_lines(folder / "samples.jsonl", samples)
     write_json(folder / "log_history.json", history)

@@ -13,6 +13,7 @@ import torch
 import transformers
 
 from common import write_json
+from trainers import history_of
 
 RATE = 16000
 # What is said, and its tones: hertz, samples.
@@ -165,12 +166,7 @@ def make_case(name, arguments, script, fields, out):
             data_collator=collate,
             compute_metrics=metrics if arguments["predict_with_generate"] else None,
         )
-        trainer.remove_callback(transformers.PrinterCallback)
-        trainer.train()
-        history = [
-            {key: value for key, value in record.items() if not key.endswith(("_runtime", "_per_second", "total_flos"))}
-            for record in trainer.state.log_history
-        ]
+        history = history_of(trainer)
     folder = out / name
     shutil.rmtree(folder, ignore_errors=True)
     write_json(folder / "log_history.json", history)
