@@ -26,6 +26,8 @@ struct FileBytes {
 // A file by its path or by its bytes, or what was read already. Of pictures the path may be a "data:" URL.
 using PictureSource = std::variant<std::string, FileBytes, Picture>;
 using SoundSource = std::variant<std::string, FileBytes, Waveform>;
+// An animation (GIF, APNG) or a folder of pictures by its path, the bytes of an animation, or frames one by one.
+using VideoSource = std::variant<std::string, FileBytes, std::vector<PictureSource>>;
 
 // A text, with what stands beside it where the task takes that.
 struct TextInput {
@@ -61,6 +63,10 @@ struct SoundInput {
   explicit SoundInput(SoundSource source) : source(std::move(source)) {}
   SoundSource source;
 };
+struct VideoInput {
+  explicit VideoInput(VideoSource source) : source(std::move(source)) {}
+  VideoSource source;
+};
 // The messages of a chat as chat templates read them: a JSON list of {"role", "content"}. Where a content has parts
 // {"type": "image"}, their pictures are in `images`, in the order of the parts.
 struct ChatInput {
@@ -70,7 +76,8 @@ struct ChatInput {
   std::vector<PictureSource> images;
 };
 
-using TaskInput = std::variant<TextInput, WordsInput, QuestionInput, SentencesInput, ImageInput, SoundInput, ChatInput>;
+using TaskInput =
+    std::variant<TextInput, WordsInput, QuestionInput, SentencesInput, ImageInput, SoundInput, ChatInput, VideoInput>;
 
 // ---- options
 

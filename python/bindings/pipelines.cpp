@@ -72,6 +72,8 @@ std::string input_kind(const std::string& task) {
       return "image";
     case InputKind::kAudio:
       return "audio";
+    case InputKind::kVideo:
+      return "video";
   }
   return "text";
 }

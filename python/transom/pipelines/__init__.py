@@ -157,6 +157,8 @@ class Pipeline:
             return _data_uri(value)
         if self._kind == "audio" and not isinstance(value, str):
             return _sound_fields(value)
+        if self._kind == "video" and isinstance(value, (list, tuple)):
+            return {"video": _pictures(value)}
         if hasattr(value, "tolist"):
             return value.tolist()
         return value

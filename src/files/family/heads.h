@@ -24,6 +24,7 @@ enum class HeadTask {
   kQuestionAnswering,
   kMultipleChoice,
   kImageClassification,
+  kVideoClassification,
   kMaskedImage,
   kAudioClassification,
   kFrameClassification,

@@ -25,8 +25,9 @@ std::vector<TaskResult> run_pipeline(const Pipeline& pipeline, const std::vector
 }
 
 std::string_view name_of(const TaskInput& input) {
-  constexpr std::string_view kNames[] = {
-      "a text", "a list of words", "a question with a context", "sentences", "a picture", "a sound", "a chat"};
+  constexpr std::string_view kNames[] = {"a text",    "a list of words", "a question with a context",
+                                         "sentences", "a picture",       "a sound",
+                                         "a chat",    "a video"};
   static_assert(std::size(kNames) == std::variant_size_v<TaskInput>);
   return kNames[input.index()];
 }
@@ -44,6 +45,7 @@ const T& held_input(const TaskInput& input, const char* expected) {
 const TextInput& text_input(const TaskInput& input) { return held_input<TextInput>(input, "a text"); }
 const ImageInput& image_input(const TaskInput& input) { return held_input<ImageInput>(input, "a picture"); }
 const SoundInput& sound_input(const TaskInput& input) { return held_input<SoundInput>(input, "a sound"); }
+const VideoInput& video_input(const TaskInput& input) { return held_input<VideoInput>(input, "a video"); }
 
 std::vector<std::string> candidate_labels(const std::vector<std::string>& of_input, const TaskOptions& options) {
   std::vector<std::string> labels = of_input;

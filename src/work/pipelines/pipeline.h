@@ -52,6 +52,7 @@ std::vector<TaskResult> run_pipeline(const Pipeline& pipeline, const std::vector
 const TextInput& text_input(const TaskInput& input);
 const ImageInput& image_input(const TaskInput& input);
 const SoundInput& sound_input(const TaskInput& input);
+const VideoInput& video_input(const TaskInput& input);
 // "a text", "a picture": what an input is, for errors.
 std::string_view name_of(const TaskInput& input);
 // The candidate_labels of the options, else of the input. Refuses none.

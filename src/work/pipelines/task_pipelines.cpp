@@ -18,6 +18,7 @@ TaskInput input_of(const typename Task::Input& input) {
   if constexpr (!std::is_same_v<typename Task::Input, std::string>) return input;
   else if (kind == InputKind::kImage) return ImageInput(input);
   else if (kind == InputKind::kAudio) return SoundInput(input);
+  else if (kind == InputKind::kVideo) return VideoInput(input);
   else return TextInput(input);
 }
 

@@ -23,7 +23,13 @@ enum class InputKind {
   kSentences,  // a source sentence and those that it is compared with
   kImage,
   kAudio,
+  kVideo,
 };
+
+// Whether it is a file whose bytes a request brings.
+inline bool is_media(InputKind kind) {
+  return kind == InputKind::kImage || kind == InputKind::kAudio || kind == InputKind::kVideo;
+}
 
 // Which alternative of TaskResult a task gives, in their order.
 enum class ResultKind {

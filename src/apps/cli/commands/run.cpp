@@ -142,6 +142,7 @@ std::optional<TaskInput> pictures_of_flags(const RunArguments& o) {
 TaskInput input_of_word(const TaskRecord& task, const std::string& word) {
   if (task.input == InputKind::kImage) return ImageInput(word);
   if (task.input == InputKind::kAudio) return SoundInput(word);
+  if (task.input == InputKind::kVideo) return VideoInput(word);
   return TextInput(word);
 }
 

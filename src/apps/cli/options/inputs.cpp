@@ -41,7 +41,7 @@ void add_word(InputKind kind, const std::string& word, std::vector<std::string>&
       check_utf8(line, "standard input", ++number);
       inputs.push_back(line);
     });
-  } else if (!is_text(kind) && fs::is_directory(word, none)) {
+  } else if (!is_text(kind) && kind != InputKind::kVideo && fs::is_directory(word, none)) {
     add_folder(kind, word, inputs);
   } else {
     if (is_text(kind) && fs::is_regular_file(word, none))

@@ -8,6 +8,7 @@ namespace transom::serve {
 
 TaskInput media_input(const TaskRecord& task, std::string bytes) {
   if (task.input == InputKind::kAudio) return SoundInput(FileBytes{std::move(bytes)});
+  if (task.input == InputKind::kVideo) return VideoInput(FileBytes{std::move(bytes)});
   return ImageInput(FileBytes{std::move(bytes)});
 }
 

@@ -15,10 +15,7 @@
 namespace transom::serve {
 namespace {
 
-bool is_media(const ServedModel& model) {
-  const InputKind kind = need_task(model.task).input;
-  return kind == InputKind::kImage || kind == InputKind::kAudio;
-}
+bool is_media(const ServedModel& model) { return is_media(need_task(model.task).input); }
 
 // The request of a picture or sound whose bytes are the body.
 bool has_bytes(const HttpRequest& request) {

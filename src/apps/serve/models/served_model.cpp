@@ -136,7 +136,7 @@ void load_runner(ServedModel& served, const std::string& directory, const ServeO
   const InputKind input = need_task(served.task).input;
   // Texts that are spoken are no tokens: who speaks makes phonemes or characters of them.
   const bool speaks = need_task(served.task).result == ResultKind::kSound;
-  if (input != InputKind::kImage && input != InputKind::kAudio && !speaks && !is_pipeline_directory(folder)) {
+  if (!is_media(input) && !speaks && !is_pipeline_directory(folder)) {
     served.tokenizer = Tokenizer::from_pretrained(directory);
     const auto* ranking = dynamic_cast<const PairRanking*>(runner.pipelines[0].second.get());
     served.max_length =

@@ -31,6 +31,8 @@ Json form_of_model(const ModelFacts& model) {
     form.push_back(field("file", "Picture", "image"));
   } else if (task->input == InputKind::kAudio) {
     form.push_back(field("file", "Sound", "sound"));
+  } else if (task->input == InputKind::kVideo) {
+    form.push_back(field("file", "Animation (GIF, APNG)", "image"));
   } else if (model.embeds) {
     form.push_back(field("text", "Texts, one a line: how alike are they?", "lines"));
   } else if (task->input == InputKind::kSentences) {

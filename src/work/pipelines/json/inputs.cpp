@@ -164,6 +164,22 @@ TaskInput sound_of(const Json& json) {
   return SoundInput(std::move(sound));
 }
 
+// A path, bytes, or frames one by one: alone, or in the field "video".
+TaskInput video_of(const Json& json) {
+  const Json& video = json.is_object() && json.contains("video") ? json["video"] : json;
+  if (video.is_string()) return VideoInput(video.get<std::string>());
+  if (video.is_binary()) return VideoInput(bytes_of(video));
+  if (!video.is_array() || video.empty())
+    fail("expected the path of a video, or a list of its frames; found {}", quoted(dump_json(video).substr(0, 80)));
+  std::vector<PictureSource> frames;
+  for (const Json& frame : video) {
+    std::optional<PictureSource> picture = picture_in(frame);
+    if (!picture) fail("video: expected paths of pictures, found {}", quoted(dump_json(frame).substr(0, 80)));
+    frames.push_back(std::move(*picture));
+  }
+  return VideoInput(std::move(frames));
+}
+
 // is_split_into_words: the list is one text.
 TaskInput words_of(const Json& json) {
   const auto is_text = [](const Json& word) { return word.is_string(); };
@@ -192,6 +208,8 @@ TaskInput input_of_json(const TaskRecord& task, const Json& json, const TaskOpti
       return image_of(json);
     case InputKind::kAudio:
       return sound_of(json);
+    case InputKind::kVideo:
+      return video_of(json);
   }
   fail(ErrorKind::kInternal, "a kind of input without JSON");
 }
@@ -227,6 +245,13 @@ struct InputWriter {
   }
   Json operator()(const ImageInput& input) const { return bytes_as_text(input.source); }
   Json operator()(const SoundInput& input) const { return bytes_as_text(input.source); }
+  Json operator()(const VideoInput& input) const {
+    const auto* frames = std::get_if<std::vector<PictureSource>>(&input.source);
+    if (!frames) return bytes_as_text(input.source);
+    Json list = Json::array();
+    for (const PictureSource& frame : *frames) list.push_back(bytes_as_text(frame));
+    return list;
+  }
   Json operator()(const ChatInput& input) const {
     if (!input.images.empty()) fail("pictures of a chat have no form here");
     return parse_json(input.messages, "a chat");
