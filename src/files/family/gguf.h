@@ -5,9 +5,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "base/json/json_fwd.h"
 
 namespace transom {
 
@@ -24,12 +27,31 @@ enum class GgufChange {
   kExperts,        // the matrices of all experts stand together; in `name` a star stands for the expert
   kRow,            // a matrix of one row became a vector (qwen2moe)
   kBare,           // a parameter by itself, which is no module's .weight (the sinks of gpt-oss)
+  kSqueezed,       // a convolution's [channels, 1, taps] became [channels, taps] (mamba)
+  kRates,          // -exp(weight): the rates of a state (mamba)
+  kRateColumn,     // likewise, a vector as [n, 1] (mamba2)
+  kColumn,         // a vector became [n, 1] (mamba2)
+  kGroups,         // a vector became [parts, n / parts] (mamba2)
+  kHeads,          // the rows of each of `parts` heads became a matrix of their own (deepseek2)
+  kHeadsTurned     // likewise, each of them transposed
 };
+
+// What follows from a configuration.
+using GgufCount = std::function<int64_t(const Json& config)>;
+using GgufPlaces = std::function<std::vector<int64_t>(const Json& config)>;
+using GgufLayers = std::function<bool(const Json& config, int64_t layer)>;  // -1: of no layer
 
 struct GgufName {
   std::string gguf, name;  // without .weight and .bias
   GgufChange change = GgufChange::kNone;
   std::string beside = {};  // where a file is read: only if its layer has this one too
+  // Of a parameter by itself, which is no module's: what its name in GGUF ends with (".weight", ".bias", nothing).
+  std::optional<std::string> ending = {};
+  GgufLayers when = {};  // of which models and layers; empty: of all
+  // Of each row of GGUF's tensor the row of the checkpoint's, of which several rules may have a part each; and columns,
+  // all of them.
+  GgufPlaces rows = {}, columns = {};
+  GgufCount parts = {};  // of kGroups, kHeads and kHeadsTurned
 };
 // Layers one behind the other: blk.0, blk.1 ...; T5 has two such stacks.
 struct GgufStack {
@@ -109,6 +131,16 @@ struct GgufFamily {
   std::optional<int64_t> layers_of_largest = {};
   bool is_encoder = false;  // files say how its vectors become one, and not how it writes
   std::string encoder_architecture = {}, encoder_class = {};  // of the first half by itself: "t5encoder"
+  // Other architectures, and which of all a configuration has: "nemotron_h_moe".
+  std::vector<std::string> more_architectures = {};
+  std::function<std::string(const Json& config)> architecture_of = {};
+  // In place of told_by and unless. Of a file's metadata, keys below the architecture are objects:
+  // {"ssm": {"state_size": 16}}.
+  std::function<bool(const Json& metadata)> is_told = {};
+  // What no table says: keys below the architecture ("ssm.state_size") with numbers, truths, texts and lists; and the
+  // fields that a file is read into. A file that holds another value than would be written of these is refused.
+  std::function<Json(const Json& config)> more_keys = {};
+  std::function<Json(const Json& metadata)> more_fields = {};
 };
 
 }  // namespace transom
