@@ -30,30 +30,14 @@ inline std::filesystem::path shared_golden_folder(GoldenSet set = GoldenSet::kLi
 }
 
 // The set of the tree.
-inline std::filesystem::path golden_folder(GoldenSet set = GoldenSet::kLibraries) {
-  const std::filesystem::path tree = std::filesystem::path(source_folder()) / "tests/golden";
-  return set == GoldenSet::kFormats ? tree / "formats" : set == GoldenSet::kQuantized ? tree / "quantized" : tree;
-}
+std::filesystem::path golden_folder(GoldenSet set = GoldenSet::kLibraries);
 
 inline constexpr const char* kSharedCase = "shared/";  // begins the names of cases of the larger set
 
 // The folders below `below` of both sets that hold a file of this name, each by its name, in order: first those of the
 // tree. A suite without them has no tests, which gtest calls a failure.
-inline std::vector<std::string> golden_cases(const std::string& file, GoldenSet set = GoldenSet::kLibraries,
-                                             const std::string& below = "") {
-  std::vector<std::string> all;
-  for (const bool shared : {false, true}) {
-    std::vector<std::string> names;
-    std::error_code none;
-    const std::filesystem::path root = shared ? shared_golden_folder(set) : golden_folder(set);
-    for (const auto& entry : std::filesystem::directory_iterator(root / below, none))
-      if (std::filesystem::exists(entry.path() / file))
-        names.push_back((shared ? kSharedCase : "") + entry.path().filename().string());
-    std::sort(names.begin(), names.end());
-    all.insert(all.end(), names.begin(), names.end());
-  }
-  return all;
-}
+std::vector<std::string> golden_cases(const std::string& file, GoldenSet set = GoldenSet::kLibraries,
+                                      const std::string& below = "");
 
 inline bool is_shared_case(const std::string& name) { return name.starts_with(kSharedCase); }
 
