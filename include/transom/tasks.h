@@ -125,10 +125,12 @@ struct NamedEntity {
   int64_t start = 0, end = 0;  // characters of the text
 };
 
+// An answer that was found in a text, or one that a model wrote about a picture.
 struct AnswerSpan {
   std::string answer;
-  double score = 0;
-  int64_t start = 0, end = 0;  // characters of the context
+  std::optional<double> score = 0;  // nothing: the answer is written, and nobody says how sure the model is
+  int64_t start = 0, end = 0;       // characters of the context; -1: there is none
+  bool is_there = true;             // false: a model that was to write an answer wrote none
 };
 
 struct FilledMask {

@@ -61,9 +61,10 @@ struct TaskPipeline {
 };
 
 std::string input_kind(const std::string& task) {
-  switch (need_task(task).input) {
+  const TaskRecord& record = need_task(task);
+  switch (record.input) {
     case InputKind::kText:
-      return "text";
+      return asks_about_pictures(record) ? "question about pictures" : "text";
     case InputKind::kQuestion:
       return "question";
     case InputKind::kSentences:

@@ -123,6 +123,8 @@ class Pipeline:
                     contexts = context if isinstance(context, (list, tuple)) else [context] * len(question)
                     return [{"question": q, "context": c} for q, c in zip(question, contexts)]
                 return {"question": question, "context": context}
+        if self._kind == "question about pictures":
+            return _questions_about_pictures(inputs, more, parameters)
         if self.task == "image-text-to-text":
             return _texts_with_pictures(inputs, more, parameters)
         if more and self.task.startswith("zero-shot"):
@@ -184,6 +186,25 @@ def _texts_with_pictures(images, more, parameters):
     if len(images) != len(text):
         raise UsageError(f"image-text-to-text: expected pictures for each text, found {len(images)} for {len(text)}")
     return [{"text": each, "images": _pictures(its)} for each, its in zip(text, images)]
+
+
+def _questions_about_pictures(images, more, parameters):
+    """pipe(image, question), pipe(image=..., question=...), pipe({"image", "question"}), or lists of any of them."""
+    if images is None:
+        images = parameters.pop("image", None)
+    question = parameters.pop("question", more[0] if more else None)
+    if len(more) > 1 or images is None:
+        raise UsageError("expected a picture and a question about it")
+    if question is None:
+        return _with_pictures_as_text(images)
+    if isinstance(images, (list, tuple)):
+        questions = question if isinstance(question, (list, tuple)) else [question]
+        # As Transformers has it: each question about each picture.
+        return [{"image": picture, "question": each} for picture in _pictures(images) for each in questions]
+    picture = _pictures(images)[0]
+    if isinstance(question, (list, tuple)):
+        return [{"image": picture, "question": each} for each in question]
+    return {"image": picture, "question": question}
 
 
 def _is_chat(value):

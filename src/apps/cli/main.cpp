@@ -41,6 +41,7 @@ void refuse_other_tasks_flag(const std::string& flag) {
     std::vector<std::string> names = names_of(task->parameters());
     if (task->input == InputKind::kQuestion) names.insert(names.end(), {"question", "context"});
     if (task->input == InputKind::kSentences) names.emplace_back(task->one_name);
+    if (task->takes_images) names.insert(names.end(), {"image", std::string(task->text_name)});
     if (!file_endings(*task).empty()) names.emplace_back("output");
     if (std::find(names.begin(), names.end(), flag.substr(2)) != names.end()) owners.emplace_back(task->name);
   }

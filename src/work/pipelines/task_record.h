@@ -81,6 +81,8 @@ struct TaskRecord {
   InputKind input = InputKind::kText;
   bool takes_chats = false;   // messages in place of a text
   bool takes_images = false;  // pictures beside a text, or in the messages
+  // Of kText: how the text is called, by flags, in JSON and on the server's page.
+  std::string_view text_name = "text";
   // Of kSentences: how the one and the others are called, by flags, in JSON and on the server's page.
   std::string_view one_name = "source_sentence", others_name = "sentences";
   ResultKind result;
@@ -93,6 +95,8 @@ struct TaskRecord {
 
 // All of them, by their names.
 const std::vector<const TaskRecord*>& task_records();
+// Whether its input is a text about pictures, rather than one that may have some.
+inline bool asks_about_pictures(const TaskRecord& task) { return task.takes_images && !task.takes_chats; }
 // By name, alias or the name of a variant; null: there is none.
 const TaskRecord* find_task(std::string_view name);
 // Refuses unknown tasks with the known ones.

@@ -116,11 +116,20 @@ std::optional<TaskInput> prompt_of_flags(const RunArguments& o) {
 // Pictures and what is said about them: a message of a chat, unless the text says where its pictures stand; or a whole
 // chat, which names its pictures itself.
 std::optional<TaskInput> pictures_of_flags(const RunArguments& o) {
-  if (!record_of(o).takes_images || (!o.text && o.images.empty())) return std::nullopt;
-  if (!o.inputs.empty() && o.text) fail(ErrorKind::kUsage, "--text: not beside {}", quoted(o.inputs.front()));
+  const TaskRecord& task = record_of(o);
+  if (!task.takes_images || (!o.text && o.images.empty())) return std::nullopt;
+  if (!o.inputs.empty() && o.text)
+    fail(ErrorKind::kUsage, "--{}: not beside {}", task.text_name, quoted(o.inputs.front()));
   if (o.inputs.size() > 1 || o.file) fail(ErrorKind::kUsage, "--image: expected one text, found several");
-  if (o.inputs.empty() && !o.text) fail(ErrorKind::kUsage, "--text is missing: what is asked about the pictures");
+  if (o.inputs.empty() && !o.text)
+    fail(ErrorKind::kUsage, "--{} is missing: what is asked about the pictures", task.text_name);
   const std::string text = o.text ? *o.text : o.inputs.front();
+  if (asks_about_pictures(task)) {
+    if (o.images.empty()) fail(ErrorKind::kUsage, "--image is missing: what {} is about", quoted(text));
+    TextInput input(text);
+    input.images.assign(o.images.begin(), o.images.end());
+    return input;
+  }
   if (text.starts_with('[')) {
     const Json chat = parse_json(text, "--text");
     if (!o.images.empty()) fail(ErrorKind::kUsage, "--image: the chat of --text names its pictures itself");
@@ -295,10 +304,12 @@ void add_task_options(Command& command, RunArguments& o) {
          .value = &o.images,
          .help = "picture: a file, or a data: URL; several in the order of their places",
          .group = kTaskGroup});
-    add({.name = "--text",
+    add({.name = fmt::format("--{}", task.text_name),
          .value = &o.text,
-         .help = "what is said about the pictures, as a message of a chat; with <image> in it a text in which they "
-                 "stand; or a chat as JSON, which names its pictures",
+         .help = asks_about_pictures(task)
+                     ? "what is asked about the picture"
+                     : "what is said about the pictures, as a message of a chat; with <image> in it a text in which "
+                       "they stand; or a chat as JSON, which names its pictures",
          .group = kTaskGroup});
   }
   if (draws(task)) add({.name = "--prompt", .value = &o.text, .help = "what the picture shows", .group = kTaskGroup});

@@ -38,7 +38,9 @@ struct ResultPrinter {
   }
 
   void operator()(const std::vector<AnswerSpan>& answers) const {
-    for (const AnswerSpan& each : answers) print(fmt::format("{:<40} {:.4f}", each.answer, each.score));
+    for (const AnswerSpan& each : answers)
+      if (!each.is_there) print("no answer");
+      else print(each.score ? fmt::format("{:<40} {:.4f}", each.answer, *each.score) : each.answer);
   }
 
   void operator()(const std::vector<std::vector<FilledMask>>& masks) const {

@@ -101,6 +101,14 @@ void infer_vectors(const std::shared_ptr<Call>& call, ServedModel& model, Reques
                   [call](const Vectors& vectors) { call->reply(vectors); });
 }
 
+// Pictures beside a text by their bytes: no file of the server's is read.
+void take_pictures(TaskInput& input) {
+  auto* text = std::get_if<TextInput>(&input);
+  if (!text) return;
+  for (PictureSource& image : text->images)
+    if (const auto* given = std::get_if<std::string>(&image)) image = FileBytes{media_bytes(*given, "inputs")};
+}
+
 // What pipelines return for one input and for several, but classes always as a list of lists, as the Hub does.
 void infer_task(const std::shared_ptr<Call>& call, ServedModel& model, RequestFields& fields, const Json& inputs) {
   const Json* given = fields.object("parameters");
@@ -125,6 +133,7 @@ void infer_task(const std::shared_ptr<Call>& call, ServedModel& model, RequestFi
   std::vector<CallForm> forms;
   for (const Json& each : several ? inputs : Json::array({inputs})) {
     items.push_back(input_of_json(record, each, options));
+    take_pictures(items.back());
     forms.push_back(form_of_input(each, true));
   }
   const bool lists = task == "text-classification";

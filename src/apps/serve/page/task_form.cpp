@@ -33,6 +33,9 @@ Json form_of_model(const ModelFacts& model) {
     form.push_back(field("file", "Sound", "sound"));
   } else if (task->input == InputKind::kVideo) {
     form.push_back(field("file", "Animation (GIF, APNG)", "image"));
+  } else if (asks_about_pictures(*task)) {
+    form.push_back(field("image", "Picture", "image"));
+    form.push_back(field(std::string(task->text_name).c_str(), "Question", "line"));
   } else if (model.embeds) {
     form.push_back(field("text", "Texts, one a line: how alike are they?", "lines"));
   } else if (task->input == InputKind::kSentences) {

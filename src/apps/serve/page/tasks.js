@@ -137,7 +137,9 @@ async function request_of_form(chosen) {
   const lines = (name) => value(name).split('\n').map((line) => line.trim()).filter(Boolean);
   const parts = (chosen.form || []).filter(([name]) => name !== 'text' && name !== 'labels');
   if (parts.length) {
-    const inputs = parts.map(([name, , kind]) => [name, kind === 'lines' ? lines(name) : value(name)]);
+    const inputs = await Promise.all(parts.map(async ([name, , kind]) =>
+      [name, kind === 'image' ? 'data:image;base64,' + await base64_of(at('field-' + name).files[0])
+        : kind === 'lines' ? lines(name) : value(name)]));
     return json({inputs: Object.fromEntries(inputs), parameters});
   }
   if ((chosen.form || []).some(([, , kind]) => kind === 'lines'))

@@ -106,7 +106,7 @@ TaskInput text_of_json(const TaskRecord& task, const Json& json) {
     if (json.empty()) fail("a chat: expected at least one message");
     return chat_of(json, task.takes_images);
   }
-  TextInput input(text_of(json, "text"));
+  TextInput input(text_of(json, std::string(task.text_name)));
   if (json.is_object() && json.contains("text_pair")) input.text_pair = text_of(json, "text_pair");
   input.candidate_labels = labels_in(json);
   if (!task.takes_images || !json.is_object()) return input;
@@ -119,6 +119,9 @@ TaskInput text_of_json(const TaskRecord& task, const Json& json) {
       input.images.push_back(std::move(*picture));
     }
   }
+  if (asks_about_pictures(task) && input.images.empty())
+    fail("{}: expected an object with \"image\" and \"{}\", found {}", task.name, task.text_name,
+         quoted(dump_json(json)));
   return input;
 }
 
@@ -229,9 +232,13 @@ Json bytes_as_text(const Source& source) {
 struct InputWriter {
   const TaskRecord& task;
   Json operator()(const TextInput& input) const {
-    if (!input.images.empty()) fail("pictures beside a text have no form here");
-    if (!input.text_pair && input.candidate_labels.empty()) return input.text;
-    Json json{{"text", input.text}};
+    if (!input.text_pair && input.candidate_labels.empty() && input.images.empty()) return input.text;
+    Json json{{std::string(task.text_name), input.text}};
+    for (const PictureSource& image : input.images) {
+      const auto* name = std::get_if<std::string>(&image);
+      json["images"].push_back(name && name->starts_with("data:") ? Json(*name)
+                                                                  : Json{{"base64", bytes_as_text(image)}});
+    }
     if (input.text_pair) json["text_pair"] = *input.text_pair;
     if (!input.candidate_labels.empty()) json["candidate_labels"] = input.candidate_labels;
     return json;

@@ -53,8 +53,13 @@ struct ResultWriter {
 
   Json operator()(const std::vector<AnswerSpan>& answers) const {
     Json list = Json::array();
-    for (const AnswerSpan& each : answers)
-      list.push_back({{"score", each.score}, {"start", each.start}, {"end", each.end}, {"answer", each.answer}});
+    for (const AnswerSpan& each : answers) {
+      Json item = Json::object();
+      if (each.score) item["score"] = *each.score;
+      if (each.start >= 0) item.update({{"start", each.start}, {"end", each.end}});
+      item["answer"] = each.is_there ? Json(each.answer) : Json();
+      list.push_back(std::move(item));
+    }
     return list;
   }
 

@@ -31,8 +31,13 @@ void read(const Json& json, NamedEntity& result) {
 }
 
 void read(const Json& json, AnswerSpan& result) {
-  result = {json.at("answer").get<std::string>(), json.at("score").get<double>(), int_of(json, "start", 0),
-            int_of(json, "end", 0)};
+  const Json& answer = json.at("answer");
+  result = {.answer = answer.is_null() ? "" : answer.get<std::string>(),
+            .score = std::nullopt,
+            .start = int_of(json, "start", -1),
+            .end = int_of(json, "end", -1),
+            .is_there = !answer.is_null()};
+  if (const auto score = json.find("score"); score != json.end()) result.score = score->get<double>();
 }
 
 void read(const Json& json, FilledMask& result) {
