@@ -39,6 +39,11 @@ struct TextPositions {
   }
 };
 
+// The tokens between which a model writes.
+struct TextEnds {
+  int64_t start, end, padding;
+};
+
 class GenerativeModel : public Model {
  public:
   // Whether an encoder reads the inputs, so that generation begins at decoder_start_token_id.
@@ -52,6 +57,11 @@ class GenerativeModel : public Model {
 
   // Encoder-decoder models: runs the encoder on inputs (input_ids and attention_mask, input_features, ...).
   void encode(const NamedTensors& inputs, ForwardContext& context) const;
+
+  // Of classes with a generate() of their own in Transformers: its arguments as encode() and the decoder read them, and
+  // the tokens that it always takes, whatever configurations of generation say.
+  virtual NamedTensors generation_inputs(const NamedTensors& inputs) const { return inputs; }
+  virtual std::optional<TextEnds> own_text_ends() const { return std::nullopt; }
 
   // The width D of the embeddings that may stand in place of tokens; 0: the model reads tokens alone.
   virtual int64_t embedding_width() const { return 0; }

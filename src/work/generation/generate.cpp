@@ -174,7 +174,12 @@ const GenerativeModel& writer_with_head(const Model& model) {
   return *writer;
 }
 
-GenerationConfig with_padding(GenerationConfig config) {
+GenerationConfig with_padding(const GenerativeModel& writer, GenerationConfig config) {
+  if (const std::optional<TextEnds> ends = writer.own_text_ends()) {
+    config.bos_token_id = config.decoder_start_token_id = ends->start;
+    config.eos_token_id = {ends->end};
+    config.pad_token_id = ends->padding;
+  }
   if (!config.pad_token_id && !config.eos_token_id.empty()) config.pad_token_id = config.eos_token_id[0];
   return config;
 }
@@ -231,10 +236,11 @@ GenerationOutput generate(const Model& model, const NamedTensors& inputs, const 
                           const GenerationOptions& options) {
   const GenerativeModel& writer = writer_with_head(model);
   const NoGradient inference;
-  const GenerationConfig config = with_padding(given);
+  const GenerationConfig config = with_padding(writer, given);
   const Architecture* known = find_architecture(model);
-  Prompts prompts = writer.has_encoder() ? encoder_prompts(inputs, config, known && known->head.begins_as_given)
-                                         : decoder_prompts(writer, inputs, config);
+  const NamedTensors read = writer.generation_inputs(inputs);
+  Prompts prompts = writer.has_encoder() ? encoder_prompts(read, config, known && known->head.begins_as_given)
+                                         : decoder_prompts(writer, read, config);
   return write_behind(writer, std::move(prompts), config, options);
 }
 
@@ -252,7 +258,7 @@ GenerationOutput generate(const Model& model, const ModelInputs& prompt, const G
   Prompts prompts{.rows = {prompt.tokens}, .mask = ones_like({prompt.tokens}), .encoder_ids = {prompt.tokens}};
   if (!prompt.attached.empty()) prompts.attached = {prompt.attached};
   check_rows(prompts);
-  return write_behind(writer, std::move(prompts), with_padding(given), options);
+  return write_behind(writer, std::move(prompts), with_padding(writer, given), options);
 }
 
 }  // namespace transom
