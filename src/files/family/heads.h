@@ -35,7 +35,8 @@ enum class HeadTask {
   kClickPrediction,
   kDepth,            // how far away each pixel is
   kObjectDetection,  // boxes around objects, and their classes
-  kSegmentation      // which class or which object each pixel is of
+  kSegmentation,     // which class or which object each pixel is of
+  kSpeech            // the sound of a text
 };
 
 // What a head learns from, by its arguments. B rows, T tokens, C classes.
@@ -55,7 +56,8 @@ enum class HeadLabels {
   kPairs,          // none: row i of the one input belongs to row i of the other
   kClicks,         // labels [B]: 0 or 1
   kBoxes,  // class_labels [B, N] (-100: none) and boxes [B, N, 4]: centre, width and height in parts of the picture
-  kPixelClasses  // labels [B, height, width]
+  kPixelClasses,  // labels [B, height, width]
+  kSpectrum       // labels [B, frames, bands] of a sound; -100: none
 };
 
 // What Transformers' Trainer divides a loss by that is a sum over labels.
