@@ -6,10 +6,10 @@
 #include "files/family/family.h"
 #include "files/hub/adapters.h"
 #include "files/hub/resolve.h"
+#include "models/diffusion/pipeline_directory.h"
 #include "models/loading/adapters/adaptation.h"
 #include "models/sentences/module_list.h"
 #include "models/sentences/sentence_modules.h"
-#include "work/pipelines/diffusion/pipeline_directory.h"
 #include "work/pipelines/text/writing_ranker.h"
 
 namespace transom {

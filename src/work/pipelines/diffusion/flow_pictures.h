@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "models/diffusion/prompt_encoders.h"
 #include "models/diffusion/schedulers/scheduler.h"
 #include "work/pipelines/diffusion/picture_model.h"
-#include "work/pipelines/diffusion/prompt_encoders.h"
 
 namespace transom {
 

@@ -5,8 +5,8 @@
 
 #include <memory>
 
+#include "models/diffusion/pipeline_directory.h"
 #include "work/pipelines/diffusion/picture_request.h"
-#include "work/pipelines/diffusion/pipeline_directory.h"
 
 namespace transom {
 

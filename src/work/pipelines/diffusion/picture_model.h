@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "models/diffusion/pipeline_directory.h"
 #include "work/pipelines/diffusion/picture_request.h"
-#include "work/pipelines/diffusion/pipeline_directory.h"
 
 namespace transom {
 

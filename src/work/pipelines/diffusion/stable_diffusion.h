@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "base/numbers/mt19937.h"
+#include "models/diffusion/prompt_encoders.h"
 #include "models/diffusion/schedulers/scheduler.h"
 #include "work/pipelines/diffusion/lora_weights.h"
 #include "work/pipelines/diffusion/picture_control.h"
 #include "work/pipelines/diffusion/picture_model.h"
-#include "work/pipelines/diffusion/prompt_encoders.h"
 
 namespace transom {
 

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "work/pipelines/diffusion/pipeline_directory.h"
+#include "models/diffusion/pipeline_directory.h"
 #include "work/pipelines/pipeline.h"
 
 namespace transom {

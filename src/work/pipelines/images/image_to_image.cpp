@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 #include "base/files/directories.h"
+#include "models/diffusion/pipeline_directory.h"
 #include "work/pipelines/diffusion/image_to_image.h"
 #include "work/pipelines/diffusion/picture_request.h"
-#include "work/pipelines/diffusion/pipeline_directory.h"
 #include "work/pipelines/images/image_model.h"
 #include "work/pipelines/onnx/graph_model.h"
 

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "work/train/step/distillation.h"
+#include "work/train/step/train_step.h"
 
 namespace transom {
 
@@ -13,6 +14,8 @@ ForwardContext further_pass(const LossPass& pass, int64_t number) {
   context.dropouts += number * kDrawsOfPass;
   return context;
 }
+
+bool Objective::spares_from_decay(const Parameter& parameter) const { return is_spared_from_decay(parameter); }
 
 void Objective::learn_from(Distillation) {
   fail(ErrorKind::kUsage, "--teacher_model: the loss of this task has no term for a teacher; leave it out");

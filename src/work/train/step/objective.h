@@ -79,6 +79,9 @@ class Objective {
   // Makes updates learn from a teacher besides. Refused by losses that have none.
   virtual void learn_from(Distillation distillation);
 
+  // Whether weight decay spares a parameter; as Trainer decides it.
+  virtual bool spares_from_decay(const Parameter& parameter) const;
+
   // Trained beside those of the model. Not of sharded runs. They are written into checkpoints and read again by
   // save() and load().
   virtual std::vector<std::shared_ptr<Parameter>> parameters() const { return {}; }

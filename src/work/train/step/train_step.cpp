@@ -115,7 +115,7 @@ void TrainStep::share_buffers() { share(model_.buffers()); }
 std::vector<OptimizedParameter> TrainStep::parameters() const {
   std::vector<OptimizedParameter> result;
   for (const auto& parameter : trained_)
-    result.push_back({parameter->name, parameter->value, !is_spared_from_decay(*parameter)});
+    result.push_back({parameter->name, parameter->value, !objective_->spares_from_decay(*parameter)});
   return result;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "work/pipelines/diffusion/prompt_encoders.h"
+#include "models/diffusion/prompt_encoders.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "work/pipelines/diffusion/pipeline_directory.h"
+#include "models/diffusion/pipeline_directory.h"
 
 #include "base/error.h"
 #include "base/files/directories.h"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "models/diffusion/pipeline_directory.h"
 #include "transom/tokenizer.h"
-#include "work/pipelines/diffusion/pipeline_directory.h"
 
 namespace transom {
 
