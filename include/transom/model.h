@@ -188,6 +188,9 @@ class Model {
   void prepare(ForwardContext& context) const;
   // The arguments that run() knows.
   virtual std::vector<std::string> input_names() const = 0;
+  // Whether run() builds its results from shapes alone. Otherwise it reads numbers on its way (how long a sound will
+  // be), and is not compiled as a whole.
+  virtual bool is_one_program() const { return true; }
 
  private:
   friend class ModelLoader;

@@ -98,7 +98,7 @@ NamedTensors Model::forward(const NamedTensors& inputs, ForwardContext context) 
     if (!gradients_enabled() && !context.training && !context.cache) evaluator->evaluate(all, {});
     return outputs;
   }
-  if (!CompiledForward::applies(inputs, context))
+  if (!is_one_program() || !CompiledForward::applies(inputs, context))
     return with_unfinite_rows(*this, inputs, run_adapted(inputs, context));
   const std::shared_ptr<CompiledForward> compiled = [&] {
     const std::lock_guard lock(making);

@@ -97,6 +97,10 @@ void Mt19937::fill_normal(std::span<float> values, float mean, float deviation) 
   }
 }
 
+void Mt19937::fill_normal_one_by_one(std::span<float> values) {
+  for (float& value : values) value = static_cast<float>(normal());
+}
+
 std::vector<uint64_t> Mt19937::state() const {
   std::vector<uint64_t> state(words_.begin(), words_.end());
   state.push_back(next_);

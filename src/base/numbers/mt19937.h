@@ -39,6 +39,9 @@ class Mt19937 {
   // Tensor.normal_(mean, deviation) of a float32 tensor. PyTorch draws 16 or more numbers in another way than fewer;
   // both ways are followed, to the last bits (its vectorised logarithm and cosine round differently).
   void fill_normal(std::span<float> values, float mean = 0, float deviation = 1);
+  // The same of a tensor whose numbers do not lie in the order of its axes: PyTorch then draws one by one, however
+  // many.
+  void fill_normal_one_by_one(std::span<float> values);
   // torch.bernoulli of a float32 tensor of probabilities: one draw a value.
   bool bernoulli(float probability) { return uniform() < probability; }
 
