@@ -366,8 +366,6 @@ struct ScriptArguments {
   int64_t ddpm_num_steps = 1000;
   std::string ddpm_beta_schedule = "linear";
   std::optional<std::string> pretrained_vae_model_name_or_path;
-  bool train_text_encoder = false;
-  std::optional<int64_t> tokenizer_max_length;
   std::string timestep_bias_strategy = "none";
   double timestep_bias_multiplier = 1, timestep_bias_portion = 0.25;
   int64_t timestep_bias_begin = 0, timestep_bias_end = 1000;
