@@ -29,6 +29,7 @@ struct FamilyInput {
     kPositions,      // where a token stands
     kDecoderTokens,  // ids that a decoder has written
     kPixels,         // f32 [B, channels, height, width]
+    kHiddenPatches,  // bool [B, patches]: which are hidden of the pixels that stand before it, as many in each row
     kSamples,        // f32 [B, samples] of a sound
     kSampleMask,     // 0 hides a sample
     kSpectrum,       // f32 [B, bands, frames] of a sound

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inputs and labels that are made up, by what the record of a model's class says that it reads and learns from.
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/numbers/mt19937.h"
 #include "files/config/config.h"
@@ -128,6 +130,13 @@ class Maker {
       case Kind::kNumbers:
         result.set(input.name, normal(shape_of(input)));
         break;
+      case Kind::kHiddenPatches: {
+        const int64_t count = patches(result.at("pixel_values"));
+        std::vector<int64_t> hidden(static_cast<size_t>(batch_ * count));
+        for (size_t i = 0; i < hidden.size(); ++i) hidden[i] = static_cast<int64_t>(i) % count % 2;
+        result.set(input.name, Tensor::from(hidden, {batch_, count}));
+        break;
+      }
       case Kind::kBagOffsets:
         result.set(input.name, bags_of_one(static_cast<int64_t>(config_.get_ints(input.each).size())));
         break;
@@ -235,7 +244,9 @@ class Maker {
 
   int64_t patches(const Tensor& image) const {
     const auto patch = config_.get_pair("patch_size", 16);
-    return (image.dim(2) / patch[0]) * (image.dim(3) / patch[1]);
+    const int64_t layers =
+        image.rank() == 5 ? image.dim(1) / std::max<int64_t>(config_.get_int("tubelet_size", 2), 1) : 1;
+    return layers * (image.dim(-2) / patch[0]) * (image.dim(-1) / patch[1]);
   }
 
   const Model& model_;
