@@ -76,14 +76,16 @@ const Family* find_family(const Config& config) {
 
 std::optional<int64_t> extent_of(const Config& config, const InputExtent& extent) {
   if (extent.fields.empty()) return std::nullopt;
+  const auto made = [&](int64_t number) { return (extent.squared ? number * number : number) * extent.times; };
+  const double most = extent.squared ? 1e6 : 1e12;
   for (const std::string& field : extent.fields) {
     const Json* number = number_at(json_of(config), field);
     if (!number) continue;
-    if (!number->is_number_integer() || number->get<double>() < 0 || number->get<double>() > 1e12)
-      fail("{}: {}: expected a whole number from 0, found {}", config.where(), field, number->dump());
-    return number->get<int64_t>() * extent.times;
+    if (!number->is_number_integer() || number->get<double>() < 0 || number->get<double>() > most)
+      fail("{}: {}: expected a whole number from 0 to {}, found {}", config.where(), field, most, number->dump());
+    return made(number->get<int64_t>());
   }
-  return extent.otherwise > 0 ? std::optional(extent.otherwise * extent.times) : std::nullopt;
+  return extent.otherwise > 0 ? std::optional(made(extent.otherwise)) : std::nullopt;
 }
 
 int64_t vocabulary_of(const Config& config, const FamilyHead& head) {

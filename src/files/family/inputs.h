@@ -19,6 +19,7 @@ struct InputExtent {
   std::vector<std::string> fields = {};
   int64_t otherwise = 0;  // where the configuration has none of them
   int64_t times = 1;
+  bool squared = false;  // of an extent on two axes of a picture: its places
 };
 
 struct FamilyInput {
