@@ -62,6 +62,8 @@ class GenerativeModel : public Model {
   // the tokens that it always takes, whatever configurations of generation say.
   virtual NamedTensors generation_inputs(const NamedTensors& inputs) const { return inputs; }
   virtual std::optional<TextEnds> own_text_ends() const { return std::nullopt; }
+  // Whether decoder_input_ids need not begin with the decoder's first token, where that hangs on the configuration.
+  virtual bool begins_as_given() const { return false; }
 
   // The width D of the embeddings that may stand in place of tokens; 0: the model reads tokens alone.
   virtual int64_t embedding_width() const { return 0; }

@@ -239,8 +239,9 @@ GenerationOutput generate(const Model& model, const NamedTensors& inputs, const 
   const GenerationConfig config = with_padding(writer, given);
   const Architecture* known = find_architecture(model);
   const NamedTensors read = writer.generation_inputs(inputs);
-  Prompts prompts = writer.has_encoder() ? encoder_prompts(read, config, known && known->head.begins_as_given)
-                                         : decoder_prompts(writer, read, config);
+  const bool as_given = writer.begins_as_given() || (known && known->head.begins_as_given);
+  Prompts prompts =
+      writer.has_encoder() ? encoder_prompts(read, config, as_given) : decoder_prompts(writer, read, config);
   return write_behind(writer, std::move(prompts), config, options);
 }
 
