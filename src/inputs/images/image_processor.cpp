@@ -76,6 +76,8 @@ constexpr Defaults kDefaults[] = {
     {"SmolVLM", 0, 0, 4 * 364, 0, Resampling::kLanczos, false, false, false, true},
     {"Qwen2VL", 0, 0, 56 * 56, 0, Resampling::kBicubic, true, false},
     {"Llava", 0, 0, 224, 224, Resampling::kBicubic, true, false},
+    {"Blip", 384, 384, 0, 0, Resampling::kBicubic, true, true},
+    {"Donut", 2560, 1920, 0, 0, Resampling::kBilinear, false, true},
     {"Bit", 0, 0, 224, 224, Resampling::kBicubic, true, false},
     {"ConvNext", 0, 0, 384, 0, Resampling::kBicubic, false, false},
     {"EfficientNet", 346, 346, 0, 0, Resampling::kBicubic, false, true},
@@ -195,12 +197,18 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
   const bool is_detector = family == "Detr" || family == "Yolos";
   cutter_ = make_picture_cutter(family, config, read_resampling(config, defaults->resampling));
   const bool is_sam = family == "Sam";
-  if (!is_detector && !is_sam && !cutter_) squares_ = config.get_bool("do_pad", false);
+  const bool is_page = family == "Donut";
+  if (!is_detector && !is_sam && !is_page && !cutter_) squares_ = config.get_bool("do_pad", false);
   if (squares_ && family != "Llava")
     fail(ErrorKind::kUnsupported, "{}: do_pad is not carried out for {}", config.where(), type);
   size_ = {defaults->height, defaults->width, defaults->shortest_edge, 0};
   if (is_sam) read_sam(config);
   else if (!cutter_ || cutter_->has_usual_steps()) size_ = read_size(config, "size", size_, defaults->square);
+  if (is_page) {  // whose lists of extents have the width first
+    page_.emplace(config);
+    if (config.has("size") && json_of(config)["size"].is_array()) std::swap(size_.height, size_.width);
+    if (size_.height == 0) fail("{}: size: expected height and width", config.where());
+  }
   const int64_t crop = family == "EfficientNet" ? 289
                        : family == "OwlViT"     ? 768
                        : defaults->crop > 0     ? defaults->crop
@@ -400,27 +408,10 @@ Image ImageProcessor::resized(const Image& image) const {
   return center_cropped(resize(image, width, height, resampling_), edge, edge);
 }
 
-// In the middle of a square of the mean colour.
-Image ImageProcessor::squared(const Image& image) const {
-  const int64_t side = std::max(image.width, image.height);
-  if (image.width == image.height) return image;
-  std::array<uint8_t, 3> margin{};
-  for (size_t c = 0; c < 3; ++c) {
-    // Python's int() of a product of doubles: of the number that was written, not of the float nearest to it.
-    const double mean = std::strtod(fmt::format("{}", mean_[c]).c_str(), nullptr);
-    margin[c] = static_cast<uint8_t>(mean * 255);
-  }
-  Image square(side, side);
-  for (size_t i = 0; i < square.pixels.size(); ++i) square.pixels[i] = margin[i % 3];
-  const int64_t left = (side - image.width) / 2, top = (side - image.height) / 2;
-  for (int64_t y = 0; y < image.height; ++y) std::copy_n(image.row(y), 3 * image.width, square.row(top + y) + 3 * left);
-  return square;
-}
-
 ImageProcessor::Pixels ImageProcessor::operator()(const Image& image) const {
   const Image whole = do_convert_rgb_ ? on_white(image) : image;
   if (cutter_) return cut(whole);
-  Pixels pixels = normalized(sized(squares_ ? squared(whole) : whole));
+  Pixels pixels = normalized(sized(squares_ ? in_square(whole, mean_) : whole));
   if (fills_)
     pixels.beside = {{"original_sizes", {image.height, image.width}},
                      {"reshaped_input_sizes", {pixels.height, pixels.width}}};
@@ -430,7 +421,9 @@ ImageProcessor::Pixels ImageProcessor::operator()(const Image& image) const {
 }
 
 Image ImageProcessor::sized(const Image& image) const {
-  const Image large = do_resize_ ? resized(image) : image;
+  const Image large = page_        ? (*page_)(image, size_.height, size_.width, resampling_)
+                      : do_resize_ ? resized(image)
+                                   : image;
   return do_center_crop_ ? center_cropped(large, crop_size_.height, crop_size_.width) : large;
 }
 

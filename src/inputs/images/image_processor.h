@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // From pictures to what models of images take: the image processors of Transformers (ViT, DeiT, CLIP, SigLIP, LLaVA,
-// BiT, ConvNeXt, EfficientNet, DPT, DETR, YOLOS, OWL-ViT, SAM, SegFormer, and timm's), by their
+// BiT, BLIP, ConvNeXt, EfficientNet, DPT, DETR, YOLOS, Donut, OWL-ViT, SAM, SegFormer, and timm's), by their
 // preprocessor_config.json, with the arithmetic of their PIL versions.
 #pragma once
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "files/config/config.h"
 #include "inputs/images/image.h"
+#include "inputs/images/page_fit.h"
 
 namespace transom {
 
@@ -70,7 +72,6 @@ class ImageProcessor {
   std::array<int64_t, 2> size_near(const Image& image) const;
   Image resized(const Image& image) const;
   Image sized(const Image& image) const;  // resized and cropped, as far as that is asked for
-  Image squared(const Image& image) const;
   Image center_cropped(const Image& image, int64_t height, int64_t width) const;
 
   bool do_resize_ = true, do_center_crop_ = false, do_rescale_ = true, do_normalize_ = true, do_convert_rgb_ = false;
@@ -79,6 +80,7 @@ class ImageProcessor {
   bool masks_ = false;  // of DETR: whether a pixel_mask stands beside the pixels
   bool fills_ = false;  // of SAM: with zeros to pad_size, and the extents before are told
   Size size_, crop_size_, pad_size_;
+  std::optional<PageFit> page_;  // of Donut: pictures are brought onto a page of size_
   bool keep_aspect_ratio_ = false;
   int64_t ensure_multiple_of_ = 0;  // of DPT; 0: pictures get the extents that size_ says
   double rescale_factor_ = 1 / 255.0, crop_pct_ = 0.875;

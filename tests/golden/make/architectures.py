@@ -14,6 +14,7 @@ from experts import EXPERTS
 from family import ANSWERS, CAUSAL, CHOICE, MASKED, ROPE, SEQUENCE, TOKENS, Family, names
 from hearing import HEARING
 from patches import TOKENS_BEFORE_PATCHES
+from questions import QUESTIONS
 from states import STATES
 from towers import TOWERS
 from vision_language import READERS
@@ -343,6 +344,7 @@ FAMILIES = {
     **DETECTION,
     **TOKENS_BEFORE_PATCHES,
     **CAPTIONS,
+    **QUESTIONS,
     **READERS,
     **TOWERS,
     **HEARING,

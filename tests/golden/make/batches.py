@@ -5,6 +5,7 @@ import torch
 
 import detection
 import captions
+import questions
 import towers
 import vision_language
 from common import generator
@@ -120,6 +121,9 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
     if family_name == "clip":
         texts = text_inputs(config.text_config, name, tokenizer, False)
         return {**texts, "pixel_values": floats(3, 3, 32, 32)}
+    if family_name in questions.QUESTIONS:
+        texts = text_inputs(config.text_config, name, tokenizer, False)
+        return questions.inputs_of(class_name, config, texts, integers, floats)
     if family_name in captions.CAPTIONS:
         return captions.inputs_of(name, config, random)
     if family_name == "siglip":

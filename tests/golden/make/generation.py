@@ -7,6 +7,7 @@ import json
 
 import torch
 
+import questions
 import vision_language
 from common import generator, rounded, write_json
 
@@ -17,6 +18,8 @@ NEW = 16
 
 
 def inputs_of(model, tokenizer, rows, name=None):
+    if questions.is_own(model):
+        return questions.prompts_of(rows)
     if model.main_input_name == "input_features":
         return {"input_features": f"inputs.safetensors:input_features[{rows.start}:{rows.stop}]"}
     if model.main_input_name == "pixel_values":
@@ -121,6 +124,8 @@ def make_runs(model, tokenizer, name, folder, only=None):
             ("embeddings_min_length", embeddings, dict(max_new_tokens=None, max_length=24, min_length=20)),
             ("embeddings_with_ids", with_ids, dict(repetition_penalty=1.3)),
         ]
+    if questions.is_own(model):
+        plans = [plan for plan in plans if "eos_token_id" not in plan[2]]
     if tokenizer is None:
         plans = [plan for plan in plans if plan[0] in WORDLESS_PLANS]
     others, runs = [noisy(model, name), *([noisy(model, name + " again")] if tokenizer else [])], []

@@ -114,6 +114,15 @@ PROCESSORS = {  # class without its ending, and the fields of preprocessor_confi
         "YolosImageProcessor",
         RGB | IMAGENET | dict(resample=2, do_pad=True, size=dict(shortest_edge=21, longest_edge=400)),
     ),
+    "blip": ("BlipImageProcessor", RGB | CLIP | dict(resample=3, size=dict(height=35, width=22))),
+    "donut": (
+        "DonutImageProcessor",
+        RGB | HALF | dict(resample=2, size=dict(height=46, width=35), do_align_long_axis=True, do_thumbnail=True, do_pad=True),
+    ),
+    "donut_lying": (
+        "DonutImageProcessor",
+        RGB | HALF | dict(resample=3, size=dict(height=29, width=47), do_align_long_axis=False, do_thumbnail=True, do_pad=True),
+    ),
     "owlvit": ("OwlViTImageProcessor", RGB | CLIP | dict(resample=3, size=dict(height=36, width=28))),
     "sam": (
         "SamImageProcessor",

@@ -23,7 +23,7 @@ from common import HERE, rounded, seed_of, write_json
 from random_models import config_of, draw_weights
 from vocabularies import load, make_tokenizer_files
 
-WRITERS = ("CausalLM", "LMHeadModel", "ConditionalGeneration", "MTModel", "VisionEncoderDecoderModel")
+WRITERS = ("CausalLM", "LMHeadModel", "ConditionalGeneration", "MTModel", "VisionEncoderDecoderModel", "BlipForQuestionAnswering")
 STEPS, WARMUP, RATE = 20, 2, 1e-3
 
 
@@ -300,7 +300,7 @@ def make_case(name, family_name, class_name, is_main, special, out):
     model, tokenizer, config = build(name, family_name, class_name, is_main)
     if STORED.get(name) == "bf16" and is_main:  # weights that bfloat16 holds exactly
         model = model.to(torch.bfloat16).float()
-    kwargs = {"return_loss": True} if class_name in ("CLIPModel", "CLIPSegModel", "OwlViTModel", "SiglipModel", "ClapModel") else {}
+    kwargs = {"return_loss": True} if class_name in ("CLIPModel", "CLIPSegModel", "OwlViTModel", "SiglipModel", "ClapModel", "BlipModel") else {}
     inputs = dlrm.inputs(name) if family_name == "dlrm" else inputs_of(name, family_name, class_name, config, tokenizer)
     save(model, name, family_name, is_main, folder / "model")
     if (

@@ -9,6 +9,7 @@ import transformers
 
 import captions
 import detection
+import questions
 import towers
 import vision_language
 from architectures import FAMILIES, LABELS
@@ -54,6 +55,8 @@ def config_of(name, family_name, class_name, is_main, tokenizer):
         fields = towers.fields_of(fields, tokenizer)
     if family_name == "owlvit":
         fields = detection.fields_of(fields, tokenizer)
+    if family_name in questions.QUESTIONS:
+        fields, tokenizer = questions.fields_of(fields, is_main, tokenizer), None
     if family_name in captions.CAPTIONS:
         fields, tokenizer = captions.fields_of(fields, tokenizer), None
     if vision_language.has_pictures(family_name):

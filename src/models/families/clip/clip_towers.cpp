@@ -209,18 +209,28 @@ CLIPTowers::Agreement CLIPTowers::operator()(const NamedTensors& inputs, Forward
   made.image_embeds = to_unit_length(visual_projection(made.image.pooler_output, context));
   made.text = text_model(clip_text_inputs(inputs), context);
   made.text_embeds = to_unit_length(text_projection(made.text.pooler_output, context));
-  made.logits_per_text = dot_general(made.text_embeds, made.image_embeds, {{}, {}, {1}, {1}}, context.computing) *
-                         exp(logit_scale_->value);
+  made.logits_per_text = logits_of_agreement(made.text_embeds, made.image_embeds, logit_scale_->value, context);
   return made;
 }
 
 NamedTensors CLIPTowers::outputs(const NamedTensors& inputs, ForwardContext& context) const {
   const Agreement made = (*this)(inputs, context);
-  return with_loss(context.return_loss ? contrastive_loss(made.logits_per_text, context) : Tensor(),
-                   {{"logits_per_image", permute(made.logits_per_text, {1, 0})},
-                    {"logits_per_text", made.logits_per_text},
-                    {"text_embeds", made.text_embeds},
-                    {"image_embeds", made.image_embeds}});
+  return agreement_outputs(made.text_embeds, made.image_embeds, logit_scale_->value, context);
+}
+
+Tensor logits_of_agreement(const Tensor& text_embeds, const Tensor& image_embeds, const Tensor& logit_scale,
+                           const ForwardContext& context) {
+  return dot_general(text_embeds, image_embeds, {{}, {}, {1}, {1}}, context.computing) * exp(logit_scale);
+}
+
+NamedTensors agreement_outputs(const Tensor& text_embeds, const Tensor& image_embeds, const Tensor& logit_scale,
+                               const ForwardContext& context) {
+  const Tensor per_text = logits_of_agreement(text_embeds, image_embeds, logit_scale, context);
+  return with_loss(context.return_loss ? contrastive_loss(per_text, context) : Tensor(),
+                   {{"logits_per_image", permute(per_text, {1, 0})},
+                    {"logits_per_text", per_text},
+                    {"text_embeds", text_embeds},
+                    {"image_embeds", image_embeds}});
 }
 
 FamilyHead clip_head() {

@@ -114,6 +114,12 @@ const std::vector<std::string>& clip_text_names();
 NamedTensors clip_text_inputs(const NamedTensors& inputs);
 
 Tensor to_unit_length(const Tensor& x);
+// How much texts and pictures agree whose vectors are of length 1, [texts, E] and [images, E]: [texts, images].
+Tensor logits_of_agreement(const Tensor& text_embeds, const Tensor& image_embeds, const Tensor& logit_scale,
+                           const ForwardContext& context);
+// logits_per_image, logits_per_text, text_embeds, image_embeds, and the loss of pairs where it is asked for.
+NamedTensors agreement_outputs(const Tensor& text_embeds, const Tensor& image_embeds, const Tensor& logit_scale,
+                               const ForwardContext& context);
 
 // Both towers, and projections that are trained to agree.
 class CLIPTowers {

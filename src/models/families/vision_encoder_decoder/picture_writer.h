@@ -21,6 +21,7 @@ class PictureWriter {
 
 // `config` is the decoder's; `source_width` that of the encoder's states, which some decoders read as they are.
 std::unique_ptr<PictureWriter> make_trocr_writer(const Config& config, const Scope& scope, int64_t source_width);
+std::unique_ptr<PictureWriter> make_mbart_writer(const Config& config, const Scope& scope, int64_t source_width);
 std::unique_ptr<PictureWriter> make_gpt2_writer(const Config& config, const Scope& scope, int64_t source_width);
 
 }  // namespace transom

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // VisionEncoderDecoderModel of Transformers: an encoder of pictures of any family that gives their states, and a
 // decoder that writes about them: ViT with GPT-2 for captions, ViT or DeiT with TrOCR's decoder for lines of
-// handwriting.
+// handwriting, Donut's Swin with mBART's decoder for pages.
 #include "base/error.h"
 #include "models/families/vision_encoder_decoder/picture_writer.h"
 #include "models/loading/config_keys.h"
@@ -14,7 +14,8 @@ namespace transom {
 namespace {
 
 using MakeWriter = std::unique_ptr<PictureWriter> (*)(const Config&, const Scope&, int64_t);
-constexpr std::pair<const char*, MakeWriter> kWriters[] = {{"gpt2", make_gpt2_writer}, {"trocr", make_trocr_writer}};
+constexpr std::pair<const char*, MakeWriter> kWriters[] = {
+    {"gpt2", make_gpt2_writer}, {"mbart", make_mbart_writer}, {"trocr", make_trocr_writer}};
 
 std::unique_ptr<PictureWriter> make_writer(const Config& config, const Scope& scope, int64_t source_width) {
   const std::string type = config.get_string("model_type");
@@ -27,12 +28,20 @@ std::unique_ptr<PictureWriter> make_writer(const Config& config, const Scope& sc
        fmt::join(known, " or "), quoted(type));
 }
 
+// Of the encoder's states; stages of a Swin double theirs one by one.
+int64_t width_of_states(const Config& seer) {
+  if (seer.has("hidden_size") || !seer.has("embed_dim")) return positive(seer, "hidden_size", 768);
+  const size_t stages = seer.get_ints("depths", {2, 2, 6, 2}).size();
+  if (stages < 1 || stages > 16) fail("{}: depths: expected 1 to 16 numbers, found {}", seer.where(), stages);
+  return positive(seer, "embed_dim", 96, int64_t{1} << 20) << (stages - 1);
+}
+
 class SeenAndWritten : public EncoderDecoder {
  public:
   SeenAndWritten(const Config& config, const Scope& scope) {
     const Config seer = part_config(config, "encoder", "vit"), writer = config.get_object("decoder");
     encoder_ = make_part(seer, "image-feature-extraction", scope / "encoder");
-    const int64_t width = positive(seer, "hidden_size", 768);
+    const int64_t width = width_of_states(seer);
     decoder_ = make_writer(writer, scope / "decoder", width);
     if (width != decoder_->width() && !writer.has("cross_attention_hidden_size"))
       enc_to_dec_proj_.emplace(scope / "enc_to_dec_proj", width, decoder_->width());
@@ -55,7 +64,7 @@ class SeenAndWritten : public EncoderDecoder {
 
   DecoderOutput decode(const DecoderInputs& in, const EncodedSource& source, ForwardContext& context) const override {
     if (!enc_to_dec_proj_ || !source.states.defined()) return (*decoder_)(in, source, context);
-    return (*decoder_)(in, {(*enc_to_dec_proj_)(source.states, context), source.mask}, context);
+    return (*decoder_)(in, {(*enc_to_dec_proj_)(source.states, context), source.mask, source.seen}, context);
   }
   Tensor source_mask(const NamedTensors&) const override { return {}; }
   int64_t max_target_positions() const override { return decoder_->max_positions(); }
@@ -76,7 +85,11 @@ class VisionEncoderDecoderModel : public ConditionalGenerationModel {
  public:
   VisionEncoderDecoderModel(const Config& config, const Scope& scope)
       : ConditionalGenerationModel(token_of(config, "decoder_start_token_id"), token_of(config, "pad_token_id")),
-        both_(config, scope) {}
+        both_(config, scope),
+        names_tasks_(config.get_object("encoder").get_string("model_type", "").find("donut") != std::string::npos) {}
+
+  // A text of Donut begins with the token of its task.
+  bool begins_as_given() const override { return names_tasks_; }
 
  protected:
   const EncoderDecoder& body() const override { return both_; }
@@ -92,11 +105,13 @@ class VisionEncoderDecoderModel : public ConditionalGenerationModel {
 
  private:
   SeenAndWritten both_;
+  bool names_tasks_;
 };
 
 FamilyHead picture_writing_head() {
-  FamilyHead head = sequence_to_sequence_head({"image-to-text"}, {"decoder.output_projection", "decoder.lm_head"},
-                                              "decoder.output_projection");
+  FamilyHead head =
+      sequence_to_sequence_head({"image-to-text", "document-question-answering"},
+                                {"decoder.output_projection", "decoder.lm_head"}, "decoder.output_projection");
   head.vocabulary = std::vector<std::string>{"decoder.output_projection", "decoder.lm_head"};
   head.vocabulary_size = {"decoder.vocab_size"};
   return head;

@@ -89,10 +89,11 @@ TaskParameters generation_parameters(TaskParameters own) {
   own.push_back({"stop", TaskParameter::Type::kTexts, "another name of --stop_strings"});
   own.push_back({"stop_sequence", TaskParameter::Type::kTexts, "another name of --stop_strings"});
   for (const GenerationField& field : generation_fields())
-    own.push_back({.name = std::string(field.name),
-                   .type = TaskParameter::Type::kGeneration,
-                   .help = std::string(field.help),
-                   .flag_alone = field.is_flag});
+    if (!find_parameter(own, field.name))  // which some tasks have for something else
+      own.push_back({.name = std::string(field.name),
+                     .type = TaskParameter::Type::kGeneration,
+                     .help = std::string(field.help),
+                     .flag_alone = field.is_flag});
   return own;
 }
 

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/json/json.h"
 #include "files/hub/resolve.h"
+#include "models/records.h"
 #include "work/generation/image_text/chat_parts.h"
 #include "work/generation/image_text/image_text_processor.h"
 #include "work/pipelines/generation/generation_model.h"
@@ -36,8 +37,10 @@ struct PicturePrompt {
 
 class ImageTextToText : public Pipeline {
  public:
-  ImageTextToText(GenerationModel model, ImageTextProcessor processor)
-      : model_(std::move(model)), processor_(std::move(processor)) {}
+  // Of models without places for pictures among their tokens the second says how these are prepared.
+  ImageTextToText(GenerationModel model, std::optional<ImageTextProcessor> processor,
+                  std::optional<ImageProcessor> images)
+      : model_(std::move(model)), processor_(std::move(processor)), images_(std::move(images)) {}
 
   Model* model() const override { return model_.model.get(); }
 
@@ -53,25 +56,61 @@ class ImageTextToText : public Pipeline {
     // As Transformers' pipeline has it.
     const GenerationConfig config = model_.config_for(options, Json{{"max_new_tokens", 256}});
     const PicturePrompt prompt = prompt_of(input, options);
-    const ModelInputs inputs = processor_(prompt.text, prompt.images, [&](const std::string& text) {
+    if (!processor_) return written_about_one(prompt, config, options);
+    const ModelInputs inputs = (*processor_)(prompt.text, prompt.images, [&](const std::string& text) {
       return model_.tokenizer.encode(text, std::nullopt, {.add_special_tokens = prompt.adds_special_tokens}).ids;
     });
     const GenerationOutput output =
         generate(*model_.model, inputs, config, {.streamer = nullptr, .tokenizer = &model_.tokenizer});
+    return results_of(prompt, inputs.tokens, output, options);
+  }
+
+  // A model whose encoder reads the picture goes on with the text.
+  std::vector<WrittenText> written_about_one(const PicturePrompt& prompt, const GenerationConfig& config,
+                                             const TaskOptions& options) const {
+    if (prompt.images.size() != 1) fail("expected one picture beside the text, found {}", prompt.images.size());
+    const TokenIds ids = model_.tokenizer.encode(prompt.text).ids;
+    const NamedTensors inputs{{"pixel_values", pixel_values({prompt.images.data(), 1})},
+                              {"input_ids", Tensor::from(ids, {1, static_cast<int64_t>(ids.size())})}};
+    return results_of(prompt, ids,
+                      generate(*model_.model, inputs, config, {.streamer = nullptr, .tokenizer = &model_.tokenizer}),
+                      options);
+  }
+
+  std::vector<WrittenText> results_of(const PicturePrompt& prompt, const TokenIds& before,
+                                      const GenerationOutput& output, const TaskOptions& options) const {
     std::vector<WrittenText> results;
-    for (const TokenIds& row : output.sequences) results.push_back(result_of(prompt, inputs.tokens, row, options));
+    for (const TokenIds& row : output.sequences) results.push_back(result_of(prompt, before, row, options));
     return results;
   }
 
   PicturePrompt prompt_of(const TaskInput& input, const TaskOptions& options) const {
     const ChatInput* chat = std::get_if<ChatInput>(&input);
-    PicturePrompt prompt = chat ? prompt_of_chat(*chat, options) : PicturePrompt{.text = text_input(input).text};
+    PicturePrompt prompt;
+    if (!chat) prompt.text = text_input(input).text;
+    else if (processor_) prompt = prompt_of_chat(*chat, options);
+    else prompt.text = text_of_lone_message(*chat);
     if (!chat)
       refuse_without_effect(options, {"continue_final_message", "chat_template", "tools", "documents"},
                             "on a text: it is of chats, lists of messages");
     for (const PictureSource& source : chat ? chat->images : text_input(input).images)
-      prompt.images.push_back(processor_.prepared(image_of(source)));
+      prompt.images.push_back(processor_ ? processor_->prepared(image_of(source)) : (*images_)(image_of(source)));
     return prompt;
+  }
+
+  // What a message says beside its picture, for a model that has no form for chats.
+  std::string text_of_lone_message(const ChatInput& chat) const {
+    const Json messages = parse_json(chat.messages, "a chat");
+    if (!messages.is_array() || messages.size() != 1 || !messages[0].contains("content"))
+      fail(ErrorKind::kUnsupported, "{} goes on with a text about a picture: expected one message, found {}",
+           model_.model->architecture(), quoted(chat.messages, 80));
+    const Json& content = messages[0]["content"];
+    if (content.is_string()) return content.get<std::string>();
+    std::string text;
+    for (const Json& part : content)
+      if (part.is_object() && part.contains("text") && part["text"].is_string())
+        text += part["text"].get<std::string>();
+    return text;
   }
 
   PicturePrompt prompt_of_chat(const ChatInput& chat, const TaskOptions& options) const {
@@ -87,7 +126,7 @@ class ImageTextToText : public Pipeline {
                            .chat_template = text_option(options, "chat_template", ""),
                            .tools = json("tools"),
                            .documents = json("documents")};
-    const auto [text, adds_special] = written_chat(messages, model_.tokenizer, form, processor_.image_token());
+    const auto [text, adds_special] = written_chat(messages, model_.tokenizer, form, processor_->image_token());
     return {.text = text, .adds_special_tokens = adds_special, .messages = messages, .goes_on = goes_on};
   }
 
@@ -110,7 +149,8 @@ class ImageTextToText : public Pipeline {
   }
 
   GenerationModel model_;
-  ImageTextProcessor processor_;
+  std::optional<ImageTextProcessor> processor_;
+  std::optional<ImageProcessor> images_;
 };
 
 TaskParameters image_text_to_text_parameters() {
@@ -130,8 +170,12 @@ TaskParameters image_text_to_text_parameters() {
 std::unique_ptr<Pipeline> load_image_text_to_text(const std::string& directory, const LoadOptions& options,
                                                   const std::string& /*task*/) {
   GenerationModel model = GenerationModel::load(directory, options);
-  ImageTextProcessor processor(directory_of_model(directory), model.model->config(), model.tokenizer);
-  return std::make_unique<ImageTextToText>(std::move(model), std::move(processor));
+  const fs::path folder = directory_of_model(directory);
+  std::optional<ImageTextProcessor> processor;
+  std::optional<ImageProcessor> images;
+  if (is_encoder_decoder(head_of(*model.model))) images = ImageProcessor::from_pretrained(folder);
+  else processor.emplace(folder, model.model->config(), model.tokenizer);
+  return std::make_unique<ImageTextToText>(std::move(model), std::move(processor), std::move(images));
 }
 
 constexpr TaskRecord kImageTextToText{.name = "image-text-to-text",

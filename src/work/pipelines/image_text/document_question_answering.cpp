@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// document-question-answering: a model that reads a page without another's reading of its words (Donut) writes the
+// answer to a question, between tags.
+#include "base/error.h"
+#include "base/json/json.h"
+#include "files/hub/resolve.h"
+#include "models/generative.h"
+#include "work/pipelines/generation/generation_model.h"
+#include "work/pipelines/image_text/asked_picture.h"
+#include "work/pipelines/images/image_model.h"
+
+namespace transom {
+namespace {
+
+constexpr std::string_view kAnswerBegins = "<s_answer>", kAnswerEnds = "</s_answer>";
+
+void remove_token(std::string& text, const std::optional<std::string>& token) {
+  if (!token || token->empty()) return;
+  for (size_t at = text.find(*token); at != text.npos; at = text.find(*token, at)) text.erase(at, token->size());
+}
+
+// What stands between the first <s_answer> of a line and the line's last </s_answer>.
+std::optional<std::string> answer_in(const std::string& text) {
+  for (size_t at = text.find(kAnswerBegins); at != text.npos; at = text.find(kAnswerBegins, at + 1)) {
+    const size_t begin = at + kAnswerBegins.size();
+    const std::string line = text.substr(begin, text.find('\n', begin) - begin);
+    if (const size_t end = line.rfind(kAnswerEnds); end != line.npos) return line.substr(0, end);
+  }
+  return std::nullopt;
+}
+
+class DocumentQuestionAnswering : public Pipeline {
+ public:
+  DocumentQuestionAnswering(GenerationModel model, ImageProcessor processor)
+      : model_(std::move(model)), processor_(std::move(processor)) {
+    const auto* writer = dynamic_cast<const GenerativeModel*>(model_.model.get());
+    if (!writer || !writer->has_encoder() || !writer->begins_as_given())
+      fail(ErrorKind::kUnsupported, "{} answers no questions about documents: expected a Donut",
+           model_.model->architecture());
+  }
+  Model* model() const override { return model_.model.get(); }
+
+  // One answer for each question.
+  std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
+    TaskOptions generating = options;
+    generating.erase("top_k");  // of answers
+    if (const int64_t top = int_option(options, "top_k", 1); top < 1)
+      fail(ErrorKind::kUsage, "top_k: expected a number of answers above 0, found {}", top);
+    const GenerationConfig config = model_.config_for(generating, Json{{"max_new_tokens", 256}});
+    std::vector<TaskResult> results;
+    for (const TaskInput& input : inputs) {
+      const AskedPicture asked = asked_picture(input);
+      const ImageProcessor::Pixels image = processor_(image_of(*asked.picture));
+      const TokenIds prompt =
+          model_.tokenizer
+              .encode(fmt::format("<s_docvqa><s_question>{}</s_question>{}", *asked.question, kAnswerBegins),
+                      std::nullopt, {.add_special_tokens = false})
+              .ids;
+      const GenerationOutput output =
+          generate(*model_.model,
+                   {{"pixel_values", pixel_values({&image, 1})},
+                    {"decoder_input_ids", Tensor::from(prompt, {1, static_cast<int64_t>(prompt.size())})}},
+                   config, {.streamer = nullptr, .tokenizer = &model_.tokenizer});
+      results.emplace_back(std::vector<AnswerSpan>{answer_of(output.sequences.at(0))});
+    }
+    return results;
+  }
+
+ private:
+  AnswerSpan answer_of(const TokenIds& ids) const {
+    std::string text = model_.tokenizer.decode(ids);
+    for (const char* role : {"eos", "pad"}) remove_token(text, model_.tokenizer.special_token(role));
+    // The first tag, that of the task.
+    if (const size_t begin = text.find('<'); begin != text.npos)
+      if (const size_t end = text.find('>', begin); end != text.npos) text.erase(begin, end + 1 - begin);
+    const std::optional<std::string> answer = answer_in(text);
+    AnswerSpan span = written_answer(answer.value_or(""));
+    span.is_there = answer.has_value();
+    return span;
+  }
+
+  GenerationModel model_;
+  ImageProcessor processor_;
+};
+
+TaskParameters document_question_answering_parameters() {
+  return generation_parameters({{"top_k", TaskParameter::Type::kInteger, "number of answers to return, at most", "1"}});
+}
+
+std::unique_ptr<Pipeline> load_document_question_answering(const std::string& directory, const LoadOptions& options,
+                                                           const std::string& /*task*/) {
+  return std::make_unique<DocumentQuestionAnswering>(GenerationModel::load(directory, options),
+                                                     ImageProcessor::from_pretrained(directory_of_model(directory)));
+}
+
+constexpr TaskRecord kDocumentQuestionAnswering{.name = "document-question-answering",
+                                                .example = "--image page.png --question \"What is the total?\"",
+                                                .takes_images = true,
+                                                .text_name = "question",
+                                                .result = ResultKind::kAnswers,
+                                                .parameters = document_question_answering_parameters,
+                                                .load = load_document_question_answering};
+const RegisterTask kRegisterDocumentQuestionAnswering(kDocumentQuestionAnswering);
+
+}  // namespace
+}  // namespace transom
