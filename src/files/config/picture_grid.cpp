@@ -2,8 +2,11 @@
 #include "files/config/picture_grid.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <string_view>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/json/json.h"
@@ -13,6 +16,13 @@ namespace transom {
 namespace {
 
 double quotient(int64_t a, int64_t b) { return static_cast<double>(a) / static_cast<double>(b); }
+
+// Python's x // y of numbers above 0.
+int64_t floor_quotient(int64_t x, double y) {
+  const auto whole = static_cast<double>(x);
+  const double parts = (whole - std::fmod(whole, y)) / y, floor = std::floor(parts);
+  return static_cast<int64_t>(parts - floor > 0.5 ? floor + 1 : floor);
+}
 
 // Python's int(round(x, 7)).
 int64_t rounded_down(double x) { return static_cast<int64_t>(std::strtod(fmt::format("{:.7f}", x).c_str(), nullptr)); }
@@ -25,8 +35,21 @@ void expect_size(PictureSize size, const char* what) {
 
 }  // namespace
 
-std::vector<PictureSize> read_resolutions(const Config& config, const std::string& field) {
-  if (!config.has(field)) return {{336, 672}, {672, 336}, {672, 672}, {1008, 336}, {336, 1008}};
+std::vector<PictureSize> llava_next_resolutions() {
+  return {{336, 672}, {672, 336}, {672, 672}, {1008, 336}, {336, 1008}};
+}
+
+std::vector<PictureSize> onevision_resolutions() {
+  std::vector<PictureSize> resolutions;
+  constexpr int64_t kPart = 384, kMost = 6 * kPart;
+  for (int64_t height = kPart; height <= kMost; height += kPart)
+    for (int64_t width = kPart; width <= kMost; width += kPart) resolutions.push_back({height, width});
+  return resolutions;
+}
+
+std::vector<PictureSize> read_resolutions(const Config& config, const std::string& field,
+                                          std::vector<PictureSize> otherwise) {
+  if (!config.has(field)) return otherwise;
   const Json list = parse_json(config.get_json(field), config.where());
   std::vector<PictureSize> resolutions;
   const auto is_pair = [](const Json& pair) {
@@ -83,6 +106,35 @@ GridInside inside_of_grid(PictureSize picture, PictureSize grid) {
     inside.width = grid.width - 2 * inside.left;
   }
   return inside;
+}
+
+int64_t most_of_aspect_ratio(const Config& config) {
+  constexpr const char* kField = "vision_aspect_ratio";
+  constexpr std::string_view kKind = "anyres_max_";
+  constexpr int64_t kMost = 1 << 16;
+  const std::string said = config.get_string(kField, "anyres_max_9");
+  int64_t most = 0;
+  const bool known = said.starts_with(kKind);
+  const char* const end = said.data() + said.size();
+  if (known) {
+    const auto [stop, error] = std::from_chars(said.data() + kKind.size(), end, most);
+    if (error != std::errc() || stop != end) most = 0;
+  }
+  if (most < 1 || most > kMost)
+    fail("{}: {}: expected \"anyres_max_N\" with N from 1 to {}, found {}", config.where(), kField, kMost,
+         quoted(said));
+  return most;
+}
+
+PictureSize fewer_places(const GridInside& inside, int64_t side, int64_t most) {
+  if (most == 0) return {inside.height, inside.width};
+  const double ratio = std::sqrt(quotient(inside.height * inside.width, most * side * side));
+  if (!(ratio > 1.1)) return {inside.height, inside.width};
+  const PictureSize fewer{floor_quotient(inside.height, ratio), floor_quotient(inside.width, ratio)};
+  if (fewer.height < 1 || fewer.width < 1)
+    fail("a picture with {} x {} places in its grid has none left of the {} parts that vision_aspect_ratio admits",
+         inside.width, inside.height, most);
+  return fewer;
 }
 
 }  // namespace transom

@@ -15,8 +15,12 @@ struct PictureSize {
   int64_t height = 0, width = 0;
 };
 
-// A list of [height, width]; where there is none, that of LLaVA-NeXT.
-std::vector<PictureSize> read_resolutions(const Config& config, const std::string& field);
+// Of LLaVA-NeXT, and of LLaVA-OneVision: one to six parts of 384 pixels along each edge.
+std::vector<PictureSize> llava_next_resolutions();
+std::vector<PictureSize> onevision_resolutions();
+// A list of [height, width], or `otherwise` where there is none.
+std::vector<PictureSize> read_resolutions(const Config& config, const std::string& field,
+                                          std::vector<PictureSize> otherwise = llava_next_resolutions());
 // Refuses resolutions that are not whole parts of `part` x `part` pixels.
 void expect_multiples(const std::vector<PictureSize>& resolutions, int64_t part, const std::string& where);
 
@@ -30,5 +34,11 @@ struct GridInside {
   int64_t top = 0, height = 0, left = 0, width = 0;
 };
 GridInside inside_of_grid(PictureSize picture, PictureSize grid);
+
+// N of vision_aspect_ratio "anyres_max_N", where it says nothing 9.
+int64_t most_of_aspect_ratio(const Config& config);
+// The extents of the places inside a grid whose parts have `side` x `side` of them: as they are, or where they are more
+// than those of `most` parts by a fifth, so many. 0: as they are.
+PictureSize fewer_places(const GridInside& inside, int64_t side, int64_t most);
 
 }  // namespace transom

@@ -70,8 +70,11 @@ constexpr Defaults kDefaults[] = {
     {"DeiT", 256, 256, 0, 224, Resampling::kBicubic, false, true},
     {"CLIP", 0, 0, 224, 224, Resampling::kBicubic, true, false},
     {"Siglip", 224, 224, 0, 0, Resampling::kBicubic, false, false, false, true},
+    {"Siglip2", 0, 0, 16, 0, Resampling::kBilinear, false, false},
     {"LlavaNext", 0, 0, 224, 224, Resampling::kBicubic, true, false},
+    {"LlavaOnevision", 384, 384, 0, 0, Resampling::kBicubic, true, false},
     {"Gemma3", 224, 224, 0, 0, Resampling::kBilinear, false, true, false, true},
+    {"Idefics2", 0, 0, 378, 0, Resampling::kBilinear, false, false, false, true},
     {"Idefics3", 0, 0, 4 * 364, 0, Resampling::kLanczos, false, false, false, true},
     {"SmolVLM", 0, 0, 4 * 364, 0, Resampling::kLanczos, false, false, false, true},
     {"Qwen2VL", 0, 0, 56 * 56, 0, Resampling::kBicubic, true, false},
@@ -408,9 +411,9 @@ Image ImageProcessor::resized(const Image& image) const {
   return center_cropped(resize(image, width, height, resampling_), edge, edge);
 }
 
-ImageProcessor::Pixels ImageProcessor::operator()(const Image& image) const {
+ImageProcessor::Pixels ImageProcessor::operator()(const Image& image, int64_t together) const {
   const Image whole = do_convert_rgb_ ? on_white(image) : image;
-  if (cutter_) return cut(whole);
+  if (cutter_) return cut(whole, together);
   Pixels pixels = normalized(sized(squares_ ? in_square(whole, mean_) : whole));
   if (fills_)
     pixels.beside = {{"original_sizes", {image.height, image.width}},
@@ -427,36 +430,23 @@ Image ImageProcessor::sized(const Image& image) const {
   return do_center_crop_ ? center_cropped(large, crop_size_.height, crop_size_.width) : large;
 }
 
-ImageProcessor::Pixels ImageProcessor::cut(const Image& image) const {
+ImageProcessor::Pixels ImageProcessor::cut(const Image& image, int64_t together) const {
   Pixels made;
+  made.together = together;
+  std::vector<Pixels> parts;
   for (const Image& part : cutter_->parts(image, made)) {
-    const Pixels pixels = normalized(cutter_->has_usual_steps() ? sized(part) : part);
-    made.height = pixels.height, made.width = pixels.width;
-    made.values.insert(made.values.end(), pixels.values.begin(), pixels.values.end());
+    const Image whole = cutter_->squares(made) ? in_square(part, mean_) : part;
+    parts.push_back(normalized(cutter_->has_usual_steps() ? sized(whole) : whole));
+    made.height = std::max(made.height, parts.back().height), made.width = std::max(made.width, parts.back().width);
+  }
+  for (Pixels& part : parts) {
+    if (cutter_->fills_up()) part.fill_up(made.height, made.width);
+    made.values.insert(made.values.end(), part.values.begin(), part.values.end());
+    made.mask.insert(made.mask.end(), part.mask.begin(), part.mask.end());
     ++made.parts;
   }
   cutter_->lay_out(made);
   return made;
-}
-
-// Zeros at the right and below, to pad_size where there is one.
-void ImageProcessor::pad(Pixels& pixels) const {
-  const int64_t height = pad_size_.height > 0 ? pad_size_.height : pixels.height,
-                width = pad_size_.height > 0 ? pad_size_.width : pixels.width;
-  if (height < pixels.height || width < pixels.width)
-    fail("pad_size: {} x {} does not hold a picture that becomes {} x {} pixels", width, height, pixels.width,
-         pixels.height);
-  expect_extents(width, height);
-  pixels.mask.assign(static_cast<size_t>(height * width), 0);
-  std::vector<float> padded(static_cast<size_t>(3 * height * width), 0.0f);
-  for (int64_t y = 0; y < pixels.height; ++y) {
-    std::fill_n(pixels.mask.begin() + y * width, pixels.width, 1);
-    for (int64_t c = 0; c < 3; ++c)
-      std::copy_n(pixels.values.begin() + (c * pixels.height + y) * pixels.width, pixels.width,
-                  padded.begin() + (c * height + y) * width);
-  }
-  pixels.values = std::move(padded);
-  pixels.height = height, pixels.width = width;
 }
 
 ImageProcessor::Pixels ImageProcessor::normalized(const Image& image) const {
@@ -481,6 +471,8 @@ ImageProcessor::Pixels ImageProcessor::normalized(const Image& image) const {
 }
 
 std::array<int64_t, 2> ImageProcessor::training_size() const {
+  if (cutter_ && !cutter_->has_usual_steps())
+    fail(ErrorKind::kUnsupported, "training on pictures of one size: this processor makes pictures of any form");
   if (do_center_crop_) return {crop_size_.height, crop_size_.width};
   if (size_.shortest_edge > 0) return {size_.shortest_edge, size_.shortest_edge};
   return {size_.height, size_.width};

@@ -30,22 +30,35 @@ class ImageProcessor {
   struct Pixels {
     int64_t height = 0, width = 0;
     std::vector<float> values;  // [3, height, width], or of every part
-    // pixel_mask [height, width] of processors that pad: 0 where there is no picture. Empty of others.
+    // pixel_mask [height, width] of processors that pad, or of every part: 0 where there is no picture. Empty of
+    // others.
     std::vector<int64_t> mask = {};
     // Of processors that cut a picture (picture_cutter.h): how many parts there are, how they lie, and what else the
     // model is told of the picture, by the names of its arguments.
     int64_t parts = 0, rows = 0, columns = 0;
-    int64_t patches = 0;  // of processors that lay patches out as rows of numbers, which are all of `values`
+    int64_t together = 1;  // pictures of the text
+    int64_t patches = 0;   // of processors that lay patches out as rows of numbers, which are all of `values`
     std::vector<std::pair<std::string, std::vector<int64_t>>> beside = {};
-    // Of pixel_values, for this picture alone: [1, 3, height, width], [1, parts, 3, height, width] or [patches,
-    // numbers].
+    // The same picture, or parts, with zeros at the right and below, which `mask` tells: for each part.
+    void fill_up(int64_t to_height, int64_t to_width);
+    // Of pixel_values, for this picture alone: [1, 3, height, width], [1, parts, 3, height, width], [patches, numbers],
+    // or, where a mask tells which patches there are, [1, patches, numbers].
     std::vector<int64_t> shape() const {
+      if (patches > 0 && !mask.empty()) return {1, patches, static_cast<int64_t>(values.size()) / patches};
       if (patches > 0) return {patches, static_cast<int64_t>(values.size()) / patches};
       if (parts == 0) return {1, 3, height, width};
       return {1, parts, 3, height, width};
     }
+    // What models call the mask, and its shape for this picture alone.
+    std::string mask_name() const { return parts > 0 || patches > 0 ? "pixel_attention_mask" : "pixel_mask"; }
+    std::vector<int64_t> mask_shape() const {
+      if (patches > 0) return {1, patches};
+      if (parts == 0) return {1, height, width};
+      return {1, parts, height, width};
+    }
   };
-  Pixels operator()(const Image& image) const;
+  // `together`: how many pictures a text or a chat has, of which this is one.
+  Pixels operator()(const Image& image, int64_t together = 1) const;
 
   // For training: a picture that is cropped and resized already, turned into numbers.
   Pixels normalized(const Image& image) const;
@@ -68,7 +81,7 @@ class ImageProcessor {
   void read_detr(const Config& config);
   void read_sam(const Config& config);
   void pad(Pixels& pixels) const;
-  Pixels cut(const Image& image) const;
+  Pixels cut(const Image& image, int64_t together) const;
   std::array<int64_t, 2> size_near(const Image& image) const;
   Image resized(const Image& image) const;
   Image sized(const Image& image) const;  // resized and cropped, as far as that is asked for

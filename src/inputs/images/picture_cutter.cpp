@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "base/json/json.h"
@@ -97,22 +98,86 @@ class TileCutter : public PictureCutter {
   Resampling resampling_;
 };
 
+// Idefics2: a picture as large as it is, within limits of its edges, or its four quarters and the whole.
+class QuarterCutter : public PictureCutter {
+ public:
+  QuarterCutter(const Config& config, Resampling resampling)
+      : splits_(config.get_bool("do_image_splitting", false)),
+        resizes_(config.get_bool("do_resize", true)),
+        fills_up_(config.get_bool("do_pad", true)),
+        resampling_(resampling) {
+    if (!config.has("size")) return;
+    const Config size = config.get_object("size");
+    shortest_ = size.get_int("shortest_edge", 0), longest_ = size.get_int("longest_edge", 0);
+    if (shortest_ == 0 || longest_ == 0) {
+      height_ = size.get_int("height", 0), width_ = size.get_int("width", 0);
+      expect_extents(width_, height_);
+    } else {
+      expect_extents(shortest_, longest_);
+    }
+  }
+
+  bool fills_up() const override { return fills_up_; }
+
+  std::vector<Image> parts(const Image& image, ImageProcessor::Pixels&) const override {
+    std::vector<Image> parts;
+    const int64_t x = image.width / 2, y = image.height / 2;
+    if (splits_) {
+      if (x < 1 || y < 1)
+        fail("a picture of {} x {} pixels has no four quarters (do_image_splitting)", image.width, image.height);
+      parts = {crop(image, 0, 0, x, y), crop(image, x, 0, image.width - x, y), crop(image, 0, y, x, image.height - y),
+               crop(image, x, y, image.width - x, image.height - y)};
+    }
+    parts.push_back(image);
+    for (Image& part : parts) {
+      if (resizes_) part = resized(part);
+      if (!fills_up_ && (part.width != parts[0].width || part.height != parts[0].height))
+        fail("a picture of {} x {} pixels has quarters of several sizes; do_pad brings them to one", image.width,
+             image.height);
+    }
+    return parts;
+  }
+
+ private:
+  Image resized(const Image& image) const {
+    if (height_ > 0) return resize(image, width_, height_, resampling_);
+    int64_t height = image.height, width = image.width;
+    const double ratio = static_cast<double>(width) / static_cast<double>(height);
+    if (width >= height && width > longest_) width = longest_, height = whole(static_cast<double>(width) / ratio);
+    else if (height > width && height > longest_) height = longest_, width = whole(static_cast<double>(height) * ratio);
+    return resize(image, std::max(width, shortest_), std::max(height, shortest_), resampling_);
+  }
+
+  int64_t shortest_ = 378, longest_ = 980, height_ = 0, width_ = 0;
+  bool splits_, resizes_, fills_up_;
+  Resampling resampling_;
+};
+
 // LLaVA-NeXT: the whole picture, squeezed into a square, then a grid of parts of the picture as large as fits into the
-// best of several resolutions, with black margins.
+// best of several resolutions, with black margins. LLaVA-OneVision: the same for a picture that is
+// alone in its text; one of several is a square.
 class GridCutter : public PictureCutter {
  public:
-  GridCutter(const Config& config, Resampling resampling)
-      : resolutions_(read_resolutions(config, "image_grid_pinpoints")), resampling_(resampling) {
-    const PictureSize size = square_of(config, "size"), crop = square_of(config, "crop_size");
-    whole_ = size;
+  // `usual`: the extents of the whole and of parts where nothing is said of them.
+  GridCutter(const Config& config, Resampling resampling, std::vector<PictureSize> resolutions, int64_t usual,
+             bool alone_in_parts)
+      : resolutions_(read_resolutions(config, "image_grid_pinpoints", std::move(resolutions))),
+        resampling_(resampling),
+        whole_(square_of(config, "size", usual)),
+        alone_in_parts_(alone_in_parts) {
+    const PictureSize crop = square_of(config, "crop_size", alone_in_parts ? whole_.height : usual);
     part_ = crop.height;
     expect_multiples(resolutions_, part_, config.where());
     config.get_bool("do_pad", true);  // for batches
   }
 
   bool has_usual_steps() const override { return true; }
+  bool squares(const ImageProcessor::Pixels& made) const override { return alone_in_parts_ && made.together > 1; }
 
   std::vector<Image> parts(const Image& image, ImageProcessor::Pixels& made) const override {
+    made.beside.emplace_back("image_sizes", std::vector<int64_t>{image.height, image.width});
+    if (alone_in_parts_) made.beside.emplace_back("batch_num_images", std::vector<int64_t>{made.together});
+    if (squares(made)) return {image};
     const PictureSize best = best_resolution({image.height, image.width}, resolutions_);
     const PictureSize fitted = fitted_into({image.height, image.width}, best);
     const Image inside = resize(image, fitted.width, fitted.height, resampling_);
@@ -121,13 +186,12 @@ class GridCutter : public PictureCutter {
     made.rows = best.height / part_, made.columns = best.width / part_;
     for (int64_t y = 0; y < best.height; y += part_)
       for (int64_t x = 0; x < best.width; x += part_) parts.push_back(crop(inside, x - left, y - top, part_, part_));
-    made.beside.emplace_back("image_sizes", std::vector<int64_t>{image.height, image.width});
     return parts;
   }
 
  private:
-  static PictureSize square_of(const Config& config, const char* field) {
-    PictureSize size{224, 224};
+  static PictureSize square_of(const Config& config, const char* field, int64_t usual) {
+    PictureSize size{usual, usual};
     if (config.has(field)) {
       if (json_of(config)[field].is_object()) {
         const Config extents = config.get_object(field);
@@ -144,6 +208,7 @@ class GridCutter : public PictureCutter {
   std::vector<PictureSize> resolutions_;
   Resampling resampling_;
   PictureSize whole_;
+  bool alone_in_parts_;
   int64_t part_ = 0;
 };
 
@@ -289,14 +354,87 @@ class PatchCutter : public PictureCutter {
   Resampling resampling_;
 };
 
+// SigLIP 2 (NaFlex): a picture as large as a number of patches admits, in its form, as rows of patches, which zeros
+// fill up to that number.
+class FlexibleCutter : public PictureCutter {
+ public:
+  FlexibleCutter(const Config& config, Resampling resampling)
+      : patch_(config.get_int("patch_size", 16)),
+        most_(config.get_int("max_num_patches", 256)),
+        resizes_(config.get_bool("do_resize", true)),
+        resampling_(resampling) {
+    constexpr int64_t kMostOfPatch = 1 << 10, kMostPatches = 1 << 20;
+    if (patch_ < 1 || patch_ > kMostOfPatch || most_ < 1 || most_ > kMostPatches)
+      fail("{}: patch_size and max_num_patches: expected numbers from 1 to {} and {}, found {} and {}", config.where(),
+           kMostOfPatch, kMostPatches, patch_, most_);
+    expect_extents(most_, patch_ * patch_);  // all numbers of a picture
+  }
+
+  std::vector<Image> parts(const Image& image, ImageProcessor::Pixels& made) const override {
+    Image sized = resizes_ ? resized(image) : image;
+    made.rows = sized.height / patch_, made.columns = sized.width / patch_;
+    if (sized.height % patch_ != 0 || sized.width % patch_ != 0 || made.rows * made.columns > most_)
+      fail("a picture of {} x {} pixels: expected multiples of {}, and at most {} patches; do_resize makes it so",
+           sized.width, sized.height, patch_, most_);
+    made.beside.emplace_back("spatial_shapes", std::vector<int64_t>{made.rows, made.columns});
+    return {std::move(sized)};
+  }
+
+  void lay_out(ImageProcessor::Pixels& made) const override {
+    const int64_t plane = made.height * made.width;
+    std::vector<float> laid;
+    laid.reserve(static_cast<size_t>(most_ * patch_ * patch_ * 3));
+    for (int64_t top = 0; top < made.height; top += patch_)
+      for (int64_t left = 0; left < made.width; left += patch_)
+        for (int64_t y = top; y < top + patch_; ++y)
+          for (int64_t x = left; x < left + patch_; ++x)
+            for (int64_t channel = 0; channel < 3; ++channel)
+              laid.push_back(made.values[static_cast<size_t>(channel * plane + y * made.width + x)]);
+    laid.resize(static_cast<size_t>(most_ * patch_ * patch_ * 3), 0.0f);
+    made.values = std::move(laid);
+    made.parts = 0, made.patches = most_;
+    made.mask.assign(static_cast<size_t>(most_), 0);
+    std::fill_n(made.mask.begin(), made.rows * made.columns, 1);
+  }
+
+ private:
+  // The largest extents that are found by halving, as Transformers looks for them.
+  Image resized(const Image& image) const {
+    constexpr double kNear = 1e-5;
+    const auto patches = [&](int64_t extent, double scale) {
+      const double scaled = std::ceil(static_cast<double>(extent) * scale / static_cast<double>(patch_));
+      return std::max<int64_t>(whole(scaled), 1);
+    };
+    double least = kNear / 10, most = 100;
+    while (most - least >= kNear) {
+      const double scale = (least + most) / 2;
+      const auto count =
+          static_cast<double>(patches(image.height, scale)) * static_cast<double>(patches(image.width, scale));
+      if (count <= static_cast<double>(most_)) least = scale;
+      else most = scale;
+    }
+    const int64_t height = patches(image.height, least) * patch_, width = patches(image.width, least) * patch_;
+    return resize(image, width, height, resampling_);
+  }
+
+  int64_t patch_, most_;
+  bool resizes_;
+  Resampling resampling_;
+};
+
 }  // namespace
 
 std::shared_ptr<const PictureCutter> make_picture_cutter(const std::string& family, const Config& config,
                                                          Resampling resampling) {
   if (family == "Idefics3" || family == "SmolVLM") return std::make_shared<TileCutter>(config, resampling);
+  if (family == "Idefics2") return std::make_shared<QuarterCutter>(config, resampling);
   if (family == "Gemma3") return std::make_shared<PanAndScanCutter>(config);
-  if (family == "LlavaNext") return std::make_shared<GridCutter>(config, resampling);
+  if (family == "LlavaNext")
+    return std::make_shared<GridCutter>(config, resampling, llava_next_resolutions(), 224, false);
+  if (family == "LlavaOnevision")
+    return std::make_shared<GridCutter>(config, resampling, onevision_resolutions(), 384, true);
   if (family == "Qwen2VL") return std::make_shared<PatchCutter>(config, resampling);
+  if (family == "Siglip2") return std::make_shared<FlexibleCutter>(config, resampling);
   return nullptr;
 }
 

@@ -71,6 +71,18 @@ PROCESSORS = {  # class without its ending, and the fields of preprocessor_confi
             image_grid_pinpoints=[[16, 32], [32, 16], [32, 32], [16, 64]],
         ),
     ),
+    "llava_onevision": (
+        "LlavaOnevisionImageProcessor",
+        RGB
+        | HALF
+        | dict(
+            resample=3,
+            size=dict(height=15, width=15),
+            do_convert_rgb=True,
+            do_pad=True,
+            image_grid_pinpoints=[[15, 15], [15, 30], [30, 15], [30, 30], [15, 45]],
+        ),
+    ),
     "qwen2_vl": (
         "Qwen2VLImageProcessor",
         RGB | CLIP | dict(resample=3, patch_size=4, merge_size=2, size=dict(shortest_edge=100, longest_edge=640)),
@@ -163,7 +175,7 @@ def make_images(folder):
         here.mkdir(exist_ok=True)
         write_json(here / "preprocessor_config.json", {"image_processor_type": kind} | fields)
         processor = getattr(transformers, kind + "Pil").from_pretrained(here)
-        pictures = PICTURES + (NARROW if name.startswith(("detr", "yolos", "sam", "segformer", "siglip", "idefics3", "llava_next", "qwen2")) else ())
+        pictures = PICTURES + (NARROW if name.startswith(("detr", "yolos", "sam", "segformer", "siglip", "idefics3", "llava_next", "llava_onevision", "qwen2")) else ())
         made = {
             f"{file}/{key}": value
             for file in pictures

@@ -365,5 +365,5 @@ def make(out, only=None):
             if getattr(model.config, "output_router_logits", False):  # with it 5.24 fails at the second token
                 model.config.output_router_logits = False
             generation.make_runs(model, tokenizer, name, out / name)
-            if vision_language.has_pictures(family_name) and family_name != "smolvlm":  # whose class reads videos too
+            if vision_language.has_pictures(family_name) and family_name != "smolvlm" and tokenizer is not None:  # whose class reads videos too
                 vision_language.make_processed(out / name)

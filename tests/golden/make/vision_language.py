@@ -37,6 +37,7 @@ FIELDS = {
 # and else those that 5 writes.
 RENAMED = {
     "llava": [("vision_tower.", "vision_tower.vision_model.")],
+    "llava-onevision": [("vision_tower.", "vision_tower.vision_model.")],
     "llava-qwen2": [
         ("language_model.model.", "model.language_model."),
         ("language_model.lm_head.", "lm_head."),
@@ -66,7 +67,7 @@ def has_pictures(family_name):
 
 
 def has_grids(name):
-    return name.startswith("llava-next")
+    return name.startswith(("llava-next", "llava-onevision"))
 
 
 def has_blocks(name):
@@ -156,10 +157,7 @@ def inputs_of(name, class_name, config, tokenizer):
         ids = torch.tensor([row + [0] * (length - len(row)) for row in rows])
         inputs = {"input_ids": ids, "attention_mask": torch.tensor([[1] * len(r) + [0] * (length - len(r)) for r in rows])}
     elif tokenizer is None and has_grids(name):
-        rows = [
-            [IMAGE_OF_WORDS] * grids.places_of(size, config) + torch.randint(5, WORDS - 2, (4,), generator=random).tolist()
-            for size in grids.SIZES_OF[grids.name_of(name)]
-        ]
+        rows = grids.rows_of(name, config, IMAGE_OF_WORDS, random, WORDS - 2)
         length = max(map(len, rows))
         ids = torch.tensor([row + [0] * (length - len(row)) for row in rows])
         inputs = {"input_ids": ids, "attention_mask": torch.tensor([[1] * len(r) + [0] * (length - len(r)) for r in rows])}
@@ -176,7 +174,7 @@ def inputs_of(name, class_name, config, tokenizer):
         if has_blocks(name):
             texts = patch_blocks.expanded(patch_blocks.TEXTS)
         elif has_grids(name):
-            texts = grids.expanded(grids.TEXTS, name, config)
+            texts = grids.expanded(grids.texts_of(name), name, config)
         else:
             texts = expanded(tiles.TEXTS if has_tiles(name) else TEXTS, config)
         made = tokenizer(texts, padding=True, return_tensors="pt")
@@ -199,6 +197,11 @@ def inputs_of(name, class_name, config, tokenizer):
 
 def prompts_of(model, tokenizer, rows, name):
     """Prompts for generate(): row i has picture i of the case's inputs."""
+    if tokenizer is None:
+        return grids.prompts_of(name, model.config, IMAGE_OF_WORDS, rows) | {
+            "image_sizes": [list(size) for size in grids.SIZES_OF[name][rows]],
+            "pixel_values": f"inputs.safetensors:pixel_values[{rows.start}:{rows.stop}]",
+        }
     tokenizer.padding_side = "left"
     if gemma_pictures.has(name):
         return gemma_pictures.prompts_of(model, tokenizer, rows, name)
@@ -249,7 +252,7 @@ def save_processor(name, config, folder):
         (folder / "chat_template.jinja").write_text(gemma_pictures.chat_of(name))
         return
     if has_tiles(name) or has_grids(name):
-        processor, images = grids.processor_of(config) if has_grids(name) else tiles.processor_of(name, config)
+        processor, images = grids.processor_of(name, config) if has_grids(name) else tiles.processor_of(name, config)
         write_json(folder / "processor_config.json", processor | dict(image_processor=images))
         (folder / "chat_template.jinja").write_text(IN_ORDER)
         return
@@ -312,9 +315,12 @@ def without_padding(made, processor):
     pixels = made["pixel_values"]
     if "image_sizes" not in made:
         return pixels.contiguous()
-    side = processor.image_processor.crop_size["height"]
-    parts = []
+    side, parts = pixels.shape[-1], []
+    together = made.get("batch_num_images", torch.ones(len(pixels), dtype=torch.long)).tolist()
     for picture, size in zip(pixels, made["image_sizes"].tolist()):
+        if together[0] > 1:
+            parts.append(picture[:1])
+            continue
         height, width = grids.select_best_resolution(size, processor.image_processor.image_grid_pinpoints)
         parts.append(picture[: height // side * (width // side) + 1])
     return torch.cat(parts).contiguous()

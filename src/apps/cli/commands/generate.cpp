@@ -156,7 +156,8 @@ Prompt encoded_prompt(Prompt prompt, const std::vector<PictureSource>& images, b
     return tokenizer.encode(text, std::nullopt, {.add_special_tokens = adds_special_tokens}).ids;
   };
   std::vector<ImageProcessor::Pixels> pixels;
-  for (const PictureSource& image : images) pixels.push_back(processor->prepared(image_of(image)));
+  const auto together = static_cast<int64_t>(prompt.messages.is_null() ? 1 : images.size());
+  for (const PictureSource& image : images) pixels.push_back(processor->prepared(image_of(image), together));
   prompt.inputs = processor ? (*processor)(prompt.text, pixels, encode) : ModelInputs(encode(prompt.text));
   return prompt;
 }

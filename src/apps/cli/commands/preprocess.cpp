@@ -26,13 +26,15 @@ void add(NamedViews& views, std::string name, DType dtype, std::vector<int64_t> 
 
 void add_image(const ImageProcessor& processor, const std::string& file, const std::string& name, NamedViews& views) {
   ImageProcessor::Pixels pixels = processor(read_image(file));
-  if (!pixels.mask.empty())
-    add(views, name + "/pixel_mask", DType::kInt64, {1, pixels.height, pixels.width}, std::move(pixels.mask));
+  const std::vector<int64_t> shape = pixels.shape();
+  if (!pixels.mask.empty()) {
+    const std::vector<int64_t> shape_of_mask = pixels.mask_shape();
+    add(views, name + "/" + pixels.mask_name(), DType::kInt64, shape_of_mask, std::move(pixels.mask));
+  }
   for (auto& [beside, numbers] : pixels.beside) {
     const auto count = static_cast<int64_t>(numbers.size());
     add(views, name + "/" + beside, DType::kInt64, {1, count}, std::move(numbers));
   }
-  const std::vector<int64_t> shape = pixels.shape();
   add(views, name + "/pixel_values", DType::kFloat32, shape, std::move(pixels.values));
 }
 

@@ -38,7 +38,7 @@ std::vector<NamedTensors> batches_of(const NamedTensors& all, const std::string&
 
 NamedTensors of_picture(const ImageProcessor& processor, const fs::path& file) {
   const ImageProcessor::Pixels pixels = processor(read_image(file));
-  return {{"pixel_values", Tensor::from(pixels.values, {1, 3, pixels.height, pixels.width})}};
+  return {{"pixel_values", Tensor::from(pixels.values, pixels.shape())}};
 }
 
 std::vector<NamedTensors> of_texts(const fs::path& file, const fs::path& model) {

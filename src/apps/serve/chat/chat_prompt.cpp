@@ -148,7 +148,7 @@ ChatPrompt read_chat_prompt(RequestFields& fields, const ServedModel& model, con
   const Json* given = fields.list("messages", kMostMessages);
   if (!given) refuse_field("messages", "messages: missing; expected a list of messages");
   LongNumbers numbers;
-  ChatImages images(model, options);
+  ChatImages images(model, options, count_image_parts(*given));
   Json messages = normalised_messages(*given, numbers, &images);
   ChatPrompt prompt;
   ChatOptions chat;

@@ -30,6 +30,17 @@ std::string source_of(const Json& part) {
 
 bool is_image_part(std::string_view type) { return type == "image_url" || type == "input_image" || type == "image"; }
 
+int64_t count_image_parts(const Json& messages) {
+  int64_t count = 0;
+  for (const Json& message : messages) {
+    const auto content = message.find("content");
+    if (content == message.end() || !content->is_array()) continue;
+    for (const Json& part : *content)
+      if (is_image_part(text_in(part, "type", ""))) ++count;
+  }
+  return count;
+}
+
 Json ChatImages::take(const Json& part, const std::string& where) {
   if (!model_.images) refuse_field(where, "{}: pictures are not supported by this model, which reads texts", where);
   if (static_cast<int64_t>(taken_.size()) >= options_.most_images)
@@ -46,7 +57,7 @@ Json ChatImages::take(const Json& part, const std::string& where) {
     if (const auto [width, height] = *extents; width > 0 && height > 0 && (width > most || height > most / width))
       refuse_field(where, "{}: a picture of {} x {} pixels; at most {} are taken", where, width, height, most);
   try {
-    taken_.push_back(model_.images->prepared(decode_image(file, where)));
+    taken_.push_back(model_.images->prepared(decode_image(file, where), together_));
   } catch (const Error& error) {
     refuse_field(where, "{}", error.what());
   }

@@ -39,7 +39,19 @@ int64_t llava_image_token(const Config& config, int64_t otherwise) {
   return config.get_int("image_token_index", config.get_int("image_token_id", otherwise));
 }
 
-Family llava_like(const std::string& type, const std::string& name, MakeDecoder make, FamilyInputs pixels) {
+std::unique_ptr<Decoder> llava_decoder(const Config& config, const Scope& scope, const std::string& text, int64_t image,
+                                       MakeLlavaReader make_reader) {
+  std::unique_ptr<Model> writer =
+      make_part(part_config(config, "text_config", text), "feature-extraction", scope / "language_model" / "model");
+  std::unique_ptr<PictureReader> reader = make_reader(config, scope, body_of(*writer).traits().width);
+  return make_vision_language_decoder(std::move(reader), std::move(writer),
+                                      {.image_token = llava_image_token(config, image),
+                                       .tie_word_embeddings = config.get_bool("tie_word_embeddings", false),
+                                       .head = "language_model.lm_head"});
+}
+
+Family llava_like(const std::string& type, const std::string& name, MakeDecoder make, FamilyInputs pixels,
+                  int64_t image) {
   return picture_text_family({.type = type,
                               .writer = name + "ForConditionalGeneration",
                               .bare = name + "Model",
@@ -48,7 +60,7 @@ Family llava_like(const std::string& type, const std::string& name, MakeDecoder 
                               .image_processor = name,
                               .image_tokens = {.token = "<image>",
                                                .id_fields = {"image_token_index", "image_token_id"},
-                                               .id = kLlavaImageToken,
+                                               .id = image,
                                                .processor = name},
                               .renamed_parts = llava_renamed_parts(),
                               .pixels = std::move(pixels)});

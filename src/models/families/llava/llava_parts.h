@@ -35,19 +35,23 @@ class LlavaProjector {
   Linear linear_1_, linear_2_;
 };
 
-// A decoder whose pictures a `Reader`(config, scope, width of the text) reads.
+using MakeLlavaReader = std::unique_ptr<PictureReader> (*)(const Config& config, const Scope& scope, int64_t width);
+// A decoder, of the family `text` where its configuration names none, whose pictures the reader reads.
+std::unique_ptr<Decoder> llava_decoder(const Config& config, const Scope& scope, const std::string& text, int64_t image,
+                                       MakeLlavaReader make_reader);
+
+// The reader is a `Reader`(config, scope, width of the text).
+template <typename Reader>
+std::unique_ptr<PictureReader> make_llava_reader(const Config& config, const Scope& scope, int64_t width) {
+  return std::make_unique<Reader>(config, scope, width);
+}
 template <typename Reader>
 std::unique_ptr<Decoder> make_llava_decoder(const Config& given, const Scope& scope) {
-  const Config config = with_defaults(given, kLlavaTower);
-  std::unique_ptr<Model> text =
-      make_part(part_config(config, "text_config", "llama"), "feature-extraction", scope / "language_model" / "model");
-  auto reader = std::make_unique<Reader>(config, scope, body_of(*text).traits().width);
-  return make_vision_language_decoder(std::move(reader), std::move(text),
-                                      {.image_token = llava_image_token(config),
-                                       .tie_word_embeddings = config.get_bool("tie_word_embeddings", false),
-                                       .head = "language_model.lm_head"});
+  return llava_decoder(with_defaults(given, kLlavaTower), scope, "llama", kLlavaImageToken, make_llava_reader<Reader>);
 }
+
 // With the classes NAMEForConditionalGeneration and NAMEModel, which read `pixels` beside a text.
-Family llava_like(const std::string& type, const std::string& name, MakeDecoder make, FamilyInputs pixels);
+Family llava_like(const std::string& type, const std::string& name, MakeDecoder make, FamilyInputs pixels,
+                  int64_t image = kLlavaImageToken);
 
 }  // namespace transom

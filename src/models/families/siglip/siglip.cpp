@@ -10,9 +10,16 @@ namespace {
 
 const std::vector<std::string> kSiglipTexts = {"input_ids", "attention_mask", "position_ids"};
 
+// What tells SigLIP 2 for pictures of any form (NaFlex) from SigLIP.
+struct SiglipKind {
+  std::string type, name;  // model_type, and how classes begin
+  bool flexible;
+};
+const SiglipKind kSiglip{"siglip", "Siglip", false}, kSiglip2{"siglip2", "Siglip2", true};
+
 // The part of a configuration, or the whole one of a model of one tower.
-Config siglip_part(const Config& config, const std::string& part) {
-  return config.has(part) || config.get_string("model_type", "") == "siglip" ? config.get_object(part) : config;
+Config siglip_part(const Config& config, const std::string& part, const SiglipKind& kind) {
+  return config.has(part) || config.get_string("model_type", "") == kind.type ? config.get_object(part) : config;
 }
 
 Tensor of_length_one(const Tensor& x) { return x / sqrt(reduce_sum(x * x, {-1}, true)); }
@@ -30,9 +37,10 @@ Tensor pairs_loss(const Tensor& logits_per_text, const ForwardContext& context) 
 
 class SiglipModel : public Model {
  public:
-  SiglipModel(const Config& config, const Scope& scope)
+  SiglipModel(const Config& config, const Scope& scope, const SiglipKind& kind)
       : text_model_(scope / "text_model", SiglipTextConfig(config.get_object("text_config"))),
-        vision_model_(scope / "vision_model", SiglipVisionConfig(config.get_object("vision_config"))),
+        vision_model_(scope / "vision_model", SiglipVisionConfig(config.get_object("vision_config"), kind.flexible)),
+        names_of_pixels_(SiglipVisionTower::input_names(kind.flexible)),
         logit_scale_(scope.parameter("logit_scale", {1}, Initial::zeros())),
         logit_bias_(scope.parameter("logit_bias", {1}, Initial::zeros())) {
     config.get_float("initializer_factor", 1);
@@ -41,7 +49,7 @@ class SiglipModel : public Model {
  protected:
   std::vector<std::string> input_names() const override {
     std::vector<std::string> names = kSiglipTexts;
-    names.push_back("pixel_values");
+    names.insert(names.end(), names_of_pixels_.begin(), names_of_pixels_.end());
     return names;
   }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
@@ -65,6 +73,7 @@ class SiglipModel : public Model {
  private:
   SiglipTextTower text_model_;
   SiglipVisionTower vision_model_;
+  std::vector<std::string> names_of_pixels_;
   std::shared_ptr<Parameter> logit_scale_, logit_bias_;
 };
 
@@ -77,8 +86,8 @@ NamedTensors siglip_states(const SiglipTowerOutput& output) {
 
 class SiglipTextModel : public Model {
  public:
-  SiglipTextModel(const Config& config, const Scope& scope)
-      : tower_(scope / "text_model", SiglipTextConfig(siglip_part(config, "text_config"))) {}
+  SiglipTextModel(const Config& config, const Scope& scope, const SiglipKind& kind)
+      : tower_(scope / "text_model", SiglipTextConfig(siglip_part(config, "text_config", kind))) {}
 
  protected:
   std::vector<std::string> input_names() const override { return kSiglipTexts; }
@@ -92,25 +101,27 @@ class SiglipTextModel : public Model {
 
 class SiglipVisionModel : public Model {
  public:
-  SiglipVisionModel(const Config& config, const Scope& scope)
-      : tower_(scope / "vision_model", SiglipVisionConfig(siglip_part(config, "vision_config"))) {}
+  SiglipVisionModel(const Config& config, const Scope& scope, const SiglipKind& kind)
+      : tower_(scope / "vision_model", SiglipVisionConfig(siglip_part(config, "vision_config", kind), kind.flexible)),
+        names_(SiglipVisionTower::input_names(kind.flexible)) {}
 
  protected:
-  std::vector<std::string> input_names() const override { return {"pixel_values"}; }
+  std::vector<std::string> input_names() const override { return names_; }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return siglip_states(tower_(inputs, context));
   }
 
  private:
   SiglipVisionTower tower_;
+  std::vector<std::string> names_;
 };
 
-// A class by the mean of all patches.
+// A class by the mean of all patches that there are.
 class SiglipForImageClassification : public Model {
  public:
-  SiglipForImageClassification(const Config& config, const Scope& scope)
+  SiglipForImageClassification(const Config& config, const Scope& scope, const SiglipKind& kind)
       : problem_type_(config.get_string("problem_type", "")),
-        settings_(config.get_object("vision_config")),
+        settings_(config.get_object("vision_config"), kind.flexible),
         vision_model_(scope / "vision_model", settings_),
         classifier_(scope / "classifier", settings_.hidden_size, number_of_labels(config),
                     {.deviation = settings_.initializer_range}) {
@@ -119,16 +130,27 @@ class SiglipForImageClassification : public Model {
   }
 
  protected:
-  std::vector<std::string> input_names() const override { return {"pixel_values", "labels"}; }
+  std::vector<std::string> input_names() const override {
+    std::vector<std::string> names = SiglipVisionTower::input_names(settings_.flexible);
+    names.push_back("labels");
+    return names;
+  }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const SiglipTowerOutput output = vision_model_(inputs, context);
-    const Tensor logits = classifier_(mean(output.last_hidden_state, {1}), context);
+    const Tensor logits = classifier_(pooled(output.last_hidden_state, inputs), context);
     NamedTensors outputs = sequence_classification_outputs(logits, inputs, problem_type_, context);
     add_hidden_states(outputs, output.hidden_states);
     return outputs;
   }
 
  private:
+  Tensor pooled(const Tensor& states, const NamedTensors& inputs) const {
+    const Tensor given = settings_.flexible ? inputs.find("pixel_attention_mask") : Tensor();
+    if (!given.defined()) return mean(states, {1});
+    const Tensor there = unsqueeze(cast(given, states.dtype()), 2);
+    return reduce_sum(states * there, {1}) / reduce_sum(there, {1});
+  }
+
   std::string problem_type_;
   SiglipVisionConfig settings_;
   SiglipVisionTower vision_model_;
@@ -151,20 +173,44 @@ FamilyInputs siglip_text_inputs() {
   inputs[1].exported = FamilyInput::Export::kNever;  // all places are read, those that fill a text too
   return inputs;
 }
-FamilyInputs siglip_vision_inputs() { return {sized_pixels("vision_config")}; }
-FamilyInputs siglip_both_inputs() {
+// Of pictures of any form files have those that fill a square of patches.
+FamilyInputs siglip_vision_inputs(const SiglipKind& kind) {
+  if (!kind.flexible) return {sized_pixels("vision_config")};
+  const InputExtent patches{.name = "num_patches", .fields = {"vision_config.num_patches"}, .otherwise = 256};
+  const InputExtent numbers{
+      .name = "numbers", .fields = {"vision_config.patch_size"}, .otherwise = 16, .times = 3, .squared = true};
+  return {{.name = "pixel_values", .kind = FamilyInput::Kind::kPixels, .axes = {patches, numbers}},
+          {.name = "pixel_attention_mask",
+           .kind = FamilyInput::Kind::kMask,
+           .axes = {patches},
+           .exported = FamilyInput::Export::kNever,
+           .needed = false}};
+}
+FamilyInputs siglip_both_inputs(const SiglipKind& kind) {
   FamilyInputs inputs = siglip_text_inputs();
-  inputs.insert(inputs.begin() + 1, sized_pixels("vision_config"));
+  const FamilyInputs pixels = siglip_vision_inputs(kind);
+  inputs.insert(inputs.begin() + 1, pixels.begin(), pixels.end());
   return inputs;
 }
 
-std::vector<Architecture> siglip_text_architectures() {
-  return {{"SiglipTextModel", body_head({}, {"last_hidden_state", "pooler_output"}), make_model<SiglipTextModel>,
-           siglip_text_inputs()}};
+template <typename M>
+Architecture siglip_architecture(const SiglipKind& kind, const std::string& end, FamilyHead head,
+                                 std::optional<FamilyInputs> inputs = {}) {
+  return {kind.name + end, std::move(head),
+          [kind](const Config& config, const Scope& scope) -> std::unique_ptr<Model> {
+            return std::make_unique<M>(config, scope, kind);
+          },
+          std::move(inputs)};
 }
-std::vector<Architecture> siglip_vision_architectures() {
-  return {{"SiglipVisionModel", body_head({"image-feature-extraction"}, {"last_hidden_state", "pooler_output"}),
-           make_model<SiglipVisionModel>, siglip_vision_inputs()}};
+
+std::vector<Architecture> siglip_text_architectures(const SiglipKind& kind) {
+  return {siglip_architecture<SiglipTextModel>(kind, "TextModel", body_head({}, {"last_hidden_state", "pooler_output"}),
+                                               siglip_text_inputs())};
+}
+std::vector<Architecture> siglip_vision_architectures(const SiglipKind& kind) {
+  return {siglip_architecture<SiglipVisionModel>(
+      kind, "VisionModel", body_head({"image-feature-extraction"}, {"last_hidden_state", "pooler_output"}),
+      siglip_vision_inputs(kind))};
 }
 
 FamilyWeights siglip_weights() {
@@ -176,18 +222,19 @@ FamilyWeights siglip_weights() {
           .multi_query = none};
 }
 
-Family siglip_family() {
-  std::vector<Architecture> all{{"SiglipModel", siglip_pairs_head(), make_model<SiglipModel>},
-                                {"SiglipForImageClassification", image_classification_head({"classifier"}),
-                                 make_model<SiglipForImageClassification>, siglip_vision_inputs()}};
-  for (const auto& part : {siglip_text_architectures(), siglip_vision_architectures()})
+Family siglip_family_of(const SiglipKind& kind) {
+  std::vector<Architecture> all{
+      siglip_architecture<SiglipModel>(kind, "Model", siglip_pairs_head()),
+      siglip_architecture<SiglipForImageClassification>(
+          kind, "ForImageClassification", image_classification_head({"classifier"}), siglip_vision_inputs(kind))};
+  for (const auto& part : {siglip_text_architectures(kind), siglip_vision_architectures(kind)})
     all.insert(all.end(), part.begin(), part.end());
-  return {.model_type = "siglip",
-          .base_prefix = "siglip",
+  return {.model_type = kind.type,
+          .base_prefix = kind.type,
           .architectures = all,
-          .inputs = siglip_both_inputs(),
-          .processors = {.tokenizer = "Siglip",
-                         .image_processor = "Siglip",
+          .inputs = siglip_both_inputs(kind),
+          .processors = {.tokenizer = kind.name,
+                         .image_processor = kind.name,
                          .positions = PositionLimit{{"text_config.max_position_embeddings"}},
                          .spaced_words = false,
                          .spans = false,
@@ -198,12 +245,12 @@ Family siglip_family() {
 }
 
 // Checkpoints of one tower name it as their type.
-Family siglip_text_family() {
-  return {.model_type = "siglip_text_model",
+Family siglip_text_family_of(const SiglipKind& kind) {
+  return {.model_type = kind.type + "_text_model",
           .base_prefix = "text_model",
-          .architectures = siglip_text_architectures(),
+          .architectures = siglip_text_architectures(kind),
           .inputs = siglip_text_inputs(),
-          .processors = {.tokenizer = "Siglip",
+          .processors = {.tokenizer = kind.name,
                          .image_processor = none,
                          .positions = PositionLimit{{"max_position_embeddings"}},
                          .spaced_words = false,
@@ -212,13 +259,13 @@ Family siglip_text_family() {
           .foreign = {.gguf = none, .keras = none, .flax = none},
           .planning = {.fused_attention = true}};
 }
-Family siglip_vision_family() {
-  return {.model_type = "siglip_vision_model",
+Family siglip_vision_family_of(const SiglipKind& kind) {
+  return {.model_type = kind.type + "_vision_model",
           .base_prefix = "vision_model",
-          .architectures = siglip_vision_architectures(),
-          .inputs = siglip_vision_inputs(),
+          .architectures = siglip_vision_architectures(kind),
+          .inputs = siglip_vision_inputs(kind),
           .processors = {.tokenizer = none,
-                         .image_processor = "Siglip",
+                         .image_processor = kind.name,
                          .positions = none,
                          .spaced_words = false,
                          .spans = false},
@@ -227,7 +274,15 @@ Family siglip_vision_family() {
           .planning = {.fused_attention = true}};
 }
 
-const RegisterFamilies kSiglipFamilies{siglip_family, siglip_text_family, siglip_vision_family};
+Family siglip_family() { return siglip_family_of(kSiglip); }
+Family siglip_text_family() { return siglip_text_family_of(kSiglip); }
+Family siglip_vision_family() { return siglip_vision_family_of(kSiglip); }
+Family siglip2_family() { return siglip_family_of(kSiglip2); }
+Family siglip2_text_family() { return siglip_text_family_of(kSiglip2); }
+Family siglip2_vision_family() { return siglip_vision_family_of(kSiglip2); }
+
+const RegisterFamilies kSiglipFamilies{siglip_family,  siglip_text_family,  siglip_vision_family,
+                                       siglip2_family, siglip2_text_family, siglip2_vision_family};
 
 }  // namespace
 }  // namespace transom

@@ -39,12 +39,19 @@ SiglipTextConfig::SiglipTextConfig(const Config& config)
       max_position_embeddings(positive(config, "max_position_embeddings", 64)),
       projection_size(positive(config, "projection_size", hidden_size)) {}
 
-SiglipVisionConfig::SiglipVisionConfig(const Config& config)
+SiglipVisionConfig::SiglipVisionConfig(const Config& config, bool flexible)
     : SiglipTowerConfig(config),
-      num_channels(positive(config, "num_channels", 3)),
-      image_size(config.get_pair("image_size", 224)),
+      flexible(flexible),
+      num_channels(positive(config, "num_channels", 3, 1 << 10)),
       patch_size(config.get_pair("patch_size", 16)),
-      has_head(config.get_bool("vision_use_head", true)) {}
+      has_head(config.get_bool("vision_use_head", true)) {
+  if (flexible) num_patches = positive(config, "num_patches", 256, 1 << 24);
+  else image_size = config.get_pair("image_size", 224);
+  constexpr int64_t kMostOfPatch = 1 << 12;
+  for (const int64_t extent : patch_size)
+    if (extent < 1 || extent > kMostOfPatch)
+      fail("{}: patch_size: expected numbers from 1 to {}, found {}", config.where(), kMostOfPatch, extent);
+}
 
 SiglipLayer::SiglipLayer(const Scope& scope, const SiglipTowerConfig& c)
     : path_(scope.path()),
@@ -138,23 +145,37 @@ SiglipTowerOutput SiglipTextTower::operator()(const NamedTensors& inputs, Forwar
 
 SiglipVisionTower::SiglipVisionTower(const Scope& scope, const SiglipVisionConfig& c)
     : c_(c),
-      patch_embedding_(scope / "embeddings" / "patch_embedding", c.num_channels, c.hidden_size, c.patch_size,
-                       c.initializer_range),
+      patch_embedding_(c.flexible ? std::nullopt
+                                  : std::optional<PatchEmbeddings>(
+                                        std::in_place, scope / "embeddings" / "patch_embedding", c.num_channels,
+                                        c.hidden_size, c.patch_size, c.initializer_range)),
+      patches_(c.flexible ? std::optional<SiglipPatches>(std::in_place, scope / "embeddings", c) : std::nullopt),
       layers_(siglip_layers(scope, c)),
       post_layernorm_(scope / "post_layernorm", c.hidden_size, c.layer_norm_eps) {
-  const Extents grid = patch_grid(c.image_size, c.patch_size);
-  position_embedding_ =
-      (scope / "embeddings" / "position_embedding")
-          .parameter("weight", {grid[0] * grid[1], c.hidden_size}, Initial::normal(siglip_deviation(c.hidden_size)));
+  if (!c.flexible) {
+    const Extents grid = patch_grid(c.image_size, c.patch_size);
+    position_embedding_ =
+        (scope / "embeddings" / "position_embedding")
+            .parameter("weight", {grid[0] * grid[1], c.hidden_size}, Initial::normal(siglip_deviation(c.hidden_size)));
+  }
   if (c.has_head) head_ = std::make_unique<SiglipPoolingHead>(scope / "head", c);
 }
 
 SiglipTowerOutput SiglipVisionTower::operator()(const NamedTensors& inputs, ForwardContext& context) const {
-  const Tensor& image = image_input(inputs, c_.num_channels);
-  const Tensor x = patch_embedding_(image, context) + positions(size_of(image), context);
-  EncoderOutput encoded = through_layers(layers_, x, Tensor(), context);
+  const Tensor mask = c_.flexible ? additive_mask(inputs.find("pixel_attention_mask")) : Tensor();
+  EncoderOutput encoded = through_layers(layers_, embedded(inputs, context), mask, context);
   const Tensor hidden = post_layernorm_(encoded.last_hidden_state, context);
-  return {hidden, head_ ? (*head_)(hidden, Tensor(), context) : Tensor(), std::move(encoded.hidden_states)};
+  return {hidden, head_ ? (*head_)(hidden, mask, context) : Tensor(), std::move(encoded.hidden_states)};
+}
+
+std::vector<std::string> SiglipVisionTower::input_names(bool flexible) {
+  return flexible ? SiglipPatches::input_names() : std::vector<std::string>{"pixel_values"};
+}
+
+Tensor SiglipVisionTower::embedded(const NamedTensors& inputs, ForwardContext& context) const {
+  if (patches_) return (*patches_)(inputs, context);
+  const Tensor& image = image_input(inputs, c_.num_channels);
+  return (*patch_embedding_)(image, context) + positions(size_of(image), context);
 }
 
 Tensor SiglipVisionTower::positions(Extents size, const ForwardContext& context) const {

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "models/families/siglip/siglip_patches.h"
 #include "models/family.h"
 #include "models/shared/vision_inputs.h"
 #include "transom/layers.h"
@@ -26,9 +28,12 @@ struct SiglipTextConfig : SiglipTowerConfig {
 };
 
 struct SiglipVisionConfig : SiglipTowerConfig {
-  explicit SiglipVisionConfig(const Config& config);
+  // `flexible`: pictures of any form, as patches (siglip_patches.h).
+  explicit SiglipVisionConfig(const Config& config, bool flexible = false);
+  bool flexible;
   int64_t num_channels;
-  Extents image_size, patch_size;
+  Extents image_size{}, patch_size;  // the first where pictures have one size
+  int64_t num_patches = 0;           // of the square that positions are made for, where they have any
   bool has_head;
 };
 
@@ -86,13 +91,16 @@ class SiglipTextTower {
 class SiglipVisionTower {
  public:
   SiglipVisionTower(const Scope& scope, const SiglipVisionConfig& c);
+  static std::vector<std::string> input_names(bool flexible);
   SiglipTowerOutput operator()(const NamedTensors& inputs, ForwardContext& context) const;
 
  private:
+  Tensor embedded(const NamedTensors& inputs, ForwardContext& context) const;
   Tensor positions(Extents size, const ForwardContext& context) const;
 
   SiglipVisionConfig c_;
-  PatchEmbeddings patch_embedding_;
+  std::optional<PatchEmbeddings> patch_embedding_;
+  std::optional<SiglipPatches> patches_;  // of flexible towers, in place of the first and the next
   std::shared_ptr<Parameter> position_embedding_;
   std::vector<SiglipLayer> layers_;
   LayerNorm post_layernorm_;

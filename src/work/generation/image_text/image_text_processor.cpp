@@ -32,6 +32,7 @@ int64_t count_of(const std::string& text, const std::string& token) {
 // The arguments of a model for one picture.
 NamedTensors tensors_of(const ImageProcessor::Pixels& image) {
   NamedTensors tensors{{"pixel_values", Tensor::from(image.values, image.shape())}};
+  if (!image.mask.empty()) tensors.set(image.mask_name(), Tensor::from(image.mask, image.mask_shape()));
   for (const auto& [name, numbers] : image.beside)
     tensors.set(name, Tensor::from(numbers, {1, static_cast<int64_t>(numbers.size())}));
   return tensors;
@@ -91,7 +92,7 @@ std::string ImageTextProcessor::expanded(const std::string& given, std::span<con
     for (; next < bytes.size() && bytes[next] < end; ++next) bytes[next] = result.size();  // within the token
   }
   for (; next < bytes.size(); ++next) bytes[next] = result.size() + bytes[next] - end;
-  return result + text.substr(end);
+  return writes_->tidied(result + text.substr(end), bytes);
 }
 
 std::vector<std::vector<FilledPlaces>> ImageTextProcessor::places(

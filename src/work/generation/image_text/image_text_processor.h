@@ -39,7 +39,8 @@ class ImageTextProcessor {
   const std::string& image_token() const { return image_token_; }
   int64_t image_token_id() const { return image_token_id_; }
 
-  ImageProcessor::Pixels prepared(const Image& image) const { return images_(image); }
+  // `together`: how many pictures the chat has, or 1 for those of a text by itself.
+  ImageProcessor::Pixels prepared(const Image& image, int64_t together = 1) const { return images_(image, together); }
 
   // The text has the token once for each picture, else it is refused, with both numbers. It becomes what the model
   // reads, in which the token is at each of a picture's places. `bytes`, in order, are those of the text that are to be

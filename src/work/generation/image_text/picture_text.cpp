@@ -2,9 +2,11 @@
 #include "work/generation/image_text/picture_text.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "files/config/picture_grid.h"
+#include "inputs/text/unicode/unicode.h"
 
 namespace transom {
 namespace {
@@ -25,6 +27,13 @@ int64_t places_said(const Config& config, const char* field, int64_t otherwise) 
   if (places < 1 || places > kMostPlaces)
     fail("{}: {}: expected a number from 1 to {}, found {}", config.where(), field, kMostPlaces, places);
   return places;
+}
+
+// How large a picture was, as its processor tells.
+PictureSize told_size(const Pixels& pixels) {
+  for (const auto& [name, numbers] : pixels.beside)
+    if (name == "image_sizes" && numbers.size() == 2) return {numbers[0], numbers[1]};
+  fail(ErrorKind::kInternal, "the processor of pictures does not say how large they are");
 }
 
 // LLaVA: one place for each patch, with num_additional_image_tokens more, and without the class token where
@@ -64,14 +73,37 @@ class GridText : public PatchText {
  public:
   using PatchText::PatchText;
   int64_t places(const Pixels& pixels) const override {
-    const auto size = std::find_if(pixels.beside.begin(), pixels.beside.end(),
-                                   [](const auto& each) { return each.first == "image_sizes"; });
-    if (size == pixels.beside.end() || size->second.size() != 2)
-      fail(ErrorKind::kInternal, "the processor of pictures does not say how large they are");
     const PictureSize grid{pixels.height / patch_size() * pixels.rows, pixels.width / patch_size() * pixels.columns};
-    const GridInside inside = inside_of_grid({size->second[0], size->second[1]}, grid);
+    const GridInside inside = inside_of_grid(told_size(pixels), grid);
     return PatchText::places(pixels) + inside.height * (inside.width + 1);
   }
+};
+
+// LLaVA-OneVision: of a picture that is alone in its text as LLaVA-NeXT has them, in a grid that may be resampled; of
+// one of several those of a part. A line of places ends with one more.
+class OnevisionText : public PictureText {
+ public:
+  OnevisionText(const Config& own, const Config& model) : most_(most_of_aspect_ratio(own)) {
+    const bool says = own.has("num_image_tokens");
+    const Config vision = model.get_object("vision_config");
+    const int64_t side = std::clamp<int64_t>(
+        vision.get_int("image_size", 384) / std::max<int64_t>(vision.get_int("patch_size", 14), 1), 0, kMostPlaces);
+    each_ = places_said(own, "num_image_tokens", side * side);
+    side_ = static_cast<int64_t>(std::sqrt(static_cast<double>(each_)));
+    const std::string strategy = says ? own.get_string("vision_feature_select_strategy", "")
+                                      : model.get_string("vision_feature_select_strategy", "full");
+    if (strategy == "default") less_ = 1;
+  }
+  int64_t places(const Pixels& pixels) const override {
+    if (pixels.together > 1) return each_ + 1 - less_;
+    const PictureSize size = told_size(pixels);
+    const PictureSize kept =
+        fewer_places(inside_of_grid(size, {side_ * pixels.rows, side_ * pixels.columns}), side_, most_);
+    return each_ + kept.height * (kept.width + 1) - less_;
+  }
+
+ private:
+  int64_t most_, each_ = 0, side_ = 0, less_ = 0;
 };
 
 // Idefics3 and SmolVLM: rows and columns of tiles, each named, then the whole picture.
@@ -92,6 +124,61 @@ class TileText : public PictureText {
   }
 
  private:
+  int64_t each_;
+};
+
+struct TextEdit {
+  size_t at = 0, length = 0;  // of the text before
+  std::string by;
+};
+
+// With edits in order, none within another.
+std::string with_edits(const std::string& text, const std::vector<TextEdit>& edits, std::span<size_t> bytes) {
+  std::string result;
+  size_t end = 0, next = 0;  // of the text, of `bytes`
+  const auto keep_until = [&](size_t begin) {
+    for (; next < bytes.size() && bytes[next] < begin; ++next) bytes[next] = result.size() + bytes[next] - end;
+    result += text.substr(end, begin - end);
+  };
+  for (const TextEdit& edit : edits) {
+    keep_until(edit.at);
+    result += edit.by;
+    end = edit.at + edit.length;
+    for (; next < bytes.size() && bytes[next] < end; ++next) bytes[next] = result.size();
+  }
+  keep_until(text.size());
+  for (; next < bytes.size(); ++next) bytes[next] = result.size();
+  return result;
+}
+
+// Idefics2: each part of a picture between two marks, of which two side by side become one; a word behind a mark gets a
+// space before it.
+class MarkedText : public PictureText {
+ public:
+  explicit MarkedText(const Config& own) : each_(places_said(own, "image_seq_len", 64)) {}
+  int64_t places(const Pixels& pixels) const override { return pixels.parts * each_; }
+  std::string text(const Pixels& pixels, const std::string& token) const override {
+    return repeated(kMark + repeated(token, each_) + kMark, pixels.parts);
+  }
+  std::string tidied(std::string text, std::span<size_t> bytes) const override {
+    std::vector<TextEdit> edits;
+    for (size_t at = text.find(kMark + kMark); at != text.npos; at = text.find(kMark + kMark, at + 2 * kMark.size()))
+      edits.push_back({.at = at + kMark.size(), .length = kMark.size()});
+    text = with_edits(text, edits, bytes);
+    edits.clear();
+    for (size_t at = text.find(kMark); at != text.npos; at = text.find(kMark, at + kMark.size())) {
+      const size_t behind = at + kMark.size();
+      size_t next = behind;
+      if (behind == text.size()) break;
+      const char32_t c = text::next_character(text, next);
+      const bool is_space = text::is_space(c) || (c >= 0x1c && c <= 0x1f);  // as Python has it
+      if (c != U'<' && !is_space) edits.push_back({.at = behind, .length = 0, .by = " "});
+    }
+    return with_edits(text, edits, bytes);
+  }
+
+ private:
+  const std::string kMark = "<fake_token_around_image>";
   int64_t each_;
 };
 
@@ -167,7 +254,9 @@ std::shared_ptr<const PictureText> make_picture_text(const ImageTokens& tokens, 
   const Config &own = files.own, &model = files.model;
   if (tokens.processor == "Llava") return std::make_shared<PatchText>(own, model);
   if (tokens.processor == "LlavaNext") return std::make_shared<GridText>(own, model);
+  if (tokens.processor == "LlavaOnevision") return std::make_shared<OnevisionText>(own, model);
   if (tokens.processor == "Idefics3") return std::make_shared<TileText>(own);
+  if (tokens.processor == "Idefics2") return std::make_shared<MarkedText>(own);
   if (tokens.processor == "Qwen2VL") return std::make_shared<BlockText>();
   if (tokens.processor == "PaliGemma") return std::make_shared<PromptText>(files);
   if (tokens.processor == "Gemma3") return std::make_shared<CropsText>(files);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "files/family/family.h"
@@ -23,6 +24,8 @@ class PictureText {
   virtual std::string framed(const std::string& text, int64_t /*pictures*/, const std::string& /*token*/) const {
     return text;
   }
+  // The text with all its pictures as the processor leaves it; `bytes` of it, in order, stay where they are.
+  virtual std::string tidied(std::string text, std::span<size_t> /*bytes*/) const { return text; }
   // Whether the tokenizer may add its special tokens: else the text has all that there are.
   virtual bool takes_special_tokens() const { return true; }
   // Whether the model is told by types of tokens which of them are places of pictures (1) and which are not.

@@ -93,8 +93,11 @@ class ImageTextToText : public Pipeline {
     if (!chat)
       refuse_without_effect(options, {"continue_final_message", "chat_template", "tools", "documents"},
                             "on a text: it is of chats, lists of messages");
-    for (const PictureSource& source : chat ? chat->images : text_input(input).images)
-      prompt.images.push_back(processor_ ? processor_->prepared(image_of(source)) : (*images_)(image_of(source)));
+    const std::vector<PictureSource>& sources = chat ? chat->images : text_input(input).images;
+    const auto together = static_cast<int64_t>(chat ? sources.size() : 1);
+    for (const PictureSource& source : sources)
+      prompt.images.push_back(processor_ ? processor_->prepared(image_of(source), together)
+                                         : (*images_)(image_of(source)));
     return prompt;
   }
 

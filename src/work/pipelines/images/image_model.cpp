@@ -44,21 +44,35 @@ struct ImageReader {
   Image operator()(const Picture& picture) const { return image_of_picture(picture); }
 };
 
-}  // namespace
-
-Image image_of(const PictureSource& source) { return std::visit(ImageReader(), source); }
-
-Pixels ImageModel::pixels(const TaskInput& input) const { return prepared(input).pixels; }
-
-ImageModel::Prepared ImageModel::prepared(const TaskInput& input) const {
-  const Image image = image_of(image_input(input).source);
-  return {processor(image), {image.height, image.width}};
+// Of processors that lay out patches, of which a mask tells how many there are.
+NamedTensors inputs_of_patches(std::span<const Pixels> images) {
+  const auto count = static_cast<int64_t>(images.size());
+  std::vector<float> values;
+  std::vector<int64_t> mask;
+  for (const Pixels& image : images) {
+    values.insert(values.end(), image.values.begin(), image.values.end());
+    mask.insert(mask.end(), image.mask.begin(), image.mask.end());
+  }
+  Shape shape = images[0].shape(), shape_of_mask = images[0].mask_shape();
+  shape[0] = shape_of_mask[0] = count;
+  NamedTensors inputs{{"pixel_values", Tensor::from(values, shape)}};
+  inputs.set(images[0].mask_name(), Tensor::from(mask, shape_of_mask));
+  for (size_t i = 0; i < images[0].beside.size(); ++i) {
+    std::vector<int64_t> numbers;
+    for (const Pixels& image : images) {
+      const std::vector<int64_t>& own = image.beside.at(i).second;
+      numbers.insert(numbers.end(), own.begin(), own.end());
+    }
+    const auto each = static_cast<int64_t>(images[0].beside[i].second.size());
+    inputs.set(images[0].beside[i].first, Tensor::from(numbers, {count, each}));
+  }
+  return inputs;
 }
 
-namespace {
+}  // namespace
 
-// The arguments of a model for images of one size.
 NamedTensors inputs_of_images(std::span<const Pixels> images) {
+  if (images[0].patches > 0 && !images[0].mask.empty()) return inputs_of_patches(images);
   NamedTensors inputs{{"pixel_values", pixel_values(images)}};
   std::vector<int64_t> mask;
   for (const Pixels& image : images) mask.insert(mask.end(), image.mask.begin(), image.mask.end());
@@ -68,7 +82,14 @@ NamedTensors inputs_of_images(std::span<const Pixels> images) {
   return inputs;
 }
 
-}  // namespace
+Image image_of(const PictureSource& source) { return std::visit(ImageReader(), source); }
+
+Pixels ImageModel::pixels(const TaskInput& input) const { return prepared(input).pixels; }
+
+ImageModel::Prepared ImageModel::prepared(const TaskInput& input) const {
+  const Image image = image_of(image_input(input).source);
+  return {processor(image), {image.height, image.width}};
+}
 
 std::vector<ImageModel::Outputs> ImageModel::outputs(const std::vector<TaskInput>& inputs,
                                                      const std::vector<std::string>& names, int64_t batch_size) const {
@@ -84,9 +105,8 @@ std::vector<ImageModel::Outputs> ImageModel::outputs(const std::vector<TaskInput
   while (batches.left() > 0) {
     std::vector<Prepared> images = batches.next();
     for (auto first = images.begin(); first != images.end();) {
-      const auto end = std::find_if(first, images.end(), [&](const Prepared& image) {
-        return image.pixels.height != first->pixels.height || image.pixels.width != first->pixels.width;
-      });
+      const auto end = std::find_if(
+          first, images.end(), [&](const Prepared& image) { return image.pixels.shape() != first->pixels.shape(); });
       const size_t begin = result.size();
       std::vector<Pixels> together;
       for (; first != end; ++first) {

@@ -57,6 +57,8 @@ std::unique_ptr<Pipeline> load_image_task(const std::string& directory, const Lo
 
 // The picture of an input, in RGB.
 Image image_of(const PictureSource& source);
+// The arguments of a model for images of one size, or that are laid out as as many patches.
+NamedTensors inputs_of_images(std::span<const ImageProcessor::Pixels> images);
 // [B, 3, H, W] of images of one size.
 Tensor pixel_values(std::span<const ImageProcessor::Pixels> images);
 

@@ -40,7 +40,8 @@ class ZeroShotImageClassification : public Pipeline {
     std::vector<std::string> texts;
     for (const std::string& label : labels) texts.push_back(hypothesis_of(hypothesis, label));
     NamedTensors inputs = label_tokens(tokenizer_, texts, text_length_);
-    inputs.set("pixel_values", pixel_values({&image, 1}));
+    const NamedTensors of_image = inputs_of_images({&image, 1});
+    for (const auto& [name, tensor] : of_image.items()) inputs.set(name, tensor);
     const std::vector<float> logits = model_.model->forward(inputs).at("logits_per_image").to_vector<float>();
     const std::vector<double> scores =
         head_of(*model_.model).judges_pairs_apart ? sigmoids_of(logits) : softmax_of(logits);

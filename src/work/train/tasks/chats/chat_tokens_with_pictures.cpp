@@ -109,7 +109,9 @@ ChatTokens ChatEncoder::encode_seen_prompt(const ChatRow& row, std::span<const I
 
 ChatTokens ChatEncoder::encode_seen(const ChatRow& row, const std::string& where) const {
   std::vector<ImageProcessor::Pixels> pictures;
-  for (const std::string& name : row.pictures) pictures.push_back(options_.pictures->prepared(read_picture(name)));
+  const auto together = static_cast<int64_t>(row.pictures.size());
+  for (const std::string& name : row.pictures)
+    pictures.push_back(options_.pictures->prepared(read_picture(name), together));
   ChatTokens tokens =
       row.prompt.is_null() ? encode_seen_whole(row, pictures, where) : encode_seen_prompt(row, pictures);
   options_.pictures->places(tokens.ids, pictures);  // throws where they are not as many

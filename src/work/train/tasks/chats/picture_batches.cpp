@@ -23,10 +23,33 @@ void add_numbers(Batch& batch, std::span<const Pixels> pictures) {
     }
 }
 
+// Pictures that are filled up, all to one size.
+std::vector<Pixels> filled_up(std::span<const Pixels> pictures) {
+  std::vector<Pixels> all(pictures.begin(), pictures.end());
+  int64_t height = 0, width = 0;
+  for (const Pixels& each : all) height = std::max(height, each.height), width = std::max(width, each.width);
+  for (Pixels& each : all) each.fill_up(height, width);
+  return all;
+}
+
+void add_masks(Batch& batch, std::span<const Pixels> pictures) {
+  FloatRows masks;
+  for (const Pixels& each : pictures) {
+    const std::vector<int64_t> shape = each.mask_shape();
+    if (masks.shape.empty()) masks.shape = shape;
+    else masks.shape[1] += shape[1];  // parts of one row
+    masks.values.insert(masks.values.end(), each.mask.begin(), each.mask.end());
+  }
+  batch.arrays[pictures[0].mask_name()] = std::move(masks);
+}
+
 }  // namespace
 
-void add_pictures(Batch& batch, std::span<const Pixels> pictures) {
-  if (pictures.empty()) return;
+void add_pictures(Batch& batch, std::span<const Pixels> given) {
+  if (given.empty()) return;
+  const bool masked = given[0].parts > 0 && !given[0].mask.empty();
+  const std::vector<Pixels> filled = masked ? filled_up(given) : std::vector<Pixels>();
+  const std::span<const Pixels> pictures = masked ? std::span<const Pixels>(filled) : given;
   const Pixels& first = pictures[0];
   const bool laid_out = first.patches > 0;  // rows of numbers, as many as a picture has patches
   const bool padded = first.parts > 0 && !first.beside.empty();
@@ -59,6 +82,7 @@ void add_pictures(Batch& batch, std::span<const Pixels> pictures) {
   }
   batch.arrays["pixel_values"] = std::move(pixels);
   add_numbers(batch, pictures);
+  if (masked) add_masks(batch, pictures);
 }
 
 TrainingData with_pictures(TrainingData data, std::vector<std::vector<std::string>> pictures,
@@ -67,12 +91,14 @@ TrainingData with_pictures(TrainingData data, std::vector<std::vector<std::strin
                 pictures = std::make_shared<const std::vector<std::vector<std::string>>>(std::move(pictures)),
                 processor = std::move(processor)](const std::vector<int64_t>& rows) {
     std::vector<std::string> names;
+    std::vector<int64_t> together;  // with each: pictures of its row
     for (const int64_t row : rows) {
       const std::vector<std::string>& own = (*pictures)[static_cast<size_t>(row)];
       names.insert(names.end(), own.begin(), own.end());
+      together.insert(together.end(), own.size(), static_cast<int64_t>(own.size()));
     }
     std::vector<Pixels> pixels(names.size());
-    parallel_for(names.size(), [&](size_t i) { pixels[i] = processor->prepared(read_picture(names[i])); });
+    parallel_for(names.size(), [&](size_t i) { pixels[i] = processor->prepared(read_picture(names[i]), together[i]); });
     Batch batch = make(rows);
     add_pictures(batch, pixels);
     if (const auto ids = batch.sequences.find("input_ids"); ids != batch.sequences.end()) {

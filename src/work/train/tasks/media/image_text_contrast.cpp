@@ -36,6 +36,21 @@ CaptionColumns caption_columns(const Dataset& data, const ScriptArguments& scrip
           column(script.caption_column, "caption_column", "caption", 1)};
 }
 
+// Which patches of pictures there are, and how they lie.
+void add_patches(Batch& batch, const std::vector<ImageProcessor::Pixels>& pictures) {
+  const auto count = static_cast<int64_t>(pictures.size());
+  for (const ImageProcessor::Pixels& picture : pictures) {
+    FloatRows& mask = batch.arrays[picture.mask_name()];
+    mask.shape = {count, picture.patches};
+    mask.values.insert(mask.values.end(), picture.mask.begin(), picture.mask.end());
+    for (const auto& [name, numbers] : picture.beside) {
+      FloatRows& rows = batch.arrays[name];
+      rows.shape = {count, static_cast<int64_t>(numbers.size())};
+      rows.values.insert(rows.values.end(), numbers.begin(), numbers.end());
+    }
+  }
+}
+
 TrainingData captioned(const Dataset& given, const ScriptArguments& script, const TextEncoder& encoder,
                        const ImageProcessor& processor, int64_t length) {
   const CaptionColumns columns = caption_columns(given, script);
@@ -63,7 +78,9 @@ TrainingData captioned(const Dataset& given, const ScriptArguments& script, cons
     parallel_for(wanted.size(),
                  [&](size_t i) { pictures[i] = processor(read_image(rows->files[static_cast<size_t>(wanted[i])])); });
     FloatRows& pixels = batch.arrays["pixel_values"];
-    pixels.shape = {static_cast<int64_t>(wanted.size()), 3, pictures[0].height, pictures[0].width};
+    pixels.shape = pictures[0].shape();
+    pixels.shape[0] = static_cast<int64_t>(wanted.size());
+    if (pictures[0].patches > 0) add_patches(batch, pictures);
     for (const ImageProcessor::Pixels& picture : pictures)
       pixels.values.insert(pixels.values.end(), picture.values.begin(), picture.values.end());
     return batch;
