@@ -134,6 +134,62 @@ TEST(VisionLanguage, NamesFieldsThatItCannotCarryOut) {
             std::string::npos);
 }
 
+// Of LLaVA-OneVision: two pictures of a text, then one alone.
+TEST(VisionLanguage, SeesPicturesOfATextWithSeveralAsOnePartEach) {
+  const char* name = "llava-onevision-several";
+  const auto model = Model::from_pretrained(seeing_model(name));
+  const NamedTensors inputs = without(inputs_of(name), "labels");
+  const NoGradient inference;
+  const Tensor logits = model->forward(inputs).at("logits");
+  // How many each picture is with says the same as how many each text has.
+  const auto told = [&](std::vector<int64_t> numbers) {
+    const auto count = static_cast<int64_t>(numbers.size());
+    return with(inputs, "batch_num_images", Tensor::from(numbers, {count}));
+  };
+  EXPECT_EQ(model->forward(told({2, 2, 1})).at("logits").to_vector<float>(), logits.to_vector<float>());
+  EXPECT_NE(test::message_of([&] { model->forward(told({1, 1, 1})); }).find("places for pictures"), std::string::npos);
+  EXPECT_NE(test::message_of([&] { model->forward(told({2, 2})); }).find("3 in all, found 2, 2"), std::string::npos);
+  EXPECT_NE(test::message_of([&] {
+              model->forward(told({-1, 4}));
+            }).find("expected numbers from 0"),
+            std::string::npos);
+  // generate() takes the pictures one by one: what it writes first is what the pass holds likeliest.
+  const std::vector<int64_t> kept = squeeze(slice(inputs.at("attention_mask"), 0, 0, 1), 0).to_vector<int64_t>();
+  const int64_t length = std::count(kept.begin(), kept.end(), 1);
+  NamedTensors first{{"input_ids", slice(slice(inputs.at("input_ids"), 0, 0, 1), 1, 0, length)},
+                     {"pixel_values", slice(inputs.at("pixel_values"), 0, 0, 2)},
+                     {"image_sizes", slice(inputs.at("image_sizes"), 0, 0, 2)},
+                     {"batch_num_images", Tensor::from(std::vector<int64_t>{2}, {1})}};
+  GenerationConfig config;
+  config.max_new_tokens = 1;
+  const std::vector<float> last = slice(slice(logits, 0, 0, 1), 1, length - 1, length).to_vector<float>();
+  EXPECT_EQ(generate(*model, first, config).sequences.at(0).back(),
+            std::max_element(last.begin(), last.end()) - last.begin());
+}
+
+// Of SigLIP 2: numbers that patches cannot have are refused, and what fills up a picture is not seen.
+TEST(VisionLanguage, SeesThePatchesThatThereAre) {
+  const auto model = Model::from_pretrained(seeing_model("siglip2-vision-model"));
+  const NamedTensors inputs = inputs_of("siglip2-vision-model");
+  const Tensor pixels = inputs.at("pixel_values"), forms = inputs.at("spatial_shapes");
+  const NoGradient inference;
+  const std::vector<float> seen = model->forward(inputs).at("pooler_output").to_vector<float>();
+  const Tensor hidden =
+      reshape(1.0 - cast(inputs.at("pixel_attention_mask"), DType::kFloat32), {pixels.dim(0), pixels.dim(1), 1});
+  const std::vector<float> again =
+      model->forward(with(inputs, "pixel_values", pixels + hidden)).at("pooler_output").to_vector<float>();
+  for (size_t i = 0; i < seen.size(); ++i) EXPECT_NEAR(again[i], seen[i], 1e-6) << i;
+  const auto refused = [&](const char* input, const Tensor& tensor) {
+    return test::message_of([&] { model->forward(with(inputs, input, tensor)); });
+  };
+  EXPECT_NE(refused("spatial_shapes", forms * 9.0).find("product is at most"), std::string::npos);
+  EXPECT_NE(refused("spatial_shapes", forms * 0.0).find("expected numbers from 1"), std::string::npos);
+  EXPECT_NE(refused("spatial_shapes", slice(forms, 1, 0, 1)).find("rows and columns"), std::string::npos);
+  EXPECT_NE(refused("pixel_values", slice(pixels, 2, 0, 5)).find("expected [batch, patches, 48]"), std::string::npos);
+  EXPECT_NE(test::message_of([&] { model->forward(without(inputs, "spatial_shapes")); }).find("are no square"),
+            std::string::npos);
+}
+
 // A text without pictures is the decoder's.
 TEST(VisionLanguage, WritesTextsWithoutPictures) {
   const auto model = Model::from_pretrained(seeing_model("llava"));

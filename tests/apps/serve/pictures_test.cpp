@@ -24,7 +24,9 @@ class ServedPictures : public testing::Test {
   static void SetUpTestSuite() {
     if (!test::has_golden("llava") || !test::has_golden("llava-qwen2") || !test::has_golden("llama-lm")) return;
     serve::ServeOptions options{.models = {golden_model("llava", "sees"), golden_model("llava-qwen2", "qwen"),
-                                           golden_model("llama-lm", "reads")}};
+                                           golden_model("llama-lm", "reads"),
+                                           golden_model("llava-onevision", "onevision"),
+                                           golden_model("idefics2", "idefics2")}};
     options.most_images = 3;
     options.most_image_pixels = 5000;
     server_ = test::start_server(options).release();
@@ -119,6 +121,26 @@ TEST_F(ServedPictures, AreFoundAgainInTheCache) {
   cached("alpha.png");
   EXPECT_GE(cached("alpha.png"), 32);
   EXPECT_LT(cached("gray.png"), 17);
+}
+
+// One picture, and three of two messages, which LLaVA-OneVision sees as one part each.
+TEST_F(ServedPictures, FillThePlacesThatTransformersGivesThem) {
+  for (const char* name : {"llava-onevision", "idefics2"}) {
+    const Json runs = read_json(test::golden_folder() / name / "processed.json")["runs"];
+    for (const size_t number : {0u, 1u}) {
+      const Json& run = runs[number];
+      Json messages = run["messages"];
+      auto file = run["images"].begin();
+      for (Json& message : messages)
+        for (Json& part : message["content"])
+          if (part["type"] == "image") part = url_part(url_of(picture((file++)->get<std::string>().c_str())));
+      Json body{{"model", std::string(name).starts_with("llava") ? "onevision" : "idefics2"},
+                {"messages", messages},
+                {"max_tokens", 4},
+                {"temperature", 0}};
+      EXPECT_EQ(asked(body)["usage"]["prompt_tokens"], run["input_ids"].size()) << name << " " << number;
+    }
+  }
 }
 
 TEST_F(ServedPictures, HaveLimits) {

@@ -36,6 +36,31 @@ TEST(PictureGrid, IsThatOfTransformers) {
   }
 }
 
+// As LlavaOnevisionProcessor counts with a part of 27 x 27 places.
+TEST(PictureGrid, LosesPlacesBeyondThoseOfSomeParts) {
+  const std::vector<PictureSize> all = onevision_resolutions();
+  EXPECT_EQ(all.size(), 36u);
+  struct Kept {
+    PictureSize picture;
+    int64_t most;
+    PictureSize expected;
+  };
+  for (const Kept& each : {Kept{{480, 640}, 9, {40, 54}}, Kept{{2000, 2000}, 9, {81, 81}}, Kept{{5, 121}, 1, {1, 27}},
+                           Kept{{2000, 3000}, 2, {31, 46}}, Kept{{480, 640}, 0, {40, 54}}}) {
+    const PictureSize best = best_resolution(each.picture, all);
+    const GridInside inside = inside_of_grid(each.picture, {best.height / 384 * 27, best.width / 384 * 27});
+    const PictureSize kept = fewer_places(inside, 27, each.most);
+    EXPECT_EQ(kept.height, each.expected.height) << each.picture.width;
+    EXPECT_EQ(kept.width, each.expected.width) << each.picture.width;
+  }
+  const auto most_of = [](const char* json) { return most_of_aspect_ratio(Config::parse(json, "a test")); };
+  EXPECT_EQ(most_of("{}"), 9);
+  EXPECT_EQ(most_of(R"({"vision_aspect_ratio": "anyres_max_12"})"), 12);
+  for (const char* other : {R"({"vision_aspect_ratio": "anyres"})", R"({"vision_aspect_ratio": "anyres_max_0"})",
+                            R"({"vision_aspect_ratio": "anyres_max_9x"})", R"({"vision_aspect_ratio": "square"})"})
+    EXPECT_NE(test::message_of([&] { most_of(other); }).find("expected \"anyres_max_N\""), std::string::npos) << other;
+}
+
 TEST(PictureGrid, RefusesWhatIsNoListOfResolutions) {
   const auto refused = [](const char* json) {
     return test::message_of([&] { read_resolutions(Config::parse(json, "a test"), "image_grid_pinpoints"); });

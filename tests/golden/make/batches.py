@@ -126,7 +126,10 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
         return questions.inputs_of(class_name, config, texts, integers, floats)
     if family_name in captions.CAPTIONS:
         return captions.inputs_of(name, config, random)
-    if family_name == "siglip":
+    if family_name == "siglip2_vision_model" or class_name == "Siglip2ForImageClassification":
+        inputs = towers.patches_of(name, getattr(config, "vision_config", config), floats)
+        return inputs | ({"labels": integers(classes, (3,))} if class_name.endswith("Classification") else {})
+    if family_name in ("siglip", "siglip2"):
         return towers.inputs_of(name, config, text_inputs(config.text_config, name, tokenizer, False), floats)
     in_pairs = "QuestionAnswering" in class_name or "PreTraining" in class_name or "NextSentence" in class_name
     inputs = text_inputs(config, name, tokenizer, in_pairs)

@@ -59,6 +59,7 @@ PINPOINTS = {
     "llava-onevision": [[12, 12], [12, 24], [24, 12], [24, 24]],
     "llava-onevision-several": [[12, 24], [24, 24], [24, 36]],
 }
+FIELDS = ("num_image_tokens", "vision_feature_select_strategy", "vision_aspect_ratio")  # of LlavaOnevisionProcessor
 TOGETHER = {"llava-onevision-several": [2, 1]}  # pictures of each text; else each has one
 
 

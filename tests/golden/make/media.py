@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from common import write_json
 
 PICTURES = ("alpha.png", "gradient.png", "gray.png", "shapes.jpg")
+WITH_NARROW = ("detr", "yolos", "sam", "segformer", "siglip", "idefics", "llava_next", "llava_onevision", "qwen2")
 NARROW = ("pixel.png", "panorama.png")  # of one pixel, and much wider than high
 RGB = dict(do_normalize=True, do_rescale=True, do_resize=True, rescale_factor=1 / 255)
 HALF = dict(image_mean=[0.5] * 3, image_std=[0.5] * 3)
@@ -47,6 +48,15 @@ PROCESSORS = {  # class without its ending, and the fields of preprocessor_confi
         ),
     ),
     "siglip": ("SiglipImageProcessor", RGB | HALF | dict(resample=3, size=dict(height=37, width=30))),
+    "siglip2": ("Siglip2ImageProcessor", RGB | HALF | dict(resample=2, patch_size=5, max_num_patches=14)),
+    "idefics2": (
+        "Idefics2ImageProcessor",
+        RGB | HALF | dict(resample=2, do_pad=True, size=dict(shortest_edge=9, longest_edge=30), do_image_splitting=False),
+    ),
+    "idefics2_split": (
+        "Idefics2ImageProcessor",
+        RGB | HALF | dict(resample=2, do_pad=True, size=dict(shortest_edge=9, longest_edge=20), do_image_splitting=True),
+    ),
     "idefics3": (
         "Idefics3ImageProcessor",
         RGB | HALF | dict(resample=1, size=dict(longest_edge=37), max_image_size=dict(longest_edge=16), do_pad=True),
@@ -175,12 +185,14 @@ def make_images(folder):
         here.mkdir(exist_ok=True)
         write_json(here / "preprocessor_config.json", {"image_processor_type": kind} | fields)
         processor = getattr(transformers, kind + "Pil").from_pretrained(here)
-        pictures = PICTURES + (NARROW if name.startswith(("detr", "yolos", "sam", "segformer", "siglip", "idefics3", "llava_next", "llava_onevision", "qwen2")) else ())
+        narrow = name.startswith(WITH_NARROW) and name != "idefics2_split"  # whose pictures have four quarters
+        pictures = PICTURES + (NARROW if narrow else ())
         made = {
-            f"{file}/{key}": value
+            f"{file}/{key}": value if value.is_floating_point() else value.long()
             for file in pictures
             for key, value in processor(Image.open(folder / file).convert("RGB"), return_tensors="pt").items()
-            if key != "pixel_attention_mask"  # of one picture: nothing is hidden
+            if key != "batch_num_images"  # of one picture: 1
+            and (key != "pixel_attention_mask" or name.startswith(("siglip2", "idefics2")))  # else nothing is hidden
         }
         save_file(made, here / "expected.safetensors")
         write_json(

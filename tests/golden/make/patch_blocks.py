@@ -140,11 +140,12 @@ def images_of():
     )
 
 
-def processor_of(folder):
-    """Without the part for videos, which the class asks for."""
+def processor_of(folder, chat=CHAT, fields=()):
+    """Without the part for videos, which the class asks for; with these fields of its own."""
     import transformers
 
-    kind = json.loads((folder / "processor_config.json").read_text())["processor_class"]
+    said = json.loads((folder / "processor_config.json").read_text())
+    kind, own = said["processor_class"], {field: said[field] for field in fields}
 
     class OfPictures(getattr(transformers, kind)):
         def check_argument_for_proper_class(self, name, given):
@@ -152,4 +153,4 @@ def processor_of(folder):
 
     images = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    return OfPictures(images, tokenizer, None, chat_template=CHAT)
+    return OfPictures(images, tokenizer, None, chat_template=chat, **own)

@@ -124,6 +124,10 @@ TASKS = {  # file: (case of the model, runs)
     "image-feature-extraction": ("vit-image-classification", [(f"../image/{file}", {}) for file in PICTURES[:2]]),
     "zero-shot-image-classification": ("clip", [(f"../image/{file}", SEEN) for file in PICTURES]),
     "zero-shot-image-classification-pairs": ("siglip", [(f"../image/{file}", SEEN) for file in PICTURES[:3]]),
+    "zero-shot-image-classification-forms": (
+        "siglip2",
+        [(f"../image/{file}", SEEN) for file in PICTURES[:2] + NARROW],
+    ),
     "audio-classification": (
         "wav2vec2-sequence-classification",
         [(f"../audio/{file}", {"top_k": 4}) for file in SOUNDS],
@@ -144,6 +148,7 @@ TASKS = {  # file: (case of the model, runs)
     ),
     "image-text-to-text": ("llava", PICTURES_AND_TEXTS),
     "image-text-to-text-qwen2": ("llava-qwen2", PICTURES_AND_TEXTS[4:8]),
+    "image-text-to-text-idefics2": ("idefics2", PICTURES_AND_TEXTS[1:6:2]),
     "text-generation": ("gpt2-lm", WRITES),
     "text-generation-llama": ("llama-lm", WRITES),
 }

@@ -51,7 +51,7 @@ def config_of(name, family_name, class_name, is_main, tokenizer):
             )
     if family_name == "clap":
         fields = towers.clap_fields(words, tokenizer)
-    if family_name == "siglip":
+    if family_name in ("siglip", "siglip2"):
         fields = towers.fields_of(fields, tokenizer)
     if family_name == "owlvit":
         fields = detection.fields_of(fields, tokenizer)

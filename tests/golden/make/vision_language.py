@@ -89,6 +89,8 @@ def marks_of(family_name):
         return patch_blocks.MARKS
     if family_name == "gemma3":
         return [gemma_pictures.BEGIN, gemma_pictures.END]
+    if family_name == "idefics2":
+        return tiles.AROUND
     return tiles.MARKS if family_name in tiles.TILES else []
 
 
@@ -136,7 +138,7 @@ def fields_of(name, is_main, tokenizer):
 
 
 def places_of(config):
-    if hasattr(config, "scale_factor"):
+    if hasattr(config, "scale_factor") or hasattr(config, "perceiver_config"):
         return tiles.places_of(config)
     vision = config.vision_config
     patches = (vision.image_size // vision.patch_size) ** 2
@@ -176,7 +178,7 @@ def inputs_of(name, class_name, config, tokenizer):
         elif has_grids(name):
             texts = grids.expanded(grids.texts_of(name), name, config)
         else:
-            texts = expanded(tiles.TEXTS if has_tiles(name) else TEXTS, config)
+            texts = expanded(tiles.texts_of(name) if has_tiles(name) else TEXTS, config)
         made = tokenizer(texts, padding=True, return_tensors="pt")
         inputs = {key: made[key] for key in ("input_ids", "attention_mask")}
     side = getattr(config.vision_config, "image_size", None)
@@ -197,6 +199,10 @@ def inputs_of(name, class_name, config, tokenizer):
 
 def prompts_of(model, tokenizer, rows, name):
     """Prompts for generate(): row i has picture i of the case's inputs."""
+    if tokenizer is None and has_tiles(name):
+        return tiles.prompts_of(model.config, IMAGE_OF_WORDS, rows) | {
+            "pixel_values": f"inputs.safetensors:pixel_values[{rows.start}:{rows.stop}]"
+        }
     if tokenizer is None:
         return grids.prompts_of(name, model.config, IMAGE_OF_WORDS, rows) | {
             "image_sizes": [list(size) for size in grids.SIZES_OF[name][rows]],
@@ -313,6 +319,8 @@ PLAIN = [(IMAGE + " and a text", ["shapes.jpg"]), ("two " + IMAGE + IMAGE, ["gra
 def without_padding(made, processor):
     """The pictures of a text, of grids the parts that there are."""
     pixels = made["pixel_values"]
+    if tiles.is_older(processor.__class__.__name__.lower()):
+        return tiles.without_padding(pixels, made["pixel_attention_mask"])
     if "image_sizes" not in made:
         return pixels.contiguous()
     side, parts = pixels.shape[-1], []
@@ -334,6 +342,8 @@ def make_processed(folder):
     pictures = pathlib.Path(__file__).resolve().parent.parent / "image"
     if has_blocks(folder.name):
         processor = patch_blocks.processor_of(folder / "model")
+    elif grids.is_onevision(folder.name):
+        processor = patch_blocks.processor_of(folder / "model", IN_ORDER, grids.FIELDS)
     else:
         processor = transformers.AutoProcessor.from_pretrained(folder / "model", backend="pil")
     opened = lambda file: Image.open(pictures / file).convert("RGB")

@@ -20,10 +20,11 @@ TEST_P(GoldenImage, EqualsTransformers) {
   for (const auto& [name, expected] : SafetensorsFile::open(folder / "expected.safetensors").tensors()) {
     const std::string file = name.substr(0, name.find('/'));
     const ImageProcessor::Pixels pixels = processor(read_image(folder.parent_path() / file));
-    if (name.ends_with("/pixel_mask")) {
-      ASSERT_EQ(expected.shape, (std::vector<int64_t>{1, pixels.height, pixels.width})) << name;
+    if (name.ends_with("mask")) {
+      EXPECT_EQ(name, file + "/" + pixels.mask_name());
+      ASSERT_EQ(expected.shape, pixels.mask_shape()) << name;
       const auto* mask = reinterpret_cast<const int64_t*>(expected.bytes.data());
-      EXPECT_EQ(pixels.mask, std::vector<int64_t>(mask, mask + pixels.height * pixels.width)) << name;
+      EXPECT_EQ(pixels.mask, std::vector<int64_t>(mask, mask + expected.bytes.size() / sizeof(int64_t))) << name;
       continue;
     }
     for (const auto& [beside, numbers] : pixels.beside) {

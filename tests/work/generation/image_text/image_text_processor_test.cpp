@@ -26,10 +26,11 @@ class ProcessedTexts : public testing::TestWithParam<std::string> {
   Tokenizer tokenizer = Tokenizer::from_pretrained((folder / "model").string());
   ImageTextProcessor processor{folder / "model", config, tokenizer};
 
-  std::vector<Pixels> pixels(const Json& files) const {
+  std::vector<Pixels> pixels(const Json& files, bool in_chat = false) const {
     std::vector<Pixels> all;
     for (const Json& file : files)
-      all.push_back(processor.prepared(read_image(folder.parent_path() / "image" / file.get<std::string>())));
+      all.push_back(processor.prepared(read_image(folder.parent_path() / "image" / file.get<std::string>()),
+                                       in_chat ? static_cast<int64_t>(files.size()) : 1));
     return all;
   }
   ModelInputs inputs(const std::string& text, std::span<const Pixels> images) const {
@@ -56,7 +57,7 @@ TEST_P(ProcessedTexts, EqualTransformers) {
     } else {
       text = run["text"];
     }
-    const std::vector<Pixels> images = pixels(run["images"]);
+    const std::vector<Pixels> images = pixels(run["images"], run.contains("messages"));
     const ModelInputs made = inputs(text, images);
     EXPECT_EQ(made.tokens, run["input_ids"].get<TokenIds>()) << number;
     // A processor whose model reads all of a prompt at once has the other tokens as one input more, behind the
@@ -129,6 +130,29 @@ TEST(ImageTextProcessor, CountsAsTheModelDoesWhereItsFileSaysNothing) {
   });
   ASSERT_EQ(inputs.attached.size(), 1u);
   EXPECT_EQ(inputs.attached[0].places.at(0).count, 16);
+}
+
+// Places in a text that are to be found again, of a processor that changes the text around its pictures.
+TEST(ImageTextProcessor, FindsPlacesAgainWhereMarksAndSpacesChange) {
+  const std::filesystem::path folder = test::folder_of_case("idefics2") / "model";
+  const Tokenizer tokenizer = Tokenizer::from_pretrained(folder.string());
+  const ImageTextProcessor processor(folder, read_model_config(folder), tokenizer);
+  const Pixels one = processor.prepared(read_image(folder.parent_path().parent_path() / "image" / "gray.png"));
+  const std::string text = "a<image><image>b <image> c";
+  std::vector<size_t> bytes{0, 1, 8, 15, 16, 17, 24, 25};
+  const std::string whole = processor.expanded(text, std::vector<Pixels>{one, one, one}, bytes);
+  const std::string mark = "<fake_token_around_image>", part = "<image><image><image>";
+  std::string picture = mark;
+  for (int i = 0; i < 5; ++i) picture += part + mark;
+  const std::string behind = picture.substr(mark.size());
+  EXPECT_EQ(whole, "a" + picture + behind + " b " + picture + " c");
+  EXPECT_EQ(whole.substr(bytes[0], 1), "a");
+  EXPECT_EQ(bytes[1], 1u);
+  EXPECT_EQ(whole.substr(bytes[3], 2), "b ");
+  EXPECT_EQ(whole.substr(bytes[4], 1), " ");
+  EXPECT_EQ(bytes[5], bytes[4] + 1);
+  EXPECT_EQ(whole.substr(bytes[6]), " c");
+  EXPECT_EQ(whole.substr(bytes[7]), "c");
 }
 
 // Templates that know contents as texts alone.
