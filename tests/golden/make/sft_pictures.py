@@ -9,7 +9,9 @@ import transformers
 import trl
 from PIL import Image, ImageDraw
 
+import grids
 import patch_blocks
+import vision_language
 from common import write_json, write_lines
 from trainers import QUIET, history_of
 
@@ -74,6 +76,9 @@ CASES = {  # rows, main case, arguments
     ),
     "pictures-qwen2-vl": ("picture-prompts", "qwen2-vl", BASE | dict(weight_decay=0.1)),
     "pictures-llava-next": ("pictures", "llava-next", BASE | dict(max_steps=3)),
+    # Two pictures of a row beside one; pictures of several sizes, filled up.
+    "pictures-llava-onevision": ("picture-prompts", "llava-onevision", BASE | dict(max_steps=3)),
+    "pictures-idefics2": ("picture-parts", "idefics2", BASE | dict(max_steps=5)),
 }
 
 
@@ -89,6 +94,8 @@ def draw(folder):
 def processor_of(model, name):
     if name.startswith("qwen2-vl"):
         return patch_blocks.processor_of(model)
+    if grids.is_onevision(name):
+        return patch_blocks.processor_of(model, vision_language.IN_ORDER, grids.FIELDS)
     processor = transformers.AutoProcessor.from_pretrained(model, backend="pil")
     processor.tokenizer.backend = "tokenizers"  # which the argument has changed too
     return processor
