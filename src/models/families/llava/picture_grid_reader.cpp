@@ -13,7 +13,7 @@
 namespace transom {
 namespace {
 
-constexpr const char* kNumbers = "batch_num_images";
+constexpr const char* kPicturesOfTexts = "batch_num_images";
 
 }  // namespace
 
@@ -34,7 +34,7 @@ PictureGridReader::PictureGridReader(const Config& config, const Scope& scope, i
 
 std::vector<std::string> PictureGridReader::input_names() const {
   std::vector<std::string> names{"pixel_values", "image_sizes"};
-  if (reading_.alone_in_parts) names.emplace_back(kNumbers);
+  if (reading_.alone_in_parts) names.emplace_back(kPicturesOfTexts);
   return names;
 }
 
@@ -73,7 +73,7 @@ std::vector<PictureApart> PictureGridReader::apart(const NamedTensors& pictures,
     const SeenGrid& grid = grids[i];
     NamedTensors own{{"pixel_values", slice(slice(pixels, 0, place, place + 1), 1, 0, grid.parts())},
                      {"image_sizes", Tensor::from(std::vector{grid.picture.height, grid.picture.width}, {1, 2})}};
-    if (reading_.alone_in_parts) own.set(kNumbers, Tensor::from(std::vector{grid.together}, {1}));
+    if (reading_.alone_in_parts) own.set(kPicturesOfTexts, Tensor::from(std::vector{grid.together}, {1}));
     one_by_one.push_back({std::move(own), grid.places(side_ * side_)});
   }
   return one_by_one;
@@ -88,19 +88,20 @@ const Tensor& PictureGridReader::pixels_of(const NamedTensors& pictures) {
 
 // For each picture the number of pictures of its text.
 std::vector<int64_t> PictureGridReader::numbers_together(const NamedTensors& pictures, int64_t count) const {
-  const Tensor given = reading_.alone_in_parts ? pictures.find(kNumbers) : Tensor();
+  const Tensor given = reading_.alone_in_parts ? pictures.find(kPicturesOfTexts) : Tensor();
   if (!given.defined()) return std::vector<int64_t>(static_cast<size_t>(count), 1);
-  const std::vector<int64_t> numbers = known_numbers(given, kNumbers);
+  const std::vector<int64_t> numbers = known_numbers(given, kPicturesOfTexts);
   constexpr int64_t kMost = 1 << 20;
   for (const int64_t number : numbers)
-    if (number < 0 || number > kMost) fail("{}: expected numbers from 0 to {}, found {}", kNumbers, kMost, number);
+    if (number < 0 || number > kMost)
+      fail("{}: expected numbers from 0 to {}, found {}", kPicturesOfTexts, kMost, number);
   if (std::accumulate(numbers.begin(), numbers.end(), int64_t{0}) == count) {
     std::vector<int64_t> all;
     for (const int64_t number : numbers) all.insert(all.end(), static_cast<size_t>(number), number);
     return all;
   }
   if (static_cast<int64_t>(numbers.size()) != count)
-    fail("{}: expected the numbers of pictures of texts, {} in all, found {}", kNumbers, count,
+    fail("{}: expected the numbers of pictures of texts, {} in all, found {}", kPicturesOfTexts, count,
          fmt::join(numbers, ", "));
   return numbers;
 }

@@ -10,7 +10,7 @@
 namespace transom {
 namespace {
 
-constexpr const char* kShapes = "spatial_shapes";
+constexpr const char* kFormsOfPatches = "spatial_shapes";
 
 int64_t square_side(int64_t count) {
   const auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(count)));
@@ -47,7 +47,9 @@ SiglipPatches::SiglipPatches(const Scope& scope, const SiglipVisionConfig& c)
   if (side_ == 0) fail("config.json: num_patches: expected those of a square, found {}", c.num_patches);
 }
 
-std::vector<std::string> SiglipPatches::input_names() { return {"pixel_values", "pixel_attention_mask", kShapes}; }
+std::vector<std::string> SiglipPatches::input_names() {
+  return {"pixel_values", "pixel_attention_mask", kFormsOfPatches};
+}
 
 Tensor SiglipPatches::operator()(const NamedTensors& inputs, ForwardContext& context) const {
   const Tensor pixels = inputs.find("pixel_values");
@@ -60,21 +62,21 @@ Tensor SiglipPatches::operator()(const NamedTensors& inputs, ForwardContext& con
 
 Tensor SiglipPatches::shapes_of(const NamedTensors& inputs, const Tensor& pixels) const {
   const int64_t B = pixels.dim(0), P = pixels.dim(1);
-  const Tensor shapes = inputs.find(kShapes);
+  const Tensor shapes = inputs.find(kFormsOfPatches);
   if (!shapes.defined()) {
     const int64_t side = square_side(P);
-    if (side == 0) fail("{}: missing; {} patches are no square", kShapes, P);
+    if (side == 0) fail("{}: missing; {} patches are no square", kFormsOfPatches, P);
     return full({B, 2}, static_cast<double>(side), DType::kInt64);
   }
   if (shapes.shape() != Shape{B, 2})
-    fail("{}: expected {}, rows and columns of patches for each picture, found {}", kShapes, to_string({B, 2}),
+    fail("{}: expected {}, rows and columns of patches for each picture, found {}", kFormsOfPatches, to_string({B, 2}),
          to_string(shapes.shape()));
   if (!shapes.node()->computed(shapes.output())) return shapes;  // a trace's: numbers that do not fit give none
   const std::vector<int64_t> numbers = cast(shapes, DType::kInt64).to_vector<int64_t>();
   for (size_t i = 0; i + 1 < numbers.size(); i += 2)
     if (numbers[i] < 1 || numbers[i + 1] < 1 || numbers[i] > P / numbers[i + 1])
       fail("{}: expected numbers from 1 whose product is at most {}, the patches in pixel_values, found {} x {}",
-           kShapes, P, numbers[i], numbers[i + 1]);
+           kFormsOfPatches, P, numbers[i], numbers[i + 1]);
   return shapes;
 }
 
