@@ -15,6 +15,7 @@
 #include "inputs/text/slow_tokenizers/marian.h"
 #include "inputs/text/slow_tokenizers/tokenizer_class_files.h"
 #include "inputs/text/slow_tokenizers/tokenizer_class_options.h"
+#include "inputs/text/slow_tokenizers/vits_characters.h"
 #include "inputs/text/tokenizer_state.h"
 #include "transom/hub.h"
 
@@ -147,6 +148,18 @@ void Tokenizer::State::build_ctc(const Json& fields, const std::string& config_w
   parts = make_ctc_components(fields, config, *file.vocabulary, config_where);
 }
 
+// Special tokens are looked for in the text as it is normalised, and may be single letters.
+void Tokenizer::State::build_vits(const Json& fields, const std::string& config_where) {
+  config = read_tokenizer_config(fields, config_where);
+  has_offsets = false;
+  std::vector<AddedToken> added;
+  add_special_tokens(config, *file.vocabulary, added);
+  for (AddedToken& token : added) token.normalized = true;
+  added_tokens = std::make_unique<AddedTokens>(std::move(added), nullptr, *file.vocabulary);
+  for (const auto& [role, token] : config.special_tokens) added_tokens->add_special(file.vocabulary->find(token));
+  parts = make_vits_components(fields, config, *file.vocabulary, config_where);
+}
+
 // chat_template.jinja, and others in a folder, overrule those of the configuration; chat_template.json, which
 // processors of Transformers 4 wrote, overrules all, as there.
 void Tokenizer::State::read_template_files(const fs::path& folder) {
@@ -187,6 +200,11 @@ void Tokenizer::State::read(const fs::path& folder, Json& fields, const std::str
     name_special_tokens(family, fields);
     file = read_ctc_vocabulary(*vocabulary, fields, path("vocab.json"));
     return build_ctc(fields, config_where);
+  }
+  if (family == "Vits" && vocabulary != nullptr) {
+    name_special_tokens(family, fields);
+    file = read_vocabulary_json(*vocabulary, path("vocab.json"));
+    return build_vits(fields, config_where);
   }
   if (json != nullptr) {
     file = read_tokenizer_json(*json, path("tokenizer.json"));

@@ -47,6 +47,7 @@ struct Tokenizer::State {
   // Makes the components once `file` is read. `where` and `config_where` name the files in errors.
   void build(const Json& fields, const std::string& where, const std::string& config_where);
   void build_marian(const Json& fields, const std::string& folder, const std::string& config_where);
+  void build_vits(const Json& fields, const std::string& config_where);
   void build_ctc(const Json& fields, const std::string& config_where);
   const text::Components& components(const EncodeOptions& options) const {
     return options.target && target_parts.model ? target_parts : parts;

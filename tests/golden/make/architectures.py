@@ -15,6 +15,7 @@ from family import ANSWERS, CAUSAL, CHOICE, MASKED, ROPE, SEQUENCE, TOKENS, Fami
 from hearing import HEARING
 from patches import TOKENS_BEFORE_PATCHES
 from questions import QUESTIONS
+from speaking import SPEAKING
 from states import STATES
 from towers import TOWERS
 from vision_language import READERS
@@ -348,6 +349,7 @@ FAMILIES = {
     **READERS,
     **TOWERS,
     **HEARING,
+    **SPEAKING,
     "resnet": Family(
         dict(depths=[1, 2, 1, 1], hidden_sizes=[8, 12, 16, 20], embedding_size=8, layer_type="bottleneck"),
         names("ResNet", "Model", "ForImageClassification"),

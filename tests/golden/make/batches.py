@@ -6,6 +6,7 @@ import torch
 import detection
 import captions
 import questions
+import speaking
 import towers
 import vision_language
 from common import generator
@@ -133,6 +134,9 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
         return towers.inputs_of(name, config, text_inputs(config.text_config, name, tokenizer, False), floats)
     in_pairs = "QuestionAnswering" in class_name or "PreTraining" in class_name or "NextSentence" in class_name
     inputs = text_inputs(config, name, tokenizer, in_pairs)
+    spoken = speaking.inputs_of(family_name, inputs)
+    if spoken is not None:
+        return spoken
     if family_name == "clip_text_model":
         inputs["input_ids"][:, 7] = config.eos_token_id
     if (

@@ -4,7 +4,7 @@
     output_layer   the module that get_output_embeddings() gives, by its name; null: the class has none
     shifts_labels  whether Trainer counts labels without the first of each row, as its loss does not see that one
     label_names    the arguments that Trainer takes for labels
-    writes         whether generate() is offered
+    writes         whether generate() is offered, and writes tokens
 """
 
 import json
@@ -30,7 +30,7 @@ def about(class_name, config):
         "output_layer": names[0] if names else None,
         "shifts_labels": shifts and not getattr(config, "is_encoder_decoder", False),
         "label_names": find_labels(cls),
-        "writes": model.can_generate(),
+        "writes": isinstance(model, transformers.GenerationMixin) and model.can_generate(),
     }
 
 

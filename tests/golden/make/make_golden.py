@@ -5,7 +5,7 @@
     make_golden.py [--out FOLDER] [PART ...]      all parts, or some of them
     make_golden.py --check [PART ...]             makes them beside, and compares with what is there
 
-Parts: tokenizers, models, heads, media, pipelines, trainer, sft, preferences, policies, sentences, speech, formats, quantized, diffusion, listening; `models NAME ...` makes some cases
+Parts: tokenizers, models, heads, media, pipelines, trainer, sft, preferences, policies, sentences, speech, speaking, formats, quantized, diffusion, listening; `models NAME ...` makes some cases
 alone. `vocabularies` trains the tokenizers anew, of which all else follows; it is not among "all".
 """
 
@@ -17,7 +17,7 @@ import tempfile
 
 import common
 
-PARTS = ("tokenizers", "models", "heads", "media", "pipelines", "trainer", "sft", "preferences", "policies", "sentences", "speech", "formats", "quantized", "diffusion", "listening")
+PARTS = ("tokenizers", "models", "heads", "media", "pipelines", "trainer", "sft", "preferences", "policies", "sentences", "speech", "speaking", "formats", "quantized", "diffusion", "listening")
 
 
 def make(part, out, only):
@@ -76,6 +76,10 @@ def make(part, out, only):
         import speech
 
         speech.make(out)
+    elif part == "speaking":
+        import speaking
+
+        speaking.make(out)
     elif part == "formats":
         import formats
 

@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 import detection
 import dlrm
 import generation
+import speaking
 import vision_language
 from architectures import FAMILIES, STORED, TOKENIZERS
 from batches import inputs_of
@@ -79,7 +80,12 @@ def outputs_of(model, inputs, kwargs):
 
 
 # Outputs of models for which Transformers has no loss: their gradients are those of the sum of the means.
-OBJECTIVES = (["predicted_depth"], ["logits", "pred_boxes"], ["pred_masks", "iou_scores"])
+OBJECTIVES = (
+    ["predicted_depth"],
+    ["logits", "pred_boxes"],
+    ["pred_masks", "iou_scores"],
+    ["waveform", "spectrogram"],
+)
 
 
 def objectives_of(outputs):
@@ -251,6 +257,7 @@ def build(name, family_name, class_name, is_main):
         is_main or name in FAMILIES[family_name].small
     )
     draw_weights(model, name, writes)
+    speaking.settle(model)
     return model.eval(), tokenizer, config
 
 

@@ -151,6 +151,7 @@ void name_special_tokens(const std::string& family, Json& config) {
           {"unk_token", "<unk>"},
           {"pad_token", "<pad>"},
           {"word_delimiter_token", "|"}});
+  else if (is({"Vits"})) name({{"pad_token", "<pad>"}, {"unk_token", "<unk>"}});
   else if (is({"Albert"}))
     name({{"bos_token", "[CLS]"},
           {"eos_token", "[SEP]"},
