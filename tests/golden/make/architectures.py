@@ -6,7 +6,7 @@ names the cases of a full vocabulary, with two layers, a tokenizer and the files
 case of one layer, 60 words and no tokenizer, called after family and head.
 """
 
-from captions import CAPTIONS
+from captions import CAPTIONS, SWIN
 from decoders import DECODERS
 from detection import DETECTION
 from encoders import ENCODERS, GEMMA3
@@ -369,6 +369,11 @@ FAMILIES = {
         {"starcoder2-lm": ("Starcoder2ForCausalLM", "biases, layer norms; a window of 8")},
         "starcoder",
         "grouped",
+    ),
+    "donut-swin": Family(
+        {key: value for key, value in SWIN.items() if key != "model_type"} | dict(image_size=20),
+        names("DonutSwin", "Model", "ForImageClassification"),
+        sizes="none",
     ),
     "swin": Family(
         dict(

@@ -92,7 +92,7 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
         return inputs
     if (
         family_name
-        in ("vit", "swin", "convnext", "resnet", "efficientnet", "dinov2", "timm_wrapper", "clip_vision_model", "deit")
+        in ("vit", "swin", "convnext", "resnet", "efficientnet", "dinov2", "timm_wrapper", "clip_vision_model", "deit", "donut-swin")
         or family_name == "dinov2_with_registers"
         or family_name == "siglip_vision_model"
         or class_name in ("CLIPForImageClassification", "SiglipForImageClassification")
@@ -123,7 +123,7 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
         texts = text_inputs(config.text_config, name, tokenizer, False)
         return {**texts, "pixel_values": floats(3, 3, 32, 32)}
     if family_name in questions.QUESTIONS:
-        texts = text_inputs(config.text_config, name, tokenizer, False)
+        texts = text_inputs(config.text_config, name, tokenizer, False, 2, 8)
         return questions.inputs_of(class_name, config, texts, integers, floats)
     if family_name in captions.CAPTIONS:
         return captions.inputs_of(name, config, random)

@@ -32,7 +32,45 @@ GPT2 = SIZES["gpt2"] | dict(
     attn_pdrop=0.0,
 )
 
+SWIN = dict(
+    model_type="donut-swin",
+    image_size=[24, 20],
+    patch_size=2,
+    embed_dim=6,
+    depths=[1, 2],
+    num_heads=[2, 3],
+    window_size=4,
+    mlp_ratio=2.0,
+    drop_path_rate=0.0,
+)
+MBART = dict(
+    model_type="mbart",
+    d_model=8,
+    decoder_layers=2,
+    decoder_attention_heads=2,
+    decoder_ffn_dim=12,
+    encoder_layers=2,
+    encoder_attention_heads=2,
+    max_position_embeddings=40,
+    scale_embedding=True,
+    is_decoder=True,
+    add_cross_attention=True,
+    add_final_layer_norm=True,
+    dropout=0.0,
+    is_encoder_decoder=False,
+)
+# Of Donut: what stands around questions and answers, and one whole answer.
+TAGS = ["<s_docvqa>", "<s_question>", "</s_question>", "<s_answer>", "</s_answer>", "<yes/>"]
+
 CAPTIONS = {
+    "donut": Family(
+        dict(encoder=SWIN, decoder=MBART),
+        ["VisionEncoderDecoderModel"],
+        {"donut": ("VisionEncoderDecoderModel", "Swin without a last norm and mBART's decoder; pages of another form")},
+        "xlmr",
+        "none",
+        model_type="vision-encoder-decoder",
+    ),
     "trocr": Family(
         dict(encoder=SIZES["vision"] | dict(model_type="vit"), decoder=TROCR),
         ["VisionEncoderDecoderModel"],
@@ -69,8 +107,9 @@ def fields_of(fields, tokenizer):
 
 def inputs_of(name, config, random):
     side = config.encoder.image_size
+    height, width = side if isinstance(side, (list, tuple)) else (side, side)
     words = config.decoder.vocab_size
-    inputs = {"pixel_values": torch.empty(2, 3, side, side).normal_(generator=random)}
+    inputs = {"pixel_values": torch.empty(2, 3, height, width).normal_(generator=random)}
     texts = torch.randint(5, words - 4, (2, 8), generator=random)
     labels = texts.clone()
     labels[1, 6:] = -100

@@ -13,6 +13,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
+import captions
 import detection
 import dlrm
 import generation
@@ -269,6 +270,8 @@ def tokenizer_of(name, family):
         named = next(key for key, each in FAMILIES.items() if each is family)
         if vision_language.has_pictures(named):
             vision_language.add_image_token(folder, vision_language.marks_of(named), vision_language.image_token(name))
+        if name == "donut":
+            vision_language.add_image_token(folder, captions.TAGS[1:], captions.TAGS[0])
         return load(folder)
 
 
@@ -293,6 +296,8 @@ def save(model, name, family_name, is_main, folder):
         if vision_language.has_pictures(family_name):
             vision_language.add_image_token(folder, vision_language.marks_of(family_name), vision_language.image_token(name))
             vision_language.save_processor(name, model.config, folder)
+        if name == "donut":
+            vision_language.add_image_token(folder, captions.TAGS[1:], captions.TAGS[0])
     processor = PROCESSORS.get(name)
     if processor and is_main:
         write_json(folder / "preprocessor_config.json", processor)

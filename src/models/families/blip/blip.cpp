@@ -278,7 +278,8 @@ class BlipModel : public Model {
 // ---- the record
 
 FamilyHead blip_writing_head(const std::vector<std::string>& pipelines) {
-  FamilyHead head = sequence_to_sequence_head(pipelines, {"text_decoder.cls"}, "text_decoder.cls.predictions.decoder");
+  FamilyHead head = sequence_to_sequence_head(pipelines, {"text_decoder.cls"}, "");
+  head.vocabulary = none;  // Transformers' classes name no layer over it
   head.outputs = {"logits", "image_embeds", "last_hidden_state"};
   head.vocabulary_size = {"text_config.vocab_size"};
   head.begins_as_given = true;

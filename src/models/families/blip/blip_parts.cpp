@@ -26,7 +26,8 @@ BlipConfig::BlipConfig(const Config& config)
       sep_token_id(config.get_object("text_config").get_int("sep_token_id", 102)) {
   const Config words = with_defaults(config.get_object("text_config"), kBlipText);
   refuse_unless(words, "is_decoder", "true");
-  refuse_unless(words, "label_smoothing", "0.0");
+  if (const double smoothing = words.get_float("label_smoothing", 0); smoothing != 0)
+    fail(ErrorKind::kUnsupported, "{}: label_smoothing: expected 0, found {}", words.where(), smoothing);
   refuse_unless(config, "tie_word_embeddings", "true");
   positive(words, "hidden_size", 768, int64_t{1} << 20);
   for (const int64_t token : {bos_token_id, sep_token_id})
