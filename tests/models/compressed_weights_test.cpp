@@ -203,9 +203,9 @@ TEST(CompressedFiles, CodesWithoutAConfigurationAreRefused) {
 TEST(CompressedFiles, UnknownArchitecturesAreNamed) {
   const test::TemporaryFolder folder;
   const fs::path path = folder.path() / "a.gguf";
-  write_file(path, test::GgufBytes().text("general.architecture", "mamba").made());
+  write_file(path, test::GgufBytes().text("general.architecture", "rwkv7").made());
   const std::string message = test::message_of([&] { Model::from_pretrained(path.string()); });
-  EXPECT_NE(message.find("'mamba' is not supported"), std::string::npos) << message;
+  EXPECT_NE(message.find("'rwkv7' is not supported"), std::string::npos) << message;
 }
 
 }  // namespace

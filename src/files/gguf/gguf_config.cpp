@@ -69,7 +69,8 @@ Json scaling_of_divisors(const std::vector<double>& divisors, double theta) {
           {"long_factor", divisors}};
 }
 
-void add_rotary(const GgufKeys& keys, const GgufRotary& rotary, int64_t head_width, Json& config) {
+// `window_theta`: of layers with a window, where the file is silent; 0: that of all layers.
+void add_rotary(const GgufKeys& keys, const GgufRotary& rotary, int64_t head_width, double window_theta, Json& config) {
   const int64_t positions = keys.integer("context_length");
   const double theta = keys.number("rope.freq_base", 10000.0);
   Json scaling = Json::object();
@@ -97,6 +98,9 @@ void add_rotary(const GgufKeys& keys, const GgufRotary& rotary, int64_t head_wid
                {"original_max_position_embeddings", keys.integer("rope.scaling.original_context_length", positions)}};
     if (keys.has("rope.scaling.yarn_beta_fast")) scaling["beta_fast"] = keys.number("rope.scaling.yarn_beta_fast");
     if (keys.has("rope.scaling.yarn_beta_slow")) scaling["beta_slow"] = keys.number("rope.scaling.yarn_beta_slow");
+    // The record of a family without this key refuses it.
+    if (const double multiplier = keys.number("rope.scaling.yarn_log_multiplier", 0.0); multiplier != 0)
+      scaling["mscale"] = scaling["mscale_all_dim"] = std::stod(fmt::format("{}", static_cast<float>(multiplier * 10)));
     if (attention != 1) scaling["attention_factor"] = attention * (factor > 1 ? 0.1 * std::log(factor) + 1 : 1);
   } else if (kind != "none") {
     fail("{}: rope.scaling.type {} is not supported", keys.file.where(), quoted(kind));
@@ -115,9 +119,10 @@ void add_rotary(const GgufKeys& keys, const GgufRotary& rotary, int64_t head_wid
   if (!rotary.theta_field.empty()) config[rotary.theta_field] = theta;
   if (!rotary.part_field.empty()) config[rotary.part_field] = scaling.value("partial_rotary_factor", 1.0);
   if (rotary.set_by_layers)
-    scaling = {
-        {"full_attention", std::move(scaling)},
-        {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", keys.number("rope.freq_base_swa", 10000.0)}}}};
+    scaling = {{"full_attention", std::move(scaling)},
+               {"sliding_attention",
+                {{"rope_type", "default"},
+                 {"rope_theta", keys.number("rope.freq_base_swa", window_theta > 0 ? window_theta : theta)}}}};
   config["rope_parameters"] = std::move(scaling);
 }
 
@@ -155,7 +160,7 @@ void add_keys(const GgufKeys& keys, const GgufFamily& family, Json& config) {
     if (key.field.empty() || key.read.is == Is::kNotRead) continue;
     if (key.read.is == Is::kNothing && !keys.has(key.key)) continue;
     config[key.field] = field_of(keys, family, key);
-    if (key.key == "attention.head_count" && config[key.field] <= 0)
+    if (key.key == "attention.head_count" && !key.field.empty() && config[key.field] <= 0)
       fail("{}: attention.head_count: expected a number above 0, found {}", keys.file.where(),
            config[key.field].get<int64_t>());
   }
@@ -163,6 +168,13 @@ void add_keys(const GgufKeys& keys, const GgufFamily& family, Json& config) {
 
 int64_t head_width_of(const GgufKeys& keys) {
   return keys.integer("attention.key_length", keys.integer("embedding_length") / keys.integer("attention.head_count"));
+}
+
+// What rotary positions turn a part of: a head; where the family's table has no width of heads, what the file says.
+int64_t turned_width(const GgufKeys& keys, const GgufFamily& family) {
+  const bool has_width = std::any_of(family.keys.begin(), family.keys.end(),
+                                     [](const GgufKey& key) { return key.key == "attention.key_length"; });
+  return has_width ? head_width_of(keys) : keys.integer("rope.dimension_count");
 }
 
 // ---- layers with a window, and others
@@ -205,7 +217,7 @@ Json gguf_config(const GgufFile& file) {
   if (type != "model") fail("{}: general.type: expected model, found {}", file.where(), quoted(type));
   const GgufClass known = gguf_class(file);
   const GgufFamily& family = *known.gguf;
-  check_gguf_metadata(file);
+  if (!family.more_keys) check_gguf_metadata(file, Json::object());
   const GgufKeys keys(file);
   Json config{{"model_type", known.model_type}, {"architectures", Json::array({known.model_class})}};
   config["vocab_size"] = vocabulary_size(keys);
@@ -219,12 +231,14 @@ Json gguf_config(const GgufFile& file) {
     return config;
   }
   add_keys(keys, family, config);
-  if (family.rotary) add_rotary(keys, *family.rotary, head_width_of(keys), config);
+  if (family.rotary) add_rotary(keys, *family.rotary, turned_width(keys, family), family.more_keys ? 0 : 10000, config);
   config.update(parse_json(family.stands_for, "a family's record"));
   for (const GgufFixed& fixed : family.fixed) config[fixed.field] = parse_json(fixed.value, "a family's record");
   for (const auto& [field, tensor] : family.biases) config[field] = has_biases(file, tensor);
   if (family.layers_of_largest) add_query_scale(keys, *family.layers_of_largest, config);
   if (family.windows) add_windows(keys, *family.windows, config);
+  if (family.more_fields) config.update(family.more_fields(gguf_metadata_of(file)));
+  if (family.more_keys) check_gguf_metadata(file, family.more_keys(config));
   return config;
 }
 
@@ -274,9 +288,12 @@ void add_generation(const GgufFile& file, ContainerParts& parts) {
 
 ContainerParts read_parts(const fs::path& path) {
   const GgufFile file = GgufFile::open(path);
-  report_gguf_metadata(file);
+  const Json config = gguf_config(file);
+  const GgufFamily& family = *gguf_class(file).gguf;
+  const Json written = family.more_keys ? family.more_keys(config) : Json::object();
+  report_gguf_metadata(file, &written);
   report_gguf_special_ids(file);
-  ContainerParts parts{{"config.json", dump_json(gguf_config(file), 2) + "\n"}};
+  ContainerParts parts{{"config.json", dump_json(config, 2) + "\n"}};
   add_gguf_tokenizer(file, parts);
   add_generation(file, parts);
   add_pooling(file, parts);

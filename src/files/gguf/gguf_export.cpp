@@ -96,6 +96,18 @@ void add_key(GgufWriter& writer, const std::string& a, const Json& config, const
   else writer.add_float(name, number);
 }
 
+// A value of more_keys.
+void add_value(GgufWriter& writer, const std::string& key, const Json& value) {
+  if (value.is_boolean()) return writer.add_bool(key, value.get<bool>());
+  if (value.is_number_integer()) return writer.add_count(key, value.get<int64_t>());
+  if (value.is_number()) return writer.add_float(key, value.get<double>());
+  if (value.is_string()) return writer.add_string(key, value.get<std::string>());
+  if (!value.is_array() || value.empty()) fail(ErrorKind::kInternal, "{}: {} has no type of GGUF", key, value.dump());
+  if (value[0].is_boolean()) return writer.add_bools(key, value.get<std::vector<bool>>());
+  if (value[0].is_number_float()) return writer.add_floats(key, value.get<std::vector<float>>());
+  writer.add_ints(key, value.get<std::vector<int64_t>>());
+}
+
 // ---- layers with a window, and others
 
 // One layer of so many sees all: of layer_types, or as the family has it.
@@ -152,6 +164,7 @@ void add_t5(GgufWriter& writer, const std::string& a, const Json& config) {
 
 std::string gguf_architecture(const Json& config) {
   const GgufFamily& family = gguf_family(config);
+  if (family.architecture_of) return family.architecture_of(config);
   const bool encoder = !family.encoder_class.empty() && config.contains("architectures") &&
                        config["architectures"].is_array() && !config["architectures"].empty() &&
                        config["architectures"][0] == family.encoder_class;
@@ -173,17 +186,25 @@ void add_gguf_config(GgufWriter& writer, const Json& config) {
   writer.add_count("general.quantization_version", 2);
   if (!family.encoder_architecture.empty()) return add_t5(writer, a, config);
   for (const GgufKey& key : family.keys) add_key(writer, a, config, family, key);
-  if (const double heads = number_of_key(config, family, "attention.head_count"); heads <= 0)
-    fail("config.json: num_attention_heads: expected a number above 0, found {}", heads);
+  const Json more = family.more_keys ? family.more_keys(config) : Json::object();
+  for (const auto& [key, value] : more.items()) add_value(writer, a + "." + key, value);
+  const auto find = [&](const char* name) {
+    return std::find_if(family.keys.begin(), family.keys.end(), [&](const GgufKey& key) { return key.key == name; });
+  };
+  if (const auto key = find("attention.head_count"); key != family.keys.end() && !key->field.empty())
+    if (const double heads = number_of_key(config, family, "attention.head_count"); heads <= 0)
+      fail("config.json: num_attention_heads: expected a number above 0, found {}", heads);
   if (family.layers_of_largest) check_query_scale(config, family);
   if (family.windows) {
     const auto layers = static_cast<int64_t>(number_of_key(config, family, "block_count"));
     const int64_t pattern = sliding_pattern(config, family, layers);
     if (family.windows->is_written) writer.add_count(a + ".attention.sliding_window_pattern", pattern);
   }
-  if (family.rotary)
-    add_gguf_rotary(writer, a, config, *family.rotary,
-                    static_cast<int64_t>(number_of_key(config, family, "attention.key_length")));
+  if (!family.rotary) return;
+  const bool has_width = find("attention.key_length") != family.keys.end();
+  const auto width = has_width ? static_cast<int64_t>(number_of_key(config, family, "attention.key_length"))
+                               : more.value("rope.dimension_count", int64_t{0});
+  add_gguf_rotary(writer, a, config, *family.rotary, width, more);
 }
 
 }  // namespace transom

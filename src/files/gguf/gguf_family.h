@@ -26,19 +26,22 @@ struct GgufClass {
 };
 // Errors: an unknown architecture.
 GgufClass gguf_class(const GgufFile& file);
+// The keys below the file's architecture as objects: {"ssm": {"state_size": 16}}. And "tensors": by name the layers
+// that have it.
+Json gguf_metadata_of(const GgufFile& file);
 
-// The name in GGUF without its ending ("blk.3.attn_q"), the rule that gives it, and the layer of its stack (-1: of
-// none).
+// A name on one side ("blk.3.attn_q.weight" in GGUF), the rule that gives it, and the layer of its stack (-1: of none).
 struct GgufPlace {
   std::string name;
   const GgufName* rule = nullptr;
   int64_t layer = -1;
 };
-// Where the module of a checkpoint ("model.layers.3.self_attn.q_proj") stands in GGUF; nothing where it has no name.
-std::optional<GgufPlace> gguf_place(const std::string& module, const GgufNames& names);
-// The other way round: the module of "blk.3.attn_q"; `has` says whether the file has a tensor beside it. That of
-// experts has a star in the place of their number.
-std::optional<GgufPlace> checkpoint_place(const std::string& gguf, const GgufNames& names,
+// Where a parameter of a checkpoint ("model.layers.3.self_attn.q_proj.weight") stands in GGUF: in one place, in several
+// of which each has a part of its rows, or in none. Without `config` the layers of rules are not asked for.
+std::vector<GgufPlace> gguf_places(const std::string& parameter, const GgufNames& names, const Json* config);
+// The other way round: the parameter of "blk.3.attn_q.weight"; `has` says whether the file has a tensor's weight beside
+// it. That of experts has a star in the place of their number.
+std::optional<GgufPlace> checkpoint_place(const std::string& gguf, const GgufNames& names, const Json& config,
                                           const std::function<bool(const std::string& gguf)>& has);
 
 // The place in GGUF of each row of the checkpoint's tensor; empty: as it is. Rows that are no whole heads are an error

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/json/json.h"
 #include "base/terminal/log.h"
 #include "files/gguf/gguf_family.h"
 
@@ -113,8 +114,10 @@ bool names(const std::string& list, const std::string& architecture) {
   return list == "*" || (" " + list + " ").find(" " + architecture + " ") != std::string::npos;
 }
 
-const KeyRule* rule_for(std::string_view key, const std::string& architecture, const GgufFamily& family) {
+const KeyRule* rule_for(const std::string& key, const std::string& architecture, const GgufFamily& family,
+                        const Json* written) {
   static const KeyRule kOfRecord{"", "", Treatment::kRead};
+  if (written && written->contains(key)) return &kOfRecord;
   for (const GgufKey& known : family.keys)
     if (known.key == key && known.read.is != GgufUsual::Is::kNotRead) return &kOfRecord;
   for (const KeyRule& rule : rules()) {
@@ -169,15 +172,37 @@ bool are_equal(std::vector<double> a, std::vector<double> b) {
        printed(file, key), more);
 }
 
+// What would be written, as the file holds it: floats of 32 bits.
+std::vector<double> written_numbers(const Json& value) {
+  std::vector<double> numbers;
+  for (const Json& one : value.is_array() ? value : Json::array({value})) {
+    if (one.is_boolean()) numbers.push_back(one.get<bool>() ? 1 : 0);
+    else if (one.is_number_float()) numbers.push_back(static_cast<double>(one.get<float>()));
+    else if (one.is_number()) numbers.push_back(one.get<double>());
+  }
+  return numbers;
+}
+
+void check_written(const GgufFile& file, const std::string& key, const Json& expected) {
+  const auto* text = std::get_if<std::string>(file.find_value(key));
+  const bool same = expected.is_string() || text ? text && expected == *text
+                                                 : are_equal(numbers_at(file, key), written_numbers(expected));
+  if (!same) refuse(file, key, fmt::format("; expected {}", dump_json(expected)));
+}
+
 }  // namespace
 
-void check_gguf_metadata(const GgufFile& file) {
+void check_gguf_metadata(const GgufFile& file, const Json& written) {
   const std::string architecture = file.get_string("general.architecture"), prefix = architecture + ".";
   const GgufFamily& family = *gguf_class(file).gguf;
   for (const std::string& key : file.keys()) {
     if (!key.starts_with(prefix)) continue;
     const std::string rest = key.substr(prefix.size());
-    const KeyRule* rule = rule_for(rest, architecture, family);
+    if (written.contains(rest)) {
+      check_written(file, key, written[rest]);
+      continue;
+    }
+    const KeyRule* rule = rule_for(rest, architecture, family, &written);
     if (!rule) {
       if (looks_like_mathematics(rest)) refuse(file, key, "");
       continue;
@@ -195,14 +220,14 @@ void check_gguf_metadata(const GgufFile& file) {
   }
 }
 
-void report_gguf_metadata(const GgufFile& file) {
+void report_gguf_metadata(const GgufFile& file, const Json* written) {
   const std::string architecture = file.get_string("general.architecture", ""), prefix = architecture + ".";
   const GgufFamily& family = *gguf_class(file).gguf;
   std::vector<std::string> unknown;
   for (const std::string& key : file.keys()) {
     const auto begins = [&](const char* with) { return key.starts_with(with); };
     if (key.starts_with(prefix)) {
-      const KeyRule* rule = rule_for(key.substr(prefix.size()), architecture, family);
+      const KeyRule* rule = rule_for(key.substr(prefix.size()), architecture, family, written);
       if (!rule || rule->treatment == Treatment::kReported) unknown.push_back(key);
       continue;
     }

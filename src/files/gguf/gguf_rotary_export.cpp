@@ -67,14 +67,22 @@ void add_longrope(GgufWriter& writer, const std::string& a, const Json& config, 
 }
 
 // Readers multiply by the factor of the YaRN paper themselves (Peng et al., 2023); attn_factor is what is beside it.
-void add_yarn(GgufWriter& writer, const std::string& a, const Json& config, const Json& scaling) {
+// Of latent attention they know yarn_log_multiplier, and take mscale to be mscale_all_dim.
+void add_yarn(GgufWriter& writer, const std::string& a, const Json& config, const Json& scaling, const Json& stated) {
   const double factor = number_of(scaling, {"factor"}, 1), logarithm = factor > 1 ? 0.1 * std::log(factor) : 0,
                mscale = number_of(scaling, {"mscale"}, 0), all = number_of(scaling, {"mscale_all_dim"}, 0),
                computed = mscale != 0 && all != 0 ? (mscale * logarithm + 1) / (all * logarithm + 1) : logarithm + 1,
                attention = number_of(scaling, {"attention_factor"}, computed);
   if (scaling.contains("truncate") && scaling["truncate"].is_boolean() && !scaling["truncate"].get<bool>())
     fail(ErrorKind::kUnsupported, "config.json: rope_parameters: truncate false of yarn cannot be written as GGUF");
-  if (attention != logarithm + 1) writer.add_float(a + ".rope.scaling.attn_factor", attention / (logarithm + 1));
+  const bool is_latent = stated.contains("rope.scaling.yarn_log_multiplier");
+  if (is_latent && attention != 1)
+    fail(ErrorKind::kUnsupported,
+         "config.json: rope_parameters: yarn with mscale {} and mscale_all_dim {} cannot be "
+         "written as GGUF, whose readers take them to be one",
+         mscale, all);
+  if (!is_latent && attention != logarithm + 1)
+    writer.add_float(a + ".rope.scaling.attn_factor", attention / (logarithm + 1));
   for (const char* field : {"beta_fast", "beta_slow"})
     if (scaling.contains(field) && scaling[field].is_number())
       writer.add_float(a + ".rope.scaling.yarn_" + field, scaling[field].get<double>());
@@ -86,12 +94,16 @@ void add_yarn(GgufWriter& writer, const std::string& a, const Json& config, cons
 }  // namespace
 
 void add_gguf_rotary(GgufWriter& writer, const std::string& a, const Json& config, const GgufRotary& rotary,
-                     int64_t head_width) {
+                     int64_t head_width, const Json& stated) {
+  const bool writes_width = !stated.contains("rope.dimension_count");
   Json scaling = Json::object();
   for (const char* name : {"rope_scaling", "rope_parameters"})
     if (config.contains(name) && config[name].is_object()) scaling = config[name];
   if (rotary.set_by_layers) {  // one set for each kind of layer, or one, which is for the layers that see all
-    double sliding = number_of(config, {"rope_local_base_freq"}, 10000);
+    // Gemma 3 says which base layers with a window have; for others it is that of all.
+    const Json full = scaling.contains("full_attention") ? Json(scaling["full_attention"]) : scaling;
+    const double common = number_of(full, {"rope_theta"}, number_of(config, {"rope_theta"}, rotary.theta));
+    double sliding = number_of(config, {"rope_local_base_freq"}, stated.empty() ? 10000 : common);
     if (scaling.contains("sliding_attention")) {
       const Json local = scaling["sliding_attention"];
       sliding = number_of(local, {"rope_theta"}, sliding);
@@ -100,18 +112,30 @@ void add_gguf_rotary(GgufWriter& writer, const std::string& a, const Json& confi
              "config.json: rope_parameters: scaled positions of layers with a window cannot "
              "be written as GGUF");
     }
+    if (!stated.empty() && sliding != common)
+      fail(
+          ErrorKind::kUnsupported,
+          "config.json: rope_parameters: expected one rope_theta for layers with a window and without, found {} and {}",
+          sliding, common);
     writer.add_float(a + ".rope.freq_base_swa", sliding);
-    if (scaling.contains("full_attention")) scaling = Json(scaling["full_attention"]);
+    scaling = full;
   }
   const auto given = [&](const char* name, const std::string& older, double usual) {
     return number_of(scaling, {name}, number_of(config, {name, older.empty() ? name : older.c_str()}, usual));
   };
-  const double theta = given("rope_theta", rotary.theta_field, rotary.theta),
-               part = given("partial_rotary_factor", rotary.part_field, rotary.part);
-  const int64_t width = rotary.turns_part ? static_cast<int64_t>(static_cast<double>(head_width) * part) : head_width;
-  writer.add_float(a + ".rope.freq_base", theta);
-  writer.add_count(a + ".rope.dimension_count", width);
+  double theta = given("rope_theta", rotary.theta_field, rotary.theta);
+  const double part = given("partial_rotary_factor", rotary.part_field, rotary.part);
+  const int64_t width =
+      rotary.turns_part && writes_width ? static_cast<int64_t>(static_cast<double>(head_width) * part) : head_width;
   std::string kind = text_of(scaling, {"rope_type", "type"}, "default");
+  // Hunyuan: an alpha is a larger base.
+  if (kind == "dynamic" && scaling.contains("alpha") && scaling["alpha"].is_number() && width > 2) {
+    const auto turning = static_cast<double>(width);
+    theta *= std::pow(scaling["alpha"].get<double>(), turning / (turning - 2));
+    kind = "default";
+  }
+  writer.add_float(a + ".rope.freq_base", theta);
+  if (writes_width) writer.add_count(a + ".rope.dimension_count", width);
   if (rotary.two_factor_sets && (kind == "su" || kind == "yarn")) kind = "longrope";
   if (kind == "default") return;
   if (kind == "llama3") return add_numbers(writer, "rope_freqs.weight", exported_divisors(scaling, theta, width));
@@ -122,7 +146,7 @@ void add_gguf_rotary(GgufWriter& writer, const std::string& a, const Json& confi
          quoted(kind));
   writer.add_string(a + ".rope.scaling.type", kind);
   writer.add_float(a + ".rope.scaling.factor", number_of(scaling, {"factor"}, 1));
-  if (kind == "yarn") add_yarn(writer, a, config, scaling);
+  if (kind == "yarn") add_yarn(writer, a, config, scaling, stated);
 }
 
 }  // namespace transom

@@ -76,6 +76,13 @@ void GgufWriter::add_bytes(const std::string& key, std::string_view values) {
   metadata_.append(values);
 }
 
+void GgufWriter::add_bools(const std::string& key, const std::vector<bool>& values) {
+  begin_value(key, kArray);
+  put(metadata_, uint32_t{kBool});
+  put(metadata_, static_cast<uint64_t>(values.size()));
+  for (const bool value : values) put(metadata_, static_cast<uint8_t>(value));
+}
+
 void GgufWriter::add_ints(const std::string& key, const std::vector<int64_t>& values) {
   begin_value(key, kArray);
   put(metadata_, uint32_t{kInt32});

@@ -21,6 +21,7 @@ class GgufWriter {
   void add_strings(const std::string& key, const std::vector<std::string>& values);
   void add_floats(const std::string& key, const std::vector<float>& values);
   void add_bytes(const std::string& key, std::string_view values);
+  void add_bools(const std::string& key, const std::vector<bool>& values);
   void add_ints(const std::string& key, const std::vector<int64_t>& values);  // i32
 
   // A tensor of ggml type `type` and of PyTorch's shape, whose bytes are asked for when they are written: one tensor is

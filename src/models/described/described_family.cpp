@@ -265,7 +265,7 @@ std::vector<std::string> findings_of_family(const Json& file) {
   for (const auto& [name, value] : values.items()) check_option(file, value, "values." + name, true, findings);
   check_sections(file, findings);
   check_together(file, findings);
-  if (findings.empty() && file.contains("gguf")) check_described_gguf(file["gguf"], findings);
+  if (findings.empty() && file.contains("gguf")) check_described_gguf(file, findings);
   return findings;
 }
 
@@ -294,7 +294,7 @@ Family described_family(std::shared_ptr<const Json> file, const std::string& whe
                       .opens_no_codes = false,
                       .multi_query = none,
                       .renamed_parts = renamed_parts_of_file(own)},
-          .foreign = {.gguf = own.contains("gguf") ? std::optional(described_gguf(own["gguf"])) : std::nullopt,
+          .foreign = {.gguf = own.contains("gguf") ? std::optional(described_gguf(file)) : std::nullopt,
                       .keras = none,
                       .flax = none},
           .planning = {.fused_attention = own.value("fused_attention", true)}};

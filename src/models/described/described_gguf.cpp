@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/json/json.h"
+#include "models/described/described_gguf_values.h"
 #include "models/shared/rope_decoder_gguf.h"
 
 namespace transom {
@@ -13,14 +14,6 @@ namespace {
 using Is = GgufUsual::Is;
 using KeyKind = GgufKey::Kind;
 
-constexpr std::pair<std::string_view, GgufChange> kChanges[] = {
-    {"rotary_pairs", GgufChange::kRotaryPairs},
-    {"rotary_pairs_of_keys", GgufChange::kRotaryPairsOfKeys},
-    {"heads_together", GgufChange::kHeadsTogether},
-    {"one_more", GgufChange::kOneMore},
-    {"experts", GgufChange::kExperts},
-    {"row", GgufChange::kRow},
-    {"bare", GgufChange::kBare}};
 constexpr std::pair<std::string_view, KeyKind> kKinds[] = {{"count", KeyKind::kCount},
                                                            {"number", KeyKind::kNumber},
                                                            {"truth", KeyKind::kTruth},
@@ -28,11 +21,12 @@ constexpr std::pair<std::string_view, KeyKind> kKinds[] = {{"count", KeyKind::kC
                                                            {"number_if_any", KeyKind::kNumberIfAny},
                                                            {"number_above_0", KeyKind::kNumberAbove0}};
 // What a file says of itself, whole; all but the first two may be left out.
-constexpr std::string_view kParts[] = {"architecture", "model_class", "prefix",       "names",  "layers",
-                                       "stack",        "keys",        "without_keys", "rotary", "biases",
-                                       "activations",  "fixed",       "stands_for",   "windows"};
+constexpr std::string_view kParts[] = {
+    "architecture",  "model_class", "prefix", "names",       "layers", "stack",      "keys",
+    "without_keys",  "rotary",      "biases", "activations", "fixed",  "stands_for", "windows",
+    "architectures", "written",     "read",   "values",      "told",   "dropped",    "needs"};
 constexpr std::string_view kKeyParts[] = {"key", "field", "kind", "written", "read", "older"};
-constexpr std::string_view kRotaryParts[] = {"theta", "part", "theta_field", "part_field"};
+constexpr std::string_view kRotaryParts[] = {"theta", "part", "theta_field", "part_field", "by_layers"};
 
 template <typename Table>
 auto find_in(const Table& table, std::string_view name) {
@@ -43,18 +37,18 @@ bool is_among(std::span<const std::string_view> names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-void check_names(const Json& names, const std::string& path, std::vector<std::string>& findings) {
+// A name may have several rules, as of norms that have other modules in other models.
+Json rules_of_name(const Json& name) {
+  return name.is_array() && !name.empty() && name[0].is_object() ? name : Json::array({name});
+}
+
+void check_names(const Json& file, const Json& names, const std::string& path, std::vector<std::string>& findings) {
   if (!names.is_object()) {
     findings.push_back(path + ": expected an object of names");
     return;
   }
-  for (const auto& [gguf, name] : names.items()) {
-    const bool changed = name.is_array() && name.size() == 2 && name[0].is_string() && name[1].is_string() &&
-                         find_in(kChanges, name[1].get_ref<const std::string&>()) != std::end(kChanges);
-    if (!name.is_string() && !changed && !name.is_null())
-      findings.push_back(fmt::format("{}.{}: expected a module, [module, change] or null, found {}", path, gguf,
-                                     quoted(dump_json(name), 100)));
-  }
+  for (const auto& [gguf, name] : names.items())
+    for (const Json& rule : rules_of_name(name)) check_gguf_rule(file, rule, path + "." + gguf, findings);
 }
 
 // A number, "missing", "null", "nothing", "not_read", or {"key": ..., "times": ..., "divisor": ...}.
@@ -107,22 +101,13 @@ void check_gguf_keys(const Json& keys, std::vector<std::string>& findings) {
   }
 }
 
-std::vector<GgufName> names_of(const Json& names) {
-  std::vector<GgufName> rules;
-  for (const auto& [gguf, name] : names.items()) {
-    if (name.is_null()) continue;
-    if (name.is_string()) rules.push_back({gguf, name.get<std::string>()});
-    else
-      rules.push_back(
-          {gguf, name[0].get<std::string>(), find_in(kChanges, name[1].get_ref<const std::string&>())->second});
-  }
-  return rules;
-}
-
 // The rules of `own` in place of those with the same name in GGUF, and besides; null takes one away.
-std::vector<GgufName> changed_names(std::vector<GgufName> rules, const Json& own) {
+std::vector<GgufName> changed_names(std::vector<GgufName> rules, const Json& own,
+                                    const std::shared_ptr<const Json>& file) {
   std::erase_if(rules, [&](const GgufName& rule) { return own.contains(rule.gguf); });
-  for (GgufName& rule : names_of(own)) rules.push_back(std::move(rule));
+  for (const auto& [gguf, name] : own.items())
+    for (const Json& rule : rules_of_name(name))
+      if (!rule.is_null()) rules.push_back(gguf_rule(gguf, rule, file));
   return rules;
 }
 
@@ -137,19 +122,25 @@ GgufKey key_of(const Json& own) {
 
 }  // namespace
 
-void check_described_gguf(const Json& section, std::vector<std::string>& findings) {
+void check_described_gguf(const Json& file, std::vector<std::string>& findings) {
+  const Json& section = file["gguf"];
   for (const auto& [name, value] : section.items())
     if (!is_among(kParts, name)) findings.push_back(fmt::format("gguf: {}: unknown", quoted(name, 100)));
+  const bool computes = section.contains("architecture") && section["architecture"].is_object();
   for (const char* name : {"architecture", "model_class"})
-    if (!section.contains(name) || !section[name].is_string())
+    if (!section.contains(name) || !(section[name].is_string() || (computes && name == std::string("architecture"))))
       findings.push_back(fmt::format("gguf: {} is missing", name));
+  if (!findings.empty()) return;
   for (const char* name : {"names", "layers"})
-    if (section.contains(name)) check_names(section[name], std::string("gguf.") + name, findings);
+    if (section.contains(name)) check_names(file, section[name], std::string("gguf.") + name, findings);
+  check_gguf_values(file, findings);
   if (section.contains("keys")) check_gguf_keys(section["keys"], findings);
   const auto is_texts = [](const Json& list) {
     return list.is_array() && std::all_of(list.begin(), list.end(), [](const Json& one) { return one.is_string(); });
   };
-  for (const char* name : {"without_keys", "activations"})
+  if (computes && (!section.contains("architectures") || section["architectures"].empty()))
+    findings.emplace_back("gguf.architectures: expected all that there are");
+  for (const char* name : {"without_keys", "activations", "architectures", "dropped"})
     if (section.contains(name) && !is_texts(section[name]))
       findings.push_back(fmt::format("gguf.{}: expected a list of texts", name));
   for (const char* name : {"prefix", "stack"})
@@ -168,19 +159,27 @@ void check_described_gguf(const Json& section, std::vector<std::string>& finding
   if (!section.contains("rotary") || section["rotary"].is_null()) return;
   if (!section["rotary"].is_object()) return findings.emplace_back("gguf.rotary: expected an object or null"), void();
   for (const auto& [name, value] : section["rotary"].items())
-    if (!is_among(kRotaryParts, name) || (name.ends_with("field") ? !value.is_string() : !value.is_number()))
+    if (!is_among(kRotaryParts, name) || (name.ends_with("field") ? !value.is_string()
+                                          : name == "by_layers"   ? !value.is_boolean()
+                                                                  : !value.is_number()))
       findings.push_back(fmt::format("gguf.rotary.{}: found {}", name, quoted(dump_json(value), 100)));
 }
 
-GgufFamily described_gguf(const Json& section) {
-  GgufFamily gguf = gguf_decoder(section["architecture"].get<std::string>(), section["model_class"].get<std::string>());
+GgufFamily described_gguf(const std::shared_ptr<const Json>& file) {
+  const Json& section = (*file)["gguf"];
+  std::vector<std::string> architectures = section.value("architectures", std::vector<std::string>());
+  if (section["architecture"].is_string()) architectures = {section["architecture"].get<std::string>()};
+  GgufFamily gguf = gguf_decoder(architectures[0], section["model_class"].get<std::string>());
+  gguf.more_architectures.assign(architectures.begin() + 1, architectures.end());
+  add_gguf_values(gguf, file);
   gguf.activations = section.value("activations", gguf.activations);
   gguf.stands_for = section.contains("stands_for") ? section["stands_for"].dump() : gguf.stands_for;
   const std::string prefix = section.value("prefix", std::string("model."));
   GgufStack& stack = gguf.names.stacks[0];
   stack.name = prefix + section.value("stack", std::string("layers")) + ".";
-  gguf.names.whole = changed_names(gguf.names.whole, section.value("names", Json::object()));
-  stack.rules = changed_names(stack.rules, section.value("layers", Json::object()));
+  gguf.names.whole = changed_names(gguf.names.whole, section.value("names", Json::object()), file);
+  stack.rules = changed_names(stack.rules, section.value("layers", Json::object()), file);
+  gguf.names.dropped = section.value("dropped", std::vector<std::string>());
   const auto drop = [&](const std::string& name) {
     std::erase_if(gguf.keys, [&](const GgufKey& key) { return key.key == name; });
   };
@@ -197,7 +196,8 @@ GgufFamily described_gguf(const Json& section) {
                              .turns_part = own.contains("part"),
                              .part = own.value("part", 1.0),
                              .theta_field = own.value("theta_field", std::string()),
-                             .part_field = own.value("part_field", std::string())};
+                             .part_field = own.value("part_field", std::string()),
+                             .set_by_layers = own.value("by_layers", false)};
   }
   if (section.contains("windows")) gguf.windows = GgufWindows{.pattern = section["windows"].get<int64_t>()};
   const Json fixed = section.value("fixed", Json::object()), biases = section.value("biases", Json::object());

@@ -2,6 +2,7 @@
 // The section "gguf" of a family file: its form in llama.cpp's files.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,8 +11,8 @@
 
 namespace transom {
 
-void check_described_gguf(const Json& section, std::vector<std::string>& findings);
-// Of a section without findings.
-GgufFamily described_gguf(const Json& section);
+void check_described_gguf(const Json& file, std::vector<std::string>& findings);
+// Of a file without findings.
+GgufFamily described_gguf(const std::shared_ptr<const Json>& file);
 
 }  // namespace transom

@@ -52,9 +52,7 @@ void check_modules(const Family& family, const std::vector<std::pair<std::string
   std::set<std::string> missing;
   for (const auto& [name, shape] : parameters) {
     const GgufNames& names = (*family.foreign.gguf)->names;
-    const auto bare = gguf_place(name, names);
-    const bool is_bare = bare && bare->rule->change == GgufChange::kBare;
-    if (!is_bare && !gguf_place(module_of(name), names)) missing.insert(module_of(name));
+    if (gguf_places(name, names, nullptr).empty()) missing.insert(module_of(name));
   }
   if (!missing.empty()) findings.push_back(fmt::format("gguf: no name for {}", *missing.begin()));
 }

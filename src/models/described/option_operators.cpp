@@ -85,9 +85,33 @@ Json at(Arguments arguments, const std::string& where) {
   return arguments[0][i];
 }
 
-// Whether a list has the value; false where there is no list.
+// Of numbers, and of the elements of lists; null where there are none.
+Json largest(Arguments arguments, const std::string& where) {
+  Json found;
+  const auto consider = [&](const Json& value) {
+    if (found.is_null() || number(value, where) > number(found, where)) found = value;
+  };
+  for (const Json& argument : arguments)
+    if (argument.is_array()) std::for_each(argument.begin(), argument.end(), consider);
+    else if (!argument.is_null()) consider(argument);
+  return found;
+}
+
+// The first place of a value in a list; null where it is not there.
+Json index(Arguments arguments, const std::string& where) {
+  if (arguments[1].is_null()) return nullptr;
+  if (!arguments[1].is_array()) fail("{}: expected a list, found {}", where, quoted(dump_json(arguments[1]), 100));
+  const auto found = std::find_if(arguments[1].begin(), arguments[1].end(),
+                                  [&](const Json& each) { return same(each, arguments[0]); });
+  return found == arguments[1].end() ? Json() : Json(static_cast<int64_t>(found - arguments[1].begin()));
+}
+
+// Whether a list has the value, or a text another one; false where there is no list.
 Json among(Arguments arguments, const std::string& where) {
   if (arguments[1].is_null()) return false;
+  if (arguments[0].is_string() && arguments[1].is_string())
+    return arguments[1].get_ref<const std::string&>().find(arguments[0].get_ref<const std::string&>()) !=
+           std::string::npos;
   if (!arguments[1].is_array()) fail("{}: expected a list, found {}", where, quoted(dump_json(arguments[1]), 100));
   return std::any_of(arguments[1].begin(), arguments[1].end(),
                      [&](const Json& each) { return same(each, arguments[0]); });
@@ -141,8 +165,10 @@ constexpr OptionOperator kOperators[] = {
      [](Arguments a, const std::string& where) { return Json(number(a[0], where) < number(a[1], where)); }},
     {"given", 1, 1, [](Arguments a, const std::string&) { return Json(!a[0].is_null()); }},
     {"at", 2, 2, at},
+    {"index", 2, 2, index},
     {"among", 2, 2, among},
     {"one_of", 2, kMany, one_of},
+    {"largest", 1, kMany, largest},
     {"length", 1, 1, length},
     {"infinite", 1, 1, [](Arguments a, const std::string&) { return Json(is_infinity(a[0])); }},
     {"unrolled", 1, 1, unrolled},

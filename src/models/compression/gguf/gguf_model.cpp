@@ -16,6 +16,7 @@
 #include "files/gguf/gguf_export.h"
 #include "files/gguf/gguf_family.h"
 #include "models/compression/gguf/gguf_pooling.h"
+#include "models/compression/gguf/gguf_values.h"
 
 namespace transom {
 namespace {
@@ -50,9 +51,9 @@ const FileType& file_type(const std::string& type) {
 struct Entry {
   std::string name, part;  // "blk.3.attn_q.weight", "attn_q"
   int64_t layer = -1;
-  GgufChange change = GgufChange::kNone;
-  std::vector<const Parameter*> parameters;
-  std::vector<int64_t> shape;
+  const GgufName* rule = nullptr;
+  std::vector<const Parameter*> parameters = {};
+  std::vector<int64_t> shape = {};
 };
 
 // What llama.cpp does without.
@@ -61,46 +62,25 @@ bool is_dropped(const GgufNames& names, const std::string& parameter) {
                      [&](const std::string& module) { return parameter.starts_with(module + "."); });
 }
 
-Entry entry_of(const std::string& name, const GgufNames& names) {
-  if (const auto bare = gguf_place(name, names); bare && bare->rule->change == GgufChange::kBare)
-    return {bare->name + ".weight", bare->rule->gguf, bare->layer, bare->rule->change, {}, {}};
-  const size_t dot = name.rfind('.');
-  const auto place = dot == name.npos ? std::nullopt : gguf_place(name.substr(0, dot), names);
-  if (!place) fail(ErrorKind::kUnsupported, "{}: GGUF has no name for this tensor", name);
-  return {place->name + name.substr(dot), place->rule->gguf, place->layer, place->rule->change};
-}
-
 class Writer {
  public:
   Writer(const Model& model, const FileType& type) : type_(type), config_(json_of(model.config())) {
     const GgufFamily& family = gguf_family(config_);
     const GgufNames& names = family.names;
-    std::map<std::string, size_t> places;
-    for (const auto& parameter : model.parameters()) {
-      if (is_dropped(names, parameter->name)) continue;
-      Entry entry = entry_of(parameter->name, names);
-      entry.shape = parameter->value.shape();
-      if (entry.change == GgufChange::kTransposed && entry.shape.size() == 2) std::swap(entry.shape[0], entry.shape[1]);
-      if (entry.change == GgufChange::kRow && entry.shape.size() == 2) entry.shape.erase(entry.shape.begin());
-      const auto [at, is_new] = places.emplace(entry.name, entries_.size());
-      if (is_new) {
-        layers_ = std::max(layers_, entry.layer + 1);
-        has_head_ |= entry.part == "output";
-        entries_.push_back(std::move(entry));
-      }
-      entries_[at->second].parameters.push_back(parameter.get());
-    }
+    for (const auto& parameter : model.parameters()) add(*parameter, names);
+    for (const auto& buffer : model.buffers()) add(*buffer, names);
     if (gguf_architecture(config_) == family.architecture && !family.encoder_architecture.empty()) add_t5_head();
     for (Entry& entry : entries_)
-      if (entry.change == GgufChange::kExperts)
+      if (entry.rule->change == GgufChange::kExperts)
         entry.shape.insert(entry.shape.begin(), static_cast<int64_t>(entry.parameters.size()));
   }
 
   uint32_t ggml_type_of(const Entry& place) const {
     const auto id = [](const char* name) { return find_ggml_type(name)->id; };
-    for (const char* exact : {"position_embd", "token_types", "ffn_gate_inp", "attn_rel_b", "cross_attn_rel_b"})
+    for (const char* exact : {"position_embd", "token_types", "ffn_gate_inp", "attn_rel_b", "cross_attn_rel_b",
+                              "ssm_conv1d", "shortconv.conv"})
       if (place.part == exact) return id("F32");
-    if (place.shape.size() < 2 || place.name.ends_with(".bias")) return id("F32");
+    if (place.shape.size() < 2 || !place.name.ends_with(".weight") || place.part.ends_with("_norm")) return id("F32");
     const char* name = type_.matrices;
     const bool head = place.part == "output" || (place.part == "token_embd" && !has_head_);
     const std::string_view mixture = type_.name;
@@ -124,7 +104,8 @@ class Writer {
   std::vector<float> numbers_of(const Entry& entry) const {
     std::vector<float> all;
     for (const Parameter* parameter : entry.parameters) {
-      std::vector<float> numbers = numbers_of(*parameter, entry);
+      std::vector<float> numbers = gguf_numbers(*entry.rule, parameter->name, parameter->value.to_vector<float>(),
+                                                parameter->value.shape(), config_);
       if (entry.parameters.size() == 1) return numbers;
       all.insert(all.end(), numbers.begin(), numbers.end());
     }
@@ -135,30 +116,24 @@ class Writer {
   const std::vector<Entry>& entries() const { return entries_; }
 
  private:
-  std::vector<float> numbers_of(const Parameter& parameter, const Entry& place) const {
-    std::vector<float> numbers = parameter.value.to_vector<float>();
-    const std::vector<int64_t> shape = parameter.value.shape();
-    if (place.change == GgufChange::kOneMore)
-      for (float& number : numbers) number += 1;
-    if (place.change == GgufChange::kTransposed && shape.size() == 2) {
-      std::vector<float> turned(numbers.size());
-      const auto rows = static_cast<size_t>(shape[0]), columns = static_cast<size_t>(shape[1]);
-      for (size_t i = 0; i < rows; ++i)
-        for (size_t j = 0; j < columns; ++j) turned[j * rows + i] = numbers[i * columns + j];
-      return turned;
+  void add(const Parameter& parameter, const GgufNames& names) {
+    if (is_dropped(names, parameter.name)) return;
+    const std::vector<GgufPlace> places = gguf_places(parameter.name, names, &config_);
+    if (places.empty()) fail(ErrorKind::kUnsupported, "{}: GGUF has no name for this tensor", parameter.name);
+    for (const GgufPlace& place : places) {
+      const auto [at, is_new] = places_.emplace(place.name, entries_.size());
+      if (is_new) {
+        layers_ = std::max(layers_, place.layer + 1);
+        has_head_ |= place.rule->gguf == "output";
+        entries_.push_back({place.name,
+                            place.rule->gguf,
+                            place.layer,
+                            place.rule,
+                            {},
+                            gguf_shape(*place.rule, parameter.name, parameter.value.shape(), config_)});
+      }
+      entries_[at->second].parameters.push_back(&parameter);
     }
-    const int64_t heads = config_.value("num_attention_heads", config_.value("n_head", int64_t{0})),
-                  key_heads = config_.contains("num_key_value_heads") && config_["num_key_value_heads"].is_number()
-                                  ? config_["num_key_value_heads"].get<int64_t>()
-                                  : heads;
-    const std::vector<int64_t> places =
-        gguf_places_of_rows(place.change, shape.empty() ? 1 : shape[0], heads, key_heads, parameter.name);
-    if (places.empty()) return numbers;
-    std::vector<float> moved(numbers.size());
-    const size_t row = numbers.size() / places.size();
-    for (size_t i = 0; i < places.size(); ++i)
-      std::copy_n(numbers.data() + i * row, row, moved.data() + static_cast<size_t>(places[i]) * row);
-    return moved;
   }
 
   // A reader of T5 takes a file without a head for a model whose outputs are scaled and multiplied by its table.
@@ -187,6 +162,7 @@ class Writer {
   const FileType& type_;
   const Json& config_;
   std::vector<Entry> entries_;
+  std::map<std::string, size_t> places_;  // of entries, by their names
   int64_t layers_ = 0;
   bool has_head_ = false;
 };

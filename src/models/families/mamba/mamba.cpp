@@ -50,10 +50,74 @@ std::unique_ptr<Decoder> make_falcon_mamba(const Config& config, const Scope& sc
   return make_mamba1(config, scope, true);
 }
 
+// ---- GGUF
+
+double mamba1_number(const Json& config, const char* field, double otherwise) {
+  return config.contains(field) && config[field].is_number() ? config[field].get<double>() : otherwise;
+}
+
+int64_t mamba1_inner_width(const Json& config, int64_t width) {
+  const double expand = mamba1_number(config, "expand", 2);
+  return mamba_count(config, "intermediate_size", static_cast<int64_t>(expand * static_cast<double>(width)));
+}
+
+// Readers take the inner width to be twice that of the model, and norms of steps to have the epsilon of all.
+Json mamba1_keys(const Json& config, bool normed) {
+  const int64_t width = mamba_count(config, "hidden_size", 768), inner = mamba1_inner_width(config, width);
+  if (inner != 2 * width)
+    fail(ErrorKind::kUnsupported,
+         "config.json: intermediate_size: {} cannot be written as GGUF of mamba, which takes it to be twice "
+         "hidden_size ({})",
+         inner, width);
+  if (const double epsilon = mamba1_number(config, "layer_norm_epsilon", 1e-5),
+      own = mamba1_number(config, "mixer_rms_eps", 1e-6);
+      normed && epsilon != own)
+    fail(ErrorKind::kUnsupported,
+         "config.json: mixer_rms_eps: {} cannot be written as GGUF of mamba, which has one epsilon for it and "
+         "layer_norm_epsilon ({})",
+         own, epsilon);
+  return {{"ssm.inner_size", inner},
+          {"ssm.state_size", mamba_count(config, "state_size", 16)},
+          {"ssm.time_step_rank", mamba_count(config, "time_step_rank", (width + 15) / 16)},
+          {"ssm.dt_b_c_rms", normed}};
+}
+
+GgufFamily mamba1_gguf(const std::string& model_class, bool normed) {
+  const auto bare = [](const char* gguf, const char* name, GgufChange change) {
+    GgufName rule{gguf, name, change};
+    rule.ending = "";
+    return rule;
+  };
+  GgufFamily gguf = mamba_gguf("mamba", model_class,
+                               {{"ssm_x", "mixer.x_proj"},
+                                {"ssm_dt", "mixer.dt_proj"},
+                                bare("ssm_a", "mixer.A_log", GgufChange::kRates),
+                                bare("ssm_d", "mixer.D", GgufChange::kNone)});
+  gguf.more_keys = [normed](const Json& config) { return mamba1_keys(config, normed); };
+  gguf.more_fields = [normed](const Json& metadata) {
+    Json fields{{"intermediate_size", mamba_key(metadata, "ssm", "inner_size")},
+                {"state_size", mamba_key(metadata, "ssm", "state_size")},
+                {"time_step_rank", mamba_key(metadata, "ssm", "time_step_rank")},
+                {"expand", 2}};
+    if (normed) fields["mixer_rms_eps"] = mamba_key(metadata, "attention", "layer_norm_rms_epsilon");
+    return fields;
+  };
+  if (normed)
+    gguf.is_told = [](const Json& metadata) {
+      const Json own = metadata.contains("ssm") ? Json(metadata["ssm"]) : Json::object();
+      return own.is_object() && own.contains("dt_b_c_rms") && own["dt_b_c_rms"] == true;
+    };
+  return gguf;
+}
+
 }  // namespace
 
-static Family mamba_family() { return mamba_record("mamba", "Mamba", make_mamba); }
-static Family falcon_mamba_family() { return mamba_record("falcon_mamba", "FalconMamba", make_falcon_mamba); }
+static Family mamba_family() {
+  return mamba_record("mamba", "Mamba", make_mamba, mamba1_gguf("MambaForCausalLM", false));
+}
+static Family falcon_mamba_family() {
+  return mamba_record("falcon_mamba", "FalconMamba", make_falcon_mamba, mamba1_gguf("FalconMambaForCausalLM", true));
+}
 
 const RegisterFamilies kMambaFamilies{mamba_family, falcon_mamba_family};
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/json/json.h"
 #include "models/nn/recurrence/state_layers.h"
 #include "models/shared/record_parts.h"
 
@@ -131,7 +132,49 @@ std::unique_ptr<Decoder> make_mamba_body(const MambaConfig& config, const Scope&
   return std::make_unique<MambaBody>(config, scope, mixer);
 }
 
-Family mamba_record(const std::string& model_type, const std::string& name, MakeDecoder body) {
+Json mamba_key(const Json& metadata, const char* part, const char* key) {
+  const auto own = metadata.find(part);
+  if (own == metadata.end() || !own->is_object() || !own->contains(key) || !(*own)[key].is_number())
+    fail("the file's metadata: expected a number under {}.{}, found none", part, key);
+  return (*own)[key];
+}
+
+int64_t mamba_count(const Json& config, const char* field, int64_t otherwise) {
+  const auto found = config.find(field);
+  return found != config.end() && found->is_number_integer() ? found->get<int64_t>() : otherwise;
+}
+
+GgufFamily mamba_gguf(const std::string& architecture, const std::string& model_class, std::vector<GgufName> mixer) {
+  constexpr auto kNumber = GgufUsual::Is::kNumber;
+  std::vector<GgufName> rules{{"attn_norm", "norm"},
+                              {"ssm_in", "mixer.in_proj"},
+                              {"ssm_conv1d", "mixer.conv1d", GgufChange::kSqueezed},
+                              {"ssm_out", "mixer.out_proj"}};
+  for (GgufName& rule : mixer) rules.push_back(std::move(rule));
+  const std::string body = std::string(kMambaPrefix) + ".";
+  return {
+      .architecture = architecture,
+      .model_class = model_class,
+      .activations = {"silu", "swish"},
+      .names = {.whole = {{"token_embd", body + "embeddings"}, {"output_norm", body + "norm_f"}, {"output", "lm_head"}},
+                .stacks = {{"blk.", body + "layers.", std::move(rules)}}},
+      .keys = {{.key = "block_count", .field = "num_hidden_layers", .written = {kNumber, 32}},
+               {.key = "embedding_length", .field = "hidden_size", .written = {kNumber, 768}},
+               // Readers ask for these, which nothing here has: the longest text, a feed-forward layer, heads.
+               {.key = "context_length", .field = "", .written = {kNumber, 1 << 20}},
+               {.key = "feed_forward_length", .field = "", .written = {kNumber, 0}},
+               {.key = "attention.head_count", .field = "", .written = {kNumber, 0}},
+               {.key = "vocab_size", .field = "vocab_size", .read = {GgufUsual::Is::kNotRead}},
+               {.key = "ssm.conv_kernel", .field = "conv_kernel", .written = {kNumber, 4}},
+               {.key = "attention.layer_norm_rms_epsilon",
+                .field = "layer_norm_epsilon",
+                .kind = GgufKey::Kind::kNumber,
+                .written = {kNumber, 1e-5}}},
+      .fixed = {{"use_bias", "false"}, {"use_conv_bias", "true"}},
+      .stands_for = R"({"hidden_act": "silu"})"};
+}
+
+Family mamba_record(const std::string& model_type, const std::string& name, MakeDecoder body, GgufFamily gguf) {
   const auto architecture = [&](const char* kind, DecoderHead head) {
     return Architecture{name + kind, head_of(head, {}), [body, head](const Config& config, const Scope& scope) {
                           return make_decoder_model(config, scope, body, kMambaPrefix, head);
@@ -150,7 +193,7 @@ Family mamba_record(const std::string& model_type, const std::string& name, Make
                   .scaled_layers = none,
                   .opens_no_codes = false,
                   .multi_query = none},
-      .foreign = {.gguf = none, .keras = none, .flax = none},
+      .foreign = {.gguf = std::move(gguf), .keras = none, .flax = none},
       .planning = {.fused_attention = true}};
 }
 

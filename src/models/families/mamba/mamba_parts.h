@@ -5,6 +5,8 @@
 #include <functional>
 #include <string>
 
+#include "base/json/json_fwd.h"
+#include "files/family/gguf.h"
 #include "models/shared/decoder.h"
 #include "transom/layers.h"
 
@@ -33,6 +35,13 @@ using MakeMambaMixer = std::function<MambaMixer(const Scope& scope, int64_t laye
 std::unique_ptr<Decoder> make_mamba_body(const MambaConfig& config, const Scope& scope, const MakeMambaMixer& mixer);
 
 // The record of classes NAMEModel and NAMEForCausalLM, whose body is called `backbone`.
-Family mamba_record(const std::string& model_type, const std::string& name, MakeDecoder body);
+Family mamba_record(const std::string& model_type, const std::string& name, MakeDecoder body, GgufFamily gguf);
+
+// What the families have in common in GGUF: keys, and names besides those of `mixer`.
+GgufFamily mamba_gguf(const std::string& architecture, const std::string& model_class, std::vector<GgufName> mixer);
+// A number of a file's metadata, which is an error where it is missing.
+Json mamba_key(const Json& metadata, const char* part, const char* key);
+// A whole number of config.json, or `otherwise`.
+int64_t mamba_count(const Json& config, const char* field, int64_t otherwise);
 
 }  // namespace transom
