@@ -134,7 +134,7 @@ class VitsModel : public Model, public SpeakingModel {
     const Tensor speaker = voice_of(speaker_id, context);
     const DType dtype = text_encoder_.dtype();
     const Tensor counted = mask.defined() ? cast(unsqueeze(mask, 1), dtype) : full({B, 1, T}, 1, dtype);  // [B, 1, T]
-    const VitsText text = text_encoder_(input_ids, counted, additive_mask(mask, dtype), context);
+    const VitsText text = text_encoder_(input_ids, counted, additive_mask(mask), context);
 
     const Tensor drawn = c_.stochastic_durations ? noise.of_durations(B, T, dtype) : Tensor();
     const Tensor logarithms = duration_predictor_(text.hidden, counted, speaker, drawn, context);

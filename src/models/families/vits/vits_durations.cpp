@@ -89,10 +89,13 @@ class VitsSplineFlow {
   Tensor backwards(const Tensor& x, const Tensor& counted, const Tensor& told, const ForwardContext& context) const {
     const Tensor first = slice(x, 1, 0, 1);
     const Tensor hidden = conv_dds_(conv_pre_(first, context), counted, told, context);
-    const Tensor curve = permute(conv_proj_(hidden, context) * counted, {0, 2, 1});  // [B, T, 3 N - 1]
-    const Tensor second = spline_backwards(squeeze(slice(x, 1, 1, 2), 1), slice(curve, 2, 0, bins_) * scale_,
-                                           slice(curve, 2, bins_, 2 * bins_) * scale_,
-                                           slice(curve, 2, 2 * bins_, 3 * bins_ - 1), bound_, context.computing);
+    // [B, T, 3 N - 1], and the spline in f32, whatever the weights are of.
+    const Tensor curve = cast(permute(conv_proj_(hidden, context) * counted, {0, 2, 1}), DType::kFloat32);
+    const Tensor second =
+        cast(spline_backwards(cast(squeeze(slice(x, 1, 1, 2), 1), DType::kFloat32), slice(curve, 2, 0, bins_) * scale_,
+                              slice(curve, 2, bins_, 2 * bins_) * scale_, slice(curve, 2, 2 * bins_, 3 * bins_ - 1),
+                              bound_, context.computing),
+             x.dtype());
     return concatenate({first, unsqueeze(second, 1)}, 1) * counted;
   }
 

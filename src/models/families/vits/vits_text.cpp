@@ -33,8 +33,9 @@ class VitsAttention {
     Tensor scores = dot_general(q, k, {{0, 1}, {0, 1}, {3}, {3}}, context.computing);  // [B, H, T, T]
     const Tensor near = dot_general(q, squeeze(near_keys_->value, 0), {{}, {}, {3}, {1}}, context.computing);
     scores = scores + from_distances(near);
+    scores = cast(scores, DType::kFloat32);
     if (mask.defined()) scores = scores + mask;
-    const Tensor chances = dropout_(softmax(scores, context.computing), context);
+    const Tensor chances = dropout_(cast(softmax(scores, context.computing), v.dtype()), context);
     Tensor seen = dot_general(chances, v, {{0, 1}, {0, 1}, {3}, {2}}, context.computing);  // [B, H, T, d]
     seen = seen +
            dot_general(by_distances(chances), squeeze(near_values_->value, 0), {{}, {}, {3}, {0}}, context.computing);
