@@ -29,6 +29,9 @@ BlipConfig::BlipConfig(const Config& config)
   if (const double smoothing = words.get_float("label_smoothing", 0); smoothing != 0)
     fail(ErrorKind::kUnsupported, "{}: label_smoothing: expected 0, found {}", words.where(), smoothing);
   refuse_unless(config, "tie_word_embeddings", "true");
+  // That of the text counts; the others are of some classes.
+  for (const char* read : {"label_smoothing", "image_text_hidden_size", "projection_dim", "logit_scale_init_value"})
+    config.get_json(read);
   positive(words, "hidden_size", 768, int64_t{1} << 20);
   for (const int64_t token : {bos_token_id, sep_token_id})
     if (token < 0 || token >= text.vocab_size)
