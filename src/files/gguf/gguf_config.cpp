@@ -110,6 +110,10 @@ void add_rotary(const GgufKeys& keys, const GgufRotary& rotary, int64_t head_wid
          keys.file.where(), attention);
   if (scaling.empty()) scaling["rope_type"] = "default";
   scaling["rope_theta"] = theta;
+  // Positions by time, height and width, and a fourth that nothing has.
+  if (keys.has("rope.dimension_sections"))
+    if (std::vector<int64_t> sections = keys.integers("rope.dimension_sections", 0); sections.size() == 4)
+      scaling["mrope_section"] = {sections[0], sections[1], sections[2]};
   const int64_t turning = keys.integer("rope.dimension_count", head_width);
   if (turning != head_width && !rotary.turns_part)
     fail(ErrorKind::kUnsupported, "{}: rope.dimension_count: expected {}, the width of a head, found {}",

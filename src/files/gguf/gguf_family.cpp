@@ -129,12 +129,15 @@ std::optional<std::string> bare_ending(const GgufName& rule) {
   return rule.ending;
 }
 
+bool is_of_module(std::string_view name) { return name.ends_with(".weight") || name.ends_with(".bias"); }
+
 // "self_attn.q_proj.weight" by the rule of self_attn.q_proj: attn_q.weight.
 std::optional<std::string> in_gguf(const std::string& parameter, const GgufName& rule) {
   if (const auto ending = bare_ending(rule)) {
     if (parameter != rule.name) return std::nullopt;
     return rule.gguf + *ending;
   }
+  if (!is_of_module(parameter)) return std::nullopt;
   const size_t dot = parameter.rfind('.');
   if (dot == parameter.npos || !fits(std::string_view(parameter).substr(0, dot), rule.name)) return std::nullopt;
   return rule.gguf + parameter.substr(dot);
@@ -145,6 +148,7 @@ std::optional<std::string> in_checkpoint(const std::string& gguf, const GgufName
     if (gguf != rule.gguf + *ending) return std::nullopt;
     return rule.name;
   }
+  if (!is_of_module(gguf)) return std::nullopt;
   const size_t dot = gguf.rfind('.');
   if (dot == gguf.npos || gguf.substr(0, dot) != rule.gguf) return std::nullopt;
   return rule.name + gguf.substr(dot);

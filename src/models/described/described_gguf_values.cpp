@@ -2,6 +2,7 @@
 #include "models/described/described_gguf_values.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/error.h"
@@ -68,6 +69,14 @@ bool is_wrapped(const Json& option, const char* name) {
   return option.is_object() && option.size() == 1 && option.contains(name);
 }
 
+// Whole numbers are counts, as whatever an option has computed them; "number" asks for another one.
+Json counted_value(Json value) {
+  if (!value.is_number_float()) return value;
+  const double number = value.get<double>();
+  constexpr double kExact = 9007199254740992.0;
+  return number == std::floor(number) && std::abs(number) < kExact ? Json(static_cast<int64_t>(number)) : value;
+}
+
 // {"each_layer": ...}, {"number": ...} or an option; null: nothing.
 Json stated_value(const ConfiguredOptions& options, const Json& option, const Json& layers, const std::string& path) {
   if (is_wrapped(option, "number")) {
@@ -76,11 +85,11 @@ Json stated_value(const ConfiguredOptions& options, const Json& option, const Js
       fail("{}: expected a number, found {}", path, quoted(dump_json(found), 100));
     return found.is_null() ? found : Json(found.get<double>());
   }
-  if (!is_wrapped(option, "each_layer")) return options.value(option, path);
+  if (!is_wrapped(option, "each_layer")) return counted_value(options.value(option, path));
   const int64_t count = options.whole(layers, path, 0, kMostLayers);
   Json all = Json::array();
   for (int64_t layer = 0; layer < count; ++layer) {
-    Json one = options.value(option["each_layer"], path, layer);
+    Json one = counted_value(options.value(option["each_layer"], path, layer));
     if (one.is_null()) return nullptr;
     all.push_back(std::move(one));
   }
@@ -242,7 +251,7 @@ void check_gguf_values(const Json& given, std::vector<std::string>& findings) {
   // What every decoder with rotary positions has besides its own fields.
   Json file = given;
   for (const char* field : {"rope_parameters", "rope_scaling"})
-    file["defaults"][field] = {{"rope_type", ""}, {"mscale_all_dim", 0}};
+    file["defaults"][field] = {{"rope_type", ""}, {"mscale_all_dim", 0}, {"mrope_section", 0}};
   const Json& section = gguf_section(file);
   if (section.contains("values") && !section["values"].is_object())
     return findings.emplace_back("gguf.values: expected an object"), void();

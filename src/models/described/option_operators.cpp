@@ -165,6 +165,12 @@ constexpr OptionOperator kOperators[] = {
      [](Arguments a, const std::string& where) { return Json(number(a[0], where) < number(a[1], where)); }},
     {"given", 1, 1, [](Arguments a, const std::string&) { return Json(!a[0].is_null()); }},
     {"at", 2, 2, at},
+    {"list", 1, kMany,
+     [](Arguments a, const std::string&) {
+       Json list = Json::array();
+       for (const Json& element : a) list.push_back(element);
+       return list;
+     }},
     {"index", 2, 2, index},
     {"among", 2, 2, among},
     {"one_of", 2, kMany, one_of},
