@@ -300,6 +300,31 @@ TEST(GgufNames, OfQwenExpertsAreThoseOfLlamaCpp) {
     EXPECT_EQ(file.get_int(std::string("qwen2moe.") + key), value) << key;
 }
 
+// Shapes of llama.cpp's loader, where those of the checkpoint are others.
+TEST(GgufNames, OfStatesAndLatentAttentionAreThoseOfLlamaCpp) {
+  const auto shapes = [](const std::string& family,
+                         std::initializer_list<std::pair<const char*, std::vector<int64_t>>> expected) {
+    const test::TemporaryFolder folder;
+    save_random(config_of(family), folder.path());
+    const fs::path path = folder / "made.gguf";
+    quantize_model(folder.string(), path.string(), {.format = "gguf", .type = "f32"});
+    const GgufFile file = GgufFile::open(path);
+    for (const auto& [name, shape] : expected) {
+      const GgufTensor* tensor = file.find(name);
+      ASSERT_NE(tensor, nullptr) << family << " " << name;
+      EXPECT_EQ(tensor->shape, shape) << family << " " << name;
+    }
+  };
+  shapes("mamba", {{"blk.0.ssm_a", {32, 5}}, {"blk.0.ssm_d", {32}}, {"blk.0.ssm_conv1d.weight", {32, 3}}});
+  shapes("mamba2", {{"blk.0.ssm_a", {4, 1}}, {"blk.0.ssm_norm.weight", {2, 16}}, {"blk.0.ssm_dt.bias", {4}}});
+  shapes("qwen3_next",
+         {{"blk.0.attn_qkv.weight", {40, 16}}, {"blk.0.attn_gate.weight", {24, 16}}, {"blk.0.ssm_a", {6}}});
+  shapes(
+      "deepseek_v3",
+      {{"blk.1.attn_k_b.weight", {4, 12, 6}}, {"blk.1.attn_v_b.weight", {4, 5, 12}}, {"blk.1.exp_probs_b.bias", {8}}});
+  shapes("nemotron_h_with_experts", {{"blk.1.exp_probs_b.bias", {4}}, {"blk.1.ffn_latent_down.weight", {8, 16}}});
+}
+
 TEST(GgufModels, WhatTheFileCannotSayIsRefused) {
   const auto refusal = [](const std::string& family, const char* field, const Json& value) {
     const test::TemporaryFolder folder;
@@ -320,6 +345,11 @@ TEST(GgufModels, WhatTheFileCannotSayIsRefused) {
   EXPECT_NE(refusal("qwen2_moe", "norm_topk_prob", true).find("norm_topk_prob: true cannot be written as GGUF"),
             std::string::npos);
   EXPECT_NE(refusal("qwen3_moe", "mlp_only_layers", Json::array({0})).find("mlp.gate_proj.weight: GGUF has no name"),
+            std::string::npos);
+  EXPECT_NE(refusal("falcon_mamba", "mixer_rms_eps", 1e-6).find("mixer_rms_eps"), std::string::npos);
+  EXPECT_NE(refusal("deepseek_v2", "topk_method", "group_limited_greedy").find("topk_method: "), std::string::npos);
+  EXPECT_NE(refusal("minicpm3", "scale_emb", 10).find("scale_emb: '10' cannot"), std::string::npos);
+  EXPECT_NE(refusal("qwen3_next", "linear_value_head_dim", 8).find("linear_value_head_dim: '8' cannot"),
             std::string::npos);
   EXPECT_NE(refusal("gpt2", "scale_attn_by_inverse_layer_idx", true).find("scale_attn_by_inverse_layer_idx"),
             std::string::npos);
