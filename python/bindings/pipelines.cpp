@@ -11,6 +11,7 @@
 #include "bindings.h"
 #include "inputs/images/write_png.h"
 #include "interrupts.h"
+#include "work/pipelines/image_text/tagged_fields.h"
 #include "work/pipelines/json/task_json.h"
 #include "work/pipelines/task_of_model.h"
 
@@ -93,6 +94,10 @@ void bind_pipelines(nb::module_& module) {
         });
       },
       "task"_a, "directory"_a, "dtype"_a, "quantization"_a);
+  module.def(
+      "fields_of_tags",
+      [](const Tokenizer& tokenizer, const std::string& text) { return dump_json(fields_of_tags(text, tokenizer)); },
+      "tokenizer"_a, "text"_a);
   module.def("pipeline_tasks", [] { return pipeline_tasks(); });
   module.def("pipeline_input", input_kind);
   module.def("task_of_model", [](const std::string& directory) { return task_of_model(directory); });

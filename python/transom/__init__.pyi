@@ -60,7 +60,9 @@ from .peft import get_peft_model as get_peft_model
 from .pipelines import Pipeline as Pipeline
 from .pipelines import pipeline as pipeline
 from .processing import AutoProcessor as AutoProcessor
+from .processing import BlipProcessor as BlipProcessor
 from .processing import CLIPProcessor as CLIPProcessor
+from .processing import DonutProcessor as DonutProcessor
 from .processing import Processor as Processor
 from .processing import Wav2Vec2Processor as Wav2Vec2Processor
 from .processing import WhisperProcessor as WhisperProcessor

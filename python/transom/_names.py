@@ -42,7 +42,8 @@ _NAMES = {
                   "LogitsProcessorList",
     "image_processing": "AutoImageProcessor ImageProcessor ViTImageProcessor",
     "feature_extraction": "AutoFeatureExtractor FeatureExtractor Wav2Vec2FeatureExtractor WhisperFeatureExtractor",
-    "processing": "AutoProcessor Processor Wav2Vec2Processor WhisperProcessor CLIPProcessor",
+    "processing": "AutoProcessor Processor Wav2Vec2Processor WhisperProcessor CLIPProcessor BlipProcessor "
+                  "DonutProcessor",
     "pipelines": "pipeline Pipeline",
     "sentences": "SentenceTransformer CrossEncoder semantic_search cos_sim dot_score euclidean_sim manhattan_sim",
     "hard_negatives": "mine_hard_negatives",

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processors: a tokenizer together with what reads sounds or pictures."""
+import json
+
 from .batch_encoding import BatchEncoding
 from .feature_extraction import AutoFeatureExtractor
 from .hub import directory_of, hub_arguments
@@ -52,6 +54,10 @@ class Processor:
     def batch_decode(self, *inputs, **keywords):
         return self.tokenizer.batch_decode(*inputs, **keywords)
 
+    def token2json(self, tokens, **_):
+        """The fields of a document, which Donut writes between tags."""
+        return json.loads(library.fields_of_tags(self.tokenizer._native, tokens))
+
     def pad(self, features=None, labels=None, **keywords):
         result = self.feature_extractor.pad(features, **keywords) if features is not None else None
         if labels is None:
@@ -68,7 +74,7 @@ class Processor:
                 part.save_pretrained(directory)
 
 
-Wav2Vec2Processor = WhisperProcessor = CLIPProcessor = Processor
+Wav2Vec2Processor = WhisperProcessor = CLIPProcessor = BlipProcessor = DonutProcessor = Processor
 
 
 class AutoProcessor(Processor):

@@ -7,17 +7,13 @@
 #include "models/generative.h"
 #include "work/pipelines/generation/generation_model.h"
 #include "work/pipelines/image_text/asked_picture.h"
+#include "work/pipelines/image_text/tagged_fields.h"
 #include "work/pipelines/images/image_model.h"
 
 namespace transom {
 namespace {
 
 constexpr std::string_view kAnswerBegins = "<s_answer>", kAnswerEnds = "</s_answer>";
-
-void remove_token(std::string& text, const std::optional<std::string>& token) {
-  if (!token || token->empty()) return;
-  for (size_t at = text.find(*token); at != text.npos; at = text.find(*token, at)) text.erase(at, token->size());
-}
 
 // What stands between the first <s_answer> of a line and the line's last </s_answer>.
 std::optional<std::string> answer_in(const std::string& text) {
@@ -68,12 +64,7 @@ class DocumentQuestionAnswering : public Pipeline {
 
  private:
   AnswerSpan answer_of(const TokenIds& ids) const {
-    std::string text = model_.tokenizer.decode(ids);
-    for (const char* role : {"eos", "pad"}) remove_token(text, model_.tokenizer.special_token(role));
-    // The first tag, that of the task.
-    if (const size_t begin = text.find('<'); begin != text.npos)
-      if (const size_t end = text.find('>', begin); end != text.npos) text.erase(begin, end + 1 - begin);
-    const std::optional<std::string> answer = answer_in(text);
+    const std::optional<std::string> answer = answer_in(tagged_text(ids, model_.tokenizer));
     AnswerSpan span = written_answer(answer.value_or(""));
     span.is_there = answer.has_value();
     return span;

@@ -36,7 +36,7 @@ void remove_all(std::string& text, const std::string& part) {
 
 class TagReader {
  public:
-  explicit TagReader(const std::set<std::string>& added) : added_(added) {}
+  explicit TagReader(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
   // The groups of fields, which <sep/> parts; what is left behind the last of them stays in `text`.
   Json groups(std::string& text, int depth) const {
@@ -85,7 +85,7 @@ class TagReader {
     for (size_t at = 0; at != content.npos;) {
       const size_t end = content.find(kNext, at);
       std::string value = text::stripped(content.substr(at, end == content.npos ? end : end - at));
-      if (added_.contains(value) && value.starts_with('<') && value.ends_with("/>"))
+      if (value.starts_with('<') && value.ends_with("/>") && tokenizer_.token_to_id(value))
         value = value.substr(1, value.size() - 3);
       values.push_back(value);
       at = end == content.npos ? end : end + kNext.size();
@@ -93,18 +93,27 @@ class TagReader {
     return values.size() == 1 ? Json(values[0]) : values;
   }
 
-  const std::set<std::string>& added_;
+  const Tokenizer& tokenizer_;
   mutable bool separated_ = false;  // whether <sep/> stood between the outermost groups
 };
 
 }  // namespace
 
-Json fields_of_tags(const std::string& text, const std::set<std::string>& added) {
-  const TagReader reader(added);
+Json fields_of_tags(const std::string& text, const Tokenizer& tokenizer) {
+  const TagReader reader(tokenizer);
   std::string rest = text;
   Json list = reader.groups(rest, 0);
   if (reader.separated()) return list;
   return list.empty() ? Json{{"text_sequence", rest}} : Json(list[0]);
+}
+
+std::string tagged_text(const std::vector<int64_t>& ids, const Tokenizer& tokenizer) {
+  std::string written = tokenizer.decode(ids);
+  for (const char* role : {"eos", "pad"})
+    if (const auto token = tokenizer.special_token(role); token && !token->empty()) remove_all(written, *token);
+  if (const size_t begin = written.find('<'); begin != written.npos)
+    if (const size_t end = written.find('>', begin); end != written.npos) written.erase(begin, end + 1 - begin);
+  return text::stripped(written);
 }
 
 }  // namespace transom

@@ -3,16 +3,19 @@
 // {"menu": [{"name": "Tea"}, {"name": "Milk"}]}.
 #pragma once
 
-#include <set>
 #include <string>
 
 #include "base/json/json_fwd.h"
+#include "transom/tokenizer.h"
 
 namespace transom {
 
-// As DonutProcessor.token2json(): a text without fields is {"text_sequence": text}. `added`: tokens that were added to
-// the vocabulary, of which those that are one whole value ("<yes/>") lose their brackets. Refuses fields that lie more
-// than 64 deep.
-Json fields_of_tags(const std::string& text, const std::set<std::string>& added);
+// As DonutProcessor.token2json(): a text without fields is {"text_sequence": text}. Values that are one token of the
+// tokenizer's lose its brackets ("<yes/>" is "yes"). Refuses fields that lie more than 64 deep.
+Json fields_of_tags(const std::string& text, const Tokenizer& tokenizer);
+
+// What such a model wrote, with its tags, without the token of its task, which comes first, and those that end and fill
+// texts.
+std::string tagged_text(const std::vector<int64_t>& ids, const Tokenizer& tokenizer);
 
 }  // namespace transom

@@ -37,6 +37,9 @@ TEST(ResultsAsJson, HaveTransformersKeysInTheirOrder) {
   EXPECT_EQ(written("question-answering", question, std::vector{answer}),
             R"({"score": 0.5, "start": 0, "end": 3, "answer": "Ann"})");
   EXPECT_TRUE(written("question-answering", question, std::vector{answer, answer}).starts_with("[{"));
+  const AnswerSpan told{"two", std::nullopt, -1, -1}, none{"", std::nullopt, -1, -1, false};
+  EXPECT_EQ(written("visual-question-answering", "how many ?", std::vector{told}), R"([{"answer": "two"}])");
+  EXPECT_EQ(written("document-question-answering", "how many ?", std::vector{none}), R"([{"answer": null}])");
   EXPECT_EQ(written("feature-extraction", "a", FeatureArray{{1, 2, 2}, {1, 2, 3, 4.5}}), "[[[1.0, 2.0], [3.0, 4.5]]]");
   const SentencesInput sentences("a", {"b", "c"});
   EXPECT_EQ(written("sentence-similarity", sentences, std::vector<double>{0.5, 1}), "[0.5, 1.0]");
@@ -113,6 +116,8 @@ TEST(ResultsAsJson, AreReadAsTheyWereWritten) {
   again("zero-shot-classification", "t", std::vector<ClassScore>{{"a", 0.1}, {"b", 0.3}});
   again("token-classification", "t", std::vector<NamedEntity>{{"PER", 0.5, "Ann", -1, 0, 3}, {"X", 0.1, "b", 2, 4, 5}});
   again("question-answering", QuestionInput("a", "b"), std::vector<AnswerSpan>{{"b", 0.1, 0, 1}});
+  again("visual-question-answering", "t", std::vector<AnswerSpan>{{"b", std::nullopt, -1, -1}});
+  again("document-question-answering", "t", std::vector<AnswerSpan>{{"", std::nullopt, -1, -1, false}});
   again("fill-mask", "t", std::vector<std::vector<FilledMask>>{{{"a", 1, 0.5, "a"}}, {{"b", 2, 0.5, "b"}}});
   again("feature-extraction", "t", FeatureArray{{2, 2}, {0.1f, 2, 3, 4}});
   again("sentence-similarity", SentencesInput("a", {"b"}), std::vector<double>{0.1});
@@ -128,6 +133,19 @@ TEST(ResultsAsJson, AreReadAsTheyWereWritten) {
               result_of_json(need_task("feature-extraction"), Json{{1, 2}, {3}});
             }).find("lists"),
             std::string::npos);
+}
+
+TEST(Inputs, QuestionsAboutPicturesHaveBoth) {
+  const TaskRecord& asks = need_task("visual-question-answering");
+  const auto asked = std::get<TextInput>(input_of_json(asks, Json{{"image", "a.png"}, {"question", "what ?"}}, {}));
+  EXPECT_EQ(asked.text, "what ?");
+  ASSERT_EQ(asked.images.size(), 1u);
+  EXPECT_EQ(std::get<std::string>(asked.images[0]), "a.png");
+  TextInput held("what ?");
+  held.images = {FileBytes{std::string("\1\2", 2)}};
+  EXPECT_EQ(dump_json(json_of_input(asks, held)), R"({"question": "what ?", "images": [{"base64": "AQI="}]})");
+  for (const Json& wrong : {Json("what ?"), Json{{"question", "what ?"}}, Json{{"image", "a.png"}}})
+    EXPECT_NE(test::message_of([&] { input_of_json(asks, wrong, {}); }).find("question"), std::string::npos);
 }
 
 TEST(Inputs, ChatsKeepTheirPicturesBesideTheMessages) {
