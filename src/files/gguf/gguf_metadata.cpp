@@ -87,7 +87,7 @@ const std::vector<KeyRule>& rules() {
       {"rope.dimension_count", "*", kNoEffect},
       {"expert_count", "*", kNeutral, {0}},
       {"expert_used_count", "*", kNeutral, {0}},
-      {"expert_feed_forward_length", "llama", kEqual, {}, "feed_forward_length"},
+      {"expert_feed_forward_length", "llama gpt-oss", kEqual, {}, "feed_forward_length"},
       {"expert_feed_forward_length", "*", kNeutral, {0}},
       {"expert_shared_count", "*", kNeutral, {0}},
       {"expert_shared_feed_forward_length", "*", kNeutral, {0}},

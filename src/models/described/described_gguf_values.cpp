@@ -271,6 +271,12 @@ void add_gguf_values(GgufFamily& gguf, std::shared_ptr<const Json> file) {
       const ConfiguredOptions options(*file, config, "config.json");
       const Json layers = layers_of_file(*file);
       check_needs(options, gguf_section(*file), layers, config);
+      if (const Json defaults = file->value("defaults", Json::object()); defaults.contains("rope_parameters") &&
+                                                                         !config.contains("rope_parameters") &&
+                                                                         !config.contains("rope_scaling"))
+        fail(ErrorKind::kUnsupported,
+             "config.json: rope_parameters is missing: write out those that hold where it is silent, {}",
+             defaults["rope_parameters"].dump());
       return stated_values(options, gguf_section(*file)["written"], layers, "written", false);
     };
   if (section.contains("read"))
