@@ -47,6 +47,7 @@ from .modeling import AutoModelForSeq2SeqLM as AutoModelForSeq2SeqLM
 from .modeling import AutoModelForSequenceClassification as AutoModelForSequenceClassification
 from .modeling import AutoModelForSpeechSeq2Seq as AutoModelForSpeechSeq2Seq
 from .modeling import AutoModelForTokenClassification as AutoModelForTokenClassification
+from .modeling import AutoModelForVisualQuestionAnswering as AutoModelForVisualQuestionAnswering
 from .modeling import AutoModelForZeroShotImageClassification as AutoModelForZeroShotImageClassification
 from .modeling import AutoModelForZeroShotObjectDetection as AutoModelForZeroShotObjectDetection
 from .modeling import BitsAndBytesConfig as BitsAndBytesConfig

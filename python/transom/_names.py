@@ -18,6 +18,7 @@ _NAMES = {
                 "AutoModelForQuestionAnswering AutoModelForMaskedLM AutoModelForCausalLM AutoModelForSeq2SeqLM "
                 "AutoModelForMultipleChoice AutoModelForImageClassification AutoModelForCTC "
                 "AutoModelForAudioClassification AutoModelForSpeechSeq2Seq AutoModelForZeroShotImageClassification "
+                "AutoModelForVisualQuestionAnswering "
                 "AutoModelForObjectDetection AutoModelForSemanticSegmentation AutoModelForDepthEstimation "
                 "AutoModelForZeroShotObjectDetection AutoModelForMaskGeneration "
                 "BitsAndBytesConfig",

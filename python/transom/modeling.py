@@ -353,6 +353,8 @@ AutoModelForObjectDetection = _auto("AutoModelForObjectDetection", "object-detec
                                     "Classes and boxes for each image.")
 AutoModelForZeroShotObjectDetection = _auto("AutoModelForZeroShotObjectDetection", "zero-shot-object-detection",
                                             "Boxes of what texts name.")
+AutoModelForVisualQuestionAnswering = _auto("AutoModelForVisualQuestionAnswering", "visual-question-answering",
+                                            "The answer to a question about a picture.")
 AutoModelForMaskGeneration = _auto("AutoModelForMaskGeneration", "mask-generation", "Masks of what is pointed at.")
 AutoModelForSemanticSegmentation = _auto("AutoModelForSemanticSegmentation", "image-segmentation",
                                          "A class for each pixel.")
