@@ -13,7 +13,7 @@
 namespace transom {
 namespace {
 
-constexpr int64_t kMostRows = int64_t{1} << 24, kMostLayers = 100'000;
+constexpr int64_t kMostRows = int64_t{1} << 20, kMostLayers = 4096;
 constexpr std::pair<std::string_view, GgufChange> kChanges[] = {
     {"rotary_pairs", GgufChange::kRotaryPairs},
     {"rotary_pairs_of_keys", GgufChange::kRotaryPairsOfKeys},

@@ -141,7 +141,12 @@ Json mamba_key(const Json& metadata, const char* part, const char* key) {
 
 int64_t mamba_count(const Json& config, const char* field, int64_t otherwise) {
   const auto found = config.find(field);
-  return found != config.end() && found->is_number_integer() ? found->get<int64_t>() : otherwise;
+  if (found == config.end() || !found->is_number_integer()) return otherwise;
+  const auto count = found->get<int64_t>();
+  constexpr int64_t kLargest = int64_t{1} << 30;
+  if (count < 0 || count > kLargest)
+    fail("config.json: {}: expected a number from 0 to {}, found {}", field, kLargest, count);
+  return count;
 }
 
 GgufFamily mamba_gguf(const std::string& architecture, const std::string& model_class, std::vector<GgufName> mixer) {
