@@ -17,6 +17,7 @@ from patches import TOKENS_BEFORE_PATCHES
 from questions import QUESTIONS
 from speaking import SPEAKING
 from states import STATES
+from timm_networks import TIMM
 from towers import TOWERS
 from vision_language import READERS
 
@@ -341,6 +342,7 @@ FAMILIES = {
     **EXPERTS,
     **DECODERS,
     **STATES,
+    **TIMM,
     **ENCODERS,
     **DETECTION,
     **TOKENS_BEFORE_PATCHES,
@@ -403,20 +405,6 @@ FAMILIES = {
         {"t5": ("T5ForConditionalGeneration", "ReLU; a tied head times d_model^-0.5; a bias by distance")},
         "t5",
         "t5",
-    ),
-    "timm_wrapper": Family(
-        dict(
-            architecture="resnext50_32x4d",
-            model_args=dict(base_width=16, cardinality=4, channels=[8, 8, 12, 16], layers=[1, 1, 1, 1], stem_width=8),
-        ),
-        ["TimmWrapperForImageClassification", "TimmWrapperModel"],
-        {
-            "resnext-timm-image-classification": (
-                "TimmWrapperForImageClassification",
-                "grouped convolutions; names of timm",
-            )
-        },
-        sizes="none",
     ),
     "vit": Family(
         dict(encoder_stride=8),

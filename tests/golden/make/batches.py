@@ -7,6 +7,7 @@ import detection
 import captions
 import questions
 import speaking
+import timm_networks
 import towers
 import vision_language
 from common import generator
@@ -100,7 +101,7 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
         side = (
             getattr(config, "image_size", None)
             or getattr(getattr(config, "vision_config", None), "image_size", None)
-            or 40
+            or timm_networks.side_of(name)
         )
         height, width = (35, 21) if family_name == "dinov2_with_registers" else (side, side)
         inputs = {"pixel_values": floats(2, 3, height, width)}

@@ -153,11 +153,11 @@ class TimmResNet {
       for (const TimmBlock<Norm>& block : stage) x = block(x, context);
       states.push_back(x);
     }
-    return {x, Dropout(c_.drop_rate)(pooled(x), context), states};
+    return {x, Dropout(c_.drop_rate)(timm_pooled(x, c_.global_pool), context), states};
   }
   int64_t num_channels() const { return c_.in_chans; }
   int64_t width() const {
-    return c_.channels[c_.layers.size() - 1] * c_.expansion() * (c_.global_pool == "catavgmax" ? 2 : 1);
+    return c_.channels[c_.layers.size() - 1] * c_.expansion() * timm_pooled_parts(c_.global_pool);
   }
   int64_t width_of_stage(int64_t stage) const {  // 0: the stem
     return stage == 0 ? c_.stem_channels() : c_.channels[static_cast<size_t>(stage) - 1] * c_.expansion();
@@ -165,14 +165,6 @@ class TimmResNet {
   int64_t num_classes() const { return c_.num_classes; }
 
  private:
-  // [B, C, H, W] -> [B, C]
-  Tensor pooled(const Tensor& x) const {
-    if (c_.global_pool == "avg") return global_mean(x);
-    const Tensor most = reduce_max(x, {2, 3});
-    if (c_.global_pool == "max") return most;
-    const Tensor mean = global_mean(x);
-    return c_.global_pool == "avgmax" ? (mean + most) * 0.5 : concatenate({mean, most}, 1);
-  }
   void make_stages(const Scope& scope, int64_t in) {
     int64_t blocks = 0, block = 0, net_stride = 4, dilation = 1, previous_dilation = 1;
     for (const int64_t count : c_.layers) blocks += count;
