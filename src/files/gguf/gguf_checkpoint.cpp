@@ -10,9 +10,9 @@
 #include "base/json/json.h"
 #include "files/blocks/ggml/ggml_blocks.h"
 #include "files/gguf/gguf_family.h"
-#include "files/gguf/gguf_joined.h"
 #include "files/gguf/gguf_model.h"
 #include "files/gguf/gguf_t5.h"
+#include "files/gguf/tensors/gguf_joined.h"
 
 namespace transom {
 namespace {

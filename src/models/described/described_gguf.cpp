@@ -33,10 +33,6 @@ auto find_in(const Table& table, std::string_view name) {
   return std::find_if(std::begin(table), std::end(table), [&](const auto& each) { return each.first == name; });
 }
 
-bool is_among(std::span<const std::string_view> names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 // A name may have several rules, as of norms that have other modules in other models.
 Json rules_of_name(const Json& name) {
   return name.is_array() && !name.empty() && name[0].is_object() ? name : Json::array({name});
@@ -55,8 +51,8 @@ void check_names(const Json& file, const Json& names, const std::string& path, s
 bool is_usual(const Json& usual) {
   if (usual.is_number()) return true;
   if (usual.is_string())
-    return is_among(std::array<std::string_view, 4>{"missing", "null", "nothing", "not_read"},
-                    usual.get<std::string>());
+    return is_gguf_word(std::array<std::string_view, 4>{"missing", "null", "nothing", "not_read"},
+                        usual.get<std::string>());
   return usual.is_object() && usual.contains("key") && usual["key"].is_string() &&
          (!usual.contains("times") || usual["times"].is_number()) &&
          (!usual.contains("divisor") || usual["divisor"].is_string());
@@ -88,7 +84,7 @@ void check_gguf_keys(const Json& keys, std::vector<std::string>& findings) {
     }
     const std::string where = "gguf.keys: " + key["key"].get<std::string>();
     for (const auto& [name, value] : key.items()) {
-      bool right = is_among(kKeyParts, name);
+      bool right = is_gguf_word(kKeyParts, name);
       if (name == "key" || name == "field") right = value.is_string();
       if (name == "written" || name == "read") right = is_usual(value);
       if (name == "kind")
@@ -125,7 +121,7 @@ GgufKey key_of(const Json& own) {
 void check_described_gguf(const Json& file, std::vector<std::string>& findings) {
   const Json& section = file["gguf"];
   for (const auto& [name, value] : section.items())
-    if (!is_among(kParts, name)) findings.push_back(fmt::format("gguf: {}: unknown", quoted(name, 100)));
+    if (!is_gguf_word(kParts, name)) findings.push_back(fmt::format("gguf: {}: unknown", quoted(name, 100)));
   const bool computes = section.contains("architecture") && section["architecture"].is_object();
   for (const char* name : {"architecture", "model_class"})
     if (!section.contains(name) || !(section[name].is_string() || (computes && name == std::string("architecture"))))
@@ -159,9 +155,9 @@ void check_described_gguf(const Json& file, std::vector<std::string>& findings) 
   if (!section.contains("rotary") || section["rotary"].is_null()) return;
   if (!section["rotary"].is_object()) return findings.emplace_back("gguf.rotary: expected an object or null"), void();
   for (const auto& [name, value] : section["rotary"].items())
-    if (!is_among(kRotaryParts, name) || (name.ends_with("field") ? !value.is_string()
-                                          : name == "by_layers"   ? !value.is_boolean()
-                                                                  : !value.is_number()))
+    if (!is_gguf_word(kRotaryParts, name) || (name.ends_with("field") ? !value.is_string()
+                                              : name == "by_layers"   ? !value.is_boolean()
+                                                                      : !value.is_number()))
       findings.push_back(fmt::format("gguf.rotary.{}: found {}", name, quoted(dump_json(value), 100)));
 }
 

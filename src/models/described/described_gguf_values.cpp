@@ -32,10 +32,6 @@ constexpr std::pair<std::string_view, GgufChange> kChanges[] = {
 constexpr std::string_view kRuleParts[] = {"module", "change", "ending", "when", "rows", "columns", "parts"};
 constexpr std::string_view kRowParts[] = {"groups", "size", "begin", "count", "axes", "order"};
 
-bool is_one_of(std::span<const std::string_view> names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 const Json& gguf_section(const Json& file) { return file["gguf"]; }
 
 // ---- options of a configuration, and of metadata
@@ -193,7 +189,7 @@ void check_places(const Json& file, const Json& lists, const std::string& path, 
     }
     for (const auto& [name, option] : chosen.items()) {
       const std::string at = path + "." + name;
-      if (!is_one_of(kRowParts, name)) findings.push_back(fmt::format("{}: unknown", quoted(at, 100)));
+      if (!is_gguf_word(kRowParts, name)) findings.push_back(fmt::format("{}: unknown", quoted(at, 100)));
       else if (name == "axes" && !option.is_array()) findings.push_back(at + ": expected a list");
       else if (name != "order" && name != "axes") check_option(file, option, at, false, findings);
     }
@@ -246,6 +242,10 @@ void check_of_metadata(const Json& section, std::vector<std::string>& findings) 
 }
 
 }  // namespace
+
+bool is_gguf_word(std::span<const std::string_view> words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
 
 void check_gguf_values(const Json& given, std::vector<std::string>& findings) {
   // What every decoder with rotary positions has besides its own fields.
@@ -312,7 +312,7 @@ void check_gguf_rule(const Json& file, const Json& rule, const std::string& path
            void();
   for (const auto& [name, option] : rule.items()) {
     const std::string at = path + "." + name;
-    if (!is_one_of(kRuleParts, name)) findings.push_back(fmt::format("{}: unknown", quoted(at, 100)));
+    if (!is_gguf_word(kRuleParts, name)) findings.push_back(fmt::format("{}: unknown", quoted(at, 100)));
     if (name == "change" && !is_change(option))
       findings.push_back(fmt::format("{}: unknown change {}", at, quoted(dump_json(option), 100)));
     if (name == "ending" && !option.is_string()) findings.push_back(at + ": expected a text");

@@ -3,13 +3,18 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json/json_fwd.h"
 #include "files/family/gguf.h"
 
 namespace transom {
+
+// Whether a key of the section is among those that its place knows.
+bool is_gguf_word(std::span<const std::string_view> words, std::string_view word);
 
 // "written", "read", "values", "told" and "architecture" of the section, and the names of the family file's own options
 // in them.

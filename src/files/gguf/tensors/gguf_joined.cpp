@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "files/gguf/gguf_joined.h"
+#include "files/gguf/tensors/gguf_joined.h"
 
 #include <algorithm>
 #include <cstring>
