@@ -68,5 +68,24 @@ TEST(TimmArguments, ClassesAndChannelsAreReadAndChanged) {
   EXPECT_EQ(config["model_args"]["num_classes"], 4);
 }
 
+// As many numbers as timm's networks of the same names have.
+TEST(TimmArguments, NamesSayTheShapesOfMobileNetworks) {
+  const std::pair<const char*, int64_t> known[] = {{"mobilenetv3_small_050.lamb_in1k", 573349},
+                                                   {"tf_mobilenetv3_small_minimal_100.in1k", 1024861},
+                                                   {"mobilenetv2_035", 402533}};
+  for (const auto& [name, count] : known) {
+    const auto model = Model::from_config(
+        fmt::format(R"({{"architecture": "{}", "num_classes": 5, "num_features": 1, "pretrained_cfg": {{}}}})", name));
+    int64_t found = 0;
+    for (const auto& parameter : model->parameters()) found += parameter->value.size();
+    EXPECT_EQ(found, count) << name;
+  }
+  // TensorFlow trained no such network, and PyTorch none of those.
+  for (const char* name : {"tf_mobilenetv3_small_050", "mobilenetv3_small_minimal_100", "mobilenetv4_conv_small"}) {
+    const std::string config = fmt::format(R"({{"architecture": "{}", "pretrained_cfg": {{}}}})", name);
+    EXPECT_NE(test::message_of([&] { Model::from_config(config); }).find(name), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace transom

@@ -32,6 +32,7 @@ TimmArguments::TimmArguments(const Config& config)
   if (!config.has("num_classes")) num_classes = classes;
   if (num_classes < 0 || num_classes > kMostTimmClasses)
     fail("{}: num_classes: expected a number from 0 to {}, found {}", where, kMostTimmClasses, num_classes);
+  for (const char* said : {"num_features", "label_descriptions"}) config.get_json(said);  // without effect
   for (const Config* each : {static_cast<const Config*>(&given), &config})
     if (!pooling_ && each->has("global_pool")) pooling_ = each->get_string("global_pool");
 }
