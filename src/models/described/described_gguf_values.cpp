@@ -13,7 +13,7 @@
 namespace transom {
 namespace {
 
-constexpr int64_t kMostRows = int64_t{1} << 20, kMostLayers = 4096;
+constexpr int64_t kMostRows = int64_t{1} << 20, kMostGgufLayers = 4096;
 constexpr std::pair<std::string_view, GgufChange> kChanges[] = {
     {"rotary_pairs", GgufChange::kRotaryPairs},
     {"rotary_pairs_of_keys", GgufChange::kRotaryPairsOfKeys},
@@ -82,7 +82,7 @@ Json stated_value(const ConfiguredOptions& options, const Json& option, const Js
     return found.is_null() ? found : Json(found.get<double>());
   }
   if (!is_wrapped(option, "each_layer")) return counted_value(options.value(option, path));
-  const int64_t count = options.whole(layers, path, 0, kMostLayers);
+  const int64_t count = options.whole(layers, path, 0, kMostGgufLayers);
   Json all = Json::array();
   for (int64_t layer = 0; layer < count; ++layer) {
     Json one = counted_value(options.value(option["each_layer"], path, layer));
@@ -113,7 +113,7 @@ void check_needs(const ConfiguredOptions& options, const Json& section, const Js
     bool holds = true;
     if (!is_wrapped(option, "each_layer")) holds = options.flag(option, path);
     else
-      for (int64_t layer = 0, count = options.whole(layers, path, 0, kMostLayers); layer < count; ++layer)
+      for (int64_t layer = 0, count = options.whole(layers, path, 0, kMostGgufLayers); layer < count; ++layer)
         holds = holds && options.flag(option["each_layer"], path, layer);
     if (!holds)
       fail(ErrorKind::kUnsupported, "config.json: {}: {} cannot be written as GGUF of {}, which has no key for it",
