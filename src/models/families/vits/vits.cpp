@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/numbers/mt19937.h"
+#include "graph/ir/node.h"
 #include "models/families/vits/vits_parts.h"
 #include "models/family.h"
 #include "models/nn/attention/attention.h"
@@ -128,6 +129,10 @@ class VitsModel : public Model, public SpeakingModel {
                         VitsNoise& noise, ForwardContext& context) const {
     if (input_ids.rank() != 2 || input_ids.dim(1) < 1)
       fail("input_ids: expected [batch, tokens], found {}", to_string(input_ids.shape()));
+    if (is_input(*input_ids.node()) && !input_ids.node()->computed(input_ids.output()))
+      fail(ErrorKind::kUnsupported,
+           "VITS: how long the sound is follows from the text, so that no pass is compiled as a whole; use the mode "
+           "lazy");
     if (!(rate >= kSlowest && rate <= kFastest))
       fail("speaking_rate: expected a number from {} to {}, found {}", kSlowest, kFastest, rate);
     const int64_t B = input_ids.dim(0), T = input_ids.dim(1), F = c_.flow_size;
