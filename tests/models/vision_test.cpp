@@ -50,6 +50,9 @@ TEST(VisionModels, OfTimmOnlyWhatIsCarriedOut) {
   EXPECT_NE(refusal(timm(R"("architecture": "vgg16")")).find("vgg16"), std::string::npos);
   EXPECT_NE(refusal(timm(R"("architecture": "resnet50", "model_args": {"aa_layer": "blurpool"})")).find("aa_layer"),
             std::string::npos);
+  EXPECT_NE(
+      refusal(timm(R"("architecture": "mobilenetv3_small_050", "model_args": {"se_layer": "gc"})")).find("se_layer"),
+      std::string::npos);
   EXPECT_NE(refusal(timm(R"("architecture": "resnet18", "model_args": {"cardinality": 4})")).find("cardinality"),
             std::string::npos);
   // timm's own names of activations.

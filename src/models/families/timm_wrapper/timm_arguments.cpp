@@ -61,8 +61,9 @@ void TimmArguments::expect_all_read() const {
   static const std::vector<std::string> no_effect = {"zero_init_last", "pretrained", "scriptable", "exportable",
                                                      "weight_init"};
   for (const std::string& key : given.keys())
-    if (given.has(key) && !was_read(given, key) &&
-        std::find(no_effect.begin(), no_effect.end(), key) == no_effect.end())
+    // has() counts as reading, so it comes last.
+    if (!was_read(given, key) && std::find(no_effect.begin(), no_effect.end(), key) == no_effect.end() &&
+        given.has(key))
       fail("{}: {} is not carried out for {}", given.where(), quoted(key), name);
 }
 
