@@ -126,10 +126,6 @@ TASKS = {  # file: (case of the model, runs)
     "image-feature-extraction": ("vit-image-classification", [(f"../image/{file}", {}) for file in PICTURES[:2]]),
     "zero-shot-image-classification": ("clip", [(f"../image/{file}", SEEN) for file in PICTURES]),
     "zero-shot-image-classification-pairs": ("siglip", [(f"../image/{file}", SEEN) for file in PICTURES[:3]]),
-    "zero-shot-image-classification-forms": (
-        "siglip2",
-        [(f"../image/{file}", SEEN) for file in PICTURES[:2] + NARROW],
-    ),
     "audio-classification": (
         "wav2vec2-sequence-classification",
         [(f"../audio/{file}", {"top_k": 4}) for file in SOUNDS],

@@ -109,9 +109,8 @@ TaskInput text_of_json(const TaskRecord& task, const Json& json) {
   TextInput input(text_of(json, std::string(task.text_name)));
   if (json.is_object() && json.contains("text_pair")) input.text_pair = text_of(json, "text_pair");
   input.candidate_labels = labels_in(json);
-  if (!task.takes_images || !json.is_object()) return input;
   for (const char* field : {"images", "image"}) {
-    if (!json.contains(field)) continue;
+    if (!task.takes_images || !json.is_object() || !json.contains(field)) continue;
     const Json& given = json[field];
     for (const Json& each : given.is_array() ? given : Json::array({given})) {
       std::optional<PictureSource> picture = picture_in(each);
