@@ -73,8 +73,7 @@ BatchFile read_batch_file(std::string_view content, const std::string& endpoint)
     if (refusal.code.empty()) file.lines.push_back(std::move(line));
     else refuse(refusal, number);
   }
-  if (file.lines.empty() && file.errors.empty())
-    refuse({"empty_file", "The input file has no requests.", ""}, Json());
+  if (file.lines.empty() && file.errors.empty()) refuse({"empty_file", "The input file has no requests.", ""}, Json());
   return file;
 }
 
