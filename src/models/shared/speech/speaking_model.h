@@ -4,13 +4,9 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
-#include <string>
 #include <vector>
 
 namespace transom {
-
-class Model;
 
 // One text, with how it is to be spoken. What a model has no use for it refuses by its name.
 struct SpeechRequest {
@@ -18,10 +14,7 @@ struct SpeechRequest {
   uint64_t seed = 0;               // of the noise, as torch.manual_seed takes it
   double speed = 1;                // a factor
   std::optional<int64_t> speaker;  // a number of the model's own voices
-  std::vector<float> voice;        // a vector that tells the voice; empty: none
   std::optional<double> noise_scale, noise_scale_duration;
-  std::optional<double> threshold, least_ratio, most_ratio;  // of models that say by themselves when they have ended
-  const Model* vocoder = nullptr;                            // makes samples of spectra, where another model does
 };
 
 class SpeakingModel {
@@ -29,8 +22,6 @@ class SpeakingModel {
   virtual ~SpeakingModel() = default;
   virtual int64_t sampling_rate() const = 0;
   virtual int64_t speakers() const { return 1; }
-  virtual bool needs_voice() const { return false; }    // SpeechRequest::voice
-  virtual bool needs_vocoder() const { return false; }  // SpeechRequest::vocoder
   // The samples of one channel.
   virtual std::vector<float> speak(const SpeechRequest& request) const = 0;
 };

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <map>
-#include <mutex>
 #include <random>
 
 #include "base/error.h"
@@ -16,11 +14,11 @@
 #include "models/shared/speech/speaking_model.h"
 #include "transom/tokenizer.h"
 #include "work/pipelines/audio/phonemes.h"
-#include "work/pipelines/audio/voice_vector.h"
 
 namespace transom {
 namespace {
 
+constexpr double kMostNoise = 1000;
 constexpr size_t kMostBytesAtOnce = 1500;  // of a text: what is longer is spoken in pieces
 
 // Where a piece of a text ends that is not to be longer: behind a sentence, else a word, else a character.
@@ -45,23 +43,19 @@ bool asks_for_phonemes(const fs::path& folder) {
 
 class ModelSpeech : public Pipeline {
  public:
-  ModelSpeech(std::unique_ptr<Model> model, const std::string& directory, LoadOptions options)
+  ModelSpeech(std::unique_ptr<Model> model, const std::string& directory)
       : model_(std::move(model)),
         speaker_(dynamic_cast<const SpeakingModel*>(model_.get())),
         tokenizer_(Tokenizer::from_pretrained(directory)),
         folder_(directory_of_model(directory)),
-        options_(std::move(options)),
-        phonemes_(asks_for_phonemes(folder_)) {
+        phonemes_(asks_for_phonemes(folder_)),
+        around_every_text_(tokenizer_.encode("").ids.size()) {
     if (!speaker_) fail("{}: text-to-audio: expected a model that speaks, found {}", directory, model_->architecture());
   }
   Model* model() const override { return model_.get(); }
 
   TaskParameters parameters() const override {
-    if (speaker_->needs_vocoder())
-      return speech_parameters(
-          {"voice", "seed", "speaker_embeddings", "vocoder", "threshold", "minlenratio", "maxlenratio"});
-    TaskParameters parameters =
-        speech_parameters({"voice", "speed", "language", "phonemes", "seed", "noise_scale", "noise_scale_duration"});
+    TaskParameters parameters = speech_parameters();
     std::erase_if(parameters, [&](const TaskParameter& parameter) {
       return ((parameter.name == "language" || parameter.name == "phonemes") && !phonemes_) ||
              (parameter.name == "voice" && speaker_->speakers() < 2);
@@ -74,16 +68,9 @@ class ModelSpeech : public Pipeline {
                           .seed = is_given(options, "seed") ? static_cast<uint64_t>(int_option(options, "seed", 0))
                                                             : static_cast<uint64_t>(std::random_device()()),
                           .speed = speed_option(options),
-                          .noise_scale = scale_option(options, "noise_scale", 1000),
-                          .noise_scale_duration = scale_option(options, "noise_scale_duration", 1000),
-                          .threshold = scale_option(options, "threshold", 1),
-                          .least_ratio = scale_option(options, "minlenratio", 1000),
-                          .most_ratio = scale_option(options, "maxlenratio", 1000)};
-    if (speaker_->needs_voice()) request.voice = voice_of(options);
-    else if (is_given(options, "voice")) request.speaker = number_of(text_option(options, "voice", ""));
-    std::shared_ptr<const Model> vocoder;
-    if (speaker_->needs_vocoder()) vocoder = vocoder_of(options);
-    request.vocoder = vocoder.get();
+                          .noise_scale = scale_option(options, "noise_scale"),
+                          .noise_scale_duration = scale_option(options, "noise_scale_duration")};
+    if (is_given(options, "voice")) request.speaker = number_of(text_option(options, "voice", ""));
     const bool given = flag_option(options, "phonemes", false);
     const std::string language = text_option(options, "language", "en-us");
     std::vector<TaskResult> results;
@@ -95,10 +82,10 @@ class ModelSpeech : public Pipeline {
   }
 
  private:
-  static std::optional<double> scale_option(const TaskOptions& options, const char* name, double most) {
+  static std::optional<double> scale_option(const TaskOptions& options, const char* name) {
     const std::optional<double> value = number_option(options, name);
-    if (value && !(*value >= 0 && *value <= most))
-      fail(ErrorKind::kUsage, "{}: expected a number from 0 to {}, found {}", name, most, *value);
+    if (value && !(*value >= 0 && *value <= kMostNoise))
+      fail(ErrorKind::kUsage, "{}: expected a number from 0 to {}, found {}", name, kMostNoise, *value);
     return value;
   }
   int64_t number_of(const std::string& voice) const {
@@ -108,26 +95,6 @@ class ModelSpeech : public Pipeline {
       fail(ErrorKind::kUsage, "voice: expected the number of a speaker, from 0 to {}, found {}",
            speaker_->speakers() - 1, quoted(voice));
     return number;
-  }
-  std::vector<float> voice_of(const TaskOptions& options) const {
-    const std::string path = text_option(options, "speaker_embeddings", ""), name = text_option(options, "voice", "");
-    if (!path.empty() && !name.empty()) fail(ErrorKind::kUsage, "voice: has no effect beside speaker_embeddings");
-    if (!path.empty()) return voice_vector(path);
-    return voice_vector(voice_file(folder_, name));
-  }
-  // Loaded when it is first asked for.
-  std::shared_ptr<const Model> vocoder_of(const TaskOptions& options) const {
-    const std::string directory = text_option(options, "vocoder", (folder_ / "vocoder").string());
-    if (!is_given(options, "vocoder") && !directory_exists(folder_ / "vocoder"))
-      fail("{}: expected the model that makes sounds of spectra in vocoder/ beside the model, or by --vocoder",
-           folder_.string());
-    const std::lock_guard lock(mutex_);
-    std::shared_ptr<const Model>& found = vocoders_[directory];
-    if (!found) {
-      vocoders_.clear();
-      return vocoders_[directory] = load_trained(directory, {.dtype = options_.dtype});
-    }
-    return found;
   }
 
   Waveform speech_of(std::string_view text, SpeechRequest request) const {
@@ -149,22 +116,20 @@ class ModelSpeech : public Pipeline {
     return sound;
   }
   // Whether there is anything but the tokens that stand around every text.
-  bool has_text(const std::vector<int64_t>& ids) const { return ids.size() > tokenizer_.encode("").ids.size(); }
+  bool has_text(const std::vector<int64_t>& ids) const { return ids.size() > around_every_text_; }
 
   std::unique_ptr<Model> model_;
   const SpeakingModel* speaker_;
   Tokenizer tokenizer_;
   fs::path folder_;
-  LoadOptions options_;
   bool phonemes_;
-  mutable std::mutex mutex_;
-  mutable std::map<std::string, std::shared_ptr<const Model>> vocoders_;  // the one that was used last
+  size_t around_every_text_;  // tokens that an empty text has
 };
 
 }  // namespace
 
 std::unique_ptr<Pipeline> load_model_speech(const std::string& directory, const LoadOptions& options) {
-  return std::make_unique<ModelSpeech>(load_trained(directory, options), directory, options);
+  return std::make_unique<ModelSpeech>(load_trained(directory, options), directory);
 }
 
 }  // namespace transom
