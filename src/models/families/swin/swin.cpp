@@ -1,49 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Swin (Liu et al., 2021) with its heads. B batch, L places of the grid, C channels.
-#include "models/families/swin/swin_body.h"
+#include "models/families/swin/swin_classes.h"
 #include "models/shared/encoder_heads.h"
 
 namespace transom {
 namespace {
-
-class SwinModel : public Model {
- public:
-  SwinModel(const Config& config, const Scope& scope) : config_(config), swin_(scope, config_) {}
-
- protected:
-  std::vector<std::string> input_names() const override { return {"pixel_values"}; }
-  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    const SwinOutput output = swin_(inputs, context);
-    const Tensor& hidden = output.last_hidden_state;
-    return with_swin_states({{"last_hidden_state", hidden}, {"pooler_output", mean(hidden, {1})}}, output, context);
-  }
-
- private:
-  SwinConfig config_;
-  SwinBody swin_;
-};
-
-class SwinForImageClassification : public Model {
- public:
-  SwinForImageClassification(const Config& config, const Scope& scope)
-      : config_(config),
-        swin_(scope / "swin", config_),
-        classifier_(scope / "classifier", config_.width(), config_.num_labels, config_.new_weights()) {}
-
- protected:
-  std::vector<std::string> input_names() const override { return {"pixel_values", "labels"}; }
-  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    const SwinOutput output = swin_(inputs, context);
-    const Tensor logits = classifier_(mean(output.last_hidden_state, {1}), context);
-    return with_swin_states(sequence_classification_outputs(logits, inputs, config_.problem_type, context), output,
-                            context);
-  }
-
- private:
-  SwinConfig config_;
-  SwinBody swin_;
-  Linear classifier_;
-};
 
 class SwinForMaskedImageModeling : public Model {
  public:
