@@ -216,7 +216,8 @@ TEST_F(Run, HelpShowsWhatATaskTakes) {
 }
 
 TEST_F(Run, FlagsOfOtherTasksAreNamedAsSuch) {
-  expect_one_line(run("run fill-mask --model x --question w1 w2"), 2, "question-answering, visual-question-answering");
+  expect_one_line(run("run fill-mask --model x --question w1 w2"), 2,
+                  "it belongs to document-question-answering, question-answering, visual-question-answering");
   expect_one_line(run("run fill-mask --model x --topk 3 w2"), 2, "did you mean '--top_k'?");
   expect_one_line(run("run --task fill-mask --model x w2"), 2, "transom run TASK");
   expect_one_line(run("run fill-mask --model x --top_k many w2"), 2, "--top_k: expected a whole number, found 'many'");
