@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "files/config/picture_grid.h"
 #include "inputs/text/unicode/unicode.h"
+#include "models/shared/vision_inputs.h"
 
 namespace transom {
 namespace {
@@ -23,10 +24,7 @@ std::string repeated(const std::string& token, int64_t count) {
 
 // How many places a picture has, where a file says it.
 int64_t places_said(const Config& config, const char* field, int64_t otherwise) {
-  const int64_t places = config.get_int(field, otherwise);
-  if (places < 1 || places > kMostPlaces)
-    fail("{}: {}: expected a number from 1 to {}, found {}", config.where(), field, kMostPlaces, places);
-  return places;
+  return positive(config, field, otherwise, kMostPlaces);
 }
 
 // How large a picture was, as its processor tells.
