@@ -349,6 +349,44 @@ struct ScriptArguments {
   bool freeze_vision_model = false;
   bool freeze_text_model = false;
 
+  // Diffusion, by the names of the scripts of Diffusers
+  std::optional<int64_t> resolution;  // of the square that is cut out of pictures; the network's own
+  bool center_crop = false;
+  std::string image_interpolation_mode = "lanczos";
+  std::optional<std::string> prediction_type;  // the schedule's
+  std::optional<double> snr_gamma;
+  double noise_offset = 0;
+  double input_perturbation = 0;
+  bool dream_training = false;
+  double dream_detail_preservation = 1;
+  double proportion_empty_prompts = 0;
+  bool scale_lr = false;
+  bool use_ema = false;
+  double ema_inv_gamma = 1, ema_power = 0.75, ema_max_decay = 0.9999;
+  int64_t ddpm_num_steps = 1000;
+  std::string ddpm_beta_schedule = "linear";
+  std::optional<std::string> pretrained_vae_model_name_or_path;
+  std::string timestep_bias_strategy = "none";
+  double timestep_bias_multiplier = 1, timestep_bias_portion = 0.25;
+  int64_t timestep_bias_begin = 0, timestep_bias_end = 1000;
+  // DreamBooth
+  std::optional<std::string> instance_prompt;
+  std::optional<std::string> class_prompt;
+  std::optional<std::string> class_data_dir;
+  bool with_prior_preservation = false;
+  double prior_loss_weight = 1;
+  int64_t num_class_images = 100;
+  int64_t sample_batch_size = 4;
+  // Textual inversion
+  std::optional<std::string> placeholder_token;
+  std::optional<std::string> initializer_token;
+  std::string learnable_property = "object";
+  int64_t num_vectors = 1;
+  int64_t repeats = 100;
+  // ControlNet
+  std::optional<std::string> controlnet_model_name_or_path;
+  std::optional<std::string> conditioning_image_column;
+
   // Clicks
   int64_t max_ind_range = -1;
 
