@@ -376,16 +376,6 @@ struct ScriptArguments {
   bool with_prior_preservation = false;
   double prior_loss_weight = 1;
   int64_t num_class_images = 100;
-  int64_t sample_batch_size = 4;
-  // Textual inversion
-  std::optional<std::string> placeholder_token;
-  std::optional<std::string> initializer_token;
-  std::string learnable_property = "object";
-  int64_t num_vectors = 1;
-  int64_t repeats = 100;
-  // ControlNet
-  std::optional<std::string> controlnet_model_name_or_path;
-  std::optional<std::string> conditioning_image_column;
 
   // Clicks
   int64_t max_ind_range = -1;

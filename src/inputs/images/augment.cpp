@@ -51,11 +51,18 @@ Image random_resized_crop(const Image& image, int64_t height, int64_t width, Res
 
 Image random_flip(const Image& image, Mt19937& random) { return random.uniform() < 0.5f ? flipped(image) : image; }
 
-Image filling_middle(const Image& image, int64_t height, int64_t width, Resampling resampling) {
+Image filling(const Image& image, int64_t height, int64_t width, Resampling resampling) {
   const bool by_height = height * image.width >= width * image.height;  // which of the edges fits
   const int64_t wanted = by_height ? height : width, given = by_height ? image.height : image.width;
-  const Image resized = resize(image, image.width * wanted / given, image.height * wanted / given, resampling);
-  return crop(resized, (resized.width - width) / 2, (resized.height - height) / 2, width, height);
+  return resize(image, image.width * wanted / given, image.height * wanted / given, resampling);
+}
+
+// Halves become even, as Python rounds them.
+int64_t middle_of(int64_t extent, int64_t part) { return rounded(static_cast<double>(extent - part) / 2); }
+
+Image filling_middle(const Image& image, int64_t height, int64_t width, Resampling resampling) {
+  const Image resized = filling(image, height, width, resampling);
+  return crop(resized, middle_of(resized.width, width), middle_of(resized.height, height), width, height);
 }
 
 }  // namespace transom

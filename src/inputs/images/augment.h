@@ -15,7 +15,11 @@ Image random_resized_crop(const Image& image, int64_t height, int64_t width, Res
                           double least_area = kLeastCropArea);
 // RandomHorizontalFlip: half of the pictures.
 Image random_flip(const Image& image, Mt19937& random);
-// Resized to just fill the extents, and the middle of it.
+// Resized to just fill the extents.
+Image filling(const Image& image, int64_t height, int64_t width, Resampling resampling);
+// Where the middle of an extent begins, as CenterCrop rounds it.
+int64_t middle_of(int64_t extent, int64_t part);
+// filling(), and the middle of it.
 Image filling_middle(const Image& image, int64_t height, int64_t width, Resampling resampling);
 
 }  // namespace transom

@@ -9,6 +9,7 @@
 #include "base/terminal/log.h"
 #include "base/threads/interrupt.h"
 #include "files/config/config.h"
+#include "models/diffusion/latent_scale.h"
 #include "runtime/tensor/evaluate.h"
 #include "transom/ops.h"
 #include "work/pipelines/diffusion/picture_pixels.h"

@@ -9,12 +9,12 @@
 #include "base/files/directories.h"
 #include "base/json/json.h"
 #include "files/checkpoint/safetensors.h"
+#include "models/diffusion/pipeline_files.h"
 #include "transom/ops.h"
 
 namespace transom {
 namespace {
 
-constexpr const char* kLoraFileName = "pytorch_lora_weights.safetensors";
 constexpr size_t kMostLoraTensors = 100'000;
 
 enum class Role { kDown, kUp, kAlpha };
@@ -135,7 +135,7 @@ std::string flat_module(const std::string& module) {
 
 LoraProducts read_lora(const std::string& path) {
   fs::path file_path = path;
-  if (directory_exists(file_path)) file_path /= kLoraFileName;
+  if (directory_exists(file_path)) file_path /= kLoraWeightsName;
   const std::string where = file_path.string();
   const SafetensorsFile file = SafetensorsFile::open(file_path);
   if (file.tensors().empty() || file.tensors().size() > kMostLoraTensors)

@@ -28,12 +28,6 @@ std::unique_ptr<Model> load_picture_decoder(const PipelineDirectory& directory, 
   return directory.load("vae", "AutoencoderKL", options);
 }
 
-int64_t enlargement_of(const Model& decoder, const std::string& where) {
-  const size_t blocks = decoder.config().get_ints("block_out_channels", {64}).size();
-  if (blocks < 1 || blocks > 12) fail("{}: vae: expected 1 to 12 blocks, found {}", where, blocks);
-  return int64_t{1} << (blocks - 1);
-}
-
 std::vector<Picture> decoded_pictures(const Model& decoder, const std::vector<float>& values, const Shape& whole) {
   std::vector<Picture> pictures;
   const int64_t B = whole[0], size = elements(whole) / B;

@@ -36,8 +36,6 @@ std::unique_ptr<PictureModel> load_picture_model(const PipelineDirectory& direct
 
 // The autoencoder. Those of float16 decode in float32, since they overflow.
 std::unique_ptr<Model> load_picture_decoder(const PipelineDirectory& directory, LoadOptions options);
-// Pixels a place of its latents.
-int64_t enlargement_of(const Model& decoder, const std::string& where);
 // Pictures of numbers [B, C, h, w] as the autoencoder reads them, one by one, which takes the least memory.
 std::vector<Picture> decoded_pictures(const Model& decoder, const std::vector<float>& values, const Shape& shape);
 Tensor repeated_rows(const Tensor& x, int64_t count);

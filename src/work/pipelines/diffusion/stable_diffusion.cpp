@@ -16,7 +16,7 @@
 namespace transom {
 namespace {
 
-constexpr int64_t kMostChannels = 1024, kMostSampleSize = 1 << 16;
+constexpr int64_t kMostSampleSize = 1 << 16;
 constexpr std::string_view kConsistencyScheduler = "LCMScheduler";
 constexpr double kAestheticScore = 6, kUnwantedAestheticScore = 2.5;  // of the refiner
 
@@ -152,30 +152,15 @@ StableDiffusion::StableDiffusion(const PipelineDirectory& directory, const LoadO
 }
 
 void StableDiffusion::read_latent_scale(const PipelineDirectory& directory) {
-  const Config& vae = vae_->config();
-  latent_channels_ = vae.get_int("latent_channels", 4);
+  scale_ = LatentScale::of(*vae_, xl_, directory.where());
   input_channels_ = unet_->config().get_int("in_channels", 4);
   enlargement_ = enlargement_of(*vae_, directory.where());
-  scaling_ = vae.get_float("scaling_factor", 0.18215);
-  if (latent_channels_ < 1 || latent_channels_ > kMostChannels || scaling_ == 0 || !std::isfinite(scaling_) ||
-      (input_channels_ != latent_channels_ && input_channels_ != 2 * latent_channels_ + 1))
-    fail("{}: the U-Net reads {} channels and the autoencoder gives {}, with a scaling_factor of {}", directory.where(),
-         input_channels_, latent_channels_, scaling_);
   const int64_t given = unet_->config().get_int("out_channels", 4);
-  if (given != latent_channels_)
-    fail("{}: the U-Net gives {} channels, and latents have {}", directory.where(), given, latent_channels_);
-  if (!xl_ || !vae.has("latents_mean") || !vae.has("latents_std")) return;  // as in diffusers
-  const auto numbers = [&](const char* name) {
-    const Json& list = json_of(vae)[name];
-    std::vector<float> values;
-    for (const Json& number : list.is_array() ? list : Json::array())
-      if (number.is_number()) values.push_back(number.get<float>());
-    if (static_cast<int64_t>(values.size()) != latent_channels_)
-      fail("{}: vae: {}: expected {} numbers", directory.where(), name, latent_channels_);
-    return values;
-  };
-  means_ = numbers("latents_mean");
-  deviations_ = numbers("latents_std");
+  if (input_channels_ != scale_.channels && input_channels_ != 2 * scale_.channels + 1)
+    fail("{}: the U-Net reads {} channels and the autoencoder gives {}", directory.where(), input_channels_,
+         scale_.channels);
+  if (given != scale_.channels)
+    fail("{}: the U-Net gives {} channels, and latents have {}", directory.where(), given, scale_.channels);
 }
 
 PictureDefaults StableDiffusion::defaults(bool starts, bool masked) const {
@@ -253,17 +238,17 @@ std::vector<float> StableDiffusion::encode(const std::vector<float>& pixels, con
   std::vector<float> one = mean.to_vector<float>(), noise(one.size()), all;
   const std::vector<float> logarithms = spread.to_vector<float>();
   random.fill_normal(noise);
-  const size_t places = one.size() / static_cast<size_t>(latent_channels_);
+  const size_t places = one.size() / static_cast<size_t>(scale_.channels);
   for (size_t i = 0; i < one.size(); ++i) {
     const float value = one[i] + std::exp(0.5f * logarithms[i]) * noise[i];
-    one[i] = (value - mean_of(i / places)) * static_cast<float>(scaling_) / deviation_of_channel(i / places);
+    one[i] = scale_.for_network(value, i / places);
   }
   for (int64_t i = 0; i < r.pictures; ++i) all.insert(all.end(), one.begin(), one.end());
   return all;
 }
 
 void StableDiffusion::start(Run& run, const PictureRequest& r) const {
-  run.latents.shape = {r.pictures, latent_channels_, r.height / enlargement_, r.width / enlargement_};
+  run.latents.shape = {r.pictures, scale_.channels, r.height / enlargement_, r.width / enlargement_};
   const bool from_noise = !r.start || (r.mask && r.strength == 1);
   std::vector<float> pixels;
   if (r.start) {
@@ -345,7 +330,7 @@ Latents StableDiffusion::latents(const PictureRequest& r) const {
   start(run, r);
   if (control_) eval({run.control = control_->picture(r, run.guided)});
   report_unused_eta(*run.scheduler, r);
-  DenoisingStep step{.rows = r.pictures, .channels = latent_channels_, .eta = r.eta};
+  DenoisingStep step{.rows = r.pictures, .channels = scale_.channels, .eta = r.eta};
   step.noise = [&](std::span<float> values) { run.random.fill_normal(values); };
   for (size_t i = run.first; i < run.scheduler->timesteps().size(); ++i) {
     check_interrupted();
@@ -361,8 +346,8 @@ std::vector<Picture> StableDiffusion::pictures(const Latents& latents) const {
   std::vector<float> scaled = latents.values;
   const auto places = static_cast<size_t>(latents.shape[2] * latents.shape[3]);
   for (size_t i = 0; i < scaled.size(); ++i) {
-    const size_t channel = i / places % static_cast<size_t>(latent_channels_);
-    scaled[i] = scaled[i] * deviation_of_channel(channel) / static_cast<float>(scaling_) + mean_of(channel);
+    const size_t channel = i / places % static_cast<size_t>(scale_.channels);
+    scaled[i] = scale_.for_decoder(scaled[i], channel);
   }
   return decoded_pictures(*vae_, scaled, latents.shape);
 }

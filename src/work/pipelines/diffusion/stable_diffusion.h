@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/numbers/mt19937.h"
+#include "models/diffusion/latent_scale.h"
 #include "models/diffusion/prompt_encoders.h"
 #include "models/diffusion/schedulers/scheduler.h"
 #include "work/pipelines/diffusion/lora_weights.h"
@@ -47,22 +48,19 @@ class StableDiffusion : public PictureModel {
   // Of pixels [3, H, W] from -1 to 1: a draw of what the encoder says, repeated for each picture.
   std::vector<float> encode(const std::vector<float>& pixels, const PictureRequest& request, Mt19937& random) const;
   void add_mask(Run& run, const PictureRequest& request, std::vector<float> pixels) const;
-  bool sees_masks() const { return input_channels_ != latent_channels_; }
+  bool sees_masks() const { return input_channels_ != scale_.channels; }
   std::vector<float> prediction(const Run& run, const PictureRequest& request, size_t index) const;
   void check(const PictureRequest& request) const;
   // Between the numbers of the autoencoder and those of the U-Net.
   void read_latent_scale(const PipelineDirectory& directory);
-  float mean_of(size_t channel) const { return means_.empty() ? 0 : means_[channel]; }
-  float deviation_of_channel(size_t channel) const { return deviations_.empty() ? 1 : deviations_[channel]; }
 
   std::unique_ptr<Model> unet_, vae_;
   std::optional<PictureControl> control_;
   Config scheduler_, other_scheduler_;  // of the directory's class, and of one in its place
   bool xl_ = false, of_consistency_ = false, scores_aesthetics_ = false, zeros_without_negative_ = false;
   PromptEncoders encoders_;
-  int64_t latent_channels_ = 4, input_channels_ = 4, guidance_width_ = 0, enlargement_ = 8;
-  double scaling_ = 1;
-  std::vector<float> means_, deviations_;  // of each channel of latents; empty: 0 and 1
+  LatentScale scale_;
+  int64_t input_channels_ = 4, guidance_width_ = 0, enlargement_ = 8;
   mutable std::mutex drawing_;
   mutable LoraWeights lora_;
 };

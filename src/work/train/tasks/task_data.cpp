@@ -65,6 +65,9 @@ bool has_class_for(const ScriptArguments& script, std::string_view pipeline) {
 // Rows alone do not say which of the losses is meant.
 bool is_asked_for(const Dataset&, const ScriptArguments&) { return false; }
 
+// Pictures in a folder are those of their classes, unless another task is asked for.
+bool is_asked_for_by_name(const std::filesystem::path&) { return false; }
+
 const Task kTasks[] = {
     {.name = "sft",
      .alias = "supervised-fine-tuning",
@@ -163,6 +166,20 @@ const Task kTasks[] = {
      .preprocessing = Preprocessing::kNone,
      .is_file = is_image_name,
      .defaults = unconditional_image_defaults},
+    {.name = "text-to-image",
+     .alias = "",
+     .fits = is_asked_for,
+     .prepare = prepare_text_to_image,
+     .preprocessing = Preprocessing::kNone,
+     .is_file = is_asked_for_by_name,
+     .defaults = text_to_image_defaults},
+    {.name = "dreambooth",
+     .alias = "",
+     .fits = is_asked_for,
+     .prepare = prepare_dreambooth,
+     .preprocessing = Preprocessing::kNone,
+     .is_file = is_asked_for_by_name,
+     .defaults = dreambooth_defaults},
     {"automatic-speech-recognition", "ctc",
      [](const Dataset& data, const ScriptArguments& script) {
        return has(data, script.audio_column_name) && has(data, script.text_column_name.value_or("text"));
@@ -210,8 +227,8 @@ const Task& find_folder_task(const ScriptArguments& script) {
   }
   if (script.task)
     fail(ErrorKind::kUsage,
-         "--task: folders of files are for image-classification, unconditional-image-generation and "
-         "audio-classification, not for {}",
+         "--task: folders of files are for image-classification, unconditional-image-generation, text-to-image, "
+         "dreambooth and audio-classification, not for {}",
          transom::quoted(*script.task));
   fail("{}: expected one folder a class, with images or sounds in it", directory);
 }

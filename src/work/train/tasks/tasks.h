@@ -13,6 +13,12 @@ void prepare_image_classification(const TrainArguments& arguments, const TaskFil
 // train_unconditional of diffusers: pictures, which a network learns to make of noise.
 void unconditional_image_defaults(TrainArguments& arguments);
 void prepare_unconditional_images(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// train_text_to_image of diffusers: pictures and captions, by which Stable Diffusion draws.
+void text_to_image_defaults(TrainArguments& arguments);
+void prepare_text_to_image(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// train_dreambooth of diffusers: a few pictures of one thing.
+void dreambooth_defaults(TrainArguments& arguments);
+void prepare_dreambooth(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // run_semantic_segmentation: pictures, and pictures of the classes of their pixels.
 void prepare_semantic_segmentation(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // run_object_detection: pictures, and the boxes and classes of what they show.

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// DreamBooth (Ruiz et al., 2023), train_dreambooth of diffusers: a few pictures of one thing, whose name is a new word
+// beside that of its class; pictures of the class beside them keep the class what it was.
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/files/directories.h"
+#include "work/train/arguments/task_defaults.h"
+#include "work/train/tasks/diffusion/latent_training.h"
+#include "work/train/tasks/read_report.h"
+#include "work/train/tasks/tasks.h"
+
+namespace transom {
+namespace {
+
+void expect_prompts(const ScriptArguments& script) {
+  if (!script.train_dir) fail(ErrorKind::kUsage, "--instance_data_dir: a folder of pictures is missing");
+  if (!script.instance_prompt) fail(ErrorKind::kUsage, "--instance_prompt: the text of the pictures is missing");
+  const bool class_given = script.class_data_dir || script.class_prompt;
+  if (!script.with_prior_preservation && class_given)
+    fail(ErrorKind::kUsage, "--class_data_dir, --class_prompt: have no effect without --with_prior_preservation");
+  if (script.with_prior_preservation && (!script.class_data_dir || !script.class_prompt))
+    fail(ErrorKind::kUsage, "--with_prior_preservation: needs --class_data_dir and --class_prompt");
+}
+
+std::vector<fs::path> class_pictures(const ScriptArguments& script) {
+  std::vector<fs::path> files;
+  if (directory_exists(*script.class_data_dir)) files = images_below(*script.class_data_dir);
+  if (static_cast<int64_t>(files.size()) < script.num_class_images)
+    fail(ErrorKind::kUsage,
+         "--class_data_dir: expected {} pictures (--num_class_images), found {}: draw them with `transom run "
+         "text-to-image --model {} --prompt {} --output {}/drawn.png`",
+         script.num_class_images, files.size(), script.model_name_or_path, quoted(*script.class_prompt),
+         *script.class_data_dir);
+  files.resize(static_cast<size_t>(script.num_class_images));
+  return files;
+}
+
+}  // namespace
+
+void dreambooth_defaults(TrainArguments& arguments) {
+  latent_training_defaults(arguments, 5e-6);
+  const TrainingArguments usual;
+  set_default(arguments, "per_device_train_batch_size", arguments.training.per_device_train_batch_size,
+              usual.per_device_train_batch_size, int64_t{4});
+}
+
+void prepare_dreambooth(const TrainArguments& arguments, const TaskFiles& /*files*/, TaskSetup& setup) {
+  const ScriptArguments& script = arguments.script;
+  expect_prompts(script);
+  LatentTraining training(arguments, Resampling::kBilinear, setup);
+  const auto pictures = training.pictures(true);
+  pictures->parts.mirrors = false;
+  const size_t text = training.place_of(*script.instance_prompt);
+  for (const fs::path& file : images_below(*script.train_dir))
+    pictures->rows.push_back({.file = file, .texts = {text}});
+  const auto instances = static_cast<int64_t>(pictures->rows.size());
+  pictures->count = instances;
+  std::vector<std::pair<int64_t, std::string>> counts{{instances, "of the instance"}};
+  if (script.with_prior_preservation) {
+    // Each half of a batch has a mean of its own, and the loss is their sum: a mean over both counts them by half.
+    for (NoisyPictures::Row& row : pictures->rows) row.count.factor = 2;
+    const size_t of_class = training.place_of(*script.class_prompt);
+    for (const fs::path& file : class_pictures(script))
+      pictures->rows.push_back(
+          {.file = file, .texts = {of_class}, .count = {2 * static_cast<float>(script.prior_loss_weight), false}});
+    const auto others = static_cast<int64_t>(pictures->rows.size()) - instances;
+    pictures->count = std::max(instances, others);
+    pictures->chosen = [instances, others](const std::vector<int64_t>& asked) {
+      std::vector<int64_t> rows;
+      for (const int64_t row : asked) rows.push_back(row % instances);
+      for (const int64_t row : asked) rows.push_back(instances + row % others);
+      return rows;
+    };
+    counts.emplace_back(others, "of the class");
+  }
+  setup.reads = what_is_read({fmt::format("images: files of {}", *script.train_dir)}, counts);
+  training.add_data(pictures, true);
+  training.finish();
+}
+
+}  // namespace transom

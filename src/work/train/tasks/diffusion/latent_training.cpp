@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "work/train/tasks/diffusion/latent_training.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
+#include "files/config/config.h"
+#include "models/loading/weights/missing_weights.h"
+#include "transom/distributed.h"
+#include "work/train/arguments/task_defaults.h"
+#include "work/train/tasks/diffusion/denoising_objective.h"
+#include "work/train/tasks/diffusion/pipeline_output.h"
+#include "work/train/tasks/text/text_features.h"
+
+namespace transom {
+namespace {
+
+constexpr int64_t kLargestResolution = 8192;
+
+bool is_of_xl(const PipelineDirectory& directory) {
+  constexpr std::string_view kPlain = "StableDiffusionPipeline", kXl = "StableDiffusionXLPipeline";
+  if (directory.class_name() != kPlain && directory.class_name() != kXl)
+    fail(ErrorKind::kUnsupported, "{}: _class_name: expected {} or {} to train, found {}", directory.where(), kPlain,
+         kXl, quoted(directory.class_name(), 80));
+  return directory.class_name() == kXl;
+}
+
+// The frozen parts are computed in float32: they only say what is trained on.
+LoadOptions of_frozen_parts() { return {.dtype = "float32"}; }
+
+}  // namespace
+
+void latent_training_defaults(TrainArguments& arguments, double learning_rate) {
+  const TrainingArguments usual;
+  const ScriptArguments of_script;
+  TrainingArguments& training = arguments.training;
+  ScriptArguments& script = arguments.script;
+  set_default(arguments, "learning_rate", training.learning_rate, usual.learning_rate, learning_rate);
+  set_default(arguments, "lr_scheduler_type", training.lr_scheduler_type, usual.lr_scheduler_type,
+              std::string("constant"));
+  set_default(arguments, "weight_decay", training.weight_decay, usual.weight_decay, 1e-2);
+  set_default(arguments, "random_flip", script.random_flip, true, false);
+  set_default(arguments, "lora_r", script.lora_r, of_script.lora_r, int64_t{4});
+  set_default(arguments, "lora_alpha", script.lora_alpha, of_script.lora_alpha, static_cast<double>(script.lora_r));
+  set_default(arguments, "lora_dropout", script.lora_dropout, of_script.lora_dropout, 0.0);
+  if (!script.init_lora_weights) script.init_lora_weights = "gaussian";
+  if (script.scale_lr)
+    training.learning_rate *= static_cast<double>(training.gradient_accumulation_steps *
+                                                  training.per_device_train_batch_size * process_count());
+}
+
+LatentTraining::LatentTraining(const TrainArguments& arguments, Resampling resampling, TaskSetup& setup)
+    : arguments_(arguments), setup_(setup), directory_(arguments.script.model_name_or_path), xl_(is_of_xl(directory_)) {
+  refuse_what_is_not_trained();
+  const ScriptArguments& script = arguments.script;
+  setup.model =
+      load_model(arguments, directory_.folder("unet", "UNet2DConditionModel").string(), load_options(arguments, ""));
+  encoders_ = std::make_unique<PromptEncoders>(directory_, of_frozen_parts(),
+                                               xl_ ? PromptEncoders::Kind::kXl : PromptEncoders::Kind::kOne);
+  states_ = std::make_shared<TextStates>(*encoders_);
+  autoencoder_ = script.pretrained_vae_model_name_or_path
+                     ? load_trained(*script.pretrained_vae_model_name_or_path, of_frozen_parts())
+                     : directory_.load("vae", "AutoencoderKL", of_frozen_parts());
+  scale_ = LatentScale::of(*autoencoder_, xl_, directory_.where());
+  enlargement_ = enlargement_of(*autoencoder_, directory_.where());
+  const Config& unet = setup.model->config();
+  if (unet.get_int("in_channels", 4) != scale_.channels || unet.get_int("out_channels", 4) != scale_.channels)
+    fail(ErrorKind::kUnsupported, "{}: unet: expected {} channels in and out, as latents have, found {} and {}",
+         directory_.where(), scale_.channels, unet.get_int("in_channels", 4), unet.get_int("out_channels", 4));
+  const int64_t usual = unet.get_pair("sample_size", 64)[0];
+  if (usual < 1 || usual > kLargestResolution)
+    fail("{}: unet: sample_size: expected 1 to {}, found {}", directory_.where(), kLargestResolution, usual);
+  parts_.height = parts_.width = script.resolution.value_or(usual * enlargement_);
+  if (parts_.height % enlargement_ != 0 || parts_.height > kLargestResolution)
+    fail(ErrorKind::kUsage, "--resolution: expected a multiple of {}, up to {}, found {}", enlargement_,
+         kLargestResolution, parts_.height);
+  parts_.resampling = resampling;
+  parts_.middle = script.center_crop;
+  parts_.mirrors_first = xl_;
+  const auto scheduler = make_scheduler(directory_.scheduler(), "ddpm");
+  noise_.emplace(*scheduler, script, std::initializer_list<std::string_view>{"epsilon", "v_prediction"},
+                 directory_.where());
+}
+
+void LatentTraining::refuse_what_is_not_trained() const {
+  const ScriptArguments& script = arguments_.script;
+  if (!script.use_peft) return;
+  if (script.peft_type != "LORA")
+    fail(ErrorKind::kUnsupported, "--peft_type: files of diffusers hold LORA alone, found {}", script.peft_type);
+  if (script.use_dora || script.lora_bias != "none" || !script.lora_modules_to_save.empty())
+    fail(ErrorKind::kUnsupported,
+         "--use_dora, --lora_bias, --lora_modules_to_save: files of diffusers hold the factors of LoRA alone");
+}
+
+std::shared_ptr<NoisyPictures> LatentTraining::pictures(bool trains) const {
+  const ScriptArguments& script = arguments_.script;
+  auto made = std::make_shared<NoisyPictures>(parts_, *noise_);
+  made->parts.mirrors = trains && script.random_flip;
+  if (!trains) made->parts.middle = true;
+  made->seed = arguments_.training.seed;
+  made->autoencoder = autoencoder_;
+  made->scale = scale_;
+  made->enlargement = enlargement_;
+  made->states = states_;
+  if (trains && script.proportion_empty_prompts > 0) {
+    made->empty_texts = script.proportion_empty_prompts;
+    made->empty_text = states_->place_of("");
+  }
+  made->tells_extents = xl_;
+  return made;
+}
+
+void LatentTraining::add_data(std::shared_ptr<NoisyPictures> pictures, bool trains) {
+  if (pictures->count == 0) pictures->count = static_cast<int64_t>(pictures->rows.size());
+  pictures->encode_ahead();
+  (trains ? setup_.train : setup_.validation) = noisy_data(std::move(pictures), trains);
+}
+
+void LatentTraining::finish() {
+  const ScriptArguments& script = arguments_.script;
+  auto objective = std::make_shared<DenoisingObjective>(noise_->prediction_type(), script);
+  objective->encode_by(autoencoder_, scale_);
+  std::shared_ptr<WeightAverage> average;
+  if (script.use_ema) {
+    if (script.use_peft) fail(ErrorKind::kUsage, "--use_ema: averages whole weights; leave it out with --use_peft");
+    average = std::make_shared<WeightAverage>(*setup_.model, WeightAverage::Growth{.most = script.ema_max_decay});
+    objective->average_by(average);
+  }
+  setup_.objective = objective;
+  setup_.preprocess_outputs = [](const NamedTensors&) { return NamedTensors(); };
+  setup_.compute_metrics = [](const Predictions&) { return Metrics(); };
+  setup_.metric_names.emplace();
+  if (script.use_peft) {
+    setup_.save_tokenizer = [](const std::string& output) { write_lora(output, "unet"); };
+    return;
+  }
+  const fs::path base = script.model_name_or_path;
+  Config schedule = directory_.scheduler();
+  // What is drawn with it must take for what the network says.
+  if (script.prediction_type) set_field(schedule, "prediction_type", *script.prediction_type);
+  PipelineOutput output{.part = "unet",
+                        .index = read_file(base / kPipelineIndexName),
+                        .schedule = dump_json(json_of(schedule), 2) + "\n",
+                        .base = base,
+                        .average = average};
+  setup_.save_tokenizer = [output](const std::string& directory) { output.write(directory); };
+}
+
+}  // namespace transom

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tasks share that train the U-Net of Stable Diffusion 1, 2 or XL by pictures and texts, whole or by LoRA: the
+// parts of its pipeline, and what is saved.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "models/diffusion/pipeline_directory.h"
+#include "models/diffusion/prompt_encoders.h"
+#include "work/train/tasks/diffusion/noisy_pictures.h"
+#include "work/train/tasks/task_data.h"
+
+namespace transom {
+
+class LatentTraining {
+ public:
+  // Loads the pipeline; the U-Net becomes setup.model.
+  LatentTraining(const TrainArguments& arguments, Resampling resampling, TaskSetup& setup);
+
+  // Without rows, for training or for evaluations.
+  std::shared_ptr<NoisyPictures> pictures(bool trains) const;
+  size_t place_of(const std::string& text) const { return states_->place_of(text); }
+  bool is_xl() const { return xl_; }
+  // Encodes pictures, and makes the data of them.
+  void add_data(std::shared_ptr<NoisyPictures> pictures, bool trains);
+  // The loss, and what is saved.
+  void finish();
+
+ private:
+  void refuse_what_is_not_trained() const;
+
+  const TrainArguments& arguments_;
+  TaskSetup& setup_;
+  PipelineDirectory directory_;
+  bool xl_;
+  std::unique_ptr<PromptEncoders> encoders_;
+  std::shared_ptr<TextStates> states_;
+  std::shared_ptr<const Model> autoencoder_;
+  LatentScale scale_;
+  std::optional<TrainingNoise> noise_;
+  PictureParts parts_;
+  int64_t enlargement_ = 8;
+};
+
+// The defaults that the scripts share.
+void latent_training_defaults(TrainArguments& arguments, double learning_rate);
+
+}  // namespace transom

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of training of diffusion: pictures, or what an autoencoder makes of them, with noise that is drawn for each, and
+// their texts. Pictures whose part is the same each time are encoded before the first update, texts always are.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/diffusion/latent_scale.h"
+#include "models/diffusion/prompt_encoders.h"
+#include "transom/trainer.h"
+#include "work/train/tasks/diffusion/picture_part.h"
+#include "work/train/tasks/diffusion/training_noise.h"
+
+namespace transom {
+
+// What the encoders say of texts, each once.
+class TextStates {
+ public:
+  explicit TextStates(const PromptEncoders& encoders) : encoders_(encoders) {}
+  size_t place_of(const std::string& text);  // encodes it where it is new
+  // encoder_hidden_states [B, T, D], and text_embeds [B, E] where the encoders give them.
+  void add(Batch& batch, const std::vector<size_t>& places) const;
+
+ private:
+  const PromptEncoders& encoders_;
+  std::vector<std::string> texts_;
+  std::vector<std::vector<float>> states_, pooled_;
+  int64_t tokens_ = 0, width_ = 0;
+};
+
+struct NoisyPictures {
+  struct Row {
+    std::filesystem::path file;
+    std::vector<size_t> texts = {};  // places in `states`, of which one is drawn
+    RowCount count = {};
+  };
+  NoisyPictures(const PictureParts& its_parts, const TrainingNoise& its_noise) : parts(its_parts), noise(its_noise) {}
+
+  PictureParts parts;
+  TrainingNoise noise;
+  int64_t seed = 0;
+  std::vector<Row> rows = {};
+  // Of each batch the rows of these numbers, from those that are asked for; empty: those themselves.
+  std::function<std::vector<int64_t>(const std::vector<int64_t>&)> chosen = {};
+  int64_t count = 0;  // that may be asked for
+
+  // Of latent diffusion; null: pictures themselves are noised.
+  std::shared_ptr<const Model> autoencoder = {};
+  LatentScale scale = {};
+  int64_t enlargement = 1;
+  std::shared_ptr<TextStates> states = {};
+  std::optional<size_t> empty_text = {};
+  double empty_texts = 0;      // the part of texts that are left out
+  bool tells_extents = false;  // time_ids of XL
+
+  // Encodes what can be encoded ahead.
+  void encode_ahead();
+  void fill(Batch& batch, const std::vector<int64_t>& asked, uint64_t draw) const;
+
+ private:
+  struct Extents {
+    int64_t height = 0, width = 0, resized_height = 0, resized_width = 0;
+  };
+  struct Moments {
+    std::vector<float> mean, deviation;
+  };
+  struct Drawn;
+  Moments encoded(const Image& resized, const PicturePart& part) const;
+  void draw_row(size_t place, const Row& row, size_t number, Mt19937& random, Drawn& drawn) const;
+
+  bool ahead_ = false;
+  std::vector<Extents> extents_;
+  std::vector<Moments> plain_, mirrored_;
+};
+
+// A batch is its rows' numbers until the draw is known; evaluations have the same draw each time.
+TrainingData noisy_data(std::shared_ptr<const NoisyPictures> pictures, bool trains);
+
+// Pictures below a directory, in order; refuses one without any.
+std::vector<std::filesystem::path> images_below(const std::string& directory);
+
+}  // namespace transom

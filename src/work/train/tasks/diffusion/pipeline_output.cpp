@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "work/train/tasks/diffusion/pipeline_output.h"
+
+#include "base/error.h"
+#include "base/files/directories.h"
+#include "base/json/json.h"
+#include "files/checkpoint/safetensors.h"
+#include "files/hub/adapters.h"
+#include "models/diffusion/pipeline_files.h"
+#include "models/loading/adapters/adapter_file.h"
+
+namespace transom {
+namespace {
+
+constexpr std::string_view kPrefixOfPeft = "base_model.model.";
+
+void link_or_copy(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  if (fs::equivalent(from, to, error)) return;
+  fs::remove(to, error);
+  fs::create_hard_link(from, to, error);
+  if (!error) return;
+  error.clear();
+  fs::copy_file(from, to, fs::copy_options::overwrite_existing, error);
+  if (error) fail("{}: cannot be copied to {}: {}", from.string(), to.string(), error.message());
+}
+
+}  // namespace
+
+void PipelineOutput::write(const fs::path& directory) const {
+  const fs::path weights = directory / "model.safetensors", own = directory / part;
+  if (!path_exists(weights)) fail("{}: expected the weights in one file", directory.string());
+  make_directories(own);
+  write_file(own / "config.json", read_file(directory / "config.json"));
+  if (average) average->write(own / kNetworkWeightsName);
+  else link_or_copy(weights, own / kNetworkWeightsName);
+  if (!base.empty())
+    for (const fs::path& folder : list_directory(base)) {
+      const std::string name = folder.filename().string();
+      // Checkpoints of an earlier run may lie in the base.
+      if (!directory_exists(folder) || name == part || name == "scheduler" ||
+          !parse_json(index, "index").contains(name))
+        continue;
+      make_directories(directory / name);
+      for (const fs::path& file : list_directory(folder))
+        if (file_exists(file)) link_or_copy(file, directory / name / file.filename());
+    }
+  make_directories(directory / "scheduler");
+  write_file(directory / "scheduler" / kSchedulerConfigName, schedule);
+  write_file(directory / kPipelineIndexName, index);
+}
+
+void write_lora(const fs::path& directory, const std::string& part) {
+  const SafetensorsFile adapters = SafetensorsFile::open(directory / kAdapterFile);
+  NamedViews named;
+  for (const auto& [key, view] : adapters.tensors()) {
+    std::string name = key;
+    if (name.starts_with(kPrefixOfPeft)) name.erase(0, kPrefixOfPeft.size());
+    for (const auto& [peft, diffusers] :
+         {std::pair<std::string_view, std::string_view>{".lora_A.", ".lora.down."}, {".lora_B.", ".lora.up."}})
+      if (const size_t place = name.find(peft); place != name.npos) name.replace(place, peft.size(), diffusers);
+    named.emplace_back(part + "." + name, view);
+  }
+  // Without it the readers take alpha for the rank.
+  Json fields = Json::object();
+  for (const auto& [key, value] : read_json(directory / kAdapterConfig).items()) fields[part + "." + key] = value;
+  write_safetensors(directory / kLoraWeightsName, named,
+                    {{"format", "pt"}, {"lora_adapter_metadata", dump_json(fields, 2)}});
+}
+
+}  // namespace transom
