@@ -14,6 +14,8 @@
 #include "work/pipelines/pipeline.h"
 #include "work/train/loop/model_inputs.h"
 #include "work/train/step/objective.h"
+#include "work/train/tasks/diffusion/denoising_objective.h"
+#include "work/train/tasks/diffusion/training_noise.h"
 #include "work/train/tasks/task_data.h"
 
 namespace transom {
@@ -75,18 +77,19 @@ TEST_F(UnconditionalImages, APictureGetsTheNoiseOfItsTimestep) {
     return batch;
   };
   const Batch batch = drawn(3);
-  EXPECT_EQ(batch.arrays.at("sample").values, drawn(3).arrays.at("sample").values);
-  EXPECT_NE(batch.arrays.at("sample").values, drawn(4).arrays.at("sample").values);
-  EXPECT_EQ(batch.arrays.at("sample").shape, (std::vector<int64_t>{2, 1, 8, 8}));
+  EXPECT_EQ(batch.arrays.at(kNoise).values, drawn(3).arrays.at(kNoise).values);
+  EXPECT_NE(batch.arrays.at(kNoise).values, drawn(4).arrays.at(kNoise).values);
+  EXPECT_EQ(batch.arrays.at(kCleanSample).shape, (std::vector<int64_t>{2, 1, 8, 8}));
   // The left half of each picture is white: 1.
   for (size_t row = 0; row < 2; ++row) {
     double kept = 1;
-    const int64_t t = batch.numbers.at("timestep")[row];
+    const int64_t t = batch.numbers.at(kTimestep)[row];
     ASSERT_GE(t, 0);
     ASSERT_LT(t, 1000);
     for (int64_t i = 0; i <= t; ++i) kept *= 1 - (0.0001 + (0.02 - 0.0001) * static_cast<double>(i) / 999);
-    const double noise = batch.arrays.at("noise").values[row * 64], seen = batch.arrays.at("sample").values[row * 64];
-    EXPECT_NEAR(seen, std::sqrt(kept) + std::sqrt(1 - kept) * noise, 1e-4);
+    EXPECT_EQ(batch.arrays.at(kCleanSample).values[row * 64], 1);
+    EXPECT_NEAR(batch.arrays.at(kKept).values[row], std::sqrt(kept), 1e-6);
+    EXPECT_NEAR(batch.arrays.at(kAdded).values[row], std::sqrt(1 - kept), 1e-6);
   }
 }
 
@@ -96,11 +99,10 @@ TEST_F(UnconditionalImages, TheLossIsTheMeanSquareOfTheNoiseThatIsMissed) {
   ForwardContext context;
   const LossPass pass{.model = *task.model, .context = context};
   const auto loss = static_cast<double>(task.objective->loss(pass, inputs, nullptr).to_vector<float>().at(0));
+  const Tensor seen = inputs.at(kCleanSample) * inputs.at(kKept) + inputs.at(kNoise) * inputs.at(kAdded);
   const std::vector<float> said =
-      task.model->forward({{"sample", inputs.at("sample")}, {"timestep", inputs.at("timestep")}})
-          .at("sample")
-          .to_vector<float>();
-  const std::vector<float> noise = inputs.at("noise").to_vector<float>();
+      task.model->forward({{"sample", seen}, {kTimestep, inputs.at(kTimestep)}}).at("sample").to_vector<float>();
+  const std::vector<float> noise = inputs.at(kNoise).to_vector<float>();
   double sum = 0;
   for (size_t i = 0; i < noise.size(); ++i) sum += std::pow(static_cast<double>(said[i]) - noise[i], 2);
   EXPECT_NEAR(loss, sum / static_cast<double>(noise.size()), 1e-5);
