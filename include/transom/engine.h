@@ -102,6 +102,33 @@ struct EngineEvent {
   std::optional<double> score;          // of beam search, as GenerationOutput::scores
 };
 
+class DraftHead;  // models/drafts/draft_head.h
+
+// What the engine drafts with by itself, behind texts whose requests ask for no prompt lookup and search without beams.
+// Drafts are verified as prompt lookup's are: what is written does not change, only how fast.
+struct DraftOptions {
+  enum class Method {
+    kNone,    // the assistant, where there is one
+    kLookup,  // what followed the last tokens where they stood before in the text
+    kSuffix,  // the likeliest of what followed them there, and in answers to earlier requests of the same tenant and
+              // salt (Oliaro et al., "SuffixDecoding: extreme speculative decoding for emerging AI applications", 2024)
+    kHead  // `head`
+  } method = Method::kNone;
+  int64_t tokens = 5;                         // of a draft, at most
+  int64_t lookup_least = 1, lookup_most = 5;  // of kLookup: so many last tokens are looked for, the most first
+  // Of kSuffix: the longest match; a draft is at most so many times as long as its match, and its last token at least
+  // so likely by what was counted; the memory for answers, of which the oldest go first (0: only the text itself
+  // counts).
+  int64_t suffix_depth = 24;
+  double suffix_factor = 1, suffix_least = 0.1;
+  int64_t suffix_bytes = int64_t{64} << 20;
+  // Of kHead: layers that read hidden states of the model. It outlives the engine.
+  const DraftHead* head = nullptr;
+  // How many tokens are drafted follows from how many were accepted and what steps took, so that texts are not slower
+  // than without: where drafts lose there are none for a while. False: as many as there may be.
+  bool measured = false;
+};
+
 struct EngineOptions {
   const Tokenizer* tokenizer = nullptr;  // for texts and stop strings; outlives the engine
   int64_t block_size = 16;               // tokens of a block of the KV cache
@@ -124,6 +151,8 @@ struct EngineOptions {
   // are computed row by row take none (kUnsupported). Its cache has room for as many tokens as the model's.
   const Model* assistant = nullptr;
   int64_t num_assistant_tokens = 5;  // of a draft
+  // Any other method than kNone needs a model whose cache is paged (kUnsupported), and no assistant.
+  DraftOptions drafts = {};
 };
 
 struct EngineStatistics {
@@ -132,8 +161,10 @@ struct EngineStatistics {
   int64_t preemptions = 0, steps = 0;
   int64_t prompt_tokens = 0, generated_tokens = 0;            // read and written since the start
   int64_t prefix_queries = 0, prefix_hits = 0;                // tokens
-  int64_t drafts = 0, draft_tokens = 0, accepted_tokens = 0;  // of prompt lookup and of the assistant
-  std::string failure;  // why no request can be computed any more; empty: they can
+  int64_t drafts = 0, draft_tokens = 0, accepted_tokens = 0;  // of all methods
+  std::vector<int64_t> accepted_at;  // drafts of which the first token was accepted, the second ...
+  int64_t steps_without_drafts = 0;  // of a text, where there was a draft or could be, and none was worth its time
+  std::string failure;               // why no request can be computed any more; empty: they can
 };
 
 // All sequences are computed together, their keys and values in blocks of one pool (Kwon et al., "PagedAttention",
