@@ -2,12 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "transom/dtype.h"
 
 namespace transom {
+
+class Device;
 
 // A device that was found, or a plugin without a device and the reason.
 struct DeviceInfo {
@@ -30,11 +33,28 @@ std::vector<DeviceInfo> list_devices();
 
 // All functions here are safe from all threads.
 //
-// The device that tensors are made on: by name, else TRANSOM_DEVICE, else the best one found. Set it before the first
-// tensor is made, for all threads; tensors of different devices cannot be combined. Threads that compute on one device
-// take turns.
+// The device of the process, on which tensors are made: by name, else TRANSOM_DEVICE, else the best one found. Set it
+// before the first tensor is made, for all threads. Threads that compute on one device take turns.
+//
+// A computation runs where its tensors are; tensors of different devices are combined after Tensor::to.
 void set_device(const std::string& name);
+// The device in use on this thread: that of its innermost DeviceScope, else that of the process.
 std::string device_name();
+
+// While an instance exists, this thread makes its tensors on another device of the process, and loads models there.
+// A model makes tensors while it computes: call it under a scope of the device that it was loaded on. Scopes end in the
+// order opposite to that in which they began.
+class DeviceScope {
+ public:
+  explicit DeviceScope(const std::string& name);  // as for set_device; opens the device, or throws
+  ~DeviceScope();
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+ private:
+  std::shared_ptr<Device> device_, before_;
+};
+
 // The best device found whose name is not this one (or this one with a number).
 std::string best_device_but(const std::string& name);
 

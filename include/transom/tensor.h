@@ -77,6 +77,13 @@ class Tensor {
   // Row `index` of axis 0, without that axis; -1 is the last one.
   Tensor operator[](int64_t index) const;
 
+  // The same values on another device, "cpu" or "cuda:1"; on the device where they are, the tensor itself. Computes
+  // what it needs, and goes through the host's memory. No gradient flows between devices: while gradients are recorded,
+  // a tensor that requires one is refused until it is detached.
+  Tensor to(const std::string& device) const;
+  // The name of the device where the values are, or will be computed.
+  std::string device() const;
+
   // The same value, through which no gradient flows.
   Tensor detach() const;
   // Marks this tensor as one whose gradient may be asked for: results computed from it keep their graph.

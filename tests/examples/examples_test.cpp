@@ -23,10 +23,11 @@ TEST(Examples, TrainsAFunction) {
 }
 
 TEST(Examples, Attends) {
-  const test::CommandOutcome outcome = run("example_attend");
+  const test::CommandOutcome outcome = run("example_attend reference");
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_NE(outcome.output.find("rows sum to 1 f32[]"), std::string::npos) << outcome.output;
   EXPECT_NE(outcome.output.find("f32[3, 3]"), std::string::npos) << outcome.output;
+  EXPECT_NE(outcome.output.find(" on reference\n"), std::string::npos) << outcome.output;
 }
 
 TEST(Examples, TrainsAModule) {

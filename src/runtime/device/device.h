@@ -149,7 +149,7 @@ class Device : public std::enable_shared_from_this<Device> {
 
 DeviceInfo describe_device(const Device& device);
 
-// The device in use; see set_device.
+// The device in use on this thread; see set_device and DeviceScope.
 std::shared_ptr<Device> default_device();
 
 }  // namespace transom

@@ -22,6 +22,9 @@ struct Opened {
   std::shared_ptr<Device> device;
 };
 
+// Of the innermost DeviceScope.
+thread_local std::shared_ptr<Device> device_of_thread;
+
 // Never destroyed: at the end of the process a driver may be gone before its devices, and closing them then crashes.
 struct Devices {
   std::mutex mutex;                                       // of what follows; never held while a plugin is called
@@ -217,13 +220,21 @@ void set_device(const std::string& name) {
 void use_device(const std::string& name) {
   std::shared_ptr<Device> device = Device::open(name);
   const std::lock_guard lock(devices().mutex);
-  if (!devices().chosen) devices().chosen = device;
-  if (devices().chosen != device)
-    fail(ErrorKind::kUsage, "device: expected {}, the device in use, found {}; a process computes on one device",
-         devices().chosen->name(), quoted(name));
+  std::shared_ptr<Device>& used = device_of_thread ? device_of_thread : devices().chosen;
+  if (!used) used = device;
+  if (used != device)
+    fail(ErrorKind::kUsage, "device: expected {}, the device in use, found {}; pipelines of a process share one device",
+         used->name(), quoted(name));
 }
 
+DeviceScope::DeviceScope(const std::string& name) : device_(Device::open(name)), before_(device_of_thread) {
+  device_of_thread = device_;
+}
+
+DeviceScope::~DeviceScope() { device_of_thread = before_; }
+
 std::shared_ptr<Device> default_device() {
+  if (device_of_thread) return device_of_thread;
   {
     const std::lock_guard lock(devices().mutex);
     if (devices().chosen) return devices().chosen;

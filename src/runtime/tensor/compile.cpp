@@ -82,7 +82,7 @@ struct CompiledFunction::State {
       program.donated[i] = true;
     }
     for (size_t i = arguments.size(); i < graph.inputs.size(); ++i) {
-      made->captured.push_back(buffer_of(graph.inputs[i]));
+      made->captured.push_back(buffer_of(graph.inputs[i], *device));
       program.frozen[i] = made->captured.back()->frozen();
     }
     made->donated = program.donated;
@@ -108,15 +108,15 @@ void CompiledFunction::forget() const {
 std::vector<Tensor> CompiledFunction::operator()(std::vector<Tensor> arguments) const {
   check_interrupted();
   eval(arguments);
+  const std::shared_ptr<Device> device = device_of(arguments);
   std::vector<Type> types;
   std::vector<std::shared_ptr<Buffer>> inputs;
   for (const Tensor& argument : arguments) {
     types.push_back(argument.type());
-    inputs.push_back(buffer_of(argument));
+    inputs.push_back(buffer_of(argument, *device));
   }
   note_released_uses(arguments);
   arguments.clear();
-  const std::shared_ptr<Device> device = default_device();
   const std::string signature = to_string(types);
   const std::string key = fmt::format("{}{}:{}", state_->prefix, fmt::ptr(device.get()), signature);
   const std::shared_ptr<Trace> trace = cache().find(key, [&] {

@@ -21,10 +21,26 @@ namespace {
 
 using CountReferences = StepRunner::CountReferences;
 
-// Of values in host memory a copy, made now.
-std::shared_ptr<Buffer> storage_of(const Tensor& tensor) {
-  if (is_in_host_memory(tensor)) return default_device()->upload(host_bytes(tensor));
-  return std::static_pointer_cast<Buffer>(tensor.node()->storages[static_cast<size_t>(tensor.output())]);
+const std::shared_ptr<Storage>& storage_of(const Tensor& tensor) {
+  if (!tensor.node()->computed(tensor.output()))
+    fail("a tensor depends on an input of a traced function, which has no value");
+  return tensor.node()->storages[static_cast<size_t>(tensor.output())];
+}
+
+void expect_on(const Device& device, const Tensor& tensor, const Device& found) {
+  if (&found != &device)
+    fail(ErrorKind::kDevice,
+         "expected tensors on {} alone, found {} on {}; Tensor::to copies a tensor to another device", device.name(),
+         to_string(tensor.type()), found.name());
+}
+
+// Of values in host memory a copy on `device`, made now; others are there.
+std::shared_ptr<Buffer> buffer_on(const Tensor& tensor, Device& device) {
+  const std::shared_ptr<Storage>& storage = storage_of(tensor);
+  if (is_in_host_memory(tensor)) return device.upload(host_bytes(tensor));
+  auto buffer = std::static_pointer_cast<Buffer>(storage);
+  expect_on(device, tensor, buffer->device());
+  return buffer;
 }
 
 // Which inputs of the graph nobody can need after the run: no handle outside the graph reaches them, now or through a
@@ -92,16 +108,10 @@ void evaluate(std::span<const Tensor> tensors, const CountReferences& own, const
   if (graph.outputs.empty()) return;
   check_interrupted();
   std::vector<std::shared_ptr<Buffer>> inputs;
-  const std::shared_ptr<Device> device = default_device();
+  const std::shared_ptr<Device> device = device_of(graph.inputs);
   ProgramOptions options;
   for (const Tensor& input : graph.inputs) {
-    if (!input.node()->computed(input.output()))
-      fail("a tensor depends on an input of a traced function, which has no value");
-    inputs.push_back(storage_of(input));
-    if (&inputs.back()->device() != device.get())
-      fail(ErrorKind::kDevice,
-           "a tensor lives on {}, the device in use is {}; set the device before the first tensor is made",
-           inputs.back()->device().name(), device->name());
+    inputs.push_back(buffer_on(input, *device));
     options.frozen.push_back(inputs.back()->frozen());
     options.restorable.push_back(spared(inputs.back()) > 0);
   }
@@ -197,9 +207,43 @@ void StepRunner::operator()(std::span<const Tensor> tensors, const CountReferenc
       [&](const auto& program, const auto& inputs) { return captures_->run(program, inputs, spare); });
 }
 
+std::shared_ptr<Device> device_of(std::span<const Tensor> tensors) {
+  std::shared_ptr<Device> found;
+  for (const Tensor& tensor : tensors) {
+    const std::shared_ptr<Storage>& storage = storage_of(tensor);
+    if (is_in_host_memory(tensor)) continue;
+    Device& device = static_cast<const Buffer&>(*storage).device();
+    if (found) expect_on(*found, tensor, device);
+    else found = device.shared_from_this();
+  }
+  return found ? found : default_device();
+}
+
 std::shared_ptr<Buffer> buffer_of(const Tensor& tensor) {
   eval({&tensor, 1});
-  return storage_of(tensor);
+  return buffer_on(tensor, *device_of({&tensor, 1}));
+}
+
+std::shared_ptr<Buffer> buffer_of(const Tensor& tensor, Device& device) {
+  eval({&tensor, 1});
+  return buffer_on(tensor, device);
+}
+
+Tensor Tensor::to(const std::string& name) const {
+  if (requires_grad() && gradients_enabled())
+    fail("Tensor::to: no gradient flows between devices, and {} requires one; detach() it first", to_string(type()));
+  const std::shared_ptr<Device> device = Device::open(name);
+  eval({this, 1});
+  if (!is_in_host_memory(*this) && device_of({this, 1}) == device) return *this;
+  return make_input(type(), device->upload(to_bytes()));
+}
+
+std::string Tensor::device() const {
+  type();
+  if (node()->computed(output())) return device_of({this, 1})->name();
+  const Tensor all[] = {*this};
+  const ClaimedGraph claimed([&] { return graph_of(all); });
+  return device_of(claimed.graph().inputs)->name();
 }
 
 Tensor copy_on_device(const Tensor& tensor) {

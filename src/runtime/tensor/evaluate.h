@@ -35,8 +35,13 @@ class StepRunner {
 // eval() with references that do not keep memory from being taken over, as of StepRunner.
 void eval(std::span<const Tensor> tensors, const StepRunner::CountReferences& spared);
 
-// The buffer of a tensor, computed now if need be.
+// The device of computed tensors; where none of them says, the device in use. Refuses tensors of several devices.
+std::shared_ptr<Device> device_of(std::span<const Tensor> tensors);
+
+// The buffer of a tensor, computed now if need be: where it is, or on `device`, where it must be. Values in host memory
+// are copied, to the device in use or to `device`.
 std::shared_ptr<Buffer> buffer_of(const Tensor& tensor);
+std::shared_ptr<Buffer> buffer_of(const Tensor& tensor, Device& device);
 
 // The values of a computed tensor in memory of their own, copied on the device, in its order; the host does not wait.
 // Who replays a program keeps its results by this: the next replay finds their first memory free.
