@@ -64,6 +64,7 @@ struct Defaults {
   bool square;       // whether one number as `size` means both extents
   bool imagenet_colors = false;
   bool converts = false;  // colours, where nobody says
+  bool normalizes = true;
 };
 constexpr Defaults kDefaults[] = {
     {"ViT", 224, 224, 0, 0, Resampling::kBilinear, false, true},
@@ -86,6 +87,7 @@ constexpr Defaults kDefaults[] = {
     {"EfficientNet", 346, 346, 0, 0, Resampling::kBicubic, false, true},
     {"DPT", 384, 384, 0, 0, Resampling::kBicubic, false, true},
     {"Detr", 0, 0, 800, 0, Resampling::kBilinear, false, false, true},
+    {"RTDetr", 640, 640, 0, 0, Resampling::kBilinear, false, true, true, false, false},
     {"OwlViT", 768, 768, 0, 0, Resampling::kBicubic, true, true},
     {"Yolos", 0, 0, 800, 0, Resampling::kBilinear, false, false, true},
     {"Sam", 0, 0, 0, 0, Resampling::kBilinear, false, false, true, true},
@@ -195,9 +197,9 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
   do_center_crop_ = config.get_bool("do_center_crop", defaults->crop > 0);
   do_rescale_ = config.get_bool("do_rescale", true);
   if (family == "OwlViT") do_rescale_ = config.get_bool("rescale", do_rescale_);  // as its first files have it
-  do_normalize_ = config.get_bool("do_normalize", true);
+  do_normalize_ = config.get_bool("do_normalize", defaults->normalizes);
   do_convert_rgb_ = config.get_bool("do_convert_rgb", defaults->clip_colors || defaults->converts);
-  const bool is_detector = family == "Detr" || family == "Yolos";
+  const bool is_detector = family == "Detr" || family == "RTDetr" || family == "Yolos";
   cutter_ = make_picture_cutter(family, config, read_resampling(config, defaults->resampling));
   const bool is_sam = family == "Sam";
   const bool is_page = family == "Donut";
@@ -235,6 +237,7 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
   }
   reduces_labels_ = config.get_bool("do_reduce_labels", config.get_bool("reduce_labels", false));
   if (is_detector) read_detr(config);
+  if (family == "RTDetr") masks_ = config.get_bool("do_pad", config.get_bool("pad_and_return_pixel_mask", false));
   if (family == "Yolos") size_.whole = 16;
   if (defaults->imagenet_colors) {
     mean_ = {0.485f, 0.456f, 0.406f};

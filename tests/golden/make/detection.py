@@ -4,6 +4,7 @@
 import timm
 import torch
 
+from deformable import DEFORMABLE, extents_of
 from family import Family, names
 
 DETR = dict(
@@ -220,6 +221,7 @@ DETECTION |= {
         "clip",
         sizes="none",
     ),
+    **DEFORMABLE,
 }
 
 
@@ -272,6 +274,9 @@ def inputs_of(name, family_name, class_name, config, random):
     if family_name == "owlvit":
         pictures, texts = (3, 3) if class_name.endswith("Model") else (2, 4)
         return {"pixel_values": floats(pictures, 3, 32, 32)} | texts_of(config.text_config, texts, random)
+    if family_name in DEFORMABLE:
+        inputs = {"pixel_values": floats(2, 3, *extents_of(config))}
+        return inputs | box_labels(random) if class_name.endswith("ObjectDetection") else inputs
     if family_name == "yolos":
         height, width = (32, 24) if class_name.endswith("ObjectDetection") else config.image_size
         inputs = {"pixel_values": floats(2, 3, height, width)}

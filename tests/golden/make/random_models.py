@@ -184,6 +184,8 @@ def draw_weights(model, name, signed_norms):
                 normal(buffer, 0.1, 0.9)
             elif key.endswith("final_logits_bias"):
                 normal(buffer, 0.1)
+            elif type(model).__name__.startswith("RTDetr") and key.endswith((".weight", ".bias")):  # of frozen norms
+                normal(buffer, 0.1, 1.0 if key.endswith("weight") else 0.0)
     padding = [
         module
         for module in model.modules()

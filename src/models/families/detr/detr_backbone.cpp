@@ -39,28 +39,6 @@ int64_t last_stage(const Config& backbone) {
   return is_timm(backbone) ? 4 : static_cast<int64_t>(backbone.get_ints("depths", {3, 4, 6, 3}).size());
 }
 
-// out_indices, else out_features ("stage4", of timm "layer4"), else the last stage.
-std::vector<int64_t> stages_of(const Config& backbone) {
-  const int64_t last = last_stage(backbone);
-  std::vector<int64_t> stages;
-  if (backbone.has("out_indices")) {
-    stages = backbone.get_ints("out_indices", {});
-  } else {
-    for (const std::string& name : backbone.get_strings("out_features"))
-      for (int64_t i = 1; i <= last; ++i)
-        if (name == (is_timm(backbone) ? "layer" : "stage") + std::to_string(i)) stages.push_back(i);
-    if (stages.empty()) stages = {last};
-  }
-  for (int64_t& stage : stages) {
-    if (stage < 0) stage += last + 1;
-    if (stage < 0 || stage > last)
-      fail("{}: out_indices: expected numbers from 0 to {}, the stages of the backbone", backbone.where(), last);
-  }
-  if (stages.empty() || !std::is_sorted(stages.begin(), stages.end()))
-    fail("{}: out_indices: expected rising numbers of stages", backbone.where());
-  return stages;
-}
-
 // As timm's configuration says it: the name of the architecture, and what is not as it is for that name.
 Config timm_config(const Config& backbone) {
   Json arguments = Json::object();
@@ -73,6 +51,26 @@ Config timm_config(const Config& backbone) {
 
 }  // namespace
 
+std::vector<int64_t> backbone_stages(const Config& backbone, std::string_view name, int64_t last) {
+  std::vector<int64_t> stages;
+  if (backbone.has("out_indices")) {
+    stages = backbone.get_ints("out_indices", {});
+  } else {
+    for (const std::string& wanted : backbone.get_strings("out_features"))
+      for (int64_t i = 1; i <= last; ++i)
+        if (wanted == std::string(name) + std::to_string(i)) stages.push_back(i);
+    if (stages.empty()) stages = {last};
+  }
+  for (int64_t& stage : stages) {
+    if (stage < 0) stage += last + 1;
+    if (stage < 0 || stage > last)
+      fail("{}: out_indices: expected numbers from 0 to {}, the stages of the backbone", backbone.where(), last);
+  }
+  if (stages.empty() || !std::is_sorted(stages.begin(), stages.end()))
+    fail("{}: out_indices: expected rising numbers of stages", backbone.where());
+  return stages;
+}
+
 DetrBackbone::Body DetrBackbone::make_body(const Config& backbone, const std::vector<int64_t>& stages,
                                            const Scope& scope) {
   if (is_timm(backbone))
@@ -81,7 +79,9 @@ DetrBackbone::Body DetrBackbone::make_body(const Config& backbone, const std::ve
 }
 
 DetrBackbone::DetrBackbone(const Config& config, const Scope& scope)
-    : backbone_(backbone_config(config)), stages_(stages_of(backbone_)), body_(make_body(backbone_, stages_, scope)) {
+    : backbone_(backbone_config(config)),
+      stages_(backbone_stages(backbone_, is_timm(backbone_) ? "layer" : "stage", last_stage(backbone_))),
+      body_(make_body(backbone_, stages_, scope)) {
   for (const int64_t stage : stages_)
     widths_.push_back(std::visit([&](const auto& body) { return body.width_of_stage(stage); }, body_));
 }

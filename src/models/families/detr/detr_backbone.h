@@ -2,6 +2,7 @@
 // The convolutional body that a detector looks through: a ResNet of Transformers or of timm, whose norms are frozen.
 #pragma once
 
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -10,6 +11,9 @@
 #include "models/nn/vision/frozen_batch_norm.h"
 
 namespace transom {
+
+// Which stages of a backbone a detector looks at: out_indices, else out_features (`name` and a number), else the last.
+std::vector<int64_t> backbone_stages(const Config& backbone, std::string_view name, int64_t last);
 
 class DetrBackbone {
  public:

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "models/nn/attention/attention.h"
+#include "models/families/detr/detr_layers.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -46,107 +46,42 @@ Tensor sinusoids(const Tensor& coordinate, const Tensor& last, int64_t width) {
   return reshape(concatenate({unsqueeze(sin(angles), 4), unsqueeze(cos(angles), 4)}, 4), shape);
 }
 
-// x and what `branch` makes of it, normed before the branch or behind the sum.
-template <typename Branch>
-Tensor with_residual(const Tensor& x, const LayerNorm& norm, bool norms_first, ForwardContext& context,
-                     const Branch& branch) {
-  return norms_first ? x + branch(norm(x, context)) : norm(x + branch(x), context);
+DetrLayerShape detr_layer_shape(const DetrConfig& c, int64_t heads, int64_t inner) {
+  return {.width = c.d_model,
+          .heads = heads,
+          .inner = inner,
+          .activation = c.activation_function,
+          .dropout = c.dropout,
+          .attention_dropout = c.attention_dropout,
+          .activation_dropout = c.activation_dropout,
+          .deviation = c.init_std,
+          .norms_first = c.norms_first};
 }
 
 }  // namespace
 
-struct DetrAttention {
-  DetrAttention(const Scope& scope, const DetrConfig& c, int64_t heads)
-      : path(scope.path()),
-        heads(heads),
-        q_proj(scope / "q_proj", c.d_model, c.d_model, {.deviation = c.init_std}),
-        k_proj(scope / "k_proj", c.d_model, c.d_model, {.deviation = c.init_std}),
-        v_proj(scope / "v_proj", c.d_model, c.d_model, {.deviation = c.init_std}),
-        out_proj(scope / "out_proj", c.d_model, c.d_model, {.deviation = c.init_std}),
-        dropout(c.attention_dropout) {}
-  Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
-                    ForwardContext& context) const {
-    Tensor attended;
-    {
-      const ModuleScope module(path);
-      attended = multi_head_attention(q_proj(query, context), k_proj(key, context), v_proj(value, context), heads, mask,
-                                      dropout, context);
-    }
-    return out_proj(attended, context);
-  }
-
-  std::string path;
-  int64_t heads;
-  Linear q_proj, k_proj, v_proj, out_proj;
-  Dropout dropout;
-};
-
-struct DetrFeedForward {
-  DetrFeedForward(const Scope& scope, const DetrConfig& c, int64_t width)
-      : activation_function(c.activation_function),
-        fc1(scope / "fc1", c.d_model, width, {.deviation = c.init_std}),
-        fc2(scope / "fc2", width, c.d_model, {.deviation = c.init_std}),
-        inner_dropout(c.activation_dropout),
-        dropout(c.dropout) {}
-  Tensor operator()(const Tensor& x, ForwardContext& context) const {
-    const Tensor inner = inner_dropout(activation(activation_function, fc1(x, context)), context);
-    return dropout(fc2(inner, context), context);
-  }
-
-  std::string activation_function;
-  Linear fc1, fc2;
-  Dropout inner_dropout, dropout;
-};
-
-class DetrEncoderLayer {
- public:
-  DetrEncoderLayer(const Scope& scope, const DetrConfig& c)
-      : norms_first_(c.norms_first),
-        self_attn_(scope / "self_attn", c, c.encoder_attention_heads),
-        self_attn_layer_norm_(scope / "self_attn_layer_norm", c.d_model, 1e-5),
-        feed_forward_(scope, c, c.encoder_ffn_dim),
-        final_layer_norm_(scope / "final_layer_norm", c.d_model, 1e-5),
-        dropout_(c.dropout) {}
-  Tensor operator()(const Tensor& x, const Tensor& positions, const Tensor& mask, ForwardContext& context) const {
-    const Tensor seen = with_residual(x, self_attn_layer_norm_, norms_first_, context, [&](const Tensor& in) {
-      const Tensor placed = in + positions;
-      return dropout_(self_attn_(placed, placed, in, mask, context), context);
-    });
-    return with_residual(seen, final_layer_norm_, norms_first_, context,
-                         [&](const Tensor& in) { return feed_forward_(in, context); });
-  }
-
- private:
-  bool norms_first_;
-  DetrAttention self_attn_;
-  LayerNorm self_attn_layer_norm_;
-  DetrFeedForward feed_forward_;
-  LayerNorm final_layer_norm_;
-  Dropout dropout_;
-};
-
 class DetrDecoderLayer {
  public:
-  DetrDecoderLayer(const Scope& scope, const DetrConfig& c)
-      : norms_first_(c.norms_first),
-        self_attn_(scope / "self_attn", c, c.decoder_attention_heads),
-        self_attn_layer_norm_(scope / "self_attn_layer_norm", c.d_model, 1e-5),
-        encoder_attn_(scope / "encoder_attn", c, c.decoder_attention_heads),
-        encoder_attn_layer_norm_(scope / "encoder_attn_layer_norm", c.d_model, 1e-5),
-        feed_forward_(scope, c, c.decoder_ffn_dim),
-        final_layer_norm_(scope / "final_layer_norm", c.d_model, 1e-5),
-        dropout_(c.dropout) {}
+  DetrDecoderLayer(const Scope& scope, const DetrLayerShape& s)
+      : norms_first_(s.norms_first),
+        self_attn_(scope / "self_attn", s),
+        self_attn_layer_norm_(scope / "self_attn_layer_norm", s.width, s.epsilon),
+        encoder_attn_(scope / "encoder_attn", s),
+        encoder_attn_layer_norm_(scope / "encoder_attn_layer_norm", s.width, s.epsilon),
+        feed_forward_(scope, s),
+        final_layer_norm_(scope / "final_layer_norm", s.width, s.epsilon),
+        dropout_(s.dropout) {}
   // `keys`: the memory with the positions of its places.
   Tensor operator()(const Tensor& x, const Tensor& queries, const Tensor& mask, const Tensor& memory,
                     const Tensor& keys, const Tensor& memory_mask, ForwardContext& context) const {
-    const Tensor among = with_residual(x, self_attn_layer_norm_, norms_first_, context, [&](const Tensor& in) {
+    const Tensor among = detr_residual(x, self_attn_layer_norm_, norms_first_, context, [&](const Tensor& in) {
       const Tensor placed = in + queries;
       return dropout_(self_attn_(placed, placed, in, mask, context), context);
     });
-    const Tensor seen = with_residual(among, encoder_attn_layer_norm_, norms_first_, context, [&](const Tensor& in) {
+    const Tensor seen = detr_residual(among, encoder_attn_layer_norm_, norms_first_, context, [&](const Tensor& in) {
       return dropout_(encoder_attn_(in + queries, keys, memory, memory_mask, context), context);
     });
-    return with_residual(seen, final_layer_norm_, norms_first_, context,
+    return detr_residual(seen, final_layer_norm_, norms_first_, context,
                          [&](const Tensor& in) { return feed_forward_(in, context); });
   }
 
@@ -196,9 +131,11 @@ class DetrLayers {
  public:
   DetrLayers(const Scope& scope, const DetrConfig& c)
       : c_(c), decoder_norm_(scope / "decoder" / "layernorm", c.d_model, 1e-5), dropout_(c.dropout) {
-    for (int64_t i = 0; i < c.encoder_layers; ++i) encoder_.emplace_back(scope / "encoder" / "layers" / i, c);
+    const DetrLayerShape encoder = detr_layer_shape(c, c.encoder_attention_heads, c.encoder_ffn_dim),
+                         decoder = detr_layer_shape(c, c.decoder_attention_heads, c.decoder_ffn_dim);
+    for (int64_t i = 0; i < c.encoder_layers; ++i) encoder_.emplace_back(scope / "encoder" / "layers" / i, encoder);
     if (c.norms_first) encoder_norm_.emplace(scope / "encoder" / "layernorm", c.d_model, 1e-5);
-    for (int64_t i = 0; i < c.decoder_layers; ++i) decoder_.emplace_back(scope / "decoder" / "layers" / i, c);
+    for (int64_t i = 0; i < c.decoder_layers; ++i) decoder_.emplace_back(scope / "decoder" / "layers" / i, decoder);
   }
 
   void encode(Tensor x, const Tensor& positions, DetrOutput& output, ForwardContext& context) const {

@@ -41,24 +41,15 @@ Tensor area(const Tensor& corners) {
 }
 Tensor product_of_sides(const Tensor& extents) { return side(extents, 0) * side(extents, 1); }
 
-Tensor counted_of(const BoxLabels& labels) {
-  return greater_equal(labels.classes, full(labels.classes.shape(), 0, DType::kInt64));
-}
-
-// Places that hold no box get one that every computation takes: the whole picture.
-Tensor safe_boxes(const BoxLabels& labels) {
-  const Shape shape = labels.boxes.shape();
-  const Tensor whole = concatenate({full({shape[0], shape[1], 2}, 0.5), full({shape[0], shape[1], 2}, 1)}, 2);
-  return select(broadcast_to(unsqueeze(counted_of(labels), 2), shape), cast(labels.boxes, DType::kFloat32), whole);
-}
-
-// The class of each query, [B, Q]: of a box, or `none`.
-Tensor classes_of_queries(const Tensor& matches, const Tensor& classes, int64_t queries, int64_t none) {
-  const Shape all{matches.dim(0), matches.dim(1), queries};
-  const Tensor hits = equal(broadcast_to(unsqueeze(matches, 2), all), iota(all, 2));
-  const Tensor above = broadcast_to(unsqueeze(classes - static_cast<double>(none), 2), all);
-  return reduce_sum(select(hits, above, full(all, 0, DType::kInt64)), {1}) + static_cast<double>(none);
-}
+// What two corners share, and what they cover together.
+struct Overlap {
+  Tensor shared, together;
+  Overlap(const Tensor& corners, const Tensor& others) {
+    shared = product_of_sides(
+        relu(minimum(part(corners, 2, 4), part(others, 2, 4)) - maximum(part(corners, 0, 2), part(others, 0, 2))));
+    together = area(corners) + area(others) - shared;
+  }
+};
 
 }  // namespace
 
@@ -80,29 +71,72 @@ Tensor box_corners(const Tensor& boxes) {
   return concatenate({centres - halves, centres + halves}, -1);
 }
 
+Tensor overlap(const Tensor& corners, const Tensor& others) {
+  const Overlap both(corners, others);
+  return both.shared / both.together;
+}
+
 Tensor generalized_overlap(const Tensor& corners, const Tensor& others) {
-  const Tensor inner =
-      relu(minimum(part(corners, 2, 4), part(others, 2, 4)) - maximum(part(corners, 0, 2), part(others, 0, 2)));
-  const Tensor outer =
-      relu(maximum(part(corners, 2, 4), part(others, 2, 4)) - minimum(part(corners, 0, 2), part(others, 0, 2)));
-  const Tensor shared = product_of_sides(inner), hull = product_of_sides(outer);
-  const Tensor together = area(corners) + area(others) - shared;
-  return shared / together - (hull - together) / hull;
+  const Overlap both(corners, others);
+  const Tensor hull = product_of_sides(
+      relu(maximum(part(corners, 2, 4), part(others, 2, 4)) - minimum(part(corners, 0, 2), part(others, 0, 2))));
+  return both.shared / both.together - (hull - both.together) / hull;
+}
+
+Tensor counted_boxes(const BoxLabels& labels) {
+  return greater_equal(labels.classes, full(labels.classes.shape(), 0, DType::kInt64));
+}
+
+Tensor number_of_boxes(const BoxLabels& labels) {
+  return maximum(sum(cast(counted_boxes(labels), DType::kFloat32)), constant(1));
+}
+
+Tensor safe_boxes(const BoxLabels& labels) {
+  const Shape shape = labels.boxes.shape();
+  const Tensor whole = concatenate({full({shape[0], shape[1], 2}, 0.5), full({shape[0], shape[1], 2}, 1)}, 2);
+  return select(broadcast_to(unsqueeze(counted_boxes(labels), 2), shape), cast(labels.boxes, DType::kFloat32), whole);
+}
+
+Tensor values_of_queries(const Tensor& matches, const Tensor& values, int64_t queries, double none) {
+  const Shape all{matches.dim(0), matches.dim(1), queries};
+  const Tensor hits = equal(broadcast_to(unsqueeze(matches, 2), all), iota(all, 2));
+  const Tensor above = broadcast_to(unsqueeze(values - none, 2), all);
+  return reduce_sum(select(hits, above, full(all, 0, values.dtype())), {1}) + none;
+}
+
+Tensor boxes_of_matches(const Tensor& boxes, const Tensor& matches) {
+  const Shape shape{matches.dim(0), matches.dim(1), 4};
+  const Tensor none = full(matches.shape(), 0, DType::kInt64);
+  const Tensor places = select(greater_equal(matches, none), matches, none);
+  return take_along_axis(cast(boxes, DType::kFloat32), broadcast_to(unsqueeze(places, 2), shape), 1);
+}
+
+Tensor distance_of_matches(const Tensor& boxes, const Tensor& matches, const BoxLabels& labels,
+                           const DetectionWeights& weights) {
+  const Tensor found = boxes_of_matches(boxes, matches), wanted = safe_boxes(labels);
+  const Tensor counts = cast(greater_equal(matches, full(matches.shape(), 0, DType::kInt64)), DType::kFloat32);
+  const Tensor distance = sum(reduce_sum(abs(found - wanted), {2}) * counts);
+  const Tensor apart = sum((1.0 - generalized_overlap(box_corners(found), box_corners(wanted))) * counts);
+  return distance * weights.bbox + apart * weights.giou;
+}
+
+Tensor matched_by_cost(const Tensor& class_costs, const Tensor& boxes, const BoxLabels& labels,
+                       const DetectionWeights& weights) {
+  if (labels.classes.dim(1) == 0) return full({class_costs.dim(0), 0}, 0, DType::kInt64);
+  const Tensor found = unsqueeze(cast(boxes, DType::kFloat32).detach(), 2), wanted = unsqueeze(safe_boxes(labels), 1);
+  const Tensor distance = reduce_sum(abs(found - wanted), {3});
+  const Tensor apart = generalized_overlap(box_corners(found), box_corners(wanted));
+  return linear_sum_assignment(distance * weights.bbox_cost + class_costs - apart * weights.giou_cost,
+                               counted_boxes(labels));
 }
 
 Tensor matched_queries(const Tensor& logits, const Tensor& boxes, const BoxLabels& labels,
                        const DetectionWeights& weights, const Computing& computing) {
   const int64_t B = logits.dim(0), Q = logits.dim(1), N = labels.classes.dim(1);
-  const Tensor counted = counted_of(labels);
-  if (N == 0) return full({B, 0}, 0, DType::kInt64);
   const Tensor chances = softmax(cast(logits, DType::kFloat32).detach(), computing);
-  const Tensor classes = select(counted, labels.classes, full({B, N}, 0, DType::kInt64));
+  const Tensor classes = select(counted_boxes(labels), labels.classes, full({B, N}, 0, DType::kInt64));
   const Tensor of_class = -take_along_axis(chances, broadcast_to(unsqueeze(classes, 1), {B, Q, N}), 2);
-  const Tensor found = unsqueeze(cast(boxes, DType::kFloat32).detach(), 2), wanted = unsqueeze(safe_boxes(labels), 1);
-  const Tensor distance = reduce_sum(abs(found - wanted), {3});
-  const Tensor overlap = generalized_overlap(box_corners(found), box_corners(wanted));
-  return linear_sum_assignment(
-      distance * weights.bbox_cost + of_class * weights.class_cost - overlap * weights.giou_cost, counted);
+  return matched_by_cost(of_class * weights.class_cost, boxes, labels, weights);
 }
 
 Tensor detection_loss(const Tensor& logits, const Tensor& boxes, const BoxLabels& labels,
@@ -110,22 +144,14 @@ Tensor detection_loss(const Tensor& logits, const Tensor& boxes, const BoxLabels
   const int64_t B = logits.dim(0), Q = logits.dim(1), classes = logits.dim(2) - 1, N = labels.classes.dim(1);
   const Tensor matches = matched_queries(logits, boxes, labels, weights, context.computing);
 
-  const Tensor targets = reshape(classes_of_queries(matches, labels.classes, Q, classes), {B * Q});
+  const Tensor targets = reshape(values_of_queries(matches, labels.classes, Q, static_cast<double>(classes)), {B * Q});
   const Tensor none = full({B * Q}, static_cast<double>(classes), DType::kInt64);
   const Tensor weight = select(equal(targets, none), full({B * Q}, weights.no_object), full({B * Q}, 1));
   const Tensor losses =
       cross_entropy(reshape(cast(logits, DType::kFloat32), {B * Q, classes + 1}), targets, -100, context.computing);
   const Tensor of_classes = mean_of(sum(losses * weight), sum(weight), context);
   if (N == 0) return of_classes;
-
-  const Tensor matched = greater_equal(matches, full({B, N}, 0, DType::kInt64));
-  const Tensor places = select(matched, matches, full({B, N}, 0, DType::kInt64));
-  const Tensor found = take_along_axis(cast(boxes, DType::kFloat32), broadcast_to(unsqueeze(places, 2), {B, N, 4}), 1);
-  const Tensor wanted = safe_boxes(labels), counts = cast(matched, DType::kFloat32);
-  const Tensor distance = sum(reduce_sum(abs(found - wanted), {2}) * counts);
-  const Tensor apart = sum((1.0 - generalized_overlap(box_corners(found), box_corners(wanted))) * counts);
-  const Tensor number = maximum(sum(cast(counted_of(labels), DType::kFloat32)), constant(1));
-  return of_classes + mean_of(distance * weights.bbox + apart * weights.giou, number, context);
+  return of_classes + mean_of(distance_of_matches(boxes, matches, labels, weights), number_of_boxes(labels), context);
 }
 
 }  // namespace transom

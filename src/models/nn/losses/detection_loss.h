@@ -26,14 +26,32 @@ struct DetectionWeights {
 Tensor matched_queries(const Tensor& logits, const Tensor& boxes, const BoxLabels& labels,
                        const DetectionWeights& weights, const Computing& computing);
 
+// The same by what the class of each box costs at each query, f32 [B, Q, N], which already has its weight.
+Tensor matched_by_cost(const Tensor& class_costs, const Tensor& boxes, const BoxLabels& labels,
+                       const DetectionWeights& weights);
+
 // The loss of one layer's outputs, f32 []: cross entropy of all queries, and the distances of matched boxes in corners
 // and overlap, over the number of boxes.
 Tensor detection_loss(const Tensor& logits, const Tensor& boxes, const BoxLabels& labels,
                       const DetectionWeights& weights, const ForwardContext& context);
 
+// ---- parts, for other losses of matched queries; `matches` i64 [B, N], -1 for none
+
+Tensor counted_boxes(const BoxLabels& labels);    // bool [B, N]: which places hold a box
+Tensor number_of_boxes(const BoxLabels& labels);  // f32 []: how many do, at least 1
+Tensor safe_boxes(const BoxLabels& labels);       // [B, N, 4]: the whole picture, where there is no box
+// What a place N says to the query that it is matched with: i64 or f32 [B, N] -> [B, Q], `none` of the others.
+Tensor values_of_queries(const Tensor& matches, const Tensor& values, int64_t queries, double none);
+Tensor boxes_of_matches(const Tensor& boxes, const Tensor& matches);  // [B, Q, 4] -> f32 [B, N, 4]
+// The distances of matched boxes in corners and overlap, with their weights: the sum, f32 [].
+Tensor distance_of_matches(const Tensor& boxes, const Tensor& matches, const BoxLabels& labels,
+                           const DetectionWeights& weights);
+
 // Boxes as corners (left, top, right, bottom): [..., 4] -> [..., 4].
 Tensor box_corners(const Tensor& boxes);
 // The generalised intersection over union (Rezatofighi et al., 2019) of corners that broadcast: [..., 4] -> [...].
 Tensor generalized_overlap(const Tensor& corners, const Tensor& others);
+// The intersection over union of the same.
+Tensor overlap(const Tensor& corners, const Tensor& others);
 
 }  // namespace transom

@@ -11,9 +11,11 @@ namespace transom {
 // (Carion et al., 2020).
 class StackedLayers {
  public:
-  StackedLayers(const Scope& scope, int64_t width, int64_t out, int64_t count, double deviation) {
+  StackedLayers(const Scope& scope, int64_t width, int64_t out, int64_t count, double deviation)
+      : StackedLayers(scope, width, width, out, count, deviation) {}
+  StackedLayers(const Scope& scope, int64_t in, int64_t between, int64_t out, int64_t count, double deviation) {
     for (int64_t i = 0; i < count; ++i)
-      layers_.emplace_back(scope / "layers" / i, width, i + 1 < count ? width : out,
+      layers_.emplace_back(scope / "layers" / i, i == 0 ? in : between, i + 1 < count ? between : out,
                            Linear::Options{.deviation = deviation});
   }
   Tensor operator()(Tensor x, ForwardContext& context) const {  // [..., width] -> [..., out]

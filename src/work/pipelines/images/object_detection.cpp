@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "work/pipelines/classification.h"
 #include "work/pipelines/images/box_in_picture.h"
 #include "work/pipelines/images/graph_detection.h"
 #include "work/pipelines/images/image_model.h"
@@ -46,19 +47,30 @@ class ObjectDetection : public Pipeline {
   }
 
  private:
-  // As post_process_object_detection() gives them: in the order of the queries.
+  // As post_process_object_detection() gives them: in the order of the queries; of detectors whose classes each have a
+  // chance of their own by falling score, and an object may have several classes.
   std::vector<DetectedObject> objects_of(const ImageModel::Outputs& outputs, double threshold) const {
     const FeatureArray &logits = outputs.values[0], &boxes = outputs.values[1];
     const auto queries = static_cast<size_t>(logits.shape.at(1)), classes = static_cast<size_t>(logits.shape.at(2));
-    if (classes != labels_.size() + 1)
-      fail("{}: expected names of {} classes in id2label, found {}", model_.model->config().where(), classes - 1,
-           labels_.size());
+    if (classes != labels_.size() && classes != labels_.size() + 1)
+      fail("{}: expected names of the classes in id2label, found {} for logits of {}", model_.model->config().where(),
+           labels_.size(), classes);
     std::vector<DetectedObject> objects;
+    const auto add = [&](size_t query, size_t label, float score) {
+      if (static_cast<double>(score) > threshold)
+        objects.push_back(
+            {labels_[label], score, box_in_picture(std::span(boxes.values).subspan(4 * query, 4), outputs.picture)});
+    };
+    if (classes == labels_.size()) {
+      const std::vector<double> values(logits.values.begin(), logits.values.end());
+      std::vector<size_t> order = falling_order(values);
+      order.resize(std::min(order.size(), queries));
+      for (const size_t i : order) add(i / classes, i % classes, 1 / (1 + std::exp(-logits.values[i])));
+      return objects;
+    }
     for (size_t query = 0; query < queries; ++query) {
       const BestClass best(std::span(logits.values).subspan(query * classes, classes));
-      if (static_cast<double>(best.score) > threshold)
-        objects.push_back({labels_[static_cast<size_t>(best.label)], best.score,
-                           box_in_picture(std::span(boxes.values).subspan(4 * query, 4), outputs.picture)});
+      add(query, static_cast<size_t>(best.label), best.score);
     }
     return objects;
   }

@@ -289,14 +289,26 @@ std::vector<PictureBoxes> boxes_of(const Predictions& predictions, const char* p
   return result;
 }
 
-NamedTensors best_classes(const NamedTensors& outputs) {
+// Of each query its best class; of detectors whose `classes` each have a chance of their own, with no class for
+// "nothing", as many as there are queries of the most certain classes of all queries.
+NamedTensors best_classes(const NamedTensors& outputs, int64_t classes) {
   const Tensor& logits = outputs.at("logits");
+  NamedTensors result{{"class_labels", outputs.at("class_labels")}, {"boxes", outputs.at("boxes")}};
+  if (logits.dim(2) == classes) {
+    const int64_t B = logits.dim(0), Q = logits.dim(1);
+    const auto [scores, places] = top_k(flatten(sigmoid(cast(logits, DType::kFloat32)), 1, 2), Q);  // [B, Q]
+    const Tensor count = full({B, Q}, static_cast<double>(classes), DType::kInt64);
+    const Tensor queries = broadcast_to(unsqueeze(div(places, count), 2), {B, Q, 4});
+    result.set("scores", scores);
+    result.set("classes", cast(remainder(places, count), DType::kFloat32));
+    result.set("pred_boxes", take_along_axis(outputs.at("pred_boxes"), queries, 1));
+    return result;
+  }
   const Tensor chances = slice(softmax(cast(logits, DType::kFloat32), Computing{}), 2, 0, logits.dim(2) - 1);
-  return {{"scores", reduce_max(chances, {2})},
-          {"classes", cast(arg_max(chances, 2), DType::kFloat32)},
-          {"pred_boxes", outputs.at("pred_boxes")},
-          {"class_labels", outputs.at("class_labels")},
-          {"boxes", outputs.at("boxes")}};
+  result.set("scores", reduce_max(chances, {2}));
+  result.set("classes", cast(arg_max(chances, 2), DType::kFloat32));
+  result.set("pred_boxes", outputs.at("pred_boxes"));
+  return result;
 }
 
 }  // namespace
@@ -326,7 +338,9 @@ void prepare_object_detection(const TrainArguments& arguments, const TaskFiles& 
   if (train) setup.train = rows_for_training(train, arguments);
   if (validation) setup.validation = rows_for_evaluation(validation);
   setup.objective = std::make_shared<BoxObjective>(arguments.training);
-  setup.preprocess_outputs = best_classes;
+  setup.preprocess_outputs = [count = static_cast<int64_t>(classes.size())](const NamedTensors& outputs) {
+    return best_classes(outputs, count);
+  };
   setup.compute_metrics = [validation, classes](const Predictions& predictions) {
     if (!validation) return Metrics();
     return box_metrics(boxes_of(predictions, "boxes", "class_labels", nullptr, *validation),
