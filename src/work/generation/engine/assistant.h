@@ -7,18 +7,11 @@
 #include <span>
 #include <vector>
 
+#include "work/generation/engine/drafts/draft.h"
 #include "work/generation/engine/paged/block_pool.h"
 #include "work/generation/engine/paged/paged_program.h"
-#include "work/generation/engine/sequence.h"
 
 namespace transom {
-
-// Asks for at most `most` tokens behind those of a sequence, and gets them.
-struct Draft {
-  const Sequence* sequence = nullptr;
-  int64_t most = 0;
-  TokenIds tokens = {};
-};
 
 class Assistant {
  public:

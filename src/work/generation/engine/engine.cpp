@@ -52,6 +52,22 @@ void check_counts(const char* name, int64_t value, int64_t least) {
   if (value < least) fail("{}: expected at least {}, found {}", name, least, value);
 }
 
+void check_drafts(const EngineOptions& options) {
+  const DraftOptions& drafts = options.drafts;
+  check_counts("drafts: tokens", drafts.tokens, 1);
+  check_counts("drafts: lookup_least", drafts.lookup_least, 1);
+  check_counts("drafts: lookup_most", drafts.lookup_most, drafts.lookup_least);
+  check_counts("drafts: suffix_depth", drafts.suffix_depth, 2);
+  check_counts("drafts: suffix_bytes", drafts.suffix_bytes, 0);
+  if (!(drafts.suffix_factor > 0)) fail("drafts: suffix_factor: expected above 0, found {}", drafts.suffix_factor);
+  if (!(drafts.suffix_least >= 0 && drafts.suffix_least <= 1))
+    fail("drafts: suffix_least: expected 0 to 1, found {}", drafts.suffix_least);
+  if (drafts.method == DraftOptions::Method::kNone) return;
+  if (options.assistant) fail("drafts: either an assistant model or another method, found both");
+  if ((drafts.method == DraftOptions::Method::kHead) != (drafts.head != nullptr))
+    fail("drafts: the method kHead and a head belong together");
+}
+
 std::unique_ptr<Runner> runner_for(const GenerativeModel& model, const EngineOptions& options, int64_t length) {
   check_counts("max_sequences", options.max_sequences, 1);
   check_counts("max_waiting", options.max_waiting, 1);
@@ -62,9 +78,13 @@ std::unique_ptr<Runner> runner_for(const GenerativeModel& model, const EngineOpt
     fail("cache_dtype: expected auto, float32, float16 or bfloat16, found {}", quoted(options.cache_dtype));
   if (!(options.step_seconds >= 0)) fail("step_seconds: expected at least 0, found {}", options.step_seconds);
   check_counts("num_assistant_tokens", options.num_assistant_tokens, 1);
+  check_drafts(options);
   std::unique_ptr<Runner> runner = make_paged(model, options, length);
   if (!runner && options.assistant)
     fail(ErrorKind::kUnsupported, "assistant: {} is computed row by row, where drafts are not verified; leave it out",
+         model.architecture());
+  if (!runner && options.drafts.method != DraftOptions::Method::kNone)
+    fail(ErrorKind::kUnsupported, "drafts: {} is computed row by row, where drafts are not verified; leave them out",
          model.architecture());
   if (!runner && EvaluatorScope::current())
     fail(ErrorKind::kUnsupported, "{} is computed row by row, which is not offered over several processes",
@@ -377,6 +397,9 @@ class Engine::Implementation {
     statistics_.drafts += counted.drafts;
     statistics_.draft_tokens += counted.draft_tokens;
     statistics_.accepted_tokens += counted.accepted_tokens;
+    statistics_.accepted_at.resize(std::max(statistics_.accepted_at.size(), counted.accepted_at.size()));
+    for (size_t i = 0; i < counted.accepted_at.size(); ++i) statistics_.accepted_at[i] += counted.accepted_at[i];
+    statistics_.steps_without_drafts += counted.steps_without_drafts;
     statistics_.prompt_tokens += counted.prompt_tokens;
     statistics_.generated_tokens += counted.generated_tokens;
   }

@@ -3,10 +3,11 @@
 
 #include <algorithm>
 
+#include "work/generation/engine/drafts/prompt_lookup.h"
+
 namespace transom {
 namespace {
 
-constexpr ptrdiff_t kMostLookedBack = 4096;  // places where the last tokens are looked for
 constexpr int64_t kRestAfterRejection = 4;
 
 }  // namespace
@@ -85,14 +86,7 @@ TokenIds Sequence::draft(int64_t most) {
     --no_drafts_;
     return {};
   }
-  const auto size = static_cast<ptrdiff_t>(tokens_.size());
-  for (ptrdiff_t n = std::min<ptrdiff_t>(request.max_matching_ngram_size, size - 1); n > 0; --n)
-    for (ptrdiff_t place = size - n - 1; place >= 0 && place >= size - n - kMostLookedBack; --place)
-      if (std::equal(tokens_.end() - n, tokens_.end(), tokens_.begin() + place)) {
-        const auto begin = tokens_.begin() + place + n;
-        return {begin, begin + std::min<ptrdiff_t>(most, tokens_.end() - begin)};
-      }
-  return {};
+  return prompt_lookup(tokens_, 1, request.max_matching_ngram_size, most);
 }
 
 void Sequence::note_draft(int64_t accepted) {

@@ -13,7 +13,7 @@
 #include "files/config/model_config.h"
 #include "models/loading/adapters/adaptation.h"
 #include "work/generation/embedded_inputs.h"
-#include "work/generation/engine/assistant.h"
+#include "work/generation/engine/drafts/step_drafts.h"
 #include "work/generation/engine/mask_turns.h"
 #include "work/generation/engine/paged/paged_pass.h"
 #include "work/generation/engine/paged/sequence_cache.h"
@@ -39,12 +39,7 @@ class PagedRunner : public Runner {
         widths_{model.position_axes(), model.embedding_width()},
         most_tokens_(most_tokens),
         budget_(options.step_seconds, most_tokens),
-        assistant_tokens_(options.num_assistant_tokens) {
-    if (options.assistant)
-      assistant_.emplace(*options.assistant,
-                         text_config_of(model.config()).get_int("vocab_size", std::numeric_limits<int64_t>::max()),
-                         options.block_size, most_tokens, blocks.most);
-  }
+        drafts_(model, options, most_tokens, blocks.most, has_states_ ? options.block_size / 2 : 0) {}
 
   bool step(std::span<const std::unique_ptr<Sequence>> sequences, EngineStatistics& statistics) override {
     std::vector<StepPart> parts;
@@ -58,7 +53,9 @@ class PagedRunner : public Runner {
     if (!parts.empty()) {
       const auto start = std::chrono::steady_clock::now();
       compute_all(parts, sequences, statistics);
-      budget_.note(tokens_of(parts), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      budget_.note(tokens_of(parts), seconds);
+      if (std::ranges::all_of(parts, &StepPart::is_next)) drafts_.note_step(tokens_of(parts), seconds);
     }
     for (const StepPart& part : parts)
       if (BeamGroup* group = part.sequence->group(); group && !group->has_ended() && group->is_complete())
@@ -77,8 +74,7 @@ class PagedRunner : public Runner {
   void forget(Sequence& sequence) override {
     texts_.forget(sequence);
     embedded_.erase(&sequence);
-    drafts_.erase(&sequence);
-    if (assistant_) assistant_->forget(sequence);
+    drafts_.forget(sequence);
   }
 
  private:
@@ -134,14 +130,17 @@ class PagedRunner : public Runner {
       if (!sequence->finished()) (sequence->waits() ? waiting_ : order).push_back(sequence.get());
     // Who needs one token more goes before prompts; if there are more of those than a step holds, they take turns.
     const size_t count = order.size();
-    ask_assistant(order);
     size_t youngest = count;  // from here on sequences have given up their blocks
     for (size_t i = 0; i < count && left > 0; ++i) {
       Sequence& sequence = *order[(i + turn_) % count];
       if (!texts_.holds(sequence) || sequence.length() - sequence.seen != 1) continue;
-      if (add(parts, sequence, order, youngest, statistics)) left -= add_draft(parts.back(), left - 1);
+      add(parts, sequence, order, youngest, statistics);
+      left = most_tokens_ - static_cast<int64_t>(parts.size());
     }
-    if (left == 0 && count > 0) turn_ = (turn_ + static_cast<size_t>(most_tokens_)) % count;
+    const bool is_full = left == 0 && count > 0;
+    add_drafts(parts, left, statistics);
+    left = most_tokens_ - tokens_of(parts);
+    if (is_full) turn_ = (turn_ + static_cast<size_t>(most_tokens_)) % count;
     else turn_ = 0;
     // Prompts are read by parts that the texts that are being written do not wait long for.
     const int64_t writing = tokens_of(parts), waiting = static_cast<int64_t>(count - parts.size());
@@ -202,41 +201,33 @@ class PagedRunner : public Runner {
     return true;
   }
 
-  // What the assistant proposes behind the texts that need one token more.
-  void ask_assistant(const std::vector<Sequence*>& order) {
-    drafts_.clear();
-    if (!assistant_) return;
+  // Behind the parts tokens that may follow, as far as there is room for them.
+  void add_drafts(std::vector<StepPart>& parts, int64_t left, EngineStatistics& statistics) {
+    // Of a refused draft a state is made again from the beginning of its block on.
+    if (has_states_ && texts_.block_size() > kMostTokensAgain) return;
     std::vector<Draft> drafts;
-    for (Sequence* sequence : order) {
-      const EngineRequest& request = sequence->request().request;
-      // The assistant reads tokens alone.
-      if (sequence->group() || request.prompt_lookup_num_tokens > 0 || !request.prompt.attached.empty() ||
-          !texts_.holds(*sequence) || sequence->length() - sequence->seen != 1)
-        continue;
-      drafts.push_back({sequence, std::min(assistant_tokens_, sequence->request().length - sequence->length() - 1)});
+    std::vector<StepPart*> drafted;
+    for (StepPart& part : parts) {
+      if (drafts_.has_method_for(*part.sequence)) {
+        const int64_t most = part.sequence->request().length - part.length - 1;
+        drafts.push_back({part.sequence, std::clamp<int64_t>(most, 0, drafts_.most())});
+        drafted.push_back(&part);
+      } else {
+        Draft own{part.sequence, 0, part.sequence->draft(left)};
+        left -= add_draft(part, std::move(own));
+      }
     }
-    const auto count = static_cast<int64_t>(drafts.size());
-    for (Draft& draft : drafts) draft.most = std::min(draft.most, most_tokens_ / count - 1);
-    assistant_->draft(drafts);
-    for (Draft& draft : drafts)
-      if (!draft.tokens.empty()) drafts_[draft.sequence] = std::move(draft.tokens);
+    drafts_.make(drafts, static_cast<int64_t>(parts.size()), left, statistics);
+    for (size_t i = 0; i < drafts.size(); ++i) add_draft(*drafted[i], std::move(drafts[i]));
   }
 
-  // Tokens that may follow, if there is room for them. Gives back how many tokens the part now has.
-  int64_t add_draft(StepPart& part, int64_t most) {
-    // Of a refused draft a state is made again from the beginning of its block on.
-    if (has_states_ && texts_.block_size() > kMostTokensAgain) return part.count;
-    TokenIds draft = part.sequence->draft(most);
-    if (const auto found = drafts_.find(part.sequence); found != drafts_.end()) {
-      draft = std::move(found->second);
-      draft.resize(std::min(draft.size(), static_cast<size_t>(std::max<int64_t>(most, 0))));
-      drafts_.erase(found);
-    }
-    if (!draft.empty() && texts_.reserve(*part.text, part.sequence->length() + static_cast<int64_t>(draft.size()))) {
-      part.count += static_cast<int64_t>(draft.size());
-      part.draft = std::move(draft);
-    }
-    return part.count;
+  // Gives back how many tokens were added.
+  int64_t add_draft(StepPart& part, Draft draft) {
+    const auto count = static_cast<int64_t>(draft.tokens.size());
+    if (count == 0 || !texts_.reserve(*part.text, part.length + count)) return 0;
+    part.count += count;
+    part.draft = std::move(draft);
+    return count;
   }
 
   // Other sequences of a request begin when the first one has read the prompt, which they then share.
@@ -379,14 +370,21 @@ class PagedRunner : public Runner {
     } catch (const std::exception& error) {
       sequence.finish(FinishReason::kError, error.what());
     }
-    if (!part.draft.empty()) {
-      const int64_t accepted = std::max<int64_t>(sequence.length() - part.length - 1, 0);
-      ++statistics.drafts;
-      statistics.draft_tokens += static_cast<int64_t>(part.draft.size());
-      statistics.accepted_tokens += accepted;
-      sequence.note_draft(accepted);
-    }
+    if (!part.draft.tokens.empty()) note_draft(part, statistics);
     return next;
+  }
+
+  void note_draft(const StepPart& part, EngineStatistics& statistics) {
+    const auto drafted = static_cast<int64_t>(part.draft.tokens.size());
+    const int64_t accepted = std::max<int64_t>(part.sequence->length() - part.length - 1, 0);
+    ++statistics.drafts;
+    statistics.draft_tokens += drafted;
+    statistics.accepted_tokens += accepted;
+    if (statistics.accepted_at.size() < part.draft.tokens.size())
+      statistics.accepted_at.resize(part.draft.tokens.size());
+    for (int64_t i = 0; i < accepted; ++i) ++statistics.accepted_at[static_cast<size_t>(i)];
+    part.sequence->note_draft(accepted);
+    if (drafts_.has_method_for(*part.sequence)) drafts_.note_result(part.draft, drafted, accepted);
   }
 
   // What the cache now holds of the sequence: of a draft, what was accepted.
@@ -407,11 +405,9 @@ class PagedRunner : public Runner {
   const TokenWidths widths_;
   const int64_t most_tokens_;
   StepBudget budget_;
-  std::optional<Assistant> assistant_;
-  const int64_t assistant_tokens_;
-  std::map<const Sequence*, TokenIds> drafts_;  // of the assistant, at this step
-  std::vector<Sequence*> waiting_;              // that sit this step out
-  size_t turn_ = 0;                             // whose turn it is first, where not all go at once
+  StepDrafts drafts_;
+  std::vector<Sequence*> waiting_;  // that sit this step out
+  size_t turn_ = 0;                 // whose turn it is first, where not all go at once
 };
 
 }  // namespace

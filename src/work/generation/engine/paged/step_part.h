@@ -4,8 +4,8 @@
 
 #include <vector>
 
+#include "work/generation/engine/drafts/draft.h"
 #include "work/generation/engine/paged/sequence_blocks.h"
-#include "work/generation/engine/sequence.h"
 
 namespace transom {
 
@@ -16,11 +16,14 @@ struct StepPart {
   int64_t count;
   bool scores_prompt = false;
   int64_t begin = sequence->seen, length = sequence->length();
-  TokenIds draft = {};
+  Draft draft = {};
 
   int64_t end() const { return begin + count; }
+  // The last token of the text, with a draft or without.
+  bool is_next() const { return begin + 1 == length; }
   int64_t token(int64_t place) const {
-    return place < length ? sequence->tokens()[static_cast<size_t>(place)] : draft[static_cast<size_t>(place - length)];
+    return place < length ? sequence->tokens()[static_cast<size_t>(place)]
+                          : draft.tokens[static_cast<size_t>(place - length)];
   }
   // Whether what follows the token is asked for.
   bool is_scored(int64_t place) const {
