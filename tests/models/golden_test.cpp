@@ -14,6 +14,7 @@
 #include "models/family.h"
 #include "models/shared/mixtures/fused_experts.h"
 #include "support/golden_cases.h"
+#include "support/golden_values.h"
 #include "transom/gradients.h"
 #include "transom/model.h"
 #include "transom/ops.h"
@@ -21,21 +22,6 @@
 
 namespace transom {
 namespace {
-
-// |got - expected| <= atol + rtol |expected|; rows of (batch, position) whose mask is 0 are left out.
-void expect_golden(const std::string& name, const Tensor& got, const Tensor& expected, const Json& tolerance,
-                   const std::vector<int64_t>& mask = {}, const Shape& mask_shape = {}) {
-  ASSERT_EQ(got.shape(), expected.shape()) << name;
-  const auto a = got.to_vector<double>(), b = expected.to_vector<double>();
-  const double atol = tolerance["atol"], rtol = tolerance["rtol"];
-  const bool by_position =
-      mask_shape.size() == 2 && got.rank() >= 2 && got.dim(0) == mask_shape[0] && got.dim(1) == mask_shape[1];
-  const size_t row = by_position ? a.size() / mask.size() : 1;
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (by_position && mask[i / row] == 0) continue;
-    ASSERT_LE(std::abs(a[i] - b[i]), atol + rtol * std::abs(b[i])) << name << " at " << i;
-  }
-}
 
 // The loss. Where Transformers has none, the gradients are those of the sum of the means of some outputs.
 Tensor objective_of(const Json& golden, const NamedTensors& outputs) {
@@ -60,11 +46,11 @@ TEST_P(GoldenModel, OutputsAndGradients) {
   const NamedTensors inputs = load_inputs(folder / "inputs.safetensors");
   const ForwardContext context{.return_loss = golden["forward_kwargs"].value("return_loss", false)};
   const NamedTensors outputs = model->forward(inputs, context);
-  const NamedTensors expected = load_inputs(folder / "expected.safetensors");
-  const Tensor mask = inputs.find("attention_mask");
-  const auto kept = mask.defined() ? mask.to_vector<int64_t>() : std::vector<int64_t>();
-  for (const auto& [name, tensor] : expected.items())
-    expect_golden(name, outputs.at(name), tensor, tolerance[name], kept, mask.defined() ? mask.shape() : Shape());
+  for (const test::KeptValues& expected : test::golden_values(folder / "expected.safetensors"))
+    EXPECT_EQ(test::golden_difference(expected, outputs.at(expected.name), tolerance[expected.name],
+                                      inputs.find("attention_mask")),
+              "")
+        << expected.name;
 
   if (!std::filesystem::exists(folder / "grads.safetensors")) return;
   std::vector<Tensor> values;
@@ -75,9 +61,8 @@ TEST_P(GoldenModel, OutputsAndGradients) {
   NamedTensors::Items named;
   for (size_t i = 0; i < values.size(); ++i) named.emplace_back(model->parameters()[i]->name, computed[i]);
   for (const auto& [name, tensor] : with_joined_experts(std::move(named))) by_name.set(name, tensor);
-  const NamedTensors expected_gradients = load_inputs(folder / "grads.safetensors");
-  for (const auto& [name, tensor] : expected_gradients.items())
-    expect_golden(name, by_name.at(name), tensor, tolerance["grads"]);
+  for (const test::KeptValues& expected : test::golden_values(folder / "grads.safetensors"))
+    EXPECT_EQ(test::golden_difference(expected, by_name.at(expected.name), tolerance["grads"]), "") << expected.name;
 }
 
 double relative_error(std::span<const double> found, std::span<const double> expected) {

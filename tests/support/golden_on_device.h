@@ -18,6 +18,7 @@
 #include "base/json/json.h"
 #include "models/shared/mixtures/fused_experts.h"
 #include "support/golden_cases.h"
+#include "support/golden_values.h"
 #include "transom/compile.h"
 #include "transom/gradients.h"
 #include "transom/model.h"
@@ -106,35 +107,17 @@ class GoldenOnDevice : public testing::TestWithParam<std::string> {
     return result;
   }
 
-  // The elements that count: rows of (batch, position) whose mask is 0 are left out.
-  std::vector<double> counted(const Tensor& tensor) const {
-    std::vector<double> values = tensor.to_vector<double>();
-    const Tensor mask = inputs_.find("attention_mask");
-    if (!mask.defined() || mask.rank() != 2 || tensor.rank() < 2 || tensor.dim(0) != mask.dim(0) ||
-        tensor.dim(1) != mask.dim(1))
-      return values;
-    const std::vector<int64_t> kept = mask.to_vector<int64_t>();
-    const size_t row = values.size() / kept.size();
-    std::vector<double> result;
-    for (size_t i = 0; i < values.size(); ++i)
-      if (kept[i / row]) result.push_back(values[i]);
-    return result;
-  }
-
   void expect_within_tolerances(const NamedTensors& found) const {
-    const auto expect_near = [&](const std::string& name, const Tensor& got, const Tensor& expected,
-                                 const Json& within) {
-      ASSERT_EQ(got.shape(), expected.shape()) << name;
-      const std::vector<double> a = counted(got), b = counted(expected);
-      for (size_t i = 0; i < a.size(); ++i)
-        ASSERT_LE(std::abs(a[i] - b[i]), within["atol"].get<double>() + within["rtol"].get<double>() * std::abs(b[i]))
-            << name << " at " << i;
-    };
-    for (const auto& [name, tensor] : load_inputs(folder_ / "expected.safetensors").items())
-      expect_near(name, found.at(name), tensor, golden_["tolerance"][name]);
-    if (std::filesystem::exists(folder_ / "grads.safetensors"))
-      for (const auto& [name, tensor] : load_inputs(folder_ / "grads.safetensors").items())
-        expect_near(name, found.at("gradient of " + name), tensor, golden_["tolerance"]["grads"]);
+    for (const KeptValues& expected : golden_values(folder_ / "expected.safetensors"))
+      EXPECT_EQ(golden_difference(expected, found.at(expected.name), golden_["tolerance"][expected.name],
+                                  inputs_.find("attention_mask")),
+                "")
+          << expected.name;
+    if (!std::filesystem::exists(folder_ / "grads.safetensors")) return;
+    for (const KeptValues& expected : golden_values(folder_ / "grads.safetensors"))
+      EXPECT_EQ(golden_difference(expected, found.at("gradient of " + expected.name), golden_["tolerance"]["grads"]),
+                "")
+          << expected.name;
   }
 
   void expect_same_bits_in_every_mode(const NamedTensors& lazy, std::optional<DType> type = std::nullopt) const {

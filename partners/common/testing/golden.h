@@ -16,6 +16,7 @@
 
 #include "testing/places.h"
 #include "testing/safetensors.h"
+#include "testing/sampled_values.h"
 #include "transom/compile.h"
 #include "transom/gradients.h"
 #include "transom/ops.h"
@@ -109,35 +110,39 @@ class GoldenOnDevice : public testing::TestWithParam<std::string> {
     return result;
   }
 
-  // The elements that count: rows of (batch, position) whose mask is 0 are left out.
-  std::vector<double> counted(const Tensor& tensor) const {
-    std::vector<double> values = tensor.to_vector<double>();
+  // What a file of outputs or gradients holds.
+  static std::vector<KeptValues> golden_values(const fs::path& file) {
+    std::vector<KeptValues> all;
+    for (const auto& [name, tensor] : read_safetensors(file).items())
+      all.push_back(kept_values(name, tensor.shape(), tensor.to_vector<double>()));
+    return all;
+  }
+
+  // Which elements count: not the rows of (batch, position) whose mask is 0. Empty: all.
+  std::vector<bool> counted(const Tensor& tensor) const {
     const Tensor mask = inputs_.find("attention_mask");
     if (!mask.defined() || mask.rank() != 2 || tensor.rank() < 2 || tensor.dim(0) != mask.dim(0) ||
         tensor.dim(1) != mask.dim(1))
-      return values;
+      return {};
     const std::vector<int64_t> kept = mask.to_vector<int64_t>();
-    const size_t row = values.size() / kept.size();
-    std::vector<double> result;
-    for (size_t i = 0; i < values.size(); ++i)
-      if (kept[i / row]) result.push_back(values[i]);
-    return result;
+    std::vector<bool> counts(static_cast<size_t>(tensor.size()));
+    for (size_t i = 0; i < counts.size(); ++i) counts[i] = kept[i * kept.size() / counts.size()] != 0;
+    return counts;
   }
 
   void expect_within_tolerances(const NamedTensors& found) const {
-    const auto expect_near = [&](const std::string& name, const Tensor& got, const Tensor& expected,
-                                 const Json& within) {
-      ASSERT_EQ(got.shape(), expected.shape()) << name;
-      const std::vector<double> a = counted(got), b = counted(expected);
-      for (size_t i = 0; i < a.size(); ++i)
-        ASSERT_LE(std::abs(a[i] - b[i]), within["atol"].get<double>() + within["rtol"].get<double>() * std::abs(b[i]))
-            << name << " at " << i;
+    const auto expect_near = [&](const KeptValues& expected, const Tensor& got, const Json& within, bool masked) {
+      ASSERT_EQ(got.shape(), expected.shape) << expected.name;
+      EXPECT_EQ(difference(expected, got.to_vector<double>(), within["atol"], within["rtol"],
+                           masked ? counted(got) : std::vector<bool>()),
+                "")
+          << expected.name;
     };
-    for (const auto& [name, tensor] : read_safetensors(folder_ / "expected.safetensors").items())
-      expect_near(name, found.at(name), tensor, golden_["tolerance"][name]);
-    if (fs::exists(folder_ / "grads.safetensors"))
-      for (const auto& [name, tensor] : read_safetensors(folder_ / "grads.safetensors").items())
-        expect_near(name, found.at("gradient of " + name), tensor, golden_["tolerance"]["grads"]);
+    for (const KeptValues& expected : golden_values(folder_ / "expected.safetensors"))
+      expect_near(expected, found.at(expected.name), golden_["tolerance"][expected.name], true);
+    if (!fs::exists(folder_ / "grads.safetensors")) return;
+    for (const KeptValues& expected : golden_values(folder_ / "grads.safetensors"))
+      expect_near(expected, found.at("gradient of " + expected.name), golden_["tolerance"]["grads"], false);
   }
 
   void expect_same_bits_in_every_mode(const NamedTensors& lazy, std::optional<DType> type = std::nullopt) const {

@@ -99,28 +99,25 @@ TEST_P(HpuGolden, OutputsAndGradientsInF32) {
 TEST_P(HpuGolden, OutputsAndGradientsInBf16) {
   if (pytorch_.is_null()) GTEST_SKIP() << "PyTorch was not asked";
   const NamedTensors lazy = results(Mode::kLazy, DType::kBFloat16);
-  const auto deviation = [&](const Tensor& got, const Tensor& expected) {
-    const std::vector<double> a = counted(got), b = counted(expected);
-    double worst = 0;
-    for (size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(a[i] - b[i]));
-    return worst / std::max(largest(b), 1e-30);
+  // Of the largest value that the case has.
+  const auto deviation = [&](const Tensor& got, const test::KeptValues& expected) {
+    const double largest_of_case = golden_["tolerance"][expected.name]["max_abs"];
+    return test::largest_distance(expected, got.to_vector<double>(), counted(got)) / std::max(largest_of_case, 1e-30);
   };
   double most = 0;  // the loss may be right by chance, in PyTorch's case too
   for (const auto& [name, value] : pytorch_["outputs"].items()) most = std::max(most, value.get<double>());
-  for (const auto& [name, tensor] : test::read_safetensors(folder_ / "expected.safetensors").items())
-    if (pytorch_["outputs"].contains(name)) {
-      EXPECT_LE(deviation(lazy.at(name), tensor),
+  for (const test::KeptValues& expected : golden_values(folder_ / "expected.safetensors"))
+    if (const std::string& name = expected.name; pytorch_["outputs"].contains(name)) {
+      EXPECT_LE(deviation(lazy.at(name), expected),
                 kOfPytorch * (name == "loss" ? most : pytorch_["outputs"][name].get<double>()))
           << name;
     }
   if (pytorch_.contains("gradients")) {
-    double worst = 0, top = 0;
-    for (const auto& [name, tensor] : test::read_safetensors(folder_ / "grads.safetensors").items()) {
-      const std::vector<double> x = lazy.at("gradient of " + name).to_vector<double>(), y = tensor.to_vector<double>();
-      for (size_t i = 0; i < x.size(); ++i) worst = std::max(worst, std::abs(x[i] - y[i]));
-      top = std::max(top, largest(y));
-    }
-    EXPECT_LE(worst / top, kOfPytorch * pytorch_["gradients"].get<double>());
+    double worst = 0;
+    for (const test::KeptValues& expected : golden_values(folder_ / "grads.safetensors"))
+      worst = std::max(worst,
+                       test::largest_distance(expected, lazy.at("gradient of " + expected.name).to_vector<double>()));
+    EXPECT_LE(worst / golden_["gradient_max_abs"].get<double>(), kOfPytorch * pytorch_["gradients"].get<double>());
   }
   expect_same_bits_in_every_mode(lazy, DType::kBFloat16);
 }

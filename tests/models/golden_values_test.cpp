@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// A sample of a tensor, its norm and its signed sums find what is wrong anywhere in it.
+#include "support/golden_values.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <vector>
+
+namespace transom {
+namespace {
+
+using Values = std::vector<double>;
+
+constexpr size_t kRows = 24, kColumns = 24, kSamples = 12;
+constexpr double kNear = 1e-5, kRelative = 1e-3;  // those of the gradients of most cases
+
+Values gradient() {
+  Values values(kRows * kColumns);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<double>(i * i % 997)) / 8;
+  return values;
+}
+
+// What tests/golden/make/sampled.py keeps.
+test::KeptValues kept(const Values& values) {
+  Values numbers;
+  for (size_t k = 0; k < kSamples; ++k) numbers.push_back(values[test::place_of_sample(k, kSamples, values.size())]);
+  numbers.push_back(std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0)));
+  for (size_t k = 0; k < test::kSignedSums; ++k) {
+    double sum = 0;
+    for (size_t i = 0; i < values.size(); ++i) sum += (test::mixed(i) >> k & 1) != 0 ? -values[i] : values[i];
+    numbers.push_back(sum);
+  }
+  return test::kept_values("weight [24,24]", {static_cast<int64_t>(numbers.size())}, numbers);
+}
+
+std::string difference_after(const std::function<void(Values&)>& fault) {
+  const Values right = gradient();
+  Values found = right;
+  fault(found);
+  return difference(kept(right), found, kNear, kRelative);
+}
+
+TEST(SampledValues, NameAndShapeAreRead) {
+  const test::KeptValues sampled = kept(gradient());
+  EXPECT_EQ(sampled.name, "weight");
+  EXPECT_EQ(sampled.shape, (std::vector<int64_t>{24, 24}));
+  EXPECT_TRUE(sampled.sampled);
+  EXPECT_FALSE(test::kept_values("weight", {2}, {1, 2}).sampled);
+}
+
+TEST(SampledValues, RoundingPasses) {
+  EXPECT_EQ(difference_after([](Values&) {}), "");
+  for (const double error : {1e-6, -1e-6})
+    EXPECT_EQ(difference_after([&](Values& x) {
+                for (double& each : x) each += error;
+              }),
+              "");
+}
+
+TEST(SampledValues, FaultsOfManyElementsAreFound) {
+  EXPECT_NE(difference_after([](Values& x) {
+              const Values before = x;
+              for (size_t i = 0; i < kRows; ++i)
+                for (size_t j = 0; j < kColumns; ++j) x[i * kColumns + j] = before[j * kColumns + i];
+            }),
+            "")
+      << "transposed";
+  EXPECT_NE(difference_after([](Values& x) { std::reverse(x.begin(), x.end()); }), "") << "turned round";
+  EXPECT_NE(difference_after([](Values& x) {
+              for (double& each : x) each = -each;
+            }),
+            "")
+      << "of the other sign";
+  EXPECT_NE(difference_after([](Values& x) {
+              for (double& each : x) each *= 1.005;
+            }),
+            "")
+      << "too large";
+}
+
+TEST(SampledValues, FaultsOfARowAreFoundInEachRow) {
+  for (size_t row = 0; row < kRows; ++row) {
+    const auto begin = static_cast<std::ptrdiff_t>(row * kColumns), other = (begin + 48) % 576;
+    EXPECT_NE(difference_after([&](Values& x) { std::fill_n(x.begin() + begin, kColumns, 0.0); }), "") << row;
+    EXPECT_NE(difference_after([&](Values& x) {
+                std::swap_ranges(x.begin() + begin, x.begin() + begin + kColumns, x.begin() + other);
+              }),
+              "")
+        << row;
+  }
+}
+
+// An element that is not sampled changes the sums.
+TEST(SampledValues, ASingleWrongElementIsFoundWhereverItIs) {
+  for (size_t i = 0; i < kRows * kColumns; ++i)
+    EXPECT_NE(difference_after([&](Values& x) { x[i] += 0.05; }), "") << i;
+  EXPECT_NE(difference_after([](Values& x) { x[77] = NAN; }), "");
+}
+
+TEST(SampledValues, WhatIsMaskedDoesNotCount) {
+  Values right = gradient(), found = right;
+  std::vector<bool> counts(right.size());
+  for (size_t i = 0; i < counts.size(); ++i) {
+    counts[i] = i / kColumns % 3 != 0;
+    if (!counts[i]) right[i] = 0, found[i] = 1e6;
+  }
+  EXPECT_EQ(difference(kept(right), found, kNear, kRelative, counts), "");
+  EXPECT_NE(difference(kept(right), found, kNear, kRelative), "");
+}
+
+}  // namespace
+}  // namespace transom
