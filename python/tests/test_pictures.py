@@ -4,10 +4,9 @@ import json
 import os
 import unittest
 
+from golden_cases import GOLDEN
 from transom import pipeline
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-GOLDEN = os.path.join(os.environ.get("TRANSOM_SOURCES", os.path.join(HERE, "..", "..")), "tests", "golden")
 GREEDY = {"max_new_tokens": 10, "generate_kwargs": {"do_sample": False}}
 
 
@@ -15,7 +14,7 @@ def picture(name):
     return os.path.join(GOLDEN, "image", name)
 
 
-@unittest.skipUnless(os.path.isdir(GOLDEN), "the golden models lie in the tree")
+@unittest.skipUnless(os.path.isdir(GOLDEN), "the golden models lie beside a build")
 class PictureTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """pipeline(): results that JSON does not hold, and tasks that nobody names."""
-import os
-import pathlib
 import unittest
 
+from golden_cases import GOLDEN
 from transom import pipeline
 from transom.errors import UsageError
 
-SOURCES = os.environ.get("TRANSOM_SOURCES") or pathlib.Path(__file__).resolve().parents[2]
-GOLDEN = pathlib.Path(SOURCES) / "tests" / "golden"
 
 
-@unittest.skipUnless(GOLDEN.is_dir(), "the golden models lie in the tree")
+@unittest.skipUnless(GOLDEN.is_dir(), "the golden models lie beside a build")
 class PipelinesTest(unittest.TestCase):
     def test_depths_are_tensors_and_pictures(self):
         estimate = pipeline(model=str(GOLDEN / "depth-anything" / "model"))

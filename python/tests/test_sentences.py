@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """SentenceTransformer, CrossEncoder and what is made of them, against what sentence-transformers gave."""
 import json
-import os
-import pathlib
 import random
 import unittest
 
+from golden_cases import GOLDEN
 from transom import CrossEncoder, SentenceTransformer, cos_sim, mine_hard_negatives, semantic_search
 from transom.errors import UnsupportedError, UsageError
 
@@ -13,9 +12,6 @@ try:
     import numpy
 except ImportError:
     numpy = None
-
-SOURCES = os.environ.get("TRANSOM_SOURCES") or pathlib.Path(__file__).resolve().parents[2]
-GOLDEN = pathlib.Path(SOURCES) / "tests" / "golden"
 
 
 def read(name):
@@ -39,7 +35,7 @@ def near(test, found, expected):
         test.assertEqual(found, expected)
 
 
-@unittest.skipUnless(GOLDEN.is_dir() and numpy is not None, "the golden models lie in the tree; vectors are of numpy")
+@unittest.skipUnless(GOLDEN.is_dir() and numpy is not None, "the golden models lie beside a build; vectors are of numpy")
 class SentencesTest(unittest.TestCase):
     def test_vectors_and_the_closest(self):
         about = read("sentences/hard-negatives.json")

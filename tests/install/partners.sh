@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 
 cmake --install "$build_dir" --prefix "$work/transom" >/dev/null
 cp -r "$source_dir/partners" "$work/partners"
-export TRANSOM_GOLDEN_CASES=$source_dir/tests/golden
+export TRANSOM_GOLDEN_CASES=$build_dir/golden
 [ $# -gt 0 ] || set -- $(cd "$source_dir/partners" && ls -d */CMakeLists.txt | xargs -n 1 dirname)
 for description in "$source_dir"/partners/*/libtransom_*.json; do
   name=$(basename "$description" .json)

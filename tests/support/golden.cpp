@@ -4,7 +4,7 @@
 namespace transom::test {
 
 std::filesystem::path golden_folder(GoldenSet set) {
-  const std::filesystem::path tree = std::filesystem::path(source_folder()) / "tests/golden";
+  const std::filesystem::path tree = std::filesystem::path(build_folder()) / "golden";  // written by the build
   return set == GoldenSet::kFormats ? tree / "formats" : set == GoldenSet::kQuantized ? tree / "quantized" : tree;
 }
 

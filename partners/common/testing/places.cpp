@@ -27,7 +27,7 @@ std::string partner_folder() { return PARTNER_FOLDER; }
 
 std::string golden_folder() {
   const char* given = std::getenv("TRANSOM_GOLDEN_CASES");
-  return given ? given : PARTNER_FOLDER "/../../tests/golden";
+  return given ? given : PARTNER_FOLDER "/../../build/release/golden";
 }
 
 }  // namespace transom::test

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all parts of make_golden.py share: where things are, seeds, and how files are written."""
 
-import hashlib
 import json
 import os
 import pathlib
@@ -13,6 +12,8 @@ import numpy
 import torch
 import transformers
 
+from seeds import seed_of
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent
 GOLDEN = HERE.parent
@@ -23,11 +24,6 @@ transformers.logging.set_verbosity_error()
 transformers.utils.logging.disable_progress_bar()
 torch.set_num_threads(1)
 torch.use_deterministic_algorithms(True, warn_only=True)
-
-
-def seed_of(name):
-    """A number that belongs to a name, the same everywhere."""
-    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:2], "big")
 
 
 def generator(name):

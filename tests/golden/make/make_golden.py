@@ -12,10 +12,14 @@ alone. `vocabularies` trains the tokenizers anew, of which all else follows; it 
 import argparse
 import json
 import pathlib
+import shutil
 import sys
 import tempfile
+import time
 
 import common
+import sampled
+import smaller
 
 PARTS = ("tokenizers", "models", "heads", "media", "pipelines", "trainer", "sft", "preferences", "policies", "sentences", "speech", "speaking", "formats", "quantized", "diffusion", "listening")
 
@@ -139,6 +143,7 @@ def check(parts, only):
         out = pathlib.Path(folder)
         for part in parts:
             make(part, out, only)
+        sampled.sample_tree(out)
         for made in sorted(path for path in out.rglob("*") if path.is_file()):
             why = differs(made, common.GOLDEN / made.relative_to(out))
             if why:
@@ -148,20 +153,46 @@ def check(parts, only):
     return 1 if wrong else 0
 
 
+def take_what_is_new(made, kept, begin):
+    """Into the tree what was written since, and out of it what was removed from a folder that was written."""
+    folders = set()
+    for path in made.rglob("*"):
+        if path.is_file() and path.stat().st_mtime >= begin:
+            place = path.relative_to(made)
+            folders.add(place.parent)
+            for old in (kept / place, *(kept / f"{place}{ending}" for ending in smaller.ENDINGS)):
+                old.unlink(missing_ok=True)
+            (kept / place).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, kept / place)
+    for folder in folders:
+        for path in (kept / folder).iterdir():
+            whole = made / folder / smaller.without_ending(path.name)
+            if path.is_file() and not whole.exists() and path.name != "README.md":
+                path.unlink()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART")
-    parser.add_argument("--out", type=pathlib.Path, default=common.GOLDEN)
+    parser.add_argument("--out", type=pathlib.Path, help="beside, in place of what the tree has")
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args()
     parts = [part for part in given.parts if part in (*PARTS, "vocabularies")] or list(PARTS)
     only = [part for part in given.parts if part not in (*PARTS, "vocabularies")]
     if only and parts != ["models"]:
         parser.error(f"expected parts of {', '.join(PARTS)}, found {only[0]}")
-    if given.check:
-        sys.exit(check(parts, only))
-    for part in parts:
-        make(part, given.out, only)
+    kept = common.GOLDEN
+    with tempfile.TemporaryDirectory() as whole:
+        common.GOLDEN = pathlib.Path(whole)  # makers read models that others made
+        smaller.write_whole(kept, common.GOLDEN)
+        if given.check:
+            sys.exit(check(parts, only))
+        begin, out = time.time(), given.out or common.GOLDEN
+        for part in parts:
+            make(part, out, only)
+        if given.out is None:
+            take_what_is_new(out, kept, begin)
+    smaller.make_smaller(given.out or kept)
 
 
 if __name__ == "__main__":

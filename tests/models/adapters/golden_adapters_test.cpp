@@ -10,7 +10,7 @@
 #include "base/json/json.h"
 #include "files/checkpoint/safetensors.h"
 #include "models/loading/adapters/adaptation.h"
-#include "support/folders.h"
+#include "support/golden.h"
 #include "support/temporary_folder.h"
 #include "support/test_names.h"
 #include "transom/device.h"
@@ -24,7 +24,7 @@ namespace {
 constexpr int64_t kVirtualTokens = 3;  // of all cases that have some
 constexpr double kRate = 5e-3;
 
-fs::path golden_adapters() { return fs::path(test::source_folder()) / "tests/golden/adapters"; }
+fs::path golden_adapters() { return test::golden_folder() / "adapters"; }
 
 std::vector<std::string> cases_of_adapters() {
   std::vector<std::string> names;

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "support/golden.h"
+#include "support/folders.h"
 #include "support/kept_log.h"
 #include "support/temporary_folder.h"
 #include "transom/fine_tuning.h"
@@ -17,8 +17,7 @@ namespace {
 // The evaluation on the pictures that are trained on.
 Metrics learnt(const std::string& task, const std::string& model, const std::string& rows,
                std::vector<std::string> flags) {
-  const std::filesystem::path shapes =
-      test::golden_folder().parent_path().parent_path() / "examples" / "data" / "shapes";
+  const std::filesystem::path shapes = std::filesystem::path(test::source_folder()) / "examples" / "data" / "shapes";
   const test::TemporaryFolder work;
   flags.insert(flags.end(), {"--task",
                              task,

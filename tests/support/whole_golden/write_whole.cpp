@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// write_whole SOURCE TARGET: the golden cases as models are read, from what the tree keeps of them (tests/golden/README.md).
+// The build runs it. What is there and not older stays.
+//   NAME.drawn.json   tensors of the safetensors file NAME by the place where they were drawn; the others are in NAME
+//   NAME.copy         the path, from SOURCE, of a file that is equal
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <stdexcept>
+#include <string>
+
+#include "normal_numbers.h"
+
+namespace transom::golden {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kDrawn = ".drawn.json";
+constexpr const char* kCopy = ".copy";
+
+std::string contents(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("cannot be read: " + path.string());
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// Tests may read the old file meanwhile.
+void replace(const fs::path& path, const std::string& bytes) {
+  const fs::path beside = path.string() + ".new";
+  std::ofstream file(beside, std::ios::binary);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  file.close();
+  if (!file) throw std::runtime_error("cannot be written: " + beside.string());
+  fs::rename(beside, path);
+}
+
+struct StoredTensor {
+  std::string dtype;
+  Json shape;
+  std::string bytes;
+};
+using StoredTensors = std::map<std::string, StoredTensor>;
+
+StoredTensors read_tensors(const std::string& file) {
+  uint64_t length = 0;
+  std::memcpy(&length, file.data(), sizeof length);
+  StoredTensors tensors;
+  const Json header = Json::parse(file.substr(sizeof length, length));
+  for (const auto& [name, about] : header.items()) {
+    if (name == "__metadata__") continue;
+    const auto places = about.at("data_offsets").get<std::vector<size_t>>();
+    tensors[name] = {about.at("dtype"), about.at("shape"),
+                     file.substr(sizeof length + length + places.at(0), places.at(1) - places.at(0))};
+  }
+  return tensors;
+}
+
+std::string file_of(const StoredTensors& tensors, const Json& metadata) {
+  Json header = Json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  std::string bytes;
+  for (const bool wide : {true, false})  // larger elements first, so that all are aligned
+    for (const auto& [name, tensor] : tensors) {
+      if ((tensor.dtype.ends_with("64")) != wide) continue;
+      header[name] = {{"dtype", tensor.dtype},
+                      {"shape", tensor.shape},
+                      {"data_offsets", {bytes.size(), bytes.size() + tensor.bytes.size()}}};
+      bytes += tensor.bytes;
+    }
+  std::string text = header.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');
+  const uint64_t length = text.size();
+  std::string file(sizeof length, 0);
+  std::memcpy(file.data(), &length, sizeof length);
+  return file + text + bytes;
+}
+
+StoredTensor drawn_tensor(UniformNumbers& uniform, const Json& rule) {
+  size_t count = 1;
+  for (const auto& extent : rule.at("shape")) count *= extent.get<size_t>();
+  std::vector<float> numbers = normal_numbers(uniform, rule.at("at"), count, rule.value("cut", false));
+  const double root = std::sqrt(rule.value("width", 1.0));
+  const auto deviation = static_cast<float>(rule.value("factor", 1.2) / root), mean = rule.value("mean", 0.0f);
+  const bool divided = rule.value("divided", false);
+  for (float& x : numbers) {
+    x = divided ? x / static_cast<float>(root) : deviation * x;
+    if (mean != 0) x = mean + x;
+  }
+  if (rule.contains("zero"))
+    for (size_t i = 0; i < rule["zero"][1].get<size_t>(); ++i) numbers.at(rule["zero"][0].get<size_t>() + i) = 0;
+  StoredTensor tensor{rule.value("dtype", "F32"), rule.at("shape"), {}};
+  const auto* raw = reinterpret_cast<const char*>(numbers.data());
+  if (tensor.dtype == "F32") {
+    tensor.bytes.assign(raw, count * sizeof(float));
+  } else if (tensor.dtype == "BF16") {
+    for (size_t i = 0; i < count; ++i) {
+      uint32_t bits = 0;
+      std::memcpy(&bits, &numbers[i], sizeof bits);
+      bits = (bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16;
+      tensor.bytes += {static_cast<char>(bits & 0xFFu), static_cast<char>(bits >> 8)};
+    }
+  } else {
+    throw std::runtime_error("expected F32 or BF16, found " + tensor.dtype);
+  }
+  return tensor;
+}
+
+std::string whole_file(const fs::path& recipe_path, const fs::path& rest) {
+  const Json recipe = Json::parse(contents(recipe_path));
+  StoredTensors tensors = fs::exists(rest) ? read_tensors(contents(rest)) : StoredTensors();
+  UniformNumbers uniform(recipe.at("seed"));
+  for (const auto& [name, rule] : recipe.at("tensors").items()) tensors[name] = drawn_tensor(uniform, rule);
+  return file_of(tensors, recipe.value("metadata", Json::object()));
+}
+
+class Tree {
+ public:
+  Tree(fs::path source, fs::path target) : source_(std::move(source)), target_(std::move(target)) {}
+
+  void write() {
+    std::map<fs::path, fs::path> copies;  // where to, where from
+    for (auto entry = fs::recursive_directory_iterator(source_); entry != fs::recursive_directory_iterator(); ++entry) {
+      const fs::path path = entry->path(), place = path.lexically_relative(source_);
+      if (entry->is_directory()) {
+        if (place == "make") entry.disable_recursion_pending();
+        continue;
+      }
+      const std::string name = place.string();
+      if (name.ends_with(kCopy)) {
+        copies[without(name, kCopy)] = fs::path(first_line(contents(path)));
+      } else if (name.ends_with(kDrawn)) {
+        const fs::path whole = without(name, kDrawn), rest = source_ / whole;
+        if (is_older(whole, path) || (fs::exists(rest) && is_older(whole, rest)))
+          replace(target_ / whole, whole_file(path, rest));
+      } else if (!fs::exists(path.string() + kDrawn) && is_older(place, path)) {
+        replace(target_ / place, contents(path));
+      }
+    }
+    for (const auto& [to, from] : copies)
+      if (is_older(to, target_ / from)) replace(target_ / to, contents(target_ / from));
+    remove_others();
+  }
+
+ private:
+  static fs::path without(const std::string& name, const std::string& ending) {
+    return name.substr(0, name.size() - ending.size());
+  }
+  static std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+  // Marks `place` as one that is there, and makes its folder.
+  bool is_older(const fs::path& place, const fs::path& than) {
+    const fs::path whole = target_ / place;
+    if (written_.insert(place).second) fs::create_directories(whole.parent_path());
+    return !fs::exists(whole) || fs::last_write_time(whole) < fs::last_write_time(than);
+  }
+
+  void remove_others() {
+    std::vector<fs::path> others;
+    for (const auto& entry : fs::recursive_directory_iterator(target_))
+      if (!entry.is_directory() && !written_.contains(entry.path().lexically_relative(target_)))
+        others.push_back(entry.path());
+    for (const fs::path& path : others) fs::remove(path);
+    std::vector<fs::path> folders;
+    for (const auto& entry : fs::recursive_directory_iterator(target_))
+      if (entry.is_directory()) folders.push_back(entry.path());
+    for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder)
+      if (fs::is_empty(*folder)) fs::remove(*folder);
+  }
+
+  fs::path source_, target_;
+  std::set<fs::path> written_;
+};
+
+}  // namespace
+}  // namespace transom::golden
+
+int main(int count, char** words) {
+  if (count != 3) {
+    std::cerr << "usage: write_whole SOURCE TARGET\n";
+    return 2;
+  }
+  try {
+    std::filesystem::create_directories(words[2]);
+    transom::golden::Tree(words[1], words[2]).write();
+    return 0;
+  } catch (const std::exception& error) {
+    std::cerr << "write_whole: " << error.what() << '\n';
+    return 1;
+  }
+}
