@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the golden cases are as models are read: a build writes them, scripts/check-wheel too."""
+"""Where the golden cases are as models are read: the build writes them."""
 import os
 import pathlib
 

@@ -7,7 +7,6 @@ from transom import pipeline
 from transom.errors import UsageError
 
 
-
 @unittest.skipUnless(GOLDEN.is_dir(), "the golden models lie beside a build")
 class PipelinesTest(unittest.TestCase):
     def test_depths_are_tensors_and_pictures(self):

@@ -97,8 +97,7 @@ TEST(SampledValues, FaultsOfARowAreFoundInEachRow) {
 
 // An element that is not sampled changes the sums.
 TEST(SampledValues, ASingleWrongElementIsFoundWhereverItIs) {
-  for (size_t i = 0; i < kRows * kColumns; ++i)
-    EXPECT_NE(difference_after([&](Values& x) { x[i] += 0.05; }), "") << i;
+  for (size_t i = 0; i < kRows * kColumns; ++i) EXPECT_NE(difference_after([&](Values& x) { x[i] += 0.05; }), "") << i;
   EXPECT_NE(difference_after([](Values& x) { x[77] = NAN; }), "");
 }
 

@@ -5,7 +5,7 @@ A tensor `name` of shape (4, 96) is stored as `name [4,96]`: its sampled element
 elements, each with signs of its own. Samples are spread over the whole tensor, each at a place that a hash chooses in its
 part. A wrong element that is not sampled changes the sums, and so does a tensor that is transposed, turned round or has
 rows in another order, which would leave a plain sum and the norm as they are: signs depend on the place alone.
-tests/support/sampled_values.h reads it.
+partners/common/testing/sampled_values.h reads it.
 """
 
 import numpy

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// write_whole SOURCE TARGET: the golden cases as models are read, from what the tree keeps of them (tests/golden/README.md).
-// The build runs it. What is there and not older stays.
+// write_whole SOURCE TARGET: the golden cases as models are read, from what the tree keeps of them
+// (tests/golden/README.md). The build runs it. What is there and not older stays.
 //   NAME.drawn.json   tensors of the safetensors file NAME by the place where they were drawn; the others are in NAME
 //   NAME.copy         the path, from SOURCE, of a file that is equal
 #include <cstring>
@@ -125,7 +125,7 @@ class Tree {
   Tree(fs::path source, fs::path target) : source_(std::move(source)), target_(std::move(target)) {}
 
   void write() {
-    std::map<fs::path, fs::path> copies;  // where to, where from
+    std::map<fs::path, fs::path> copies;  // where to, and what says where from
     for (auto entry = fs::recursive_directory_iterator(source_); entry != fs::recursive_directory_iterator(); ++entry) {
       const fs::path path = entry->path(), place = path.lexically_relative(source_);
       if (entry->is_directory()) {
@@ -134,7 +134,7 @@ class Tree {
       }
       const std::string name = place.string();
       if (name.ends_with(kCopy)) {
-        copies[without(name, kCopy)] = fs::path(first_line(contents(path)));
+        copies[without(name, kCopy)] = path;
       } else if (name.ends_with(kDrawn)) {
         const fs::path whole = without(name, kDrawn), rest = source_ / whole;
         if (is_older(whole, path) || (fs::exists(rest) && is_older(whole, rest)))
@@ -143,8 +143,10 @@ class Tree {
         replace(target_ / place, contents(path));
       }
     }
-    for (const auto& [to, from] : copies)
-      if (is_older(to, target_ / from)) replace(target_ / to, contents(target_ / from));
+    for (const auto& [to, rule] : copies) {
+      const fs::path from = target_ / first_line(contents(rule));
+      if (is_older(to, from) || is_older(to, rule)) replace(target_ / to, contents(from));
+    }
     remove_others();
   }
 

@@ -1,4 +1,3 @@
-if (!expected[i].defined() || !made[i].defined()) continue;
 // SPDX-License-Identifier: Apache-2.0
 // Golden cases on the IPU: outputs and gradients within the tolerances of the case, and the same bits in every mode. A
 // few cases are quick; TRANSOM_GOLDEN_WHOLE=1 tries them all.
@@ -68,8 +67,7 @@ TEST(IpuHalf, GradientsAreAsNearAsThoseOfPyTorch) {
     const std::vector<Tensor> made = gradients_in("float16"), expected = gradients_in("float32");
     double squares = 0, errors = 0;
     for (size_t i = 0; i < made.size(); ++i) {
-      const Tensor reference = expected.find(model->parameters()[i]->name);
-      if (!reference.defined() || !made[i].defined()) continue;
+      if (!expected[i].defined() || !made[i].defined()) continue;
       EXPECT_EQ(made[i].dtype(), DType::kFloat16);
       const std::vector<double> a = made[i].to_vector<double>(), b = expected[i].to_vector<double>();
       ASSERT_EQ(a.size(), b.size());
