@@ -13,6 +13,7 @@
 #include "apps/cli/command.h"
 #include "apps/cli/options/sharding_options.h"
 #include "apps/cli/output/log_messages.h"
+#include "apps/serve/api/speculative_config.h"
 #include "apps/serve/models/served_model.h"
 #include "apps/serve/server/server.h"
 #include "base/error.h"
@@ -89,23 +90,6 @@ std::vector<std::string> keys_of(const ServeArguments& o) {
   }
   if (keys.empty()) fail("--api_key_file {}: the file holds no key", quoted(*o.api_key_file));
   return keys;
-}
-
-// vLLM's form of --assistant_model and --num_assistant_tokens.
-void read_speculative_config(const std::string& text, serve::ServeOptions& serve) {
-  const std::string where = "--speculative_config";
-  const Json json = parse_json(text, where);
-  if (!json.is_object()) fail(ErrorKind::kUsage, "{}: expected a JSON object, found {}", where, quoted(text));
-  for (const auto& [name, value] : json.items()) {
-    if (name == "model" && value.is_string()) serve.assistant_model = value.get<std::string>();
-    else if (name == "num_speculative_tokens" && value.is_number_integer())
-      serve.num_assistant_tokens = value.get<int64_t>();
-    else if (name != "method" || value != "draft_model")
-      fail(ErrorKind::kUsage,
-           "{}: expected \"model\", \"num_speculative_tokens\" and \"method\": \"draft_model\", found {}: {}", where,
-           quoted(name), dump_json(value));
-  }
-  if (serve.assistant_model.empty()) fail(ErrorKind::kUsage, "{}: \"model\" is missing", where);
 }
 
 void expect_one_of(const char* flag, const std::string& value, std::initializer_list<std::string_view> words) {
@@ -232,7 +216,7 @@ int run_serve(ServeArguments& o) {
   o.serve.http.port = static_cast<uint16_t>(o.port);
   o.serve.version = TRANSOM_VERSION;
   o.serve.hub = o.source.hub();
-  if (o.speculative) read_speculative_config(*o.speculative, o.serve);
+  if (o.speculative) serve::read_speculative_config(*o.speculative, o.serve);
   check_limits(o.serve);
   read_words(o);
   if (!(o.request_timeout > 0)) fail(ErrorKind::kUsage, "--request_timeout: expected seconds above 0");
@@ -346,7 +330,7 @@ std::vector<Option> server_options(ServeArguments& o) {
        .group = "Server"},
       {.name = "--speculative_config",
        .value = &o.speculative,
-       .help = "the same as vLLM's JSON: {\"model\": ..., \"num_speculative_tokens\": 5}",
+       .help = "drafts, by vLLM's JSON: {\"method\": \"suffix\"}, ngram, or draft_model with its \"model\"",
        .group = "Server"},
       {.name = "--lora", .value = &o.adapters, .help = "NAME=DIRECTORY of a LoRA adapter", .group = "Server"},
       {.name = "--lora_folder",

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "apps/serve/http/server.h"
+#include "transom/engine.h"
 #include "transom/hub.h"
 #include "transom/model.h"
 
@@ -53,6 +54,7 @@ struct ServeOptions {
   std::string kv_cache_dtype = "auto";                                     // EngineOptions::cache_dtype
   std::string assistant_model;                                             // whose drafts the models verify; "": none
   int64_t num_assistant_tokens = 5;                                        // of a draft
+  DraftOptions drafts{.measured = true};                                   // EngineOptions::drafts
   uint64_t body_limit = 8 << 20, media_body_limit = 25 << 20;              // bytes
   int64_t most_seconds_of_sound = 7200;
   int64_t most_images = 16, most_image_pixels = 50'000'000;  // of a request that writes text; pixels of one picture

@@ -19,7 +19,8 @@ constexpr std::chrono::seconds kTimeBetweenTrials{10};
 // What is for models that write is dropped by all others.
 void expect_writer(const ServeOptions& options) {
   const bool adapts = !options.adapters.empty();
-  if (!adapts && options.assistant_model.empty()) return;
+  const bool drafts = options.drafts.method != DraftOptions::Method::kNone;
+  if (!adapts && !drafts && options.assistant_model.empty()) return;
   std::vector<std::string> tasks;
   for (const ModelSource& source : options.models) {
     const std::string task =
@@ -28,7 +29,10 @@ void expect_writer(const ServeOptions& options) {
     tasks.push_back(fmt::format("{} ({})", source.name, task));
   }
   fail(ErrorKind::kUsage, "{}: expected a model that writes text among those that are served, found {}",
-       adapts ? "--lora " + options.adapters[0].first : "--assistant_model", fmt::join(tasks, ", "));
+       adapts   ? "--lora " + options.adapters[0].first
+       : drafts ? "--speculative_config"
+                : "--assistant_model",
+       fmt::join(tasks, ", "));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/serve/server/server.h"
 
+#include <algorithm>
 #include <thread>
 
 #include "apps/serve/api/services.h"
@@ -14,6 +15,15 @@
 
 namespace transom::serve {
 namespace {
+
+// Tokens of a draft, of which each place is a series.
+size_t most_drafted(const ServeOptions& options) {
+  constexpr int64_t kMostSeries = 64;
+  const bool drafts = options.drafts.method != DraftOptions::Method::kNone;
+  const int64_t most = !options.assistant_model.empty() ? options.num_assistant_tokens : options.drafts.tokens;
+  return drafts || !options.assistant_model.empty() ? static_cast<size_t>(std::clamp<int64_t>(most, 0, kMostSeries))
+                                                    : 0;
+}
 
 // What is asked of a model that is not in memory is 0.
 void add_model_metrics(Services& services, const ModelFacts& facts) {
@@ -58,6 +68,15 @@ void add_model_metrics(Services& services, const ModelFacts& facts) {
               [](Engine s) { return static_cast<double>(s.draft_tokens); });
     of_engine("vllm:spec_decode_num_accepted_tokens_total", "Number of accepted tokens.",
               [](Engine s) { return static_cast<double>(s.accepted_tokens); });
+    for (size_t place = 0; place < most_drafted(services.options); ++place)
+      gauge("vllm:spec_decode_num_accepted_tokens_per_pos_total", "Accepted tokens per draft position.",
+            {{"engine", "0"}, {"model_name", facts.name}, {"position", std::to_string(place)}},
+            [place](const ServedModel& model) {
+              const EngineStatistics s = model.generator->statistics();
+              return place < s.accepted_at.size() ? static_cast<double>(s.accepted_at[place]) : 0.0;
+            });
+    of_engine("transom_steps_without_drafts_total", "Steps of texts where drafts were not worth their time.",
+              [](Engine s) { return static_cast<double>(s.steps_without_drafts); });
     of_engine("vllm:prefix_cache_queries_total", "Prefix cache queries, in terms of number of queried tokens.",
               [](Engine s) { return static_cast<double>(s.prefix_queries); });
     of_engine("vllm:prefix_cache_hits_total", "Prefix cache hits, in terms of number of cached tokens.",

@@ -37,6 +37,7 @@ GenerationWorker::GenerationWorker(GenerationModel model, std::unique_ptr<Model>
   engine.adapters = options.adapters;
   engine.assistant = assistant_.get();
   engine.num_assistant_tokens = options.num_assistant_tokens;
+  engine.drafts = options.drafts;
   std::optional<EvaluatorScope> together;
   if (options.spread) {
     evaluator_ = options.spread(*model_.model);
