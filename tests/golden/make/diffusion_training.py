@@ -18,8 +18,9 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from common import GOLDEN, generator, write_json
-from diffusion import PLAIN
-from diffusion_pipelines import filled, pndm
+from diffusion import CONTROL, PLAIN, filled
+from diffusion_pipelines import pndm, xl
+from models import rounded_up
 
 SEED, UPDATES, BATCH, RATE = 5, 10, 2, 1e-3
 CAPTIONS = ["a red house", "a photo of a cat", "the sea", "a dog"]
@@ -34,9 +35,14 @@ def pictures(folder):
         values = numpy.stack([x * (7 + i), y * (9 - i), (x * y * (i + 1)) % 256], -1).astype("uint8")
         made.append(Image.fromarray(values))
         made[-1].save(folder / f"{i}.png")
-    lines = "".join(f'{{"file_name": "{i}.png", "text": "{text}"}}\n' for i, text in enumerate(CAPTIONS))
+    lines = "".join(f'{{"file_name": "{i}.png", "text": "{text}", "conditioning_image": "{3 - i}.png"}}\n' for i, text in enumerate(CAPTIONS))
     (folder / "metadata.jsonl").write_text(lines)
-    return [signed(numpy.asarray(one)) for one in made], [signed(numpy.asarray(one.resize((8, 8), Image.BILINEAR).convert("L"))[..., None]) for one in made]
+    small = [one.resize((8, 8), Image.BILINEAR).convert("L") for one in made]
+    for others, name in ((made[:2], "instance"), (made[2:], "class"), (small, "small")):
+        (folder.parent / name).mkdir()
+        for i, one in enumerate(others):
+            one.save(folder.parent / name / f"{i}.png")
+    return [signed(numpy.asarray(one)) for one in made], [signed(numpy.asarray(one)[..., None]) for one in small]
 
 
 def signed(levels):
@@ -70,122 +76,206 @@ def weighed(scheduler, said, target, timesteps, settings, counts=None):
     return total + settings.get("prior_loss_weight", 1.0) * loss[counts:].mean() if counts else total
 
 
-def run(network, trained, loss_of, settings, rows, batches):
+def run(network, trained, loss_of, rows, batches, ema=None, clip=1.0):
     """AdamW over all weights alike, as the scripts have it; the order of rows is that of a run without shuffling."""
     optimizer = torch.optim.AdamW(trained, lr=RATE, weight_decay=1e-2)
-    average = EMAModel(network.parameters(), **settings["ema"]) if "ema" in settings else None
-    curve = {"loss": [], "grad_norm": []}
+    average = EMAModel(network.parameters(), **ema) if ema is not None else None
+    losses = []
     for update in range(UPDATES):
         place = update % batches * BATCH
-        chosen = [i % rows for i in range(place, place + BATCH)]
-        loss = loss_of(chosen, update)
+        loss = loss_of([i % rows for i in range(place, place + BATCH)], update)
         loss.backward()
-        curve["grad_norm"].append(float(torch.nn.utils.clip_grad_norm_(trained, 1.0)))
+        if clip:
+            torch.nn.utils.clip_grad_norm_(trained, clip)
         optimizer.step()
         optimizer.zero_grad()
         if average:
             average.step(network.parameters())
-        curve["loss"].append(float(loss))
+        losses.append(float(loss))
     if average:
         average.copy_to(network.parameters())
-    return curve
+    return losses
 
 
-def latents_of(pipe, pixels, randoms):
-    with torch.no_grad():
-        moments = pipe.vae.encode(pixels).latent_dist
-    noise = torch.cat([torch.randn((1, *moments.mean.shape[1:]), generator=g) for g in randoms])
-    return (moments.mean + moments.std * noise) * pipe.vae.config.scaling_factor
+class Latent:
+    """The parts of a pipeline in a type, and the losses of the scripts that train one of them."""
+
+    def __init__(self, dtype, prediction_type=None, made_by=pndm):
+        self.dtype, self.pipe, self.is_xl = dtype, made_by(), made_by is xl
+        for part in self.pipe.components.values():
+            if isinstance(part, torch.nn.Module):
+                part.to(dtype).eval().requires_grad_(False)
+        self.scheduler = diffusers.DDPMScheduler.from_config(self.pipe.scheduler.config)
+        if prediction_type:
+            self.scheduler.register_to_config(prediction_type=prediction_type)
+
+    def latents(self, pixels, randoms):
+        with torch.no_grad():
+            moments = self.pipe.vae.encode(pixels.to(self.dtype)).latent_dist
+        noise = torch.cat([torch.randn((1, *moments.mean.shape[1:]), generator=g) for g in randoms])
+        return (moments.mean + moments.std * noise) * self.pipe.vae.config.scaling_factor
+
+    def states(self, texts):
+        def ids(words):
+            return words(texts, max_length=words.model_max_length, padding="max_length", truncation=True, return_tensors="pt").input_ids
+
+        if not self.is_xl:
+            return self.pipe.text_encoder(ids(self.pipe.tokenizer))[0], {}
+        first = self.pipe.text_encoder(ids(self.pipe.tokenizer), output_hidden_states=True)
+        second = self.pipe.text_encoder_2(ids(self.pipe.tokenizer_2), output_hidden_states=True)
+        extents = torch.tensor([[16, 16, 0, 0, 16, 16]] * len(texts)).to(self.dtype)
+        states = torch.cat([first.hidden_states[-2], second.hidden_states[-2]], -1)
+        return states, dict(added_cond_kwargs={"text_embeds": second[0], "time_ids": extents})
+
+    def loss(self, pixels, texts, randoms, settings, counts=None, **given):
+        latents = self.latents(pixels, randoms)
+        noise, other, timesteps = drawn(latents.shape[1:], randoms, self.scheduler.config.num_train_timesteps, settings)
+        noise, other = noise.to(self.dtype), other.to(self.dtype)
+        noisy = self.scheduler.add_noise(latents, other, timesteps)
+        of_noise = self.scheduler.config.prediction_type == "epsilon"
+        target = noise if of_noise else self.scheduler.get_velocity(latents, noise, timesteps)
+        states, more = self.states(texts)
+        if given:
+            more = given["residuals"](noisy, timesteps, states)
+        said = self.pipe.unet(noisy, timesteps, states, return_dict=False, **more)[0]
+        return weighed(self.scheduler, said, target, timesteps, settings, counts)
 
 
-def text_states(pipe, texts):
-    ids = pipe.tokenizer(texts, max_length=pipe.tokenizer.model_max_length, padding="max_length", truncation=True, return_tensors="pt").input_ids
-    with torch.no_grad():
-        return pipe.text_encoder(ids)[0]
-
-
-def latent_loss(pipe, images, texts, settings, pick=lambda rows: (rows, None)):
-    scheduler = diffusers.DDPMScheduler.from_config(pipe.scheduler.config)
-    if settings.get("prediction_type"):
-        scheduler.register_to_config(prediction_type=settings["prediction_type"])
-
-    def loss_of(chosen, update):
-        rows, counts = pick(chosen)
-        randoms = [of_row(update, i) for i in range(len(rows))]
-        latents = latents_of(pipe, torch.stack([images[i] for i in rows]), randoms)
-        noise, other, timesteps = drawn(latents.shape[1:], randoms, scheduler.config.num_train_timesteps, settings)
-        noisy = scheduler.add_noise(latents, other, timesteps)
-        target = noise if scheduler.config.prediction_type == "epsilon" else scheduler.get_velocity(latents, noise, timesteps)
-        states = text_states(pipe, [texts[i] for i in rows])
-        said = pipe.unet(noisy, timesteps, states, return_dict=False)[0]
-        return weighed(scheduler, said, target, timesteps, settings, counts)
-
-    return loss_of
+def randoms_of(update, rows):
+    return [of_row(update, i) for i in range(rows)]
 
 
 def kept(state):
     """A few tensors of many: the first and every ninth."""
-    return {name: value.contiguous() for i, (name, value) in enumerate(sorted(state.items())) if i % 9 == 0}
+    return {name: value.float().contiguous() for i, (name, value) in enumerate(sorted(state.items())) if i % 9 == 0}
 
 
-def record(folder, name, settings, curve, state):
-    save_file(kept(state), folder / f"{name}.safetensors")
-    write_json(folder / f"{name}.json", {"made_by": f"diffusers {diffusers.__version__}", "settings": settings, **curve})
+def record(folder, name, about, made):
+    """Losses and weights in float64. `made`: those of a type. float32 is as far from them as its sums are: ten times that, or 1e-5."""
+    losses, state = made(torch.float64)
+    others, other_state = made(torch.float32)
+    far = numpy.maximum.accumulate([abs(a - b) / abs(b) for a, b in zip(others, losses)])
+    state, other_state = kept(state), kept(other_state)
+    moved = max(float((state[key] - other_state[key]).abs().max()) for key in state)
+    save_file(state, folder / f"{name}.safetensors")
+    bounds = {"loss": losses, "loss_rtol": [rounded_up(max(1e-5, 10 * float(one))) for one in far], "weights_atol": rounded_up(max(1e-5, 10 * moved))}
+    write_json(folder / f"{name}.json", {"made_by": f"diffusers {diffusers.__version__}", **about, **bounds})
 
 
-def whole(folder, name, settings, images):
-    pipe = pndm()
-    pipe.unet.train().requires_grad_(True)
-    curve = run(pipe.unet, list(pipe.unet.parameters()), latent_loss(pipe, images, CAPTIONS, settings), settings, 4, 2)
-    record(folder, name, {key: value for key, value in settings.items() if key != "ema"} | {"use_ema": "ema" in settings}, curve, pipe.unet.state_dict())
+def flags_of(settings, **more):
+    return [text for key, value in (settings | more).items() for text in (f"--{key}", str(value).lower() if isinstance(value, bool) else str(value))]
+
+
+def whole(folder, name, settings, images, ema=None, made_by=pndm):
+    mirrors = settings.get("random_flip", False)
+
+    def made(dtype):
+        parts = Latent(dtype, settings.get("prediction_type"), made_by)
+        unet = parts.pipe.unet.train().requires_grad_(True)
+
+        def loss_of(rows, update):
+            randoms = randoms_of(update, len(rows))
+            mirrored = [mirrors and float(torch.rand((1,), generator=g)) < 0.5 for g in randoms]
+            pixels = torch.stack([images[i].flip(-1) if turned else images[i] for i, turned in zip(rows, mirrored)])
+            return parts.loss(pixels, [CAPTIONS[i] for i in rows], randoms, settings)
+
+        return run(unet, list(unet.parameters()), loss_of, 4, 2, ema), unet.state_dict()
+
+    flags = flags_of(settings, train_data_dir="pictures", resolution=16, use_ema=ema is not None)
+    record(folder, name, {"task": "text-to-image", "model": "sdxl/model" if made_by is xl else "sd-pndm/model", "flags": flags}, made)
 
 
 def lora(folder, images):
-    pipe = pndm()
-    pipe.unet.requires_grad_(False)
-    pipe.unet.add_adapter(LoraConfig(r=2, lora_alpha=2, init_lora_weights="gaussian", target_modules=["to_k", "to_q", "to_v", "to_out.0"]))
-    random = generator("lora training")
-    trained = [value for value in pipe.unet.parameters() if value.requires_grad]
-    start = {}
-    for key, value in pipe.unet.named_parameters():
-        if value.requires_grad:
-            with torch.no_grad():
+    def made(dtype):
+        parts = Latent(dtype)
+        unet = parts.pipe.unet
+        unet.add_adapter(LoraConfig(r=2, lora_alpha=2, init_lora_weights="gaussian", target_modules=["to_k", "to_q", "to_v", "to_out.0"]))
+        random = generator("lora training")
+        trained = [value for value in unet.parameters() if value.requires_grad]
+        with torch.no_grad():
+            for value in trained:
                 value.copy_(torch.empty(value.shape).normal_(generator=random) * 0.3)
-    start = {key: value.clone() for key, value in get_peft_model_state_dict(pipe.unet).items()}
-    curve = run(pipe.unet, trained, latent_loss(pipe, images, CAPTIONS, {}), {}, 4, 2)
-    save_file(start, folder / "lora-start.safetensors")
-    record(folder, "lora", {"rank": 2}, curve, get_peft_model_state_dict(pipe.unet))
+        unet.to(dtype)
+        start = {key: value.float().clone() for key, value in get_peft_model_state_dict(unet).items()}
+        save_file(start, folder / "lora-start.safetensors")
+
+        def loss_of(rows, update):
+            return parts.loss(torch.stack([images[i] for i in rows]), [CAPTIONS[i] for i in rows], randoms_of(update, len(rows)), {})
+
+        return run(unet, trained, loss_of, 4, 2), get_peft_model_state_dict(unet)
+
+    flags = flags_of({}, train_data_dir="pictures", resolution=16, use_peft=True, rank=2)
+    record(folder, "lora", {"task": "text-to-image", "model": "sd-pndm/model", "flags": flags}, made)
 
 
 def dreambooth(folder, images):
-    pipe = pndm()
-    pipe.unet.train().requires_grad_(True)
     settings = {"prior_loss_weight": 0.7, "snr_gamma": 3.0}
     texts = ["a photo of sks dog"] * 2 + ["a dog"] * 2
-    pick = lambda rows: ([i % 2 for i in rows] + [2 + i % 2 for i in rows], len(rows))
-    curve = run(pipe.unet, list(pipe.unet.parameters()), latent_loss(pipe, images, texts, settings, pick), settings, 2, 1)
-    record(folder, "dreambooth", settings, curve, pipe.unet.state_dict())
+
+    def made(dtype):
+        parts = Latent(dtype)
+        unet = parts.pipe.unet.train().requires_grad_(True)
+
+        def loss_of(chosen, update):
+            rows = [i % 2 for i in chosen] + [2 + i % 2 for i in chosen]
+            return parts.loss(torch.stack([images[i] for i in rows]), [texts[i] for i in rows], randoms_of(update, len(rows)), settings, len(chosen))
+
+        return run(unet, list(unet.parameters()), loss_of, 2, 1), unet.state_dict()
+
+    given = dict(instance_prompt=texts[0], class_prompt=texts[2], with_prior_preservation=True, num_class_images=2, resolution=16)
+    flags = flags_of(settings, instance_data_dir="instance", class_data_dir="class", **given)
+    record(folder, "dreambooth", {"task": "dreambooth", "model": "sd-pndm/model", "flags": flags}, made)
 
 
-def unconditional(folder, name, images, prediction_type, ema):
-    network = filled(diffusers.UNet2DModel(**PLAIN), "ddpm unet").train().requires_grad_(True)
+def unconditional(folder, name, images, prediction_type, ema=None):
     scheduler = diffusers.DDPMScheduler(num_train_timesteps=50, beta_schedule="squaredcos_cap_v2", prediction_type=prediction_type)
-    size, channels = network.config.sample_size, network.config.in_channels
 
-    def loss_of(chosen, update):
-        randoms = [of_row(update, i) for i in range(len(chosen))]
-        clean = torch.stack([images[i] for i in chosen])
-        assert clean.shape[1:] == (channels, size, size), clean.shape
-        noise, _, timesteps = drawn(clean.shape[1:], randoms, 50, {})
-        said = network(scheduler.add_noise(clean, noise, timesteps), timesteps).sample
-        if prediction_type == "epsilon":
-            return F.mse_loss(said, noise)
-        alpha = scheduler.alphas_cumprod[timesteps].reshape(-1, 1, 1, 1)
-        return (alpha / (1 - alpha) * F.mse_loss(said, clean, reduction="none")).mean()
+    def made(dtype):
+        network = filled(diffusers.UNet2DModel(**PLAIN), "ddpm unet").to(dtype).train().requires_grad_(True)
+        size, channels = network.config.sample_size, network.config.in_channels
 
-    settings = {"ema": dict(decay=0.99, use_ema_warmup=True, inv_gamma=1.0, power=0.75)} if ema else {}
-    curve = run(network, list(network.parameters()), loss_of, settings, 4, 2)
-    record(folder, name, {"prediction_type": prediction_type, "use_ema": ema}, curve, network.state_dict())
+        def loss_of(chosen, update):
+            clean = torch.stack([images[i] for i in chosen]).to(dtype)
+            assert clean.shape[1:] == (channels, size, size), clean.shape
+            noise, _, timesteps = drawn(clean.shape[1:], randoms_of(update, len(chosen)), 50, {})
+            noise = noise.to(dtype)
+            said = network(scheduler.add_noise(clean, noise, timesteps), timesteps).sample
+            if prediction_type == "epsilon":
+                return F.mse_loss(said, noise)
+            alpha = scheduler.alphas_cumprod[timesteps].reshape(-1, 1, 1, 1)
+            return (alpha / (1 - alpha) * F.mse_loss(said, clean, reduction="none")).mean()
+
+        return run(network, list(network.parameters()), loss_of, 4, 2, ema), network.state_dict()
+
+    given = dict(ddpm_num_steps=50, ddpm_beta_schedule="squaredcos_cap_v2", prediction_type=prediction_type, resolution=8)
+    if ema:
+        given.update(use_ema=True, ema_max_decay=ema["decay"])
+    usual = dict(adam_beta1=0.9, weight_decay=1e-2, lr_scheduler="constant")
+    about = {"task": "unconditional-image-generation", "model": "ddpm/model/unet", "flags": flags_of(given, train_data_dir="small", **usual)}
+    record(folder, name, about, made)
+
+
+def controlnet(folder, images):
+    """The pictures that it sees are those of the rows, from the last to the first."""
+
+    def made(dtype):
+        parts = Latent(dtype)
+        network = filled(diffusers.ControlNetModel(**CONTROL), "sd-controlnet").to(dtype).train().requires_grad_(True)
+
+        def loss_of(rows, update):
+            seen = torch.stack([images[3 - i] for i in rows]).to(dtype).add(1).div(2)
+
+            def residuals(noisy, timesteps, states):
+                down, middle = network(noisy, timesteps, states, seen, return_dict=False)
+                return dict(down_block_additional_residuals=down, mid_block_additional_residual=middle)
+
+            texts, randoms = [CAPTIONS[i] for i in rows], randoms_of(update, len(rows))
+            return parts.loss(torch.stack([images[i] for i in rows]), texts, randoms, {}, residuals=residuals)
+
+        return run(network, list(network.parameters()), loss_of, 4, 2), network.state_dict()
+
+    given = dict(train_data_dir="pictures", controlnet_model_name_or_path="sd-controlnet/model/controlnet", resolution=16)
+    record(folder, "controlnet", {"task": "controlnet", "model": "sd-pndm/model", "flags": flags_of(given)}, made)
 
 
 def make(out):
@@ -193,12 +283,14 @@ def make(out):
     shutil.rmtree(folder, ignore_errors=True)
     images, small = pictures(folder / "pictures")
     whole(folder, "plain", {}, images)
-    whole(folder, "velocity", {"prediction_type": "v_prediction", "snr_gamma": 5.0, "noise_offset": 0.1, "ema": {}}, images)
+    whole(folder, "velocity", {"prediction_type": "v_prediction", "snr_gamma": 5.0, "noise_offset": 0.1}, images, {})
     whole(folder, "disturbed", {"input_perturbation": 0.1, "snr_gamma": 2.0}, images)
+    whole(folder, "xl", {"random_flip": True, "snr_gamma": 5.0}, images, made_by=xl)
     lora(folder, images)
     dreambooth(folder, images)
-    unconditional(folder, "unconditional", small, "epsilon", True)
-    unconditional(folder, "unconditional-sample", small, "sample", False)
+    controlnet(folder, images)
+    unconditional(folder, "unconditional", small, "epsilon", dict(decay=0.99, use_ema_warmup=True, inv_gamma=1.0, power=0.75))
+    unconditional(folder, "unconditional-sample", small, "sample")
 
 
 if __name__ == "__main__":

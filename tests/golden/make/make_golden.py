@@ -91,9 +91,11 @@ def make(part, out, only):
     elif part == "diffusion":
         import diffusion
         import diffusion_pipelines
+        import diffusion_training
 
         diffusion.make(out)
         diffusion_pipelines.make(out)
+        diffusion_training.make(out)
     else:
         import quantized
 
