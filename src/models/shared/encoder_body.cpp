@@ -8,6 +8,20 @@
 #include "transom/ops.h"
 
 namespace transom {
+namespace {
+
+// RoBERTa's positions, counted in each text anew.
+Tensor positions_in_texts(const Tensor& input_ids, int64_t padding, const TextsInRows& texts) {
+  const int64_t B = input_ids.dim(0), T = input_ids.dim(1);
+  const Tensor counted = cast(
+      not_equal(input_ids, full(input_ids.shape(), static_cast<double>(padding), input_ids.dtype())), DType::kInt64);
+  const Tensor upto = cumulative_sum(counted, 1);
+  const Tensor begin = squeeze(slice(texts.ranges, 2, 0, 1), 2) + iota({B, T}, 0) * static_cast<double>(T);
+  const Tensor before = gather(reshape(upto - counted, {B * T}), reshape(begin, {B * T}), 0);
+  return (upto - reshape(before, {B, T})) * counted + static_cast<double>(padding);
+}
+
+}  // namespace
 
 EncoderInputs encoder_inputs(const NamedTensors& inputs, int64_t max_position_embeddings,
                              std::optional<int64_t> positions_after_padding, const TextsInRows* texts) {
@@ -28,7 +42,9 @@ EncoderInputs encoder_inputs(const NamedTensors& inputs, int64_t max_position_em
   const int64_t first = positions_after_padding ? *positions_after_padding + 1 : 0;
   if (texts) {
     expect_longest(*texts, max_position_embeddings - first);
-    result.position_ids = texts->positions + static_cast<double>(first);
+    result.position_ids = positions_after_padding && by_id
+                              ? positions_in_texts(result.input_ids, *positions_after_padding, *texts)
+                              : texts->positions + static_cast<double>(first);
     return result;
   }
   if (result.length + first > max_position_embeddings)

@@ -94,8 +94,19 @@ class EncoderForMaskedLM : public EncoderModel<Body> {
 
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    return this->with_head(inputs, context,
-                           [&](const Tensor& hidden) { return masked_outputs(head_, hidden, inputs, context); });
+    const bool chooses = context.training && context.computing.max_predictions > 0;  // among those of each row
+    const TokensOfBatch tokens(inputs);
+    if (chooses || !tokens.without_padding())
+      return this->with_head(inputs, context,
+                             [&](const Tensor& hidden) { return masked_outputs(head_, hidden, inputs, context); });
+    EncoderOutput encoded = this->body_(tokens.inputs(), context);
+    NamedTensors own;
+    if (const Tensor labels = inputs.find("labels"); labels.defined()) own.set("labels", tokens.taken(labels));
+    NamedTensors outputs = token_outputs(head_(encoded.last_hidden_state, context), own, context);
+    outputs.set("logits", tokens.in_place(outputs.at("logits")));
+    for (Tensor& state : encoded.hidden_states) state = tokens.in_place(state);
+    add_hidden_states(outputs, encoded.hidden_states);
+    return outputs;
   }
 
  private:

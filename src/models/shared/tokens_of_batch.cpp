@@ -9,7 +9,8 @@ namespace {
 
 // What has a number, or a row of numbers, for each place of a row.
 bool is_of_tokens(std::string_view name) {
-  return name == "input_ids" || name == "inputs_embeds" || name == "token_type_ids" || name == "position_ids";
+  return name == "attention_mask" || name == "input_ids" || name == "inputs_embeds" || name == "token_type_ids" ||
+         name == "position_ids";
 }
 
 }  // namespace
@@ -31,7 +32,7 @@ TokensOfBatch::TokensOfBatch(const NamedTensors& inputs) : places_(inputs.find("
   if (const Tensor mask = inputs.find("attention_mask"); mask.defined() && mask.rank() != 2)
     fail("attention_mask: expected [batch, length] with token_places, found {}", to_string(mask.shape()));
   for (const auto& [name, tensor] : inputs.items()) {
-    if (name == "attention_mask" || name == "token_places") continue;
+    if (name == "token_places") continue;
     inputs_.set(name, is_of_tokens(name) ? taken(tensor) : tensor);
   }
 }

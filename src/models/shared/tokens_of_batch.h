@@ -11,7 +11,7 @@ class TokensOfBatch {
  public:
   explicit TokensOfBatch(const NamedTensors& inputs);
 
-  // Of the body: with token_places, its tokens are [1, N], and there is no mask.
+  // Of the body: with token_places, its tokens are [1, N]. Their mask, too, which has 0 for those that only fill it up.
   const NamedTensors& inputs() const { return inputs_; }
   bool without_padding() const { return places_.defined(); }
   // [B, T, ...] -> [1, N, ...], or x itself where no padding is taken out.

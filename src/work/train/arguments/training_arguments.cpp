@@ -225,7 +225,8 @@ const Argument kTrainingArguments[] = {
         .one_of({"random", "sequential", "group_by_length"}),
     field<&T::length_column_name>("length_column_name", "Column with the length of a row, for group_by_length."),
     field<&T::padding_free>(
-        "padding_free", "Take the padding out of batches before the layers of a text model (default: with packing)."),
+        "padding_free",
+        "Take the padding out of batches before the layers of a text model (default: where it can be)."),
     ignored("dataloader_num_workers", kOwnLoader),
     ignored("dataloader_pin_memory", kOwnLoader),
     ignored("dataloader_persistent_workers", kOwnLoader),

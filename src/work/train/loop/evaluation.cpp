@@ -155,8 +155,8 @@ std::vector<EvaluatedBatch> gathered(ProcessGroup& group, const std::vector<Eval
 
 // The first `rows` of the batch count; the others fill it up.
 EvaluatedBatch evaluate_batch(TrainStep& step, const Batch& batch, int64_t number, int64_t rows, int64_t all,
-                              const OutputFilter& keep, const OutputFilter& predict, bool without_padding) {
-  NamedTensors inputs = to_inputs(batch, step.model(), without_padding);
+                              const OutputFilter& keep, const OutputFilter& predict, BatchPadding padding) {
+  NamedTensors inputs = to_inputs(batch, step.model(), padding);
   step.objective().complete_evaluation(step.model(), inputs, number);
   NamedTensors given;
   Tensor loss;
@@ -262,7 +262,7 @@ Predictions evaluate_model(TrainStep& step, const TrainingData& data, const Eval
     const bool fills_up = all < batch_size && data.rows > batch_size && step.objective().rows_stand_alone();
     if (fills_up && wants_static_shapes() && fill_up(batch, batch_size)) all = batch_size;
     const int64_t counted = std::clamp<int64_t>(data.rows - number_of(round) * batch_size, 0, all);
-    batches.push_back(evaluate_batch(step, batch, round, counted, all, keep, predict, how.padding_free));
+    batches.push_back(evaluate_batch(step, batch, round, counted, all, keep, predict, how.padding));
   }
   if (group) batches = gathered(*group, batches);
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "transom/trainer.h"
+#include "work/train/step/text_places.h"
 #include "work/train/step/train_step.h"
 
 namespace transom {
@@ -15,9 +16,9 @@ using OutputFilter = std::function<NamedTensors(const NamedTensors&)>;
 
 struct EvaluationBatches {
   int64_t size = 8;
-  bool drop_last = false;                // the rows that fill no batch, as dataloader_drop_last has it
-  bool skips_unfinite = true;            // losses that are no number, where others are, as logging_nan_inf_filter
-  bool padding_free = false;             // see takes_out_padding
+  bool drop_last = false;      // the rows that fill no batch, as dataloader_drop_last has it
+  bool skips_unfinite = true;  // losses that are no number, where others are, as logging_nan_inf_filter
+  BatchPadding padding = BatchPadding::kStays;
   std::optional<int64_t> grouping_seed;  // of group_by_length, which evaluates rows of like length together as well
 };
 

@@ -61,49 +61,10 @@ NamedTensors load_inputs(const std::filesystem::path& path) {
   return result;
 }
 
-namespace {
-
-// The places of the tokens that are no padding, and the number of each one's text among all of the batch: nothing where
-// there is no padding and each row is one text, or where a row is padding alone.
-void add_places(const Batch& batch, NamedTensors& inputs) {
-  const auto mask = batch.sequences.find("attention_mask"), numbers = batch.sequences.find("seq_idx");
-  if (mask == batch.sequences.end()) return;
-  const bool packed = numbers != batch.sequences.end();
-  std::vector<int64_t> places, texts;
-  int64_t text = -1;
-  for (int64_t row = 0; row < mask->second.rows; ++row) {
-    std::optional<int64_t> before;  // the number of the last token's text in this row
-    for (int64_t place = row * mask->second.length; place < (row + 1) * mask->second.length; ++place) {
-      const auto at = static_cast<size_t>(place);
-      if (mask->second.values[at] == 0) continue;
-      const int64_t number = packed ? numbers->second.values[at] : 0;
-      text += before != number;
-      before = number;
-      places.push_back(place);
-      texts.push_back(text);
-    }
-    if (!before) return;
-  }
-  const auto count = static_cast<int64_t>(places.size());
-  if (count == 0 || (!packed && places.size() == mask->second.values.size())) return;
-  inputs.set("token_places", Tensor::from(places, {count}));
-  inputs.set("seq_idx", Tensor::from(texts, {1, count}));
-}
-
-}  // namespace
-
-bool takes_out_padding(const TrainingArguments& arguments, const Model& model, bool shares_rows) {
-  if (!arguments.padding_free.value_or(false)) return false;
-  if (!model.takes_texts_in_rows())
-    fail(ErrorKind::kUnsupported, "--padding_free: {} needs rows of one length; leave it out", model.architecture());
-  if (shares_rows)
-    fail(ErrorKind::kUsage,
-         "--padding_free: processes that share the rows of a batch (zero_stage, fsdp, tp_size ...) need rows of one "
-         "length; leave it out");
-  return true;
-}
-
-NamedTensors to_inputs(const Batch& batch, const Model& model, bool without_padding) {
+NamedTensors to_inputs(const Batch& given, const Model& model, BatchPadding padding) {
+  std::optional<Batch> wide;
+  if (padding != BatchPadding::kStays) wide = with_few_lengths(given);
+  const Batch& batch = wide ? *wide : given;
   check_labels(model, batch.labels);
   NamedTensors result;
   int64_t rows = static_cast<int64_t>(batch.labels.size());
@@ -127,7 +88,7 @@ NamedTensors to_inputs(const Batch& batch, const Model& model, bool without_padd
     const int64_t width = count / rows;
     result.set("labels", Tensor::from(batch.label_values, width == 1 ? Shape{rows} : Shape{rows, width}));
   }
-  if (without_padding) add_places(batch, result);
+  add_places(batch, padding, result);
   return result;
 }
 

@@ -7,7 +7,7 @@
 
 #include "inputs/data/text/padding.h"
 #include "transom/model.h"
-#include "transom/training_arguments.h"
+#include "work/train/step/text_places.h"
 
 namespace transom {
 
@@ -15,12 +15,8 @@ namespace transom {
 NamedTensors load_inputs(const std::filesystem::path& path);
 
 // A padded batch. Throws where an integer label is no class of the model and not -100, and where an id is no row of its
-// table, which devices do not tell. `without_padding`: the model's layers are to see the tokens alone that the
-// attention mask counts (Model::takes_texts_in_rows).
-NamedTensors to_inputs(const Batch& batch, const Model& model, bool without_padding = false);
-// Whether the arguments ask for that; refuses it of models and runs that cannot. `shares_rows`: processes have parts of
-// one batch, which are to be of one length.
-bool takes_out_padding(const TrainingArguments& arguments, const Model& model, bool shares_rows);
+// table, which devices do not tell.
+NamedTensors to_inputs(const Batch& batch, const Model& model, BatchPadding padding = BatchPadding::kStays);
 // The same check for labels of a model.
 void check_labels(const Model& model, std::span<const int64_t> labels);
 

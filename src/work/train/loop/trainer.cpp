@@ -104,7 +104,8 @@ struct Trainer::Run::Course {
   Duration duration{};
   Position position;
   bool is_finished = false;  // what is resumed has had all its updates
-  bool padding_free = false, fills_up = false;
+  BatchPadding padding = BatchPadding::kStays;
+  bool fills_up = false;
   std::chrono::steady_clock::time_point counted_from{};  // throughput_warmup_steps
 
   explicit Course(Run& of) : run(of) {
@@ -154,7 +155,7 @@ void Trainer::Run::Course::begin(const std::optional<std::string>& resume_from) 
   run.steps_of_this_call = 0;
   run.stop = false;
   prepare_directory(resume_from);
-  padding_free = takes_out_padding(arguments, *run.model, run.step.sharding() != nullptr);
+  padding = padding_of_batches(arguments, *run.model, run.step.sharding() != nullptr);
   // Norms over a batch would see rows that only fill it up.
   fills_up =
       batches > 1 && run.model->buffers().empty() && run.step.objective().rows_stand_alone() && wants_static_shapes();
@@ -254,8 +255,9 @@ void Trainer::Run::Course::train_epoch(int64_t epoch) {
   while (batch < batches && goes_on()) {
     std::vector<NamedTensors> micro_batches;
     for (int64_t k = 0; k < accumulation && batch < batches; ++k, ++batch) {
-      micro_batches.push_back(to_inputs(rows.next(), *run.model, padding_free));
-      run.count_tokens(micro_batches.back());
+      const Batch made = rows.next();
+      run.count_tokens(made);
+      micro_batches.push_back(to_inputs(made, *run.model, padding));
     }
     run.step.objective().complete_batches(*run.model, micro_batches,
                                           epoch * batches + batch - static_cast<int64_t>(micro_batches.size()));

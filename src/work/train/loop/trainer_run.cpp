@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <thread>
 
 #include "base/error.h"
@@ -174,7 +175,7 @@ Predictions Trainer::Run::predict(const TrainingData& data, bool loss_only, bool
   EvaluationBatches how{.size = arguments.per_device_eval_batch_size,
                         .drop_last = drop_last,
                         .skips_unfinite = arguments.logging_nan_inf_filter,
-                        .padding_free = takes_out_padding(arguments, *model, step.sharding() != nullptr)};
+                        .padding = padding_of_batches(arguments, *model, step.sharding() != nullptr)};
   if (arguments.train_sampling_strategy == "group_by_length") how.grouping_seed = arguments.sampling_seed();
   // A predictor asks the model itself.
   const WholeValues whole(predictor && !loss_only ? step.sharding() : nullptr, *model, nullptr,
@@ -183,22 +184,26 @@ Predictions Trainer::Run::predict(const TrainingData& data, bool loss_only, bool
                         loss_only ? OutputFilter() : predictor);
 }
 
-void Trainer::Run::count_tokens(const NamedTensors& inputs) {
+void Trainer::Run::count_tokens(const Batch& batch) {
   if (arguments.include_num_input_tokens_seen == "no" && !logs_tokens()) return;
-  const Tensor mask = inputs.find("attention_mask");
-  if (arguments.include_num_input_tokens_seen != "all" && mask.defined()) {
-    int64_t tokens = 0;
-    for (const int64_t one : mask.to_vector<int64_t>()) tokens += one;
+  const auto mask = batch.sequences.find("attention_mask");
+  if (arguments.include_num_input_tokens_seen != "all" && mask != batch.sequences.end()) {
+    const int64_t tokens = std::accumulate(mask->second.values.begin(), mask->second.values.end(), int64_t{0});
     // TRL's num_tokens are those of all processes.
     ProcessGroup* group = !logs_tokens() || step.batch_ranks() == 1 ? nullptr : process_group();
     state.num_input_tokens_seen += group ? static_cast<int64_t>(group->sum(static_cast<double>(tokens))) : tokens;
     return;
   }
-  for (const char* name : {"input_ids", "input_values", "input_features", "pixel_values"})
-    if (const Tensor values = inputs.find(name); values.defined()) {
-      state.num_input_tokens_seen += values.size();
-      return;
-    }
+  for (const char* name : {"input_ids", "input_values", "input_features", "pixel_values"}) {
+    const auto ids = batch.sequences.find(name);
+    const auto values = batch.arrays.find(name);
+    const size_t count = ids != batch.sequences.end()   ? ids->second.values.size()
+                         : values != batch.arrays.end() ? values->second.values.size()
+                                                        : 0;
+    if (count == 0) continue;
+    state.num_input_tokens_seen += static_cast<int64_t>(count);
+    return;
+  }
 }
 
 LogRecord Trainer::Run::evaluate(const std::string& prefix) {

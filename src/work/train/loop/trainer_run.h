@@ -87,7 +87,7 @@ struct Trainer::Run {
   Predictions predict(const TrainingData& data, bool loss_only, bool drop_last = false);
 
   // Counts the tokens of a batch, or the values that a model without tokens takes.
-  void count_tokens(const NamedTensors& inputs);
+  void count_tokens(const Batch& batch);
 
   LogRecord evaluate(const std::string& prefix);
 

@@ -11,6 +11,7 @@
 #include "models/nn/losses/loss_divisors.h"
 #include "models/records.h"
 #include "transom/ops.h"
+#include "work/train/step/text_places.h"
 
 namespace transom {
 namespace {
@@ -154,6 +155,8 @@ Tensor Distillation::loss(const Tensor& loss, const NamedTensors& inputs, const 
     if (std::count(taken_.begin(), taken_.end(), name) > 0 && name != "start_positions" && name != "end_positions" &&
         (name != "labels" || needs_labels))
       given.set(name, tensor);
+  if (teacher_->takes_texts_in_rows() && given.find("input_ids").same_as(inputs.find("input_ids")))
+    copy_places(inputs, "", given);
   const NamedTensors taught = [&] {
     const NoGradient fixed;
     return teacher_->forward(given, {.computing = {.dtype = context.computing.dtype, .tf32 = context.computing.tf32}});

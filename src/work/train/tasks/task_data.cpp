@@ -379,6 +379,9 @@ TaskSetup prepare(TrainArguments& arguments, HubOptions hub) {
       fail(ErrorKind::kUsage, "--do_eval: there is nothing to evaluate: give --validation_file (or --validation_dir)");
     task.prepare(arguments, files, setup);
   }
+  // Who asks for rows of one length gets them.
+  if (script.pad_to_max_length.value_or(false) && !arguments.training.padding_free)
+    arguments.training.padding_free = false;
   if (!setup.compute_metrics)
     setup.compute_metrics = [script](const Predictions& predictions) {
       return classification_metrics(script, predictions);

@@ -73,7 +73,7 @@ TrainingData answer_data(std::shared_ptr<const HeldAnswers> held, const PaddingO
 }
 
 void compute_reference(HeldAnswers& held, const Model& model, const Computing& computing, const PaddingOptions& padding,
-                       int64_t at_once, std::optional<double> length_alpha) {
+                       int64_t at_once, std::optional<double> length_alpha, BatchPadding of_batches) {
   const NoGradient only_numbers;
   ProcessGroup* group = process_group();
   const int64_t ranks = group ? group->size() : 1, rank = group ? group->rank() : 0;
@@ -94,7 +94,7 @@ void compute_reference(HeldAnswers& held, const Model& model, const Computing& c
   const bool others = !held.answers.empty() && !held.answers[0].other.empty();
   std::vector<float> mine;
   for (int64_t number = rank; number < batches; number += ranks) {
-    const NamedTensors inputs = to_inputs(batch_of(held, rows_of(number), padding), model);
+    const NamedTensors inputs = to_inputs(batch_of(held, rows_of(number), padding), model, of_batches);
     for (const char* prefix : {"", "KL_"}) {
       if (*prefix && !others) continue;
       const std::vector<float> values = values_of(inputs, prefix);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "transom/trainer.h"
+#include "work/train/step/text_places.h"
 #include "work/train/tasks/preferences/preference_tokens.h"
 
 namespace transom {
@@ -35,6 +36,6 @@ TrainingData answer_data(std::shared_ptr<const HeldAnswers> held, const PaddingO
 // Completes `held` with log probabilities under the model as it is, `at_once` rows of the model at a time; of several
 // processes each computes a part.
 void compute_reference(HeldAnswers& held, const Model& model, const Computing& computing, const PaddingOptions& padding,
-                       int64_t at_once, std::optional<double> length_alpha);
+                       int64_t at_once, std::optional<double> length_alpha, BatchPadding of_batches);
 
 }  // namespace transom

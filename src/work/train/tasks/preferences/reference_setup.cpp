@@ -3,6 +3,8 @@
 
 #include "base/error.h"
 #include "base/terminal/log.h"
+#include "transom/distributed.h"
+#include "work/train/setup/sharding_layout.h"
 #include "work/train/step/train_step.h"
 
 namespace transom {
@@ -28,11 +30,13 @@ void add_reference(const TrainArguments& arguments, TaskSetup& setup, const Padd
     }
     const int64_t sizes[] = {arguments.training.per_device_train_batch_size,
                              arguments.training.per_device_eval_batch_size};
+    const bool shares_rows = process_count() > 1 && sharding_layout(arguments.training, process_count()).shards();
+    const BatchPadding of_batches = padding_of_batches(arguments.training, *whole.model, shares_rows);
     for (size_t i = 0; i < data.size(); ++i) {
       if (!data[i]) continue;
       if (!given.json) log(LogLevel::kInfo, fmt::format("the reference computes {} rows", data[i]->rows()));
       compute_reference(*data[i], *whole.model, computing_of(arguments.training, false), padding,
-                        given.precompute_ref_batch_size.value_or(sizes[i]), length_alpha);
+                        given.precompute_ref_batch_size.value_or(sizes[i]), length_alpha, of_batches);
     }
     whole.objective = make(nullptr, moves, drops_out);
   };

@@ -7,6 +7,7 @@
 #include "files/checkpoint/safetensors.h"
 #include "transom/gradients.h"
 #include "transom/ops.h"
+#include "work/train/step/text_places.h"
 
 namespace transom {
 namespace {
@@ -83,7 +84,13 @@ Tensor SentenceObjective::vectors(const LossPass& pass, const NamedTensors& inpu
     context.dropout_key =
         context.dropout_key + Tensor::from(std::vector<int64_t>{pass_number * 0x632BE59BD9B4E019, 0}, {2});
   const Tensor mask = rows("attention_mask"), counted = rows("counted");
-  const NamedTensors states = pass.model.forward({{"input_ids", rows("input_ids")}, {"attention_mask", mask}}, context);
+  NamedTensors texts{{"input_ids", rows("input_ids")}, {"attention_mask", mask}};
+  const Tensor all = inputs.at(sentence_input(set, column, "attention_mask"));
+  const bool whole = begin == 0 && end == all.dim(0);
+  if (whole) copy_places(inputs, sentence_input(set, column, ""), texts);
+  else if (inputs.find(sentence_input(set, column, "token_places")).defined())
+    add_places_of_rows(all, begin, end, texts);
+  const NamedTensors states = pass.model.forward(texts, context);
   return head_(states.at(head_.reads()), cast(counted.defined() ? counted : mask, DType::kFloat32), kAsGiven);
 }
 

@@ -249,12 +249,12 @@ TEST_F(SupervisedFineTuning, APackedStepIsThatOfItsSamplesInRowsOfTheirOwn) {
     fine_tune(parse_train_arguments(flags));
     return read_json(work_.path() / "out" / "trainer_state.json")["log_history"][0];
   };
-  const Json alone = curve({}), free = curve({"--padding_free"}), packed = curve({"--packing"}),
-             padded = curve({"--packing", "--padding_free", "false"});
+  const Json alone = curve({"--padding_free", "false"}), usual = curve({}), free = curve({"--padding_free"}),
+             packed = curve({"--packing"}), padded = curve({"--packing", "--padding_free", "false"});
   const Json adapted = curve({"--use_peft", "--lora_dropout", "0"}),
              packed_adapted = curve({"--use_peft", "--lora_dropout", "0", "--packing"});
   EXPECT_NEAR(packed_adapted["grad_norm"].get<double>(), adapted["grad_norm"].get<double>(), 1e-4);
-  for (const Json* other : {&free, &packed, &padded})
+  for (const Json* other : {&usual, &free, &packed, &padded})
     for (const char* name : {"loss", "grad_norm", "entropy", "mean_token_accuracy", "num_tokens"})
       EXPECT_NEAR((*other)[name].get<double>(), alone[name].get<double>(), 2e-5 * std::abs(alone[name].get<double>()))
           << name;

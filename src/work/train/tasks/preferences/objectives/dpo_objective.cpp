@@ -5,6 +5,7 @@
 #include "base/files/directories.h"
 #include "transom/gradients.h"
 #include "transom/ops.h"
+#include "work/train/step/text_places.h"
 
 namespace transom {
 namespace {
@@ -40,7 +41,10 @@ void ReferredObjective::expect(bool sharded, bool staged) const {
 }
 
 NamedTensors policy_inputs(const NamedTensors& inputs, const std::string& prefix) {
-  return {{"input_ids", inputs.at(prefix + "input_ids")}, {"attention_mask", inputs.at(prefix + "attention_mask")}};
+  NamedTensors own{{"input_ids", inputs.at(prefix + "input_ids")},
+                   {"attention_mask", inputs.at(prefix + "attention_mask")}};
+  copy_places(inputs, prefix, own);
+  return own;
 }
 
 Tensor dpo_log_probabilities(const AnswerScores& scores, const AnswerMask& mask, std::optional<double> length_alpha) {
