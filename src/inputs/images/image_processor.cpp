@@ -13,6 +13,7 @@
 #include "files/config/model_type.h"
 #include "files/family/family.h"
 #include "inputs/images/picture_cutter.h"
+#include "inputs/images/smooth_resize.h"
 
 namespace transom {
 namespace {
@@ -89,6 +90,7 @@ constexpr Defaults kDefaults[] = {
     {"Detr", 0, 0, 800, 0, Resampling::kBilinear, false, false, true},
     {"RTDetr", 640, 640, 0, 0, Resampling::kBilinear, false, true, true, false, false},
     {"OwlViT", 768, 768, 0, 0, Resampling::kBicubic, true, true},
+    {"Owlv2", 960, 960, 0, 0, Resampling::kBilinear, true, true},
     {"Yolos", 0, 0, 800, 0, Resampling::kBilinear, false, false, true},
     {"Sam", 0, 0, 0, 0, Resampling::kBilinear, false, false, true, true},
     {"Segformer", 512, 512, 0, 0, Resampling::kBilinear, false, true, true},
@@ -196,15 +198,17 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
   do_resize_ = config.get_bool("do_resize", true);
   do_center_crop_ = config.get_bool("do_center_crop", defaults->crop > 0);
   do_rescale_ = config.get_bool("do_rescale", true);
-  if (family == "OwlViT") do_rescale_ = config.get_bool("rescale", do_rescale_);  // as its first files have it
+  smooth_ = family == "Owlv2";
+  if (family == "OwlViT" || smooth_)
+    do_rescale_ = config.get_bool("rescale", do_rescale_);  // as its first files have it
   do_normalize_ = config.get_bool("do_normalize", defaults->normalizes);
   do_convert_rgb_ = config.get_bool("do_convert_rgb", defaults->clip_colors || defaults->converts);
   const bool is_detector = family == "Detr" || family == "RTDetr" || family == "Yolos";
   cutter_ = make_picture_cutter(family, config, read_resampling(config, defaults->resampling));
   const bool is_sam = family == "Sam";
   const bool is_page = family == "Donut";
-  if (!is_detector && !is_sam && !is_page && !cutter_) squares_ = config.get_bool("do_pad", false);
-  if (squares_ && family != "Llava")
+  if (!is_detector && !is_sam && !is_page && !cutter_) squares_ = config.get_bool("do_pad", smooth_);
+  if (squares_ && family != "Llava" && !smooth_)
     fail(ErrorKind::kUnsupported, "{}: do_pad is not carried out for {}", config.where(), type);
   size_ = {defaults->height, defaults->width, defaults->shortest_edge, 0};
   if (is_sam) read_sam(config);
@@ -225,6 +229,8 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
   rescale_factor_ = config.get_float("rescale_factor", 1 / 255.0);
   crop_pct_ = config.get_float("crop_pct", 224 / 256.0);
   if (!(crop_pct_ > 0)) fail("{}: crop_pct: expected a number above 0, found {}", config.where(), crop_pct_);
+  if (smooth_ && (size_.height == 0 || !do_rescale_))
+    fail("{}: expected do_rescale, and height and width in size, for {}", config.where(), type);
   if (family == "EfficientNet") {
     include_top_ = config.get_bool("include_top", true);
     rescale_offset_ = config.get_bool("rescale_offset", false);
@@ -417,6 +423,7 @@ Image ImageProcessor::resized(const Image& image) const {
 ImageProcessor::Pixels ImageProcessor::operator()(const Image& image, int64_t together) const {
   const Image whole = do_convert_rgb_ ? on_white(image) : image;
   if (cutter_) return cut(whole, together);
+  if (smooth_) return smoothed(whole);
   Pixels pixels = normalized(sized(squares_ ? in_square(whole, mean_) : whole));
   if (fills_)
     pixels.beside = {{"original_sizes", {image.height, image.width}},
@@ -431,6 +438,21 @@ Image ImageProcessor::sized(const Image& image) const {
                       : do_resize_ ? resized(image)
                                    : image;
   return do_center_crop_ ? center_cropped(large, crop_size_.height, crop_size_.width) : large;
+}
+
+ImageProcessor::Pixels ImageProcessor::smoothed(const Image& image) const {
+  std::array<int64_t, 2> frame{image.height, image.width};
+  if (squares_) frame[0] = frame[1] = std::max(image.height, image.width);
+  const std::array<int64_t, 2> extents = do_resize_ ? std::array{size_.height, size_.width} : frame;
+  expect_extents(extents[1], extents[0]);
+  std::array<float, 256> levels{};
+  for (size_t value = 0; value < 256; ++value)
+    levels[value] = static_cast<float>(static_cast<double>(value) * rescale_factor_);
+  Pixels pixels{extents[0], extents[1], smoothly_resized(image, levels, frame, extents)};
+  const size_t plane = pixels.values.size() / 3;
+  for (size_t i = 0; do_normalize_ && i < pixels.values.size(); ++i)
+    pixels.values[i] = (pixels.values[i] - mean_[i / plane]) / deviation_[i / plane];
+  return pixels;
 }
 
 ImageProcessor::Pixels ImageProcessor::cut(const Image& image, int64_t together) const {

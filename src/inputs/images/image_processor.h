@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From pictures to what models of images take: the image processors of Transformers (ViT, DeiT, CLIP, SigLIP, LLaVA,
-// BiT, BLIP, ConvNeXt, EfficientNet, DPT, DETR, YOLOS, Donut, OWL-ViT, SAM, SegFormer, and timm's), by their
-// preprocessor_config.json, with the arithmetic of their PIL versions.
+// BiT, BLIP, ConvNeXt, EfficientNet, DPT, DETR, RT-DETR, YOLOS, Donut, OWL-ViT, OWLv2, SAM, SegFormer, and timm's), by
+// their preprocessor_config.json, with the arithmetic of their PIL versions.
 #pragma once
 
 #include <array>
@@ -66,6 +66,8 @@ class ImageProcessor {
   std::array<int64_t, 2> training_size() const;
   // Of maps of classes: level 0 is no class, and class c is level c + 1 (do_reduce_labels).
   bool reduces_labels() const { return reduces_labels_; }
+  // Whether pictures lie at the top left of a square, of which boxes are parts (OWLv2).
+  bool frames_in_square() const { return smooth_ && squares_; }
   bool fits_shortest_edge() const { return size_.shortest_edge > 0; }  // or both edges, whatever the picture's form
 
  private:
@@ -82,6 +84,7 @@ class ImageProcessor {
   void read_sam(const Config& config);
   void pad(Pixels& pixels) const;
   Pixels cut(const Image& image, int64_t together) const;
+  Pixels smoothed(const Image& image) const;
   std::array<int64_t, 2> size_near(const Image& image) const;
   Image resized(const Image& image) const;
   Image sized(const Image& image) const;  // resized and cropped, as far as that is asked for
@@ -90,8 +93,9 @@ class ImageProcessor {
   bool do_resize_ = true, do_center_crop_ = false, do_rescale_ = true, do_normalize_ = true, do_convert_rgb_ = false;
   bool squares_ = false, convnext_ = false, include_top_ = false, rescale_offset_ = false, timm_ = false;
   bool reduces_labels_ = false;
-  bool masks_ = false;  // of DETR: whether a pixel_mask stands beside the pixels
-  bool fills_ = false;  // of SAM: with zeros to pad_size, and the extents before are told
+  bool masks_ = false;   // of DETR: whether a pixel_mask stands beside the pixels
+  bool smooth_ = false;  // of OWLv2: resized in floating point, with a black frame where squares_ is set
+  bool fills_ = false;   // of SAM: with zeros to pad_size, and the extents before are told
   Size size_, crop_size_, pad_size_;
   std::optional<PageFit> page_;  // of Donut: pictures are brought onto a page of size_
   bool keep_aspect_ratio_ = false;

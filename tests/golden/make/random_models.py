@@ -53,7 +53,7 @@ def config_of(name, family_name, class_name, is_main, tokenizer):
         fields = towers.clap_fields(words, tokenizer)
     if family_name in ("siglip", "siglip2"):
         fields = towers.fields_of(fields, tokenizer)
-    if family_name == "owlvit":
+    if family_name in ("owlvit", "owlv2"):
         fields = detection.fields_of(fields, tokenizer)
     if family_name in questions.QUESTIONS:
         fields, tokenizer = questions.fields_of(fields, is_main, tokenizer), None

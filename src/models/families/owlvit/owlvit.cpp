@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// OWL-ViT (Minderer et al., 2022): every patch of a picture is a box, and a text says which of them it means.
+// OWL-ViT (Minderer et al., 2022): every patch of a picture is a box, and a text says which of them it means. OWLv2
+// (Minderer et al., 2023) also says how sure it is that a patch is an object, whatever the texts are.
 // B pictures, Q texts a picture, P = h w patches, D hidden, E projection.
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <string>
 
 #include "base/error.h"
 #include "models/families/clip/clip_towers.h"
@@ -16,12 +19,22 @@ constexpr CLIPOptions kOwlViTTowers{.first_norm = "pre_layernorm",
                                     .end_is_highest = true,
                                     .text_defaults = R"({"max_position_embeddings": 16})",
                                     .vision_defaults = R"({"image_size": 768})"};
+constexpr CLIPOptions kOwlv2Towers{.first_norm = "pre_layernorm",
+                                   .end_is_highest = true,
+                                   .text_defaults = R"({"max_position_embeddings": 16})",
+                                   .vision_defaults = R"({"image_size": 768, "patch_size": 16})"};
 
 std::vector<std::string> owlvit_input_names() { return {"input_ids", "pixel_values", "attention_mask"}; }
 
+template <bool second>
+constexpr const CLIPOptions& owlvit_towers() {
+  return second ? kOwlv2Towers : kOwlViTTowers;
+}
+
+template <bool second>
 class OwlViTModel : public Model {
  public:
-  OwlViTModel(const Config& config, const Scope& scope) : towers_(config, scope, kOwlViTTowers) {}
+  OwlViTModel(const Config& config, const Scope& scope) : towers_(config, scope, owlvit_towers<second>()) {}
 
  protected:
   std::vector<std::string> input_names() const override { return owlvit_input_names(); }
@@ -36,10 +49,10 @@ class OwlViTModel : public Model {
 // Three layers with GELU between them.
 class OwlViTBoxHead {
  public:
-  OwlViTBoxHead(const Scope& scope, int64_t width)
+  OwlViTBoxHead(const Scope& scope, int64_t width, int64_t out = 4)
       : dense0_(scope / "dense0", width, width),
         dense1_(scope / "dense1", width, width),
-        dense2_(scope / "dense2", width, 4) {}
+        dense2_(scope / "dense2", width, out) {}
   Tensor operator()(const Tensor& x, ForwardContext& context) const {
     return dense2_(gelu(dense1_(gelu(dense0_(x, context)), context)), context);
   }
@@ -89,16 +102,18 @@ Tensor owlvit_box_bias(Extents grid) {
   return Tensor::from(values, {1, grid[0] * grid[1], 4});
 }
 
+template <bool second>
 class OwlViTForObjectDetection : public Model {
  public:
   OwlViTForObjectDetection(const Config& config, const Scope& scope)
-      : towers_(config, scope / "owlvit", kOwlViTTowers),
+      : towers_(config, scope / (second ? "owlv2" : "owlvit"), owlvit_towers<second>()),
         class_head_(scope / "class_head", towers_.vision_config.hidden_size, towers_.text_config.hidden_size),
         box_head_(scope / "box_head", towers_.vision_config.hidden_size),
         layer_norm_(scope / "layer_norm", towers_.vision_config.hidden_size, towers_.vision_config.layer_norm_eps) {
     if (const int64_t projection = config.get_int("projection_dim", 512); projection != towers_.text_config.hidden_size)
       fail("{}: projection_dim: expected the hidden_size of text_config, {}, found {}", config.where(),
            towers_.text_config.hidden_size, projection);
+    if (second) objectness_head_.emplace(scope / "objectness_head", towers_.vision_config.hidden_size, 1);
   }
 
  protected:
@@ -117,11 +132,13 @@ class OwlViTForObjectDetection : public Model {
     const Tensor first = reshape(slice(ids, 1, 0, 1), {B, Q});
     const auto classes = class_head_(patches, texts, greater(first, full({B, Q}, 0, ids.dtype())), context);
     const Tensor boxes = box_head_(patches, context);
-    return {{"logits", classes.logits},
-            {"pred_boxes", sigmoid(boxes + cast(owlvit_box_bias(grid), boxes.dtype()))},
-            {"text_embeds", texts},
-            {"image_embeds", reshape(patches, {B, grid[0], grid[1], D})},
-            {"class_embeds", classes.embeds}};
+    NamedTensors outputs{{"logits", classes.logits},
+                         {"pred_boxes", sigmoid(boxes + cast(owlvit_box_bias(grid), boxes.dtype()))},
+                         {"text_embeds", texts},
+                         {"image_embeds", reshape(patches, {B, grid[0], grid[1], D})},
+                         {"class_embeds", classes.embeds}};
+    if (objectness_head_) outputs.set("objectness_logits", squeeze((*objectness_head_)(patches.detach(), context), 2));
+    return outputs;
   }
 
  private:
@@ -135,6 +152,7 @@ class OwlViTForObjectDetection : public Model {
   OwlViTClassHead class_head_;
   OwlViTBoxHead box_head_;
   LayerNorm layer_norm_;
+  std::optional<OwlViTBoxHead> objectness_head_;
 };
 
 FamilyInputs owlvit_record_inputs() {
@@ -149,23 +167,30 @@ FamilyHead owlvit_pairs() {
   return head;
 }
 
-}  // namespace
+FamilyHead owlvit_detector(bool second) {
+  FamilyHead head{.task = HeadTask::kObjectDetection,
+                  .pipelines = {"zero-shot-object-detection"},
+                  .labels = HeadLabels::kNone,
+                  .modules = {"class_head", "box_head", "layer_norm"},
+                  .vocabulary = none,
+                  .outputs = {"logits", "pred_boxes", "text_embeds", "image_embeds", "class_embeds"}};
+  if (second) {
+    head.modules = {"class_head", "box_head", "layer_norm", "objectness_head"};
+    head.outputs = {"logits", "pred_boxes", "text_embeds", "image_embeds", "class_embeds", "objectness_logits"};
+  }
+  return head;
+}
 
-static Family owlvit_family() {
-  return {.model_type = "owlvit",
-          .base_prefix = "owlvit",
-          .architectures = {{"OwlViTModel", owlvit_pairs(), make_model<OwlViTModel>},
-                            {"OwlViTForObjectDetection",
-                             {.task = HeadTask::kObjectDetection,
-                              .pipelines = {"zero-shot-object-detection"},
-                              .labels = HeadLabels::kNone,
-                              .modules = {"class_head", "box_head", "layer_norm"},
-                              .vocabulary = none,
-                              .outputs = {"logits", "pred_boxes", "text_embeds", "image_embeds", "class_embeds"}},
-                             make_model<OwlViTForObjectDetection>}},
+template <bool second>
+Family owlvit_record(const char* model_type, const char* image_processor, const std::string& classes) {
+  return {.model_type = model_type,
+          .base_prefix = model_type,
+          .architectures = {{classes + "Model", owlvit_pairs(), make_model<OwlViTModel<second>>},
+                            {classes + "ForObjectDetection", owlvit_detector(second),
+                             make_model<OwlViTForObjectDetection<second>>}},
           .inputs = owlvit_record_inputs(),
           .processors = {.tokenizer = "CLIP",
-                         .image_processor = "OwlViT",
+                         .image_processor = image_processor,
                          .positions = PositionLimit{{"text_config.max_position_embeddings"}},
                          .spaced_words = false,
                          .spans = false},
@@ -179,6 +204,11 @@ static Family owlvit_family() {
           .planning = {.fused_attention = false}};
 }
 
-const RegisterFamilies kOwlViTFamily{owlvit_family};
+}  // namespace
+
+static Family owlvit_family() { return owlvit_record<false>("owlvit", "OwlViT", "OwlViT"); }
+static Family owlv2_family() { return owlvit_record<true>("owlv2", "Owlv2", "Owlv2"); }
+
+const RegisterFamilies kOwlViTFamilies{owlvit_family, owlv2_family};
 
 }  // namespace transom

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where in a picture is what texts name (Minderer et al., 2022)?
+#include <algorithm>
 #include <cmath>
 
 #include "base/threads/prefetcher.h"
@@ -45,11 +46,13 @@ class ZeroShotObjectDetection : public Pipeline {
         boxes = outputs.at("pred_boxes").to_vector<float>();                    // [1, places, 4]
     std::vector<DetectedObject> found;
     std::vector<double> scores;
+    ImageModel::Extents frame = image.picture;
+    if (model_.processor.frames_in_square()) frame.height = frame.width = std::max(frame.height, frame.width);
     for (size_t label = 0; label < labels.size(); ++label)
       for (size_t place = 0; 4 * place < boxes.size(); ++place) {
         const double score = 1 / (1 + std::exp(-static_cast<double>(logits[place * labels.size() + label])));
         if (!(score > threshold)) continue;
-        found.push_back({labels[label], score, box_in_picture(std::span(boxes).subspan(4 * place, 4), image.picture)});
+        found.push_back({labels[label], score, box_in_picture(std::span(boxes).subspan(4 * place, 4), frame)});
         scores.push_back(score);
       }
     std::vector<DetectedObject> sorted;
