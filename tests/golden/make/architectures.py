@@ -19,6 +19,7 @@ from speaking import SPEAKING
 from states import STATES
 from timm_networks import TIMM
 from towers import TOWERS
+from videos import VIDEOS
 from vision_language import READERS
 
 EMOTIONS, ENTITIES = ["sadness", "joy", "anger", "fear"], ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
@@ -343,6 +344,7 @@ FAMILIES = {
     **DECODERS,
     **STATES,
     **TIMM,
+    **VIDEOS,
     **ENCODERS,
     **DETECTION,
     **TOKENS_BEFORE_PATCHES,

@@ -9,6 +9,7 @@ import questions
 import speaking
 import timm_networks
 import towers
+import videos
 import vision_language
 from common import generator
 from random_models import WORDS
@@ -111,6 +112,8 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
         elif class_name.endswith("ImageClassification"):  # not that with a teacher, which has no loss
             inputs["labels"] = integers(classes, (2,))
         return inputs
+    if family_name in videos.VIDEOS:
+        return videos.inputs_of(name, class_name, config)
     if family_name.startswith("depth_anything"):
         height, width = (35, 21) if family_name.endswith("metric") else (28, 28)
         return {"pixel_values": floats(2, 3, height, width)}

@@ -120,6 +120,7 @@ def config_of(name, family_name, class_name, is_main, tokenizer):
     if labels is None and class_name.endswith(
         (
             "ForImageClassification",
+            "ForVideoClassification",
             "ForSequenceClassification",
             "ForTokenClassification",
             "ForAudioClassification",

@@ -44,6 +44,7 @@ struct ViTConfig {
   double hidden_dropout_prob, attention_probs_dropout_prob, layer_norm_eps, initializer_range;
   std::string hidden_act, pooler_act, problem_type;
   bool qkv_bias;
+  bool biases_apart = false;  // VideoMAE: queries and values alone have a bias, which stands beside their layers
   Linear::Options new_weights(bool bias = true) const { return {.bias = bias, .deviation = initializer_range}; }
 };
 
@@ -115,23 +116,31 @@ class ViTLayer {
         heads_(c.num_attention_heads),
         activation_(c.hidden_act),
         layernorm_before_(scope / "layernorm_before", c.hidden_size, c.layer_norm_eps),
-        query_(scope / "attention" / "attention" / "query", c.hidden_size, c.hidden_size, c.new_weights(c.qkv_bias)),
-        key_(scope / "attention" / "attention" / "key", c.hidden_size, c.hidden_size, c.new_weights(c.qkv_bias)),
-        value_(scope / "attention" / "attention" / "value", c.hidden_size, c.hidden_size, c.new_weights(c.qkv_bias)),
+        query_(scope / "attention" / "attention" / "query", c.hidden_size, c.hidden_size,
+               c.new_weights(c.qkv_bias && !c.biases_apart)),
+        key_(scope / "attention" / "attention" / "key", c.hidden_size, c.hidden_size,
+             c.new_weights(c.qkv_bias && !c.biases_apart)),
+        value_(scope / "attention" / "attention" / "value", c.hidden_size, c.hidden_size,
+               c.new_weights(c.qkv_bias && !c.biases_apart)),
         attention_output_(scope / "attention" / "output" / "dense", c.hidden_size, c.hidden_size, c.new_weights()),
         layernorm_after_(scope / "layernorm_after", c.hidden_size, c.layer_norm_eps),
         intermediate_(scope / "intermediate" / "dense", c.hidden_size, c.intermediate_size, c.new_weights()),
         output_(scope / "output" / "dense", c.intermediate_size, c.hidden_size, c.new_weights()),
         attention_dropout_(c.attention_probs_dropout_prob),
-        dropout_(c.hidden_dropout_prob) {}
+        dropout_(c.hidden_dropout_prob) {
+    if (!c.qkv_bias || !c.biases_apart) return;
+    const Scope inner = scope / "attention" / "attention";
+    q_bias_ = inner.parameter("q_bias", {c.hidden_size}, Initial::zeros());
+    v_bias_ = inner.parameter("v_bias", {c.hidden_size}, Initial::zeros());
+  }
 
   Tensor operator()(const Tensor& x, const Tensor& mask, ForwardContext& context) const {  // [B, T, D] -> [B, T, D]
     Tensor attended;
     {
       const ModuleScope module(path_ + ".attention.attention");
       const Tensor normed = layernorm_before_(x, context);
-      attended = multi_head_attention(query_(normed, context), key_(normed, context), value_(normed, context), heads_,
-                                      mask, attention_dropout_, context);
+      const Tensor q = with_bias(query_(normed, context), q_bias_), v = with_bias(value_(normed, context), v_bias_);
+      attended = multi_head_attention(q, key_(normed, context), v, heads_, mask, attention_dropout_, context);
     }
     const Tensor h = x + dropout_(attention_output_(attended, context), context);
     return h + dropout_(output_(activation(activation_, intermediate_(layernorm_after_(h, context), context)), context),
@@ -139,9 +148,14 @@ class ViTLayer {
   }
 
  private:
+  static Tensor with_bias(const Tensor& x, const std::shared_ptr<Parameter>& bias) {
+    return bias ? x + cast(bias->value, x.dtype()) : x;
+  }
+
   std::string path_;
   int64_t heads_;
   std::string activation_;
+  std::shared_ptr<Parameter> q_bias_, v_bias_;
   LayerNorm layernorm_before_;
   Linear query_, key_, value_, attention_output_;
   LayerNorm layernorm_after_;
