@@ -114,6 +114,19 @@ struct ImageClassificationTask {
   using Result = std::vector<ClassScore>;
 };
 
+// The path of an animation (GIF, APNG), or of a folder of frames.
+struct VideoClassificationTask {
+  static constexpr const char* kName = "video-classification";
+  using Input = std::string;
+  struct Options {
+    std::optional<int64_t> top_k = 5;   // nothing: all
+    std::optional<int64_t> num_frames;  // that the model sees; nothing: as many as it learned with
+    int64_t frame_sampling_rate = 1;    // they are taken from this many times as many
+    std::string function_to_apply;
+  };
+  using Result = std::vector<ClassScore>;  // by falling score
+};
+
 struct ObjectDetectionTask {
   static constexpr const char* kName = "object-detection";
   using Input = std::string;
@@ -242,6 +255,7 @@ using FeatureExtractionPipeline = TaskPipeline<FeatureExtractionTask>;
 using SentenceSimilarityPipeline = TaskPipeline<SentenceSimilarityTask>;
 using ZeroShotClassificationPipeline = TaskPipeline<ZeroShotClassificationTask>;
 using ImageClassificationPipeline = TaskPipeline<ImageClassificationTask>;
+using VideoClassificationPipeline = TaskPipeline<VideoClassificationTask>;
 using ObjectDetectionPipeline = TaskPipeline<ObjectDetectionTask>;
 using ImageSegmentationPipeline = TaskPipeline<ImageSegmentationTask>;
 using ZeroShotImageClassificationPipeline = TaskPipeline<ZeroShotImageClassificationTask>;

@@ -16,25 +16,28 @@ void expect_extents(int64_t width, int64_t height) {
     fail("an image of {} x {} pixels: expected at least 1 and at most {} in all", width, height, kMaxPixels);
 }
 
+void expect_canvas(const std::string& where, int64_t width, int64_t height) {
+  if (width < 1 || height < 1 || width > kMaxPixels / height)
+    fail("{}: a canvas of {} x {} pixels: expected at least 1 and at most {} in all", where, width, height, kMaxPixels);
+}
+
 Image::Image(int64_t w, int64_t h) : width(w), height(h) {
   expect_extents(w, h);
   pixels.resize(static_cast<size_t>(3 * w * h));
 }
 
-namespace {
-
-bool begins(Bytes bytes, std::string_view mark, size_t at = 0) {
+bool begins(Bytes bytes, std::string_view mark, size_t at) {
   return bytes.size() >= at + mark.size() && std::memcmp(bytes.data() + at, mark.data(), mark.size()) == 0;
 }
 
-}  // namespace
+bool is_gif(Bytes bytes) { return begins(bytes, "GIF87a") || begins(bytes, "GIF89a"); }
 
 Image decode_image(Bytes bytes, const std::string& where) {
-  if (begins(bytes, "\x89PNG\r\n\x1a\n")) return oriented(decode_png(bytes, where), exif_orientation(bytes));
+  if (begins(bytes, kPngMark)) return oriented(decode_png(bytes, where), exif_orientation(bytes));
   if (begins(bytes, "\xff\xd8\xff")) return oriented(decode_jpeg(bytes, where), exif_orientation(bytes));
   if (begins(bytes, "RIFF") && begins(bytes, "WEBP", 8))
     return oriented(decode_webp(bytes, where), exif_orientation(bytes));
-  if (begins(bytes, "GIF87a") || begins(bytes, "GIF89a")) return decode_gif(bytes, where);
+  if (is_gif(bytes)) return decode_gif(bytes, where);
   if (begins(bytes, "BM")) return decode_bmp(bytes, where);
   fail("{}: expected a PNG, JPEG, WebP, GIF or BMP image; its first bytes are those of none", where);
 }

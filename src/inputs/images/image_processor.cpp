@@ -69,6 +69,7 @@ struct Defaults {
 };
 constexpr Defaults kDefaults[] = {
     {"ViT", 224, 224, 0, 0, Resampling::kBilinear, false, true},
+    {"VideoMAE", 0, 0, 224, 224, Resampling::kBilinear, false, false},
     {"DeiT", 256, 256, 0, 224, Resampling::kBicubic, false, true},
     {"CLIP", 0, 0, 224, 224, Resampling::kBicubic, true, false},
     {"Siglip", 224, 224, 0, 0, Resampling::kBicubic, false, false, false, true},

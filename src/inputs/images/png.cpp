@@ -62,6 +62,21 @@ bool read_png_rows(png_structp png, png_infop info, const Header& header, png_by
   return true;
 }
 
+// The same in four bytes a pixel, the last of which is the alpha.
+bool read_png_rows_with_alpha(png_structp png, png_infop info, const Header& header, png_bytepp rows) {
+  if (setjmp(png_jmpbuf(png))) return false;
+  png_set_expand(png);
+  if (header.depth == 16) png_set_strip_16(png);
+  if ((header.colors & PNG_COLOR_MASK_COLOR) == 0) png_set_gray_to_rgb(png);
+  png_set_add_alpha(png, 255, PNG_FILLER_AFTER);
+  png_set_interlace_handling(png);
+  png_read_update_info(png, info);
+  if (png_get_rowbytes(png, info) != png_size_t{header.width} * 4)
+    png_error(png, "its rows have another length than its header says");
+  png_read_image(png, rows);
+  return true;
+}
+
 // The one colour that tRNS makes transparent; none where a palette has colours in between. Called before rows are read,
 // so that grays below 8 bits are as the file writes them, which is what Pillow compares.
 std::optional<std::array<uint8_t, 3>> transparent_color(png_structp png, png_infop info, const Header& header) {
@@ -132,6 +147,23 @@ Image decode_png(Bytes bytes, const std::string& where) {
         std::memset(image.row(y) + 3 * x, value, 3);
       }
   return image;
+}
+
+ImageLayer decode_png_layer(Bytes bytes, const std::string& where) {
+  Source source{bytes};
+  PngReader reader(source);
+  Header header;
+  const auto expect = [&](bool good) {
+    if (!good) fail("{}: a broken PNG file: {}", where, source.message);
+  };
+  expect(read_png_header(reader.png(), reader.info(), header));
+  expect_canvas(where, header.width, header.height);
+  ImageLayer layer{header.width, header.height, {}};
+  layer.pixels.resize(static_cast<size_t>(4 * layer.width * layer.height));
+  std::vector<png_bytep> rows;
+  for (int64_t y = 0; y < layer.height; ++y) rows.push_back(layer.pixels.data() + 4 * layer.width * y);
+  expect(read_png_rows_with_alpha(reader.png(), reader.info(), header, rows.data()));
+  return layer;
 }
 
 }  // namespace transom

@@ -92,6 +92,12 @@ TaskOptions options_of(const ImageClassificationTask::Options& given) {
   return TaskOptions{{"top_k", none_or(given.top_k)}}.set("function_to_apply", if_any(given.function_to_apply));
 }
 
+TaskOptions options_of(const VideoClassificationTask::Options& given) {
+  return TaskOptions{{"top_k", none_or(given.top_k)}, {"frame_sampling_rate", given.frame_sampling_rate}}
+      .set("num_frames", given.num_frames)
+      .set("function_to_apply", if_any(given.function_to_apply));
+}
+
 TaskOptions options_of(const AudioClassificationTask::Options& given) {
   return TaskOptions().set("top_k", given.top_k).set("function_to_apply", if_any(given.function_to_apply));
 }
@@ -182,6 +188,7 @@ template class TaskPipeline<FeatureExtractionTask>;
 template class TaskPipeline<SentenceSimilarityTask>;
 template class TaskPipeline<ZeroShotClassificationTask>;
 template class TaskPipeline<ImageClassificationTask>;
+template class TaskPipeline<VideoClassificationTask>;
 template class TaskPipeline<ObjectDetectionTask>;
 template class TaskPipeline<ImageSegmentationTask>;
 template class TaskPipeline<ZeroShotImageClassificationTask>;

@@ -10,6 +10,7 @@ import transformers
 from PIL import Image, ImageDraw
 from safetensors.torch import save_file
 
+import moving
 from common import write_json
 
 PICTURES = ("alpha.png", "gradient.png", "gray.png", "shapes.jpg")
@@ -165,6 +166,10 @@ PROCESSORS = {  # class without its ending, and the fields of preprocessor_confi
         | dict(resample=2, do_pad=True, size=dict(longest_edge=40), pad_size=dict(height=42, width=40), do_convert_rgb=True),
     ),
     "segformer": ("SegformerImageProcessor", RGB | IMAGENET | dict(resample=2, size=dict(height=35, width=29))),
+    "videomae": (
+        "VideoMAEImageProcessor",
+        RGB | HALF | dict(resample=2, size=dict(shortest_edge=31), do_center_crop=True, crop_size=dict(height=34, width=27)),
+    ),
     "efficientnet": (
         "EfficientNetImageProcessor",
         RGB | HALF | dict(resample=3, size=dict(height=38, width=38), rescale_offset=False, include_top=True),
@@ -190,6 +195,10 @@ def draw(folder):
     Image.fromarray(noise[:5, :, :3].copy()).resize((121, 5)).save(folder / "panorama.png")
 
 
+def as_of_pictures(value, kind):
+    return value[0] if kind.startswith("VideoMAE") else value  # of one video
+
+
 def make_images(folder):
     draw(folder)
     for name, (kind, fields) in PROCESSORS.items():
@@ -200,7 +209,7 @@ def make_images(folder):
         narrow = name.startswith(WITH_NARROW) and name != "idefics2_split"  # whose pictures have four quarters
         pictures = PICTURES + (NARROW if narrow else ())
         made = {
-            f"{file}/{key}": value if value.is_floating_point() else value.long()
+            f"{file}/{key}": as_of_pictures(value, kind) if value.is_floating_point() else value.long()
             for file in pictures
             for key, value in processor(Image.open(folder / file).convert("RGB"), return_tensors="pt").items()
             if key != "batch_num_images"  # of one picture: 1
@@ -295,4 +304,5 @@ def make_sounds(folder):
 
 def make(out):
     make_images(out / "image")
+    moving.make(out / "video")
     make_sounds(out / "audio")

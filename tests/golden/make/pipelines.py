@@ -96,6 +96,15 @@ TASKS = {  # file: (case of the model, runs)
         "resnet-image-classification",
         [(f"../image/{file}", {"top_k": 3}) for file in PICTURES],
     ),
+    "video-classification": (
+        "videomae-video-classification",
+        [
+            ("../video/plain.gif", {}),
+            ("../video/plain.gif", {"frame_sampling_rate": 2, "top_k": 2}),
+            ("../video/palette.png", {"num_frames": 4, "function_to_apply": "sigmoid"}),
+            (["../video/plain.png", "../video/plain.gif"], {"function_to_apply": "none", "top_k": 1}),
+        ],
+    ),
     "depth-estimation": ("depth-anything", [(f"../image/{file}", {}) for file in PICTURES]),
     "object-detection": (
         "detr",
@@ -180,6 +189,11 @@ TEXTS_OF_TEXTS = {
 
 def pipe_of(task, folder):
     kwargs = {}
+    if task == "video-classification":  # which would take a processor of videos, that samples otherwise
+        return transformers.VideoClassificationPipeline(
+            model=transformers.AutoModelForVideoClassification.from_pretrained(folder).eval(),
+            image_processor=transformers.AutoImageProcessor.from_pretrained(folder, backend="pil"),
+        )
     if task == "image-text-to-text":
         kwargs["processor"] = transformers.AutoProcessor.from_pretrained(folder, backend="pil")
     elif (folder / "preprocessor_config.json").exists() and any(
@@ -200,6 +214,8 @@ def given(inputs, out):
     if not isinstance(inputs, str) or not inputs.startswith("../"):
         return inputs
     path = out / "pipelines" / inputs
+    if path.parent.name == "video":
+        return str(path)
     if path.suffix == ".wav":
         samples, rate = read_sound(path)
         return samples if rate == 16000 else resampled(samples, rate, 16000)

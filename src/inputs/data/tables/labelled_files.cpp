@@ -11,6 +11,7 @@
 #include "base/terminal/log.h"
 #include "inputs/data/class_names.h"
 #include "inputs/data/columns.h"
+#include "inputs/images/frames/video_file.h"
 
 namespace transom {
 
@@ -24,12 +25,14 @@ bool is_hidden(const fs::path& path) {
   return name.starts_with('.') || name.starts_with("__");
 }
 
-void collect_files(const fs::path& directory, std::set<fs::path>& seen, std::vector<fs::path>& files) {
+// A folder that is_whole stands for what it holds.
+void collect_files(const fs::path& directory, bool (*is_whole)(const fs::path&), std::set<fs::path>& seen,
+                   std::vector<fs::path>& files) {
   std::error_code none;
   if (!seen.insert(fs::weakly_canonical(directory, none)).second) return;
   for (const fs::path& path : list_directory(directory)) {
     if (is_hidden(path)) continue;
-    if (directory_exists(path)) collect_files(path, seen, files);
+    if (directory_exists(path)) is_whole(path) ? files.push_back(path) : collect_files(path, is_whole, seen, files);
     else if (fs::is_regular_file(path, none) || fs::is_symlink(path, none)) files.push_back(path);
   }
 }
@@ -58,12 +61,20 @@ class LeftOut {
 std::vector<fs::path> visible_files(const fs::path& directory) {
   std::set<fs::path> seen;
   std::vector<fs::path> files;
-  collect_files(directory, seen, files);
+  collect_files(
+      directory, [](const fs::path&) { return false; }, seen, files);
   return files;
 }
 
+std::vector<fs::path> visible_videos(const fs::path& directory) {
+  std::set<fs::path> seen;
+  std::vector<fs::path> videos;
+  collect_files(directory, is_folder_of_frames, seen, videos);
+  return videos;
+}
+
 LabelledFiles LabelledFiles::open_folder(const fs::path& directory, bool (*is_wanted)(const fs::path&),
-                                         std::string_view what) {
+                                         std::string_view what, FileLister* list) {
   if (!directory_exists(directory)) fail("{}: expected a directory with one folder a class", directory.string());
   LabelledFiles result;
   LeftOut others, beside;
@@ -76,7 +87,7 @@ LabelledFiles LabelledFiles::open_folder(const fs::path& directory, bool (*is_wa
       continue;
     }
     folders = true;
-    const std::vector<fs::path> files = visible_files(path);
+    const std::vector<fs::path> files = list(path);
     const auto label = static_cast<int64_t>(result.classes.size());
     const size_t before = result.files.size();
     for (const fs::path& file : files)

@@ -11,6 +11,14 @@
 
 namespace transom {
 
+using FileLister = std::vector<std::filesystem::path>(const std::filesystem::path& directory);
+
+// The files below a directory in order, hidden ones (.name, __name) and what is below hidden folders left out. Links to
+// directories are followed, each directory once.
+std::vector<std::filesystem::path> visible_files(const std::filesystem::path& directory);
+// The same where a folder that holds pictures itself is a video of its own, and stands for them.
+std::vector<std::filesystem::path> visible_videos(const std::filesystem::path& directory);
+
 struct LabelledFiles {
   struct File {
     std::filesystem::path path;
@@ -20,16 +28,14 @@ struct LabelledFiles {
   std::vector<File> files;           // of a folder: by class, then by name
 
   // The folders of a directory that have files that `is_wanted`, however deep; hidden ones (.name, __name) are not
-  // looked at. What else is left out is said by count and kind. `what` ("images") is for messages.
+  // looked at. What else is left out is said by count and kind. `what` ("images") is for messages; `list` gives what
+  // lies in the folder of a class, which may be folders that count as files.
   static LabelledFiles open_folder(const std::filesystem::path& directory,
-                                   bool (*is_wanted)(const std::filesystem::path&), std::string_view what);
+                                   bool (*is_wanted)(const std::filesystem::path&), std::string_view what,
+                                   FileLister* list = visible_files);
   // The rows of a table, by the names of its columns.
   static LabelledFiles read_rows(const Dataset& data, const std::string& file_column, const std::string& label_column);
 };
-
-// The files below a directory in order, hidden ones (.name, __name) and what is below hidden folders left out. Links to
-// directories are followed, each directory once.
-std::vector<std::filesystem::path> visible_files(const std::filesystem::path& directory);
 
 // The file that a cell of a table names: as it stands, or beside the table where that is no file. An error that names
 // the row where there is none.

@@ -50,7 +50,7 @@ LabelledFileSets labelled_file_sets(const TrainArguments& arguments, const TaskF
   const int64_t seed = arguments.training.seed;
   const auto read = [&](const std::optional<std::string>& directory,
                         const std::optional<Dataset>& rows) -> std::optional<LabelledFiles> {
-    if (directory) return LabelledFiles::open_folder(*directory, kind.is_wanted, kind.what);
+    if (directory) return LabelledFiles::open_folder(*directory, kind.is_wanted, kind.what, kind.list);
     if (rows) return LabelledFiles::read_rows(*rows, kind.column, script.label_column_name.value_or("label"));
     return std::nullopt;
   };

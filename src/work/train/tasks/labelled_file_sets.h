@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the classification of pictures and of sounds share: files for training and validation, and their classes.
+// What the classification of pictures, videos and sounds share: files for training and validation, and their classes.
 #pragma once
 
 #include <optional>
@@ -13,6 +13,7 @@ struct LabelledFileKind {
   bool (*is_wanted)(const std::filesystem::path&);  // by its name
   std::string_view what;                            // "images"
   std::string column;                               // of a table, with the names of the files
+  FileLister* list = visible_files;                 // what lies in the folder of a class
 };
 
 struct LabelledFileSets {

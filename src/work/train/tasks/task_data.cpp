@@ -14,6 +14,7 @@
 #include "inputs/data/tables/labelled_files.h"
 #include "inputs/data/text/conversation_rows.h"
 #include "inputs/data/text/tokenised_rows.h"
+#include "inputs/images/frames/video_file.h"
 #include "inputs/images/image.h"
 #include "models/loading/maximum_tokens.h"
 #include "models/records.h"
@@ -159,6 +160,12 @@ const Task kTasks[] = {
     {"image-classification", "",
      [](const Dataset& data, const ScriptArguments& script) { return has(data, script.image_column_name); },
      prepare_image_classification, false, Preprocessing::kImages, is_image_name},
+    {.name = "video-classification",
+     .alias = "",
+     .fits = [](const Dataset& data, const ScriptArguments&) { return has(data, kVideoColumn); },
+     .prepare = prepare_video_classification,
+     .preprocessing = Preprocessing::kImages,
+     .is_file = is_video_name},
     {.name = "unconditional-image-generation",
      .alias = "",
      .fits = is_asked_for,
@@ -227,8 +234,8 @@ const Task& find_folder_task(const ScriptArguments& script) {
   }
   if (script.task)
     fail(ErrorKind::kUsage,
-         "--task: folders of files are for image-classification, unconditional-image-generation, text-to-image, "
-         "dreambooth and audio-classification, not for {}",
+         "--task: folders of files are for image-classification, video-classification, "
+         "unconditional-image-generation, text-to-image, dreambooth and audio-classification, not for {}",
          transom::quoted(*script.task));
   fail("{}: expected one folder a class, with images or sounds in it", directory);
 }

@@ -10,6 +10,9 @@ namespace transom {
 void prepare_text_classification(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // run_image_classification: pictures in train_dir and validation_dir, or named in files.
 void prepare_image_classification(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+constexpr const char* kVideoColumn = "video";  // of a table that names videos
+// Videos (animations, folders of frames) in train_dir and validation_dir, or named in files.
+void prepare_video_classification(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // train_unconditional of diffusers: pictures, which a network learns to make of noise.
 void unconditional_image_defaults(TrainArguments& arguments);
 void prepare_unconditional_images(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
