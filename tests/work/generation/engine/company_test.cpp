@@ -254,6 +254,10 @@ TEST_P(Company, DoesNotShowInTheBits) {
            EXPECT_GT(s.preemptions, 0);
          }
        });
+  same("drafts of the engine",
+       {.block_size = 4,
+        .drafts = {.method = DraftOptions::Method::kSuffix, .suffix_factor = 2, .measured = GetParam().requests > 100}},
+       [](const EngineStatistics& s) { EXPECT_GT(s.draft_tokens, 0); });
 }
 
 INSTANTIATE_TEST_SUITE_P(
