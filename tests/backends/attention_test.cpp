@@ -193,6 +193,22 @@ TEST(AttentionOfFewQueries, ARowHasTheBitsThatItHasAlone) {
   }
 }
 
+// -infinity hides a key; a query to which it hides all of them has no weights, as in the softmax that it stands for.
+TEST(Attention, OfARowThatInfinityHidesIsNotANumber) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const transom_dtype dtype : {TRANSOM_FLOAT32, TRANSOM_BFLOAT16})
+    for (const int64_t queries : {1, 3, 8, 40})
+      for (const int64_t keys : {1, 2, 9, 40}) {
+        const Sizes s = {2, queries, keys, 2, 1, 8, 4};
+        Inputs in(s, dtype);
+        for (size_t i = 0; i < in.bias.values.size(); ++i)
+          in.bias.values[i] = i < static_cast<size_t>(keys) ? 0 : -infinity;
+        const Tensor y = run(s, {.biased = true}, in);
+        for (size_t i = 0; i < y.values.size(); ++i)
+          EXPECT_EQ(std::isnan(y.values[i]), i >= y.values.size() / 2) << dtype << ": " << queries << ", " << keys;
+      }
+}
+
 // What lies behind a head's last number belongs to another one.
 TEST(Attention, NumbersThatAreNoneStayInTheirHead) {
   const double none = std::numeric_limits<double>::quiet_NaN();

@@ -2,6 +2,7 @@
 #include "random_models/model_case.h"
 
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "base/error.h"
@@ -22,6 +23,14 @@ double tolerance_of(ElementType type) {
   return type == ElementType::kFloat64 ? 1e-9 : type == ElementType::kFloat32 ? 1e-4 : 1e-2;
 }
 
+// Below the smallest normal number a rounding is off by half of the smallest number of all, whatever the size of what
+// is rounded.
+double smallest_of(ElementType type) {
+  return type == ElementType::kFloat64   ? std::numeric_limits<double>::denorm_min()
+         : type == ElementType::kFloat32 ? std::numeric_limits<float>::denorm_min()
+                                         : 0x1p-24;
+}
+
 std::string type_and_shape(const Value& value) {
   return fmt::format("{}{}", onnx::name_of(value.type), to_string(value.tensor.shape()));
 }
@@ -39,10 +48,10 @@ std::string difference(const Value& found, const Value& expected, bool exact) {
   double largest = 0;
   for (const double number : y)
     if (std::isfinite(number)) largest = std::max(largest, std::abs(number));
-  const double tolerance = exact ? 0 : tolerance_of(found.type);
+  const double tolerance = exact ? 0 : tolerance_of(found.type), least = exact ? 0 : 8 * smallest_of(found.type);
   for (size_t i = 0; i < x.size(); ++i) {
     if (x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]))) continue;
-    if (std::isfinite(y[i]) && std::abs(x[i] - y[i]) <= tolerance * (std::abs(y[i]) + largest)) continue;
+    if (std::isfinite(y[i]) && std::abs(x[i] - y[i]) <= tolerance * (std::abs(y[i]) + largest) + least) continue;
     return fmt::format("element {}: found {}, expected {}", i, x[i], y[i]);
   }
   return {};

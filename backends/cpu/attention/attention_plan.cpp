@@ -127,13 +127,15 @@ bool WeightRows::hides_a_row(const QueryBlock& block) const {
   return false;
 }
 
-// Hidden by place and hidden by the bias weigh the same.
+// Hidden by place and hidden by the bias weigh the same. Without places the bias is what it is: of a row that is
+// -infinity throughout the softmax is NaN.
 const float* WeightRows::all_biases(int64_t query, int64_t first, int64_t end, float* own) const {
   if (const float* bias = bias_row(query, 0, plan_.S, own)) std::memmove(own, bias, static_cast<size_t>(plan_.S) * 4);
   else std::fill_n(own, plan_.S, 0.0f);
+  const bool by_place = plan_.causal && (plan_.offset + 1 < plan_.S || plan_.window != 0);
   for (int64_t key = 0; key < plan_.S; ++key)
     if (key < first || key >= end) own[key] = kMaskedScore;
-    else own[key] = std::max(own[key], kMaskedScore);
+    else if (by_place) own[key] = std::max(own[key], kMaskedScore);
   return own;
 }
 

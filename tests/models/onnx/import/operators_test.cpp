@@ -330,6 +330,80 @@ TEST(Operators, EinsumSumsIndicesThatComeTwice) {
   expect_numbers(einsum("ii", {float_value({1, kNaN, kInfinity, 2}, {2, 2})}), {3});
 }
 
+TEST(Operators, BitwiseNotTurnsAllBitsOfAllTypes) {
+  for (const auto& [type, from, to] : std::vector<std::tuple<ElementType, std::vector<int64_t>, std::vector<int64_t>>>{
+           {ElementType::kInt64, {0, 5, -28, kMost}, {-1, -6, 27, std::numeric_limits<int64_t>::min()}},
+           {ElementType::kUInt64, {0, 8, -1}, {-1, -9, 0}},  // as their carrier has them
+           {ElementType::kInt32, {0, 5, -28}, {-1, -6, 27}},
+           {ElementType::kUInt32, {0, 8, 4294967295}, {4294967295, 4294967287, 0}},
+           {ElementType::kInt16, {0, 5, -32768}, {-1, -6, 32767}},
+           {ElementType::kUInt16, {0, 8, 65535}, {65535, 65527, 0}},
+           {ElementType::kInt8, {0, 5, -128}, {-1, -6, 127}},
+           {ElementType::kUInt8, {0, 8, 255}, {255, 247, 0}}})
+    EXPECT_EQ(compute("BitwiseNot", {of_type(type, from)}).tensor.to_vector<int64_t>(), to) << name_of(type);
+}
+
+TEST(Operators, HardmaxOfNothingIsNothing) {
+  for (const Shape& shape : {Shape{0}, Shape{2, 0}, Shape{0, 3}, Shape{1, 0, 2}})
+    for (const int64_t opset : {11, 18})
+      EXPECT_EQ(compute("Hardmax", {float_value({}, shape)}, {}, opset).tensor.shape(), shape) << to_string(shape);
+}
+
+// pytorch_half_pixel looks at place 0 where one place is left, for cubic interpolation too.
+TEST(Operators, OnePlaceOfPytorchHalfPixelIsTheFirst) {
+  const Value x = float_value({-1.25, 2, 3}, {1, 1, 1, 3});
+  for (const char* mode : {"nearest", "linear", "cubic"})
+    expect_numbers(
+        compute("Resize", {x, float_value({}, {0}), float_value({1, 1, 1, 0.5}, {4})},
+                {test::text("mode", mode), test::text("coordinate_transformation_mode", "pytorch_half_pixel")}),
+        {-1.25});
+}
+
+TEST(Operators, OddFunctionsKeepTheSignOfZero) {
+  for (const char* op : {"Asinh", "Sinh", "Atan", "Asin", "Tan", "Atanh", "Sin"})
+    for (const ElementType type : {ElementType::kFloat16, ElementType::kFloat32, ElementType::kFloat64}) {
+      const Value y = compute(op, {{type, numbers({-0.0, 0.0}, {2}, *info(type).carrier)}});
+      const std::vector<double> found = y.tensor.to_vector<double>();
+      EXPECT_TRUE(found[0] == 0 && std::signbit(found[0])) << op << " " << name_of(type);
+      EXPECT_TRUE(found[1] == 0 && !std::signbit(found[1])) << op << " " << name_of(type);
+    }
+}
+
+// What stands between the places of a window has no part in it.
+TEST(Operators, TransposedConvolutionsKeepInfinitiesInTheirPlaces) {
+  const Value x = float_value({1, 2}, {1, 1, 2}), w = float_value({1, kInfinity, 3}, {1, 1, 3});
+  const auto convolved = [&](std::vector<Message> attributes) { return compute("ConvTranspose", {x, w}, attributes); };
+  expect_numbers(convolved({}), {1, kInfinity, kInfinity, 6});
+  expect_numbers(convolved({test::integers("strides", {4})}), {1, kInfinity, 3, 0, 2, kInfinity, 6});
+  expect_numbers(convolved({test::integers("strides", {3}), test::integers("dilations", {2})}),
+                 {1, 0, kInfinity, 2, 3, kInfinity, 0, 6});
+  expect_numbers(convolved({test::integers("strides", {4}), test::integers("pads", {0, 2})}), {1, kInfinity, 3, 0, 2});
+  const Value two = float_value({1, 2, 3, 4}, {1, 2, 2}), own = float_value({1, kInfinity, kNaN, 2}, {2, 1, 2});
+  expect_numbers(compute("ConvTranspose", {two, own}, {test::integers("strides", {3}), test::integer("group", 2)}),
+                 {1, kInfinity, 0, 2, kInfinity, kNaN, 6, 0, kNaN, 8});
+}
+
+TEST(Operators, WindowsThatDoNotFitOnceAreRefused) {
+  const auto refused = [](const char* op, std::vector<Value> inputs, std::vector<Message> attributes) {
+    try {
+      compute(op, std::move(inputs), attributes);
+    } catch (const Error& error) {
+      return std::string(error.what()).find("the window is larger than the padded input") != std::string::npos;
+    }
+    return false;
+  };
+  for (const int64_t batch : {0, 1}) {
+    const Value x = float_value(Numbers(static_cast<size_t>(2 * batch), 1), {batch, 1, 2});
+    for (const int64_t stride : {1, 2, 3}) {
+      const std::vector<Message> window = {test::integers("kernel_shape", {3}), test::integers("strides", {stride})};
+      for (const char* op : {"MaxPool", "AveragePool", "LpPool"}) EXPECT_TRUE(refused(op, {x}, window)) << op;
+      EXPECT_TRUE(refused("Conv", {x, float_value({1, 2, 3}, {1, 1, 3})}, window));
+      const std::vector<Message> spread = {test::integers("dilations", {2}), test::integers("strides", {stride})};
+      EXPECT_TRUE(refused("Conv", {x, float_value({1, 2}, {1, 1, 2})}, spread));
+    }
+  }
+}
+
 TEST(Operators, EveryRecordHasAFunctionAndARange) {
   for (const OperatorRecord& record : all_operators()) {
     EXPECT_NE(record.run, nullptr) << record.name;

@@ -134,11 +134,8 @@ Results bitwise(Call& call) {
 Results bitwise_not(Call& call) {
   const Tensor& x = call.tensor(0);
   // All bits set: -1, which unsigned carriers hold as their largest number.
-  const Tensor ones = integers({x.dtype() == DType::kUInt8    ? 0xff
-                                : x.dtype() == DType::kUInt32 ? 0xffffffff
-                                                              : -1},
-                               {}, x.dtype());
-  return {call.like(0, logical_xor(x, ones))};
+  const int64_t ones = x.dtype() == DType::kUInt8 ? 0xff : x.dtype() == DType::kUInt32 ? int64_t{0xffffffff} : -1;
+  return {call.like(0, logical_xor(x, integers({ones}, {}, x.dtype())))};
 }
 
 }  // namespace

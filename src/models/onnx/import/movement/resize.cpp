@@ -33,7 +33,7 @@ double source_of(const Call& call, const Settings& s, const AxisMap& m, int64_t 
   const std::string& c = s.coordinates;
   if (c == "align_corners") return whole == 1 ? 0 : place * (width - 1) / (whole - 1);
   if (c == "asymmetric") return place / m.scale;
-  if (c == "pytorch_half_pixel") return m.output == 1 ? -0.5 : (place + 0.5) / m.scale - 0.5;
+  if (c == "pytorch_half_pixel") return m.output == 1 ? 0 : (place + 0.5) / m.scale - 0.5;
   if (c == "half_pixel") return (place + 0.5) / m.scale - 0.5;
   if (c == "half_pixel_symmetric")
     return width / 2 * (1 - static_cast<double>(m.output) / whole) + (place + 0.5) / m.scale - 0.5;

@@ -3,8 +3,10 @@
 #include "models/onnx/import/products/convolutions.h"
 
 #include <algorithm>
-#include <numeric>
 
+#include "graph/ir/node.h"
+#include "graph/ops/computing.h"
+#include "graph/ops/records.h"
 #include "models/onnx/import/elementwise/element_values.h"
 #include "models/onnx/import/run/precision.h"
 
@@ -57,14 +59,30 @@ Tensor spread(Tensor x, const Axes& gaps) {
   return x;
 }
 
-// A convolution of the spread input with the turned window: w [C, O / groups, window...].
+// The windows of all places of x added up, before anything is cut off: the gradient of a convolution for its input. (A
+// convolution of x with zeros between its elements would multiply those too, and zeros times infinity are NaN.)
+Tensor all_windows(const Call& call, const Tensor& x, const Tensor& w, const Windows& windows, int64_t groups) {
+  const size_t spatial = windows.window.size();
+  Shape shape{x.dim(0), w.dim(1) * groups};
+  for (size_t i = 0; i < spatial; ++i) {
+    call.require(x.shape()[i + 2] >= 1, "an axis of the input is empty");
+    shape.push_back((x.shape()[i + 2] - 1) * windows.strides[i] + windows.covered(i));
+  }
+  Attributes attributes{{"strides", windows.strides},     {"low", Axes(spatial, 0)}, {"high", Axes(spatial, 0)},
+                        {"dilations", windows.dilations}, {"groups", groups},        {"shape", shape}};
+  allow_tf32(attributes, x.dtype(), call.computing());
+  return make_tensor(op::convolution_input_gradient,
+                     {autocast_low(x, call.computing()), autocast_low(w, call.computing())}, std::move(attributes));
+}
+
+// w [C, O / groups, window...]
 Results conv_transpose(Call& call) {
   const Tensor &x = call.tensor(0), &w = call.tensor(1);
   check_weight(call, x, w);
-  const int64_t groups = groups_of(call), C = x.dim(1), O = w.dim(1);
-  call.require(w.dim(0) == C && C % groups == 0, "the weight does not fit its input");
+  const int64_t groups = groups_of(call);
+  call.require(w.dim(0) == x.dim(1) && x.dim(1) % groups == 0, "the weight does not fit its input");
   const size_t spatial = x.shape().size() - 2;
-  Windows windows = Windows::of(call, x.shape(), call.integers("kernel_shape", spatial_of(w.shape())));
+  const Windows windows = Windows::of(call, x.shape(), call.integers("kernel_shape", spatial_of(w.shape())));
   call.require(windows.window == spatial_of(w.shape()), "kernel_shape is not that of the weight");
   const Axes extra = call.integers("output_padding", Axes(spatial, 0));
   const Axes wanted = call.integers("output_shape");
@@ -88,18 +106,7 @@ Results conv_transpose(Call& call) {
     if (!same && cut < 0) before[i] = 0;
     behind[i] = cut - before[i];
   }
-  // [C, O, window] -> [groups * O, C / groups, window], turned
-  Shape split{groups, C / groups, O};
-  split.insert(split.end(), windows.window.begin(), windows.window.end());
-  Shape weight{groups * O, C / groups};
-  weight.insert(weight.end(), windows.window.begin(), windows.window.end());
-  Axes turned(spatial);
-  std::iota(turned.begin(), turned.end(), int64_t{2});
-  const Tensor kernel = reverse(reshape(transpose(reshape(w, split), 1, 2), weight), turned);
-  Windows plain = windows;
-  plain.strides.assign(spatial, 1);
-  for (size_t i = 0; i < spatial; ++i) plain.low[i] = plain.high[i] = windows.covered(i) - 1;
-  Tensor y = convolve(call, spread(x, windows.strides), kernel, plain, groups);
+  Tensor y = all_windows(call, x, w, windows, groups);
   Axes low(static_cast<size_t>(y.rank()), 0), high = low;
   for (size_t i = 0; i < spatial; ++i) {
     const auto axis = static_cast<int64_t>(i) + 2;

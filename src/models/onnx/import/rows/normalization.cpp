@@ -179,6 +179,7 @@ Results log_softmax_operator(Call& call) {
   return {call.like(0, along_axis(call, [&](const Tensor& x) { return log_softmax(x, call.computing()); }))};
 }
 Results hardmax(Call& call) {
+  if (call.tensor(0).size() == 0) return {call.value(0)};
   return {call.like(0, along_axis(call, [](const Tensor& x) {
                       const Tensor place = unsqueeze(arg_max(x, -1), x.rank() - 1);
                       return cast(equal(iota(x.shape(), x.rank() - 1), place), x.dtype());

@@ -29,6 +29,12 @@ Tensor polynomial(const Tensor& x, std::initializer_list<double> coefficients) {
   return result;
 }
 
+// Of an odd function: zeros keep their sign.
+Tensor with_sign_of(const Tensor& x, const Tensor& magnitude) {
+  const Tensor zero = number(x, 0);
+  return select(less(x, zero), neg(magnitude), select(equal(x, zero), x, magnitude));
+}
+
 // Cephes' rational approximation, with the argument brought into [0, 0.66].
 Tensor arc_tangent(const Tensor& x) {
   constexpr double kHalfPi = std::numbers::pi / 2;
@@ -44,17 +50,12 @@ Tensor arc_tangent(const Tensor& x) {
   const Tensor q = polynomial(z, {1, 2.485846490142306297962e1, 1.650270098316988542046e2, 4.328810604912902668951e2,
                                   4.853903996359136964868e2, 1.945506571482613964425e2});
   const Tensor angle = add(start, add(reduced, mul(reduced, mul(z, div(p, q)))));
-  const Tensor turned = select(less(x, number(x, 0)), neg(angle), angle);
-  return select(not_equal(x, x), x, turned);
+  return select(not_equal(x, x), x, with_sign_of(x, angle));
 }
 
 Tensor arc_sine(const Tensor& x) { return arc_tangent(div(x, sqrt(mul(sub(number(x, 1), x), add(number(x, 1), x))))); }
 Tensor arc_cosine(const Tensor& x) { return 2.0 * arc_tangent(sqrt(div(sub(number(x, 1), x), add(number(x, 1), x)))); }
 Tensor tangent(const Tensor& x) { return div(sin(x), cos(x)); }
-
-Tensor with_sign_of(const Tensor& x, const Tensor& magnitude) {
-  return select(less(x, number(x, 0)), neg(magnitude), magnitude);
-}
 
 Tensor hyperbolic_sine(const Tensor& x) {
   const Tensor magnitude = abs(x), far = greater(magnitude, number(x, 20));
