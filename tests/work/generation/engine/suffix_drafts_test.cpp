@@ -41,11 +41,11 @@ TokenIds drafted(SuffixDrafts& drafts, const Told& text, int64_t most = 8) {
   return draft.tokens;
 }
 
-TEST(TokenPlaces, FindsTheLatestPlacesAndHowMuchMatches) {
-  TokenPlaces places;
-  for (const int64_t token : TokenIds{1, 2, 3, 4, 9, 2, 3, 5, TokenPlaces::kEnd, 2, 3, 7}) places.add(token);
+TEST(TokenChains, FindsTheLatestPlacesAndHowMuchMatches) {
+  TokenChains places;
+  for (const int64_t token : TokenIds{1, 2, 3, 4, 9, 2, 3, 5, TokenChains::kEnd, 2, 3, 7}) places.add(token);
   const TokenIds text{1, 2, 3};
-  const std::vector<TokenPlaces::Match> found = places.find(text, 10);
+  const std::vector<TokenChains::Match> found = places.find(text, 10);
   ASSERT_EQ(found.size(), 3u);
   EXPECT_EQ(places.at(found[0].next), 7);
   EXPECT_EQ(found[0].length, 2);
@@ -57,10 +57,10 @@ TEST(TokenPlaces, FindsTheLatestPlacesAndHowMuchMatches) {
   EXPECT_TRUE(places.find(TokenIds{3}, 10).empty());
 }
 
-TEST(TokenPlaces, LooksAtSoManyPlacesAndNoMore) {
-  TokenPlaces places;
+TEST(TokenChains, LooksAtSoManyPlacesAndNoMore) {
+  TokenChains places;
   for (int i = 0; i < 1000; ++i) places.add(i % 2);
-  EXPECT_EQ(static_cast<int64_t>(places.find(TokenIds{0, 1}, 24).size()), TokenPlaces::kMost);
+  EXPECT_EQ(static_cast<int64_t>(places.find(TokenIds{0, 1}, 24).size()), TokenChains::kMost);
 }
 
 TEST(SuffixDrafts, GoOnAsTheTextItselfDid) {

@@ -12,7 +12,7 @@ constexpr size_t kLengthsTried = 4;
 constexpr int64_t kBytesOfPart = 1024;  // besides its tokens
 
 struct Occurrence {
-  const TokenPlaces* places;
+  const TokenChains* places;
   size_t next;
   int64_t matched;
 };
@@ -33,13 +33,13 @@ Continuation likeliest(std::span<const Occurrence> all, int64_t matched, int64_t
   while (static_cast<int64_t>(result.tokens.size()) < most) {
     std::vector<std::pair<int64_t, int64_t>> counts;  // in the order in which they are met: of equal ones the latest
     for (const Occurrence& each : some) {
-      const int64_t token = each.next < each.places->size() ? each.places->at(each.next) : TokenPlaces::kEnd;
+      const int64_t token = each.next < each.places->size() ? each.places->at(each.next) : TokenChains::kEnd;
       const auto known = std::ranges::find(counts, token, [](const auto& pair) { return pair.first; });
       if (known == counts.end()) counts.emplace_back(token, 1);
       else ++known->second;
     }
     const auto first = std::ranges::max_element(counts, {}, [](const auto& pair) { return pair.second; });
-    if (first == counts.end() || first->first == TokenPlaces::kEnd) break;
+    if (first == counts.end() || first->first == TokenChains::kEnd) break;
     likely *= static_cast<double>(first->second) / static_cast<double>(some.size());
     if (likely < least) break;
     const int64_t token = first->first;
@@ -65,11 +65,11 @@ SuffixDrafts::SuffixDrafts(const DraftOptions& options) : options_(options) {}
 
 void SuffixDrafts::draft(Draft& draft) {
   const TokenIds& text = draft.sequence->tokens();
-  TokenPlaces& own = texts_[draft.sequence];
+  TokenChains& own = texts_[draft.sequence];
   while (own.size() < text.size()) own.add(text[own.size()]);
   std::vector<Occurrence> all;
-  const auto look = [&](const TokenPlaces& places) {
-    for (const TokenPlaces::Match& match : places.find(text, options_.suffix_depth))
+  const auto look = [&](const TokenChains& places) {
+    for (const TokenChains::Match& match : places.find(text, options_.suffix_depth))
       all.push_back({&places, match.next, match.length});
   };
   look(own);
@@ -95,9 +95,9 @@ void SuffixDrafts::keep(const Sequence& sequence) {
   const auto prompt = static_cast<size_t>(sequence.request().prompt_length());
   if (options_.suffix_bytes <= 0 || text.size() < prompt + 2 || sequence.group()) return;
   const Parts::iterator part = part_for(group_of(sequence));
-  part->places.add(TokenPlaces::kEnd);
+  part->places.add(TokenChains::kEnd);
   for (size_t i = prompt; i < text.size(); ++i) part->places.add(text[i]);
-  bytes_ += static_cast<int64_t>(text.size() - prompt + 1) * TokenPlaces::kBytes;
+  bytes_ += static_cast<int64_t>(text.size() - prompt + 1) * TokenChains::kBytes;
   while (bytes_ > options_.suffix_bytes) drop_oldest();
 }
 
@@ -106,7 +106,7 @@ SuffixDrafts::Parts::iterator SuffixDrafts::part_for(const std::string& group) {
   std::list<Parts::iterator>& own = groups_[group];
   if (!own.empty()) {
     const auto tokens = static_cast<int64_t>(own.back()->places.size());
-    if (tokens * TokenPlaces::kBytes < options_.suffix_bytes / 4) return own.back();
+    if (tokens * TokenChains::kBytes < options_.suffix_bytes / 4) return own.back();
   }
   parts_.push_back({.group = group});
   own.push_back(std::prev(parts_.end()));
@@ -116,7 +116,7 @@ SuffixDrafts::Parts::iterator SuffixDrafts::part_for(const std::string& group) {
 
 void SuffixDrafts::drop_oldest() {
   const Part& oldest = parts_.front();
-  bytes_ -= kBytesOfPart + static_cast<int64_t>(2 * oldest.group.size() + oldest.places.size() * TokenPlaces::kBytes);
+  bytes_ -= kBytesOfPart + static_cast<int64_t>(2 * oldest.group.size() + oldest.places.size() * TokenChains::kBytes);
   const auto group = groups_.find(oldest.group);
   group->second.pop_front();
   if (group->second.empty()) groups_.erase(group);

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "work/generation/engine/drafts/draft.h"
-#include "work/generation/engine/drafts/token_places.h"
+#include "work/generation/engine/drafts/token_chains.h"
 
 namespace transom {
 
@@ -30,14 +30,14 @@ class SuffixDrafts {
   // Answers of one tenant and salt, as far as a part has room; parts go as a whole.
   struct Part {
     std::string group;
-    TokenPlaces places;
+    TokenChains places;
   };
   using Parts = std::list<Part>;
   void drop_oldest();
   Parts::iterator part_for(const std::string& group);
 
   const DraftOptions options_;
-  std::map<const Sequence*, TokenPlaces> texts_;
+  std::map<const Sequence*, TokenChains> texts_;
   Parts parts_;                                               // in the order of their beginnings
   std::map<std::string, std::list<Parts::iterator>> groups_;  // the parts of each, the latest last
   int64_t bytes_ = 0;

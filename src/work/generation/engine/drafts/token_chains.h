@@ -10,7 +10,7 @@
 
 namespace transom {
 
-class TokenPlaces {
+class TokenChains {
  public:
   // Between texts; no match goes across.
   static constexpr int64_t kEnd = -1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "work/generation/engine/drafts/token_places.h"
+#include "work/generation/engine/drafts/token_chains.h"
 
 #include <limits>
 
@@ -13,7 +13,7 @@ uint64_t pair_of(int64_t first, int64_t second) {
 }  // namespace
 
 // A place is chained when it is filled, by the two tokens before it.
-void TokenPlaces::add(int64_t token) {
+void TokenChains::add(int64_t token) {
   const size_t place = tokens_.size();
   if (place >= static_cast<size_t>(std::numeric_limits<int32_t>::max())) return;
   tokens_.push_back(static_cast<int32_t>(token));
@@ -26,7 +26,7 @@ void TokenPlaces::add(int64_t token) {
   known->second = static_cast<int32_t>(place);
 }
 
-std::vector<TokenPlaces::Match> TokenPlaces::find(std::span<const int64_t> text, int64_t depth) const {
+std::vector<TokenChains::Match> TokenChains::find(std::span<const int64_t> text, int64_t depth) const {
   std::vector<Match> matches;
   const auto size = static_cast<int64_t>(text.size());
   if (size < kLeast) return matches;
