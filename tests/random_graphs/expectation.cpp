@@ -79,7 +79,9 @@ class Walk {
       std::vector<Array> outputs = graph(make_graph(operation.decompose(leaves, attributes), leaves), inputs, nullptr);
       in_composite_ = outer;
       for (Array& output : outputs) round_to_dtype(output);
-      if (noisy_ && operation.name.starts_with("attention") && has_infinities(inputs)) forget(outputs);
+      if (noisy_ && operation.name.find("attention") != operation.name.npos &&
+          has_infinities(inputs, attributes.get_int("biased", 0) != 0))
+        forget(outputs);
       return outputs;
     }
     std::vector<Array> outputs;
@@ -149,8 +151,12 @@ class Walk {
         if (!exact(dtype, before[i], output.real[i]) && std::isfinite(output.real[i]))
           output.real[i] += noise(before[i], by_place ? i + 1 : 0) * room * unit_in_last_place(dtype, output.real[i]);
       round_to_dtype(output);
-      // A device that runs a composite whole may hold in f32 what stands between its operations.
-      if (in_composite_ && seed_ % 2 == 0 && size_of(dtype) == 2) output.real = before;
+      // A device that runs a composite whole may hold in f32 what stands between its operations, and add a product that
+      // it has not rounded: one that leaves the range may come back.
+      if (in_composite_ && seed_ % 2 == 0)
+        for (size_t i = 0; i < before.size(); ++i)
+          if (size_of(dtype) == 2 || (std::isinf(output.real[i]) && std::isfinite(before[i])))
+            output.real[i] = before[i];
     }
     return outputs;
   }
@@ -201,11 +207,11 @@ class Walk {
   }
 
   // Of attention: a score that is infinite spoils its row, and devices do not look at all places that are masked there.
-  // -infinity in a bias (an input behind q, k, v) is a mask.
-  static bool has_infinities(const std::vector<Array>& inputs) {
+  // -infinity in a bias (the input behind q, k, v) is a mask.
+  static bool has_infinities(const std::vector<Array>& inputs, bool biased) {
     for (size_t i = 0; i < inputs.size(); ++i)
       for (const double x : inputs[i].real)
-        if (!std::isfinite(x) && (i < 3 || !(x < 0))) return true;
+        if (!std::isfinite(x) && !(biased && i == 3 && x < 0)) return true;
     return false;
   }
 

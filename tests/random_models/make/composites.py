@@ -2,6 +2,7 @@
 """Composites that exporters write as their parts, and what nearly is one."""
 import numpy as np
 
+import right
 from evaluators import Unfit, is_calm
 from maker import step
 
@@ -26,10 +27,14 @@ def pattern_values(m):
     if kind == 1:  # softmax
         if not with_rows or not x.array.size:
             raise Unfit
+        place = int(axis.array[0]) if m.opset >= 18 else -1
+
+        def by_standard():
+            return right.extreme(x.array, [place], True, True, True)
         if m.opset >= 18:
-            largest = m.add("ReduceMax", [x, axis], keepdims=1)
+            largest = m.add("ReduceMax", [x, axis], keepdims=1, right=by_standard)
         else:
-            largest = m.add("ReduceMax", [x], keepdims=1, axes=[-1])
+            largest = m.add("ReduceMax", [x], keepdims=1, right=by_standard, axes=[-1])
         powers = m.add("Exp", [m.add("Sub", [x, largest])], exact=False)
         return m.add("Div", [powers, m.add("ReduceSum", [powers, axis], exact=False, keepdims=1)], exact=False)
     if kind == 2:  # a norm

@@ -3,6 +3,7 @@
 import numpy as np
 from onnx import helper
 
+import right
 from evaluators import Unfit, is_calm, is_float
 from maker import FLOATS, INTEGERS, step
 
@@ -22,10 +23,11 @@ def exact_unary(m):
 @step(10)
 def smooth_unary(m):
     op = m.random.choice(SMOOTH_UNARY)
-    attributes = {}
     if op == "Mish" and m.opset < 18:
         raise Unfit
-    return m.add(op, [m.floating(fits=is_calm)], exact=False, **attributes)
+    x = m.floating(fits=is_calm)
+    by_standard = {"Erf": lambda: right.erf(x.array), "HardSwish": lambda: right.hard_swish(x.array)}
+    return m.add(op, [x], exact=False, right=by_standard.get(op))
 
 
 @step(10)
@@ -37,11 +39,12 @@ def parametric_unary(m):
     if op == "LeakyRelu":
         return m.add(op, [x], exact=False, **({"alpha": m.random.choice([0.0, 0.25, 1.5])} if m.chance(0.6) else {}))
     if op in ("Elu", "Celu", "HardSigmoid"):
-        return m.add(op, [x], exact=False)
+        return m.add(op, [x], exact=False, right=(lambda: right.hard_sigmoid(x.array)) if op == "HardSigmoid" else None)
     if op == "Gelu":
         if m.opset < 20:
             raise Unfit
-        return m.add(op, [x], exact=False, approximate=m.random.choice(["none", "tanh"]))
+        approximate = m.random.choice(["none", "tanh"])
+        return m.add(op, [x], exact=False, right=lambda: right.gelu(x.array, approximate), approximate=approximate)
     if not x.exact:
         raise Unfit
     if op == "ThresholdedRelu":
@@ -49,7 +52,8 @@ def parametric_unary(m):
     if op == "Shrink":
         return m.add(op, [x], lambd=0.5, bias=m.random.choice([0.0, 0.25]))
     if op == "PRelu":
-        return m.add(op, [x, m.new(m.numbers(x.array.dtype, x.array.shape if m.chance(0.5) else ()))])
+        slope = m.new(m.numbers(x.array.dtype, x.array.shape if m.chance(0.5) else ()))
+        return m.add(op, [x, slope], right=lambda: right.prelu(x.array, slope.array))
     limits = [m.new(np.array(v, x.array.dtype)) if m.chance(0.7) else None for v in (-1.0, m.random.choice([1.5, 0.0]))]
     return m.add(op, [x] + limits)
 
@@ -144,6 +148,10 @@ def reduction(m):
     x = m.exact() if extreme else m.any(fits=is_calm, dtypes=FLOATS + ["int32", "int64"])
     if not is_float(x) and op not in ("ReduceSum", "ReduceMax", "ReduceMin"):
         raise Unfit
+    if x.array.dtype.kind == "b" and m.opset < 20:
+        raise Unfit
+    if op == "ReduceProd" and not ((np.abs(x.array) > 1e-3) & (np.abs(x.array) < 1e3) | (x.array == 0)).all():
+        raise Unfit  # what leaves the range on the way depends on the order
     axes, attributes = m.axes(x.array.ndim), {"keepdims": m.random.randint(0, 1)}
     inputs = [x]
     if m.opset >= 18 or (op == "ReduceSum" and m.opset >= 13):
@@ -153,7 +161,10 @@ def reduction(m):
             attributes["noop_with_empty_axes"] = m.random.randint(0, 1)
     elif axes:
         attributes["axes"] = axes
-    return m.add(op, inputs, exact=extreme or not is_float(x), **attributes)
+    every = not attributes.get("noop_with_empty_axes") or (len(inputs) < 2 and "axes" not in attributes and m.opset < 18)
+    given = axes if len(inputs) > 1 or "axes" in attributes else []
+    by_standard = (lambda: right.extreme(x.array, given, attributes["keepdims"], op == "ReduceMax", every)) if extreme else None
+    return m.add(op, inputs, exact=extreme or not is_float(x), right=by_standard, **attributes)
 
 
 @step(6)
@@ -178,7 +189,8 @@ def running_sum(m):
 @step(6)
 def softmax(m):
     x = m.floating(low=1)
-    return m.add(m.random.choice(["Softmax", "LogSoftmax"]), [x], exact=False, axis=m.axis(x.array.ndim))
+    op, axis = m.random.choice(["Softmax", "LogSoftmax"]), m.axis(x.array.ndim)
+    return m.add(op, [x], exact=False, right=lambda: right.softmax(x.array, axis, op == "LogSoftmax"), axis=axis)
 
 
 @step(5)

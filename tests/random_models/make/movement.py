@@ -141,6 +141,8 @@ def other_movement(m):
     op = m.random.choice(["Trilu", "NonZero", "Compress", "ConstantOfShape", "Range", "EyeLike", "OneHot", "Unique",
                           "ReverseSequence", "CastLike", "DepthToSpace"])
     if op == "Trilu":
+        if m.opset < 14:
+            raise Unfit
         x = m.any(low=2)
         k = m.integers(np.array(m.random.choice([0, 1, -2, 9, -9, INT64_MAX, -INT64_MAX - 1])))
         return m.add(op, [x, k] if m.chance(0.7) else [x], upper=m.random.randint(0, 1))

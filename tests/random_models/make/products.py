@@ -2,6 +2,7 @@
 """Products, windows, norms, quantisation."""
 import numpy as np
 
+import right
 from evaluators import Unfit, is_calm
 from maker import INT64_MAX, step
 
@@ -46,8 +47,8 @@ def einsum(m):
             shape[at:at] = own
         terms.append("".join(term))
         inputs.append(m.new(m.numbers(dtype, shape)))
-    if not all(is_calm(v) for v in inputs):
-        raise Unfit
+    if not all(is_calm(v) for v in inputs) or (len(inputs) > 1 and any(np.isinf(v.array).any() for v in inputs)):
+        raise Unfit  # with infinities the order of the products shows
     equation = ",".join(terms)
     if m.chance(0.5):
         used = sorted({c for c in equation if c.isalpha()})
@@ -58,7 +59,7 @@ def einsum(m):
     return m.add("Einsum", inputs, exact=False, equation=equation)
 
 
-def window_attributes(m, spatial, extents, largest=3):
+def window_attributes(m, spatial, largest=3):
     kernel = [m.random.randint(1, largest) for _ in range(spatial)]
     attributes = {"kernel_shape": kernel, "strides": [m.random.randint(1, 3) for _ in range(spatial)]}
     kind = m.random.randrange(4)
@@ -66,8 +67,6 @@ def window_attributes(m, spatial, extents, largest=3):
         attributes["auto_pad"] = m.random.choice(["SAME_UPPER", "SAME_LOWER", "VALID"])
     elif kind == 1:
         attributes["pads"] = [m.random.randint(0, k - 1) for k in kernel + kernel]
-    if any(n + 2 * k < k for n, k in zip(extents, kernel)):
-        raise Unfit
     return attributes
 
 
@@ -77,7 +76,7 @@ def convolution(m):
     groups = m.random.choice([1, 1, 2])
     channels, outputs = groups * m.random.randint(1, 2), groups * m.random.randint(1, 2)
     shape = [m.random.choice([0, 1, 1, 2]), channels] + [m.random.randint(1, 7) for _ in range(spatial)]
-    attributes = window_attributes(m, spatial, shape[2:])
+    attributes = window_attributes(m, spatial)
     transposed = m.chance(0.35)
     weight = [channels, outputs // groups] if transposed else [outputs, channels // groups]
     x, w = m.new(m.numbers("float32", shape)), m.new(m.numbers("float32", weight + attributes["kernel_shape"]))
@@ -86,7 +85,14 @@ def convolution(m):
         raise Unfit
     if not transposed and m.chance(0.3):
         attributes["dilations"] = [m.random.randint(1, 2) for _ in range(spatial)]
-    return m.add("ConvTranspose" if transposed else "Conv", [x, w] + bias, exact=False, group=groups, **attributes)
+    if not transposed and right.Windows(shape, **attributes).pads() and not np.isfinite(w.array).all():
+        raise Unfit  # zeros of padding times infinity: not said by the standard
+    function = right.transposed_convolution if transposed else right.convolution
+    arrays = [v.array for v in [x, w] + bias]
+    if not bias:
+        arrays.append(None)
+    return m.add("ConvTranspose" if transposed else "Conv", [x, w] + bias, exact=False,
+                 right=lambda: function(*arrays, groups, **attributes), group=groups, **attributes)
 
 
 @step(6)
@@ -97,28 +103,32 @@ def pooling(m):
     op = m.random.choice(["MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool"])
     if op != "MaxPool" and op != "GlobalMaxPool" and not is_calm(x):
         raise Unfit
-    if op.startswith("Global"):
-        if np.isnan(x.array).any():  # not said by the standard
-            raise Unfit
-        return m.add(op, [x], exact=op == "GlobalMaxPool")
-    attributes = window_attributes(m, spatial, shape[2:])
-    if op == "MaxPool" and np.isnan(x.array).any():  # not said by the standard
-        raise Unfit
+    if op == "GlobalMaxPool":
+        return m.add(op, [x], right=lambda: right.global_max_pool(x.array))
+    if op == "GlobalAveragePool":
+        return m.add(op, [x], exact=False)
+    attributes = window_attributes(m, spatial)
     if op == "AveragePool" and m.chance(0.4):
         attributes["count_include_pad"] = 1
-    return m.add(op, [x], exact=op == "MaxPool", **attributes)
+    function = right.max_pool if op == "MaxPool" else right.average_pool
+    return m.add(op, [x], exact=op == "MaxPool", right=lambda: function(x.array, **attributes), **attributes)
 
 
 @step(5)
 def norm(m):
     op = m.random.choice(["LayerNormalization", "InstanceNormalization", "BatchNormalization", "LpNormalization"])
+
+    def parameter(shape, positive=False):
+        value = m.new(np.abs(m.numbers("float32", shape)) if positive else m.numbers("float32", shape))
+        if not is_calm(value) or not np.isfinite(value.array).all():
+            raise Unfit
+        return value
     if op == "LayerNormalization":
         if m.opset < 17:
             raise Unfit
         x = m.any(low=1, fits=is_calm, dtypes=["float32"])
         axis = m.axis(x.array.ndim)
-        shape = x.array.shape[axis:]
-        return m.add(op, [x, m.new(m.numbers("float32", shape)), m.new(m.numbers("float32", shape))], exact=False, axis=axis)
+        return m.add(op, [x, parameter(x.array.shape[axis:]), parameter(x.array.shape[axis:])], exact=False, axis=axis)
     if op == "LpNormalization":
         x = m.any(low=1, fits=is_calm, dtypes=["float32"])
         return m.add(op, [x], exact=False, axis=m.axis(x.array.ndim), p=m.random.randint(1, 2))
@@ -126,11 +136,11 @@ def norm(m):
     x = m.new(m.numbers("float32", [m.random.randint(0, 2), channels, m.random.randint(1, 4)]))
     if not is_calm(x):
         raise Unfit
-    rows = [m.new(m.numbers("float32", (channels,))) for _ in range(2)]
+    rows = [parameter((channels,)) for _ in range(2)]
     if op == "InstanceNormalization":
         return m.add(op, [x] + rows, exact=False)
-    mean, variance = m.new(m.numbers("float32", (channels,))), m.new(np.abs(m.numbers("float32", (channels,))))
-    return m.add(op, [x] + rows + [mean, variance], exact=False)
+    inputs = [x] + rows + [parameter((channels,)), parameter((channels,), True)]
+    return m.add(op, inputs, exact=False, right=lambda: right.batch_normalization(*(v.array for v in inputs)))
 
 
 @step(4)
