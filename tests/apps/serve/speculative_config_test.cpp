@@ -14,23 +14,24 @@ namespace {
 using test::Client;
 using test::json_of;
 
-serve::ServeOptions read(const std::string& text) {
+serve::ServeOptions options_of(const std::string& text) {
   serve::ServeOptions options;
   serve::read_speculative_config(text, options);
   return options;
 }
 
 TEST(SpeculativeConfig, SaysWhatIsDraftedWith) {
-  const serve::ServeOptions small = read(R"({"model": "SMALL", "num_speculative_tokens": 3})");
+  const serve::ServeOptions small = options_of(R"({"model": "SMALL", "num_speculative_tokens": 3})");
   EXPECT_EQ(small.assistant_model, "SMALL");
   EXPECT_EQ(small.num_assistant_tokens, 3);
-  const DraftOptions ngram = read(R"({"method": "ngram", "prompt_lookup_max": 4, "num_speculative_tokens": 7})").drafts;
+  const DraftOptions ngram =
+      options_of(R"({"method": "ngram", "prompt_lookup_max": 4, "num_speculative_tokens": 7})").drafts;
   EXPECT_EQ(ngram.method, DraftOptions::Method::kLookup);
   EXPECT_EQ(ngram.lookup_most, 4);
   EXPECT_EQ(ngram.lookup_least, 4);
   EXPECT_EQ(ngram.tokens, 7);
   EXPECT_TRUE(ngram.measured);
-  const DraftOptions suffix = read(R"({"method": "suffix", "suffix_decoding_max_tree_depth": 12,
+  const DraftOptions suffix = options_of(R"({"method": "suffix", "suffix_decoding_max_tree_depth": 12,
     "suffix_decoding_max_spec_factor": 2.5, "suffix_decoding_min_token_prob": 0.2,
     "suffix_decoding_max_cached_requests": 0})")
                                   .drafts;
@@ -57,7 +58,7 @@ TEST(SpeculativeConfig, RefusesWhatItDoesNotCarryOut) {
       {R"({"method": "suffix", "suffix_decoding_max_cached_requests": 50})", "MiB"},
       {R"({"model": "SMALL", "draft_tensor_parallel_size": 2})", "draft_tensor_parallel_size"}};
   for (const auto& each : refused)
-    EXPECT_NE(test::message_of([&] { read(each.first); }).find(each.second), std::string::npos) << each.first;
+    EXPECT_NE(test::message_of([&] { options_of(each.first); }).find(each.second), std::string::npos) << each.first;
   serve::ServeOptions both;
   both.assistant_model = "SMALL";
   EXPECT_NE(test::message_of([&] {
@@ -66,7 +67,7 @@ TEST(SpeculativeConfig, RefusesWhatItDoesNotCarryOut) {
             std::string::npos);
 }
 
-double metric(const serve::Server& server, const std::string& start) {
+double number_of(const serve::Server& server, const std::string& start) {
   const std::string text = Client(server.port()).get("/metrics").body;
   const size_t line = text.find("\n" + start);
   if (line == text.npos) return -1;
@@ -92,11 +93,11 @@ TEST(DraftingServer, AnswersAsWithoutAndCounts) {
         EXPECT_EQ(answer["choices"],
                   json_of(Client(plain->port()).post("/v1/completions", dump_json(body)))["choices"]);
       }
-    EXPECT_GT(metric(*server, "vllm:spec_decode_num_drafts_total{"), 0) << config;
+    EXPECT_GT(number_of(*server, "vllm:spec_decode_num_drafts_total{"), 0) << config;
     const std::string places = Client(server->port()).get("/metrics").body;
     EXPECT_NE(places.find("vllm:spec_decode_num_accepted_tokens_per_pos_total{"), places.npos);
     EXPECT_NE(places.find("position=\"0\""), places.npos);
-    EXPECT_GE(metric(*server, "transom_steps_without_drafts_total{"), 0);
+    EXPECT_GE(number_of(*server, "transom_steps_without_drafts_total{"), 0);
   }
 }
 

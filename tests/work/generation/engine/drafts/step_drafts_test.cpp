@@ -8,6 +8,7 @@
 #include "support/message.h"
 #include "transom/engine.h"
 #include "transom/error.h"
+#include "work/generation/engine/drafts/drafted_texts.h"
 
 namespace transom {
 namespace {
@@ -23,16 +24,8 @@ constexpr const char* kStates = R"({"model_type": "mamba", "architectures": ["Ma
 constexpr const char* kBloom = R"({"model_type": "bloom", "architectures": ["BloomForCausalLM"], "vocab_size": 40,
   "hidden_size": 16, "n_layer": 2, "n_head": 4, "initializer_range": 0.6})";
 
-struct Text {
-  TokenIds tokens;
-  std::vector<float> logprobs;
-  std::optional<FinishReason> finish;
-  bool operator==(const Text&) const = default;
-};
-using Texts = std::map<std::pair<uint64_t, int64_t>, Text>;
-
 // Some come twice, some go round in circles.
-std::vector<EngineRequest> requests() {
+std::vector<EngineRequest> circling_requests() {
   std::vector<EngineRequest> list;
   const auto add = [&](TokenIds prompt, const char* options) -> EngineRequest& {
     list.push_back({.prompt = std::move(prompt)});
@@ -53,31 +46,12 @@ std::vector<EngineRequest> requests() {
   return list;
 }
 
-void collect(Engine& engine, Texts& texts) {
-  for (const EngineEvent& event : engine.take()) {
-    Text& text = texts[{event.request, event.index}];
-    text.tokens.insert(text.tokens.end(), event.tokens.begin(), event.tokens.end());
-    for (const TokenLogprobs& each : event.logprobs) text.logprobs.push_back(each.logprob);
-    if (event.finish) text.finish = event.finish;
-    EXPECT_EQ(event.error, "");
-  }
-}
-
-Texts finished(Engine& engine) {
-  Texts texts;
-  for (EngineRequest& request : requests()) engine.add(std::move(request));
-  while (engine.step()) collect(engine, texts);
-  collect(engine, texts);
-  EXPECT_EQ(engine.statistics().blocks_used, 0);
-  return texts;
-}
-
 class Drafts : public testing::TestWithParam<std::pair<const char*, const char*>> {};
 
 TEST_P(Drafts, ChangeNothingThatIsWritten) {
   const auto model = Model::from_config(GetParam().second, {.seed = 3});
   Engine alone(*model, {.max_model_length = kLongest});
-  const Texts expected = finished(alone);
+  const test::DraftedTexts expected = test::texts_of(alone, circling_requests());
   for (const Method method : {Method::kLookup, Method::kSuffix})
     for (const bool measured : {false, true})
       for (const auto& [block_size, cache_bytes, batched] :
@@ -88,7 +62,8 @@ TEST_P(Drafts, ChangeNothingThatIsWritten) {
                                .max_sequences = 6,
                                .max_model_length = kLongest,
                                .drafts = {.method = method, .tokens = 6, .suffix_factor = 2, .measured = measured}});
-        EXPECT_EQ(finished(engine), expected) << static_cast<int>(method) << measured << ' ' << block_size;
+        EXPECT_EQ(test::texts_of(engine, circling_requests()), expected)
+            << static_cast<int>(method) << measured << ' ' << block_size;
         const EngineStatistics s = engine.statistics();
         EXPECT_GT(s.draft_tokens, 0);
         EXPECT_LE(s.accepted_tokens, s.draft_tokens);
