@@ -5,10 +5,11 @@
 #include <bit>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "base/error.h"
-#include "graph/ops/attention/ranged_attention.h"
+#include "graph/ir/node.h"
 #include "models/loading/adapters/adaptation.h"
 #include "models/loading/input_names.h"
 #include "models/records.h"
@@ -16,6 +17,7 @@
 #include "runtime/device/static_shapes.h"
 #include "runtime/programs/node_support.h"
 #include "runtime/tensor/mode_scope.h"
+#include "transom/gradients.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -34,23 +36,39 @@ std::string why_padding_stays(const Model& model, bool shares_rows) {
   return {};
 }
 
-// Whether the device computes attention in ranges as such. Elsewhere it has a score for each pair of tokens of a batch.
-bool attends_in_ranges() {
+// Whether all attention of the model over several texts in a row is such as the device computes whole, forward and
+// back. What is computed in parts (sinks, capped scores) has a score for each pair of tokens of a batch.
+bool attends_in_ranges(const Model& model) {
   const ModeScope only_traced(Mode::kLazy);
-  constexpr int64_t kTokens = 2, kWidth = 8;
-  const Tensor x = full({1, kTokens, 1, kWidth}, 0.5);
-  const Tensor mixed =
-      ranged_attention(x, x, x, {}, full({1, kTokens, 2}, 0, DType::kInt64), {.scale = 1.0, .causal = false}, {});
-  const std::shared_ptr<Device>& device = default_device();
-  return NodeSupport::of(*device).supports(*device, *mixed.node());
-}
-
-// Whether attention has weights beside those of tokens, which are computed as a whole.
-bool has_sinks(const Model& model) {
-  for (const auto* tensors : {&model.parameters(), &model.frozen()})
-    for (const auto& tensor : *tensors)
-      if (tensor->name.ends_with(".sinks")) return true;
-  return false;
+  const NoGradient only_values;
+  const Shape batch{2, 2};
+  const NamedTensors outputs = model.forward({{"input_ids", full(batch, 0, DType::kInt64)},
+                                              {"attention_mask", full(batch, 1, DType::kInt64)},
+                                              {"token_places", Tensor::from(std::vector<int64_t>{0, 1, 2, 3}, {4})},
+                                              {"seq_idx", Tensor::from(std::vector<int64_t>{0, 0, 1, 1}, {1, 4})}});
+  const std::shared_ptr<Device> device = default_device();
+  NodeSupport& support = NodeSupport::of(*device);
+  const Operation& gradient = find_operation("ranged_attention_gradient");
+  bool any = false;
+  std::unordered_set<const Node*> seen;
+  std::vector<Tensor> open;
+  for (const auto& [name, output] : outputs.items()) open.push_back(output);
+  while (!open.empty()) {
+    const Tensor tensor = open.back();
+    open.pop_back();
+    const std::shared_ptr<Node>& node = tensor.node();
+    if (!node || !node->operation || !seen.insert(node.get()).second) continue;
+    if (node->operation->name == "sink_attention") return false;
+    if (node->operation->name == "ranged_attention") {
+      std::vector<Tensor> inputs = node->inputs;
+      inputs.push_back(tensor);  // a cotangent has its type
+      const Tensor back = make_tensors(gradient, std::move(inputs), node->attributes)[0];
+      if (!support.supports(*device, *node) || !support.supports(*device, *back.node())) return false;
+      any = true;
+    }
+    open.insert(open.end(), node->inputs.begin(), node->inputs.end());
+  }
+  return any;
 }
 
 bool takes_input(const Model& model, std::string_view input) {
@@ -167,7 +185,7 @@ BatchPadding padding_of_batches(const TrainingArguments& arguments, const Model&
   }
   // The noise of NEFTune is the less, the longer the row that the embeddings see; pictures have places among tokens.
   const bool stays = !why.empty() || wants_static_shapes() || arguments.neftune_noise_alpha.value_or(0) > 0 ||
-                     takes_input(model, "pixel_values") || has_sinks(model) || !attends_in_ranges();
+                     takes_input(model, "pixel_values") || !attends_in_ranges(model);
   return stays ? BatchPadding::kStays : BatchPadding::kGoesBehindTexts;
 }
 
