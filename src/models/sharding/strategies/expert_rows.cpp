@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products by group where each process along the axis ep has the weights of some groups (experts): rows travel to the
-// weights and back by all_to_all, in places for as many rows as one process can have for another, so that none is
-// dropped and shapes do not depend on data (Lepikhin et al., "GShard", 2021, without its capacity). Where all processes
-// have all rows, as in inference, nothing travels: each computes the rows of its groups, and results are summed.
+#include "models/sharding/strategies/expert_rows.h"
+
 #include <algorithm>
 #include <string_view>
 
@@ -10,7 +8,6 @@
 #include "graph/ops/products/grouped_linear.h"
 #include "graph/ops/records.h"
 #include "graph/passes/graph_builder.h"
-#include "models/sharding/rewrite/shard_graph.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -70,17 +67,17 @@ MeshAxes axes_in(const Cuts& cuts) {
 
 }  // namespace
 
-const GraphSharder::ExpertRoute& GraphSharder::route_of(const Tensor& groups, int64_t weights, Phase phase) {
+const ExpertRows::Route& ExpertRows::route_of(const Tensor& groups, int64_t weights) {
   if (const auto found = routes_.find(groups); found != routes_.end()) return found->second;
-  const int64_t n = mesh_.size(kAxis), k = groups.dim(1);
-  ExpertRoute route;
-  Placement placement = used(groups, phase).placement;
+  const int64_t n = forms_.mesh().size(kAxis), k = groups.dim(1);
+  Route route;
+  Placement placement = forms_.used(groups).placement;
   placement.dimensions[1].clear();
   placement.partial = {};
-  const Tensor local = in_form(groups, placement).local;
+  const Tensor local = forms_.in_form(groups, placement).local;
   route.rows = placement.dimensions[0];
   route.travel = has_axis(route.rows, kAxis);
-  route.experts = part_of({0, weights}, mesh_.coordinate(kAxis), n);
+  route.experts = part_of({0, weights}, forms_.mesh().coordinate(kAxis), n);
   route.shape = local.shape();
   const int64_t rows = local.size();
   if (!route.travel) {
@@ -88,7 +85,7 @@ const GraphSharder::ExpertRoute& GraphSharder::route_of(const Tensor& groups, in
     return routes_[groups] = route;
   }
   // No row goes to one expert twice.
-  route.bound = most_rows(mesh_, route.rows, groups.dim(0)) * std::min(k, part_of({0, weights}, 0, n).size());
+  route.bound = most_rows(forms_.mesh(), route.rows, groups.dim(0)) * std::min(k, part_of({0, weights}, 0, n).size());
   const Tensor flat = reshape(local, {rows});
   Tensor to = number(flat, 0);
   for (int64_t i = 1; i < n; ++i)
@@ -101,28 +98,28 @@ const GraphSharder::ExpertRoute& GraphSharder::route_of(const Tensor& groups, in
   route.sent = scatter(none, route.places, iota({rows}, 0));
   route.sent_of = scatter(none, route.places, reshape(iota(local.shape(), 0), {rows}));
   const Tensor sent_groups = scatter(number(none, -1), route.places, flat);
-  route.groups = reshape(resharder_.exchanged(sent_groups, kAxis), {n * route.bound, 1});
+  route.groups = reshape(forms_.resharder().exchanged(sent_groups, kAxis), {n * route.bound, 1});
   return routes_[groups] = route;
 }
 
-ShardedValue GraphSharder::with_experts(const Tensor& x, const Tensor& groups, const Cuts& width) {
+ShardedValue ExpertRows::with_experts(const Tensor& x, const Tensor& groups, const Cuts& width) {
   const Placement wanted{{{}, width}, {}};
   if (const auto found = with_experts_.find(x); found != with_experts_.end() &&
                                                 found->second.groups.node() == groups.node() &&
                                                 found->second.groups.output() == groups.output())
-    return found->second.value = resharder_.reshard(found->second.value, wanted);
-  const ExpertRoute route = routes_.at(groups);
+    return found->second.value = forms_.resharder().reshard(found->second.value, wanted);
+  const Route route = routes_.at(groups);
   const int64_t k = groups.dim(1);
   Placement home = replicated(x.shape().size());
   home.dimensions[0] = route.rows;
   home.dimensions.back() = width;
-  const Tensor local = in_form(x, home).local;
+  const Tensor local = forms_.in_form(x, home).local;
   const int64_t columns = local.shape().back(), m = route.shape[0];
   Tensor rows;
   if (route.travel) {
     const Tensor given =
         x.rank() == 2 ? gather(local, route.sent_of, 0) : gather(reshape(local, {m * k, columns}), route.sent, 0);
-    rows = resharder_.exchanged(given, kAxis);
+    rows = forms_.resharder().exchanged(given, kAxis);
   } else {
     const Tensor each = x.rank() == 2 ? broadcast_to(unsqueeze(local, 1), {m, k, columns}) : local;
     rows = reshape(each, {m * k, columns});
@@ -132,16 +129,21 @@ ShardedValue GraphSharder::with_experts(const Tensor& x, const Tensor& groups, c
   return value;
 }
 
-ShardedValue GraphSharder::brought_home(const Tensor& tensor) {
+void ExpertRows::leave_with_experts(const Tensor& output, const Tensor& groups, ShardedValue value) {
+  forms_.store_later(output, [this, output] { return brought_home(output); });
+  with_experts_[output] = {groups, std::move(value)};
+}
+
+ShardedValue ExpertRows::brought_home(const Tensor& tensor) {
   const auto found = with_experts_.find(tensor);
   if (found == with_experts_.end()) fail(ErrorKind::kInternal, "a value that is nowhere");
-  const ExpertRoute& route = routes_.at(found->second.groups);
+  const Route& route = routes_.at(found->second.groups);
   const ShardedValue& value = found->second.value;
   Placement placement{{route.rows, {}, value.placement.dimensions[1]}, value.placement.partial};
   const int64_t columns = value.local.dim(1);
   Tensor rows = value.local;
   if (route.travel) {
-    rows = gather(resharder_.exchanged(rows, kAxis), route.places, 0);
+    rows = gather(forms_.resharder().exchanged(rows, kAxis), route.places, 0);
   } else {
     const Tensor mine = logical_and(greater_equal(route.groups, number(route.groups, route.experts.begin)),
                                     less(route.groups, number(route.groups, route.experts.end)));
@@ -151,54 +153,55 @@ ShardedValue GraphSharder::brought_home(const Tensor& tensor) {
   return {reshape(rows, {route.shape[0], route.shape[1], columns}), tensor.shape(), placement};
 }
 
-bool GraphSharder::shard_grouped(const NodePointer& node, Phase phase) {
-  if (mesh_.size(kAxis) == 1) return false;
+Sharded ExpertRows::shard(const NodePointer& node) {
+  return shard_product(node) || shard_by_elements(node) ? Sharded::kYes : Sharded::kNo;
+}
+
+bool ExpertRows::shard_product(const NodePointer& node) {
+  if (forms_.mesh().size(kAxis) == 1) return false;
   if (is_op(*node, op::grouped_linear_weight_gradient) && routes_.contains(node->inputs[2])) {
-    shard_grouped_gradient(node, phase);
+    shard_weight_gradient(node);
     return true;
   }
   if (!is_op(*node, op::grouped_linear)) return false;
   const auto weights = static_cast<int64_t>(node->inputs.size()) - 2;
-  const Range mine = part_of({0, weights}, mesh_.coordinate(kAxis), mesh_.size(kAxis));
+  const Range mine = part_of({0, weights}, forms_.mesh().coordinate(kAxis), forms_.mesh().size(kAxis));
   if (mine.size() == 0 || node->attributes.get_int("first") != 0) return false;
   for (int64_t i = 0; i < weights; ++i) {
-    const Placement placement = used(node->inputs[static_cast<size_t>(i) + 2], phase).placement;
+    const Placement placement = forms_.used(node->inputs[static_cast<size_t>(i) + 2]).placement;
     const size_t d = owned_dimension(placement);
     if (d == 2 || !placement.partial.empty()) return false;
     const int64_t owner = placement.dimensions[d][0].owner;
-    const Range of_owner = part_of({0, weights}, owner, mesh_.size(kAxis));
+    const Range of_owner = part_of({0, weights}, owner, forms_.mesh().size(kAxis));
     if (i < of_owner.begin || i >= of_owner.end) return false;
   }
   const bool transposed = node->attributes.get_int("transposed") != 0;
   std::vector<Tensor> locals;
   Placement of_weight;
   for (int64_t i = mine.begin; i < mine.end; ++i) {
-    const ShardedValue weight = used(node->inputs[static_cast<size_t>(i) + 2], phase);
+    const ShardedValue weight = forms_.used(node->inputs[static_cast<size_t>(i) + 2]);
     of_weight = weight.placement;
     locals.push_back(weight.local);
   }
   const Cuts depth = without_owner(of_weight.dimensions[transposed ? 0 : 1]),
              width = without_owner(of_weight.dimensions[transposed ? 1 : 0]);
   const Tensor &x = node->inputs[0], &groups = node->inputs[1];
-  const ExpertRoute route = route_of(groups, weights, phase);
+  const Route route = route_of(groups, weights);
   const ShardedValue rows = with_experts(x, groups, depth);
   const Tensor y = grouped_linear(unsqueeze(rows.local, 1), route.groups, locals, kAsGiven, mine.begin, transposed);
   ShardedValue made{
       reshape(y, {y.dim(0), y.dim(2)}), {y.dim(0), node->types[0].shape[2]}, {{{}, width}, axes_in(depth)}};
-  if (observer_) observer_(*node, made);
-  const Tensor output(node, 0);
-  with_experts_[output] = {groups, std::move(made)};
-  forms_.insert_or_assign(output, Forms{});
+  leave_with_experts(Tensor(node, 0), groups, std::move(made));
   return true;
 }
 
-void GraphSharder::shard_grouped_gradient(const NodePointer& node, Phase phase) {
+void ExpertRows::shard_weight_gradient(const NodePointer& node) {
   const Tensor &dy = node->inputs[0], &x = node->inputs[1], &groups = node->inputs[2];
-  const ExpertRoute route = routes_.at(groups);
+  const Route route = routes_.at(groups);
   const auto width_of = [&](const Tensor& tensor) {
     const auto found = with_experts_.find(tensor);
     if (found != with_experts_.end()) return found->second.value.placement.dimensions[1];
-    const Cuts cuts = used(tensor, phase).placement.dimensions.back();
+    const Cuts cuts = forms_.used(tensor).placement.dimensions.back();
     return has_axis(cuts, kAxis) ? Cuts{} : cuts;
   };
   const Cuts rows = width_of(dy);
@@ -214,28 +217,24 @@ void GraphSharder::shard_grouped_gradient(const NodePointer& node, Phase phase) 
   for (int64_t i = 0; i < count; ++i) {
     ShardedValue output{{}, node->types[static_cast<size_t>(i)].shape, {{rows, columns}, summed}};
     int64_t owner = 0;
-    while (part_of({0, count}, owner, mesh_.size(kAxis)).end <= i) ++owner;
+    while (part_of({0, count}, owner, forms_.mesh().size(kAxis)).end <= i) ++owner;
     // As parameters are placed (see tensor_parallel_plan.cpp).
     const size_t d = rows.empty() ? 0 : 1;
     if (output.placement.dimensions[d].empty())
       output.placement.dimensions[d] = {owned_cut(kAxis, output.shape[d], owner)};
     if (i >= route.experts.begin && i < route.experts.end)
       output.local = made[static_cast<size_t>(i - route.experts.begin)];
-    else output.local = zeros(local_shape(mesh_, output.placement, output.shape), node->types[0].dtype);
+    else output.local = zeros(local_shape(forms_.mesh(), output.placement, output.shape), node->types[0].dtype);
     outputs.push_back(std::move(output));
   }
-  store(node, std::move(outputs));
+  forms_.store(node, std::move(outputs));
 }
 
-bool GraphSharder::shard_with_experts(const NodePointer& node) {
+bool ExpertRows::shard_by_elements(const NodePointer& node) {
   if (with_experts_.empty() || !is_by_elements(*node)) return false;
-  const auto is_away = [&](const Tensor& tensor) {
-    const auto found = forms_.find(tensor);
-    return found != forms_.end() && found->second.values.empty();
-  };
   const WithExperts* first = nullptr;
   for (const Tensor& input : node->inputs)
-    if (!first && is_away(input)) first = &with_experts_.at(input);
+    if (!first && forms_.is_awaited(input)) first = &with_experts_.at(input);
   if (!first) return false;
   const Tensor groups = first->groups;
   bool alike = true;  // all are sums over the same axes
@@ -243,7 +242,7 @@ bool GraphSharder::shard_with_experts(const NodePointer& node) {
   for (const Tensor& input : node->inputs) {
     const auto found = with_experts_.find(input);
     if (found == with_experts_.end()) {
-      if (input.rank() != 0 || !forms_of(input).values.front().placement.is_replicated()) return false;
+      if (input.rank() != 0 || !forms_.first(input).placement.is_replicated()) return false;
       alike = false;
       continue;
     }
@@ -257,19 +256,16 @@ bool GraphSharder::shard_with_experts(const NodePointer& node) {
   Shape shape;
   for (const Tensor& input : node->inputs) {
     if (input.rank() == 0) {
-      locals.push_back(forms_of(input).values.front().local);
+      locals.push_back(forms_.first(input).local);
       continue;
     }
     ShardedValue& value = with_experts_.at(input).value;
-    value = resharder_.reshard(value, wanted);
+    value = forms_.resharder().reshard(value, wanted);
     locals.push_back(value.local);
     shape = value.shape;
   }
   ShardedValue made{make_tensor(*node->operation, std::move(locals), node->attributes), shape, wanted};
-  if (observer_) observer_(*node, made);
-  const Tensor output(node, 0);
-  with_experts_[output] = {groups, std::move(made)};
-  forms_.insert_or_assign(output, Forms{});
+  leave_with_experts(Tensor(node, 0), groups, std::move(made));
   return true;
 }
 

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers that stand joined in one, as those of queries, keys and values do: of each of them a process has its part, and
-// so of what is sliced from their common result. The gradient of a slice is padded to where it was sliced from.
+#include "models/sharding/strategies/joined_dimensions.h"
+
 #include <algorithm>
-#include <numeric>
 #include <optional>
 
 #include "graph/passes/graph_builder.h"
-#include "models/sharding/rewrite/shard_graph.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -55,26 +53,6 @@ std::optional<JoinedSlice> slice_of(const ProcessMesh& mesh, const Cuts& cuts, i
   return result;
 }
 
-std::vector<int64_t> extents_of(const Cuts& cuts) {
-  std::vector<int64_t> extents;
-  for (const CutUnits& part : parts_of(cuts[0])) extents.push_back(part.extent());
-  return extents;
-}
-
-// A dimension as two, [outer, the rest]; and as one again.
-Tensor opened(const Tensor& x, size_t dimension, int64_t outer) {
-  Shape shape = x.shape();
-  shape[dimension] /= outer;
-  shape.insert(shape.begin() + static_cast<long>(dimension), outer);
-  return reshape(x, shape);
-}
-Tensor closed_again(const Tensor& x, size_t dimension) {
-  Shape shape = x.shape();
-  shape[dimension + 1] *= shape[dimension];
-  shape.erase(shape.begin() + static_cast<long>(dimension));
-  return reshape(x, shape);
-}
-
 std::vector<int64_t> place_of_slice(const Shape& whole, const Axes& begin, const Shape& part) {
   std::vector<int64_t> place(whole.begin(), whole.end());
   place.insert(place.end(), begin.begin(), begin.end());
@@ -84,43 +62,14 @@ std::vector<int64_t> place_of_slice(const Shape& whole, const Axes& begin, const
 
 }  // namespace
 
-// Each of what stands joined goes there by itself.
-ShardedValue Resharder::reshard_joined(const ShardedValue& value, const Placement& target, size_t dimension) {
-  const Cuts &now = value.placement.dimensions[dimension], &then = target.dimensions[dimension];
-  if (!now.empty() && !then.empty() && extents_of(now) != extents_of(then)) {
-    Placement whole = target;
-    whole.dimensions[dimension].clear();
-    return reshard(reshard(value, whole), target);
-  }
-  const auto part_along = [](const Cuts& cuts, size_t i) {
-    if (cuts.empty()) return cuts;
-    const CutUnits part = cuts[0].joined[i];
-    return Cuts{{cuts[0].axes, part.units, part.inner, -1}};
-  };
-  const std::vector<int64_t> extents = extents_of(now.empty() ? then : now);
-  const int64_t outer = value.shape[dimension] / std::accumulate(extents.begin(), extents.end(), int64_t{0});
-  const Tensor all = opened(value.local, dimension, outer);
-  const auto along = static_cast<int64_t>(dimension) + 1;
-  std::vector<Tensor> parts;
-  int64_t begin = 0;
-  for (size_t i = 0; i < extents.size(); ++i) {
-    ShardedValue part = value;
-    Placement to = target;
-    part.shape[dimension] = outer * extents[i];
-    part.placement.dimensions[dimension] = part_along(now, i);
-    to.dimensions[dimension] = part_along(then, i);
-    const int64_t end = begin + local_extent(mesh_, part.placement.dimensions[dimension], extents[i]);
-    part.local = closed_again(slice(all, along, begin, end), dimension);
-    parts.push_back(opened(reshard(part, to).local, dimension, outer));
-    begin = end;
-  }
-  return {closed_again(concatenate(parts, along), dimension), value.shape, target};
+Sharded JoinedDimensions::shard(const NodePointer& node) {
+  const bool is_slice = node->operation == &find_operation("slice"), is_pad = node->operation == &find_operation("pad");
+  return (is_slice && slice_joined(node)) || (is_pad && pad_joined(node)) ? Sharded::kYes : Sharded::kNo;
 }
 
-bool GraphSharder::slice_joined(const NodePointer& node) {
-  const Forms& forms = forms_of(node->inputs[0]);
-  if (!forms.stored.empty()) return false;
-  const ShardedValue x = forms.values.front();
+bool JoinedDimensions::slice_joined(const NodePointer& node) {
+  if (!forms_.stored(node->inputs[0]).empty()) return false;
+  const ShardedValue x = forms_.first(node->inputs[0]);
   Axes starts = node->attributes.get_ints("starts"), limits = node->attributes.get_ints("limits");
   const Axes& strides = node->attributes.get_ints("strides");
   ShardedValue output{{}, node->types[0].shape, x.placement};
@@ -133,7 +82,7 @@ bool GraphSharder::slice_joined(const NodePointer& node) {
       limits[d] = x.local.dim(static_cast<int64_t>(d));
       continue;
     }
-    const auto slice = strides[d] == 1 ? slice_of(mesh_, cuts, x.shape[d], starts[d], limits[d]) : std::nullopt;
+    const auto slice = strides[d] == 1 ? slice_of(forms_.mesh(), cuts, x.shape[d], starts[d], limits[d]) : std::nullopt;
     if (!slice) return false;
     starts[d] = slice->local.begin, limits[d] = slice->local.end;
     output.placement.dimensions[d] = slice->cuts;
@@ -141,19 +90,19 @@ bool GraphSharder::slice_joined(const NodePointer& node) {
     found = true;
   }
   if (!found) return false;
-  sliced_joined_[place_of_slice(x.shape, node->attributes.get_ints("starts"), output.shape)] = std::move(joined);
+  sliced_[place_of_slice(x.shape, node->attributes.get_ints("starts"), output.shape)] = std::move(joined);
   output.local =
       make_tensor(*node->operation, {x.local}, {{"starts", starts}, {"limits", limits}, {"strides", strides}});
-  store(node, {output});
+  forms_.store(node, {output});
   return true;
 }
 
-bool GraphSharder::pad_joined(const NodePointer& node) {
+bool JoinedDimensions::pad_joined(const NodePointer& node) {
   const Shape& whole = node->types[0].shape;
   Axes low = node->attributes.get_ints("low"), high = node->attributes.get_ints("high");
-  const auto found = sliced_joined_.find(place_of_slice(whole, low, node->inputs[0].shape()));
-  const ShardedValue& x = forms_of(node->inputs[0]).values.front();
-  if (found == sliced_joined_.end() || !forms_of(node->inputs[0]).stored.empty()) return false;
+  const auto found = sliced_.find(place_of_slice(whole, low, node->inputs[0].shape()));
+  const ShardedValue& x = forms_.first(node->inputs[0]);
+  if (found == sliced_.end() || !forms_.stored(node->inputs[0]).empty()) return false;
   if (!x.placement.partial.empty() && node->attributes.get_float("value") != 0) return false;
   Placement from = x.placement, to = x.placement;
   for (size_t d = 0; d < whole.size(); ++d) {
@@ -162,7 +111,7 @@ bool GraphSharder::pad_joined(const NodePointer& node) {
       if (!from.dimensions[d].empty() && low[d] + high[d] > 0) return false;
       continue;
     }
-    const auto slice = slice_of(mesh_, cuts, whole[d], low[d], whole[d] - high[d]);
+    const auto slice = slice_of(forms_.mesh(), cuts, whole[d], low[d], whole[d] - high[d]);
     if (!slice) return false;
     from.dimensions[d] = slice->cuts;
     to.dimensions[d] = cuts;
@@ -178,8 +127,8 @@ bool GraphSharder::pad_joined(const NodePointer& node) {
   Attributes attributes = node->attributes;
   attributes.set("low", low);
   attributes.set("high", high);
-  const Tensor local = make_tensor(*node->operation, {in_form(node->inputs[0], from).local}, attributes);
-  store(node, {{local, whole, to}});
+  const Tensor local = make_tensor(*node->operation, {forms_.in_form(node->inputs[0], from).local}, attributes);
+  forms_.store(node, {{local, whole, to}});
   return true;
 }
 

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention over sequences of which each process has some places.
+// Causal attention over a part of the queries, which does not see the last keys.
 #pragma once
 
 #include <vector>
 
+#include "graph/ir/node.h"
 #include "models/sharding/placement.h"
 
 namespace transom {
+
+// Attention or its gradient.
+bool is_attention(const Node& node);
 
 // Causal attention, and its gradient, of a part of the queries: without the keys behind them. `inputs` are the parts of
 // this process, the queries where `of_queries` says, keys and values whole.

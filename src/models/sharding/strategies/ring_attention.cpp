@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/sharding/rewrite/ring_attention.h"
+#include "models/sharding/strategies/ring_attention.h"
 
 #include <algorithm>
 #include <utility>

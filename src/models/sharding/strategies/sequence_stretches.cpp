@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequence parallel beside tensor parallel (see GraphSharder): norms, dropout and residuals work on the stretches of
-// sequences that sums over tp are scattered to. Which these are follows from placements alone.
+#include "models/sharding/strategies/sequence_stretches.h"
+
 #include <algorithm>
 
 #include "graph/passes/graph_builder.h"
-#include "models/sharding/rewrite/shard_graph.h"
 #include "models/sharding/rules/factor_cuts.h"
 
 namespace transom {
@@ -21,6 +20,11 @@ bool cuts_places(const Placement& placement) {
   });
 }
 
+bool is_stretch(const ShardedValue& value) { return cuts_places(value.placement) && value.placement.partial.empty(); }
+bool is_gathered(const ShardedValue& value) {
+  return !value.placement.partial.has(kTensorAxis) && !value.placement.sharded().has(kTensorAxis);
+}
+
 // Which factor the axis cuts; -1: none.
 int cut_factor(const FactorCuts& factors) {
   for (size_t f = 0; f < factors.size(); ++f)
@@ -31,45 +35,52 @@ int cut_factor(const FactorCuts& factors) {
 
 }  // namespace
 
-ShardedValue GraphSharder::into_stretches(ShardedValue value, Phase phase) {
-  // Gradients are summed over all that they come from before they are scattered: where they meet a value that is cut.
-  if (phase != Phase::kForward || !value.placement.partial.has(kTensorAxis) || value.shape.size() < kFewestDimensions ||
-      !is_floating(value.local.dtype()) || value.placement.sharded().has(kTensorAxis))
-    return value;
-  Placement target = cut_further(mesh_, value.placement, value.shape, kPlaceDimension, kTensorAxis);
-  if (target == value.placement) return value;  // too few places
-  target.partial.remove(kTensorAxis);
-  return resharder_.reshard(value, target);
+void SequenceStretches::begin() {
+  on_ = forms_.mesh().size(kTensorAxis) > 1;
+  if (on_) forms_.change_results([this](ShardedValue value) { return into_stretches(std::move(value)); });
 }
 
-ShardedValue GraphSharder::with_all_places(const Tensor& tensor, const ShardedValue& value) {
+ShardedValue SequenceStretches::into_stretches(ShardedValue value) {
+  // Gradients are summed over all that they come from before they are scattered: where they meet a value that is cut.
+  if (forms_.phase() != StepPhase::kForward || !value.placement.partial.has(kTensorAxis) ||
+      value.shape.size() < kFewestDimensions || !is_floating(value.local.dtype()) ||
+      value.placement.sharded().has(kTensorAxis))
+    return value;
+  Placement target = cut_further(forms_.mesh(), value.placement, value.shape, kPlaceDimension, kTensorAxis);
+  if (target == value.placement) return value;  // too few places
+  target.partial.remove(kTensorAxis);
+  return forms_.resharder().reshard(value, target);
+}
+
+ShardedValue SequenceStretches::with_all_places(const Tensor& tensor, const ShardedValue& value) {
   if (!value.placement.sharded().has(kTensorAxis)) return value;
-  const Placement whole = without_axes(mesh_, value.placement, {kTensorAxis});
+  const Placement whole = without_axes(forms_.mesh(), value.placement, {kTensorAxis});
   // Several products use what only moves the elements of one tensor (gradients of weights, its rows): that is gathered,
   // once for all of them.
   const Node& node = *tensor.node();
   if (node.operation->moves_only && node.inputs.size() == 1 && node.types.size() == 1 && !node.region) {
-    const ShardedValue from = forms_of(node.inputs[0]).values.front();
+    const ShardedValue from = forms_.first(node.inputs[0]);
     const auto rule = factor_rule(node);
     if (rule && from.placement.partial.empty() && from.placement.sharded().has(kTensorAxis)) {
       const ShardedValue gathered = with_all_places(node.inputs[0], from);
-      const auto cuts = cuts_of_factors(mesh_, *rule, rule->inputs[0], gathered.placement);
-      if (cuts && placement_of(mesh_, *rule, rule->outputs[0], *cuts) == whole) {
+      const auto cuts = cuts_of_factors(forms_.mesh(), *rule, rule->inputs[0], gathered.placement);
+      if (cuts && placement_of(forms_.mesh(), *rule, rule->outputs[0], *cuts) == whole) {
         const Attributes attributes =
-            local_attributes(node, {gathered.local.shape()}, local_shape(mesh_, whole, value.shape));
+            local_attributes(node, {gathered.local.shape()}, local_shape(forms_.mesh(), whole, value.shape));
         ShardedValue moved{make_tensor(*node.operation, {gathered.local}, attributes), value.shape, whole};
-        forms_of(tensor).values.push_back(moved);
+        forms_.add(tensor, moved);
         return moved;
       }
     }
   }
-  return in_form(tensor, whole);
+  return forms_.in_form(tensor, whole);
 }
 
-void GraphSharder::gather_stretches(const Node& node, const FactorRule& rule, std::vector<ShardedValue>& inputs) {
+void SequenceStretches::gather(const Node& node, const FactorRule& rule, std::vector<ShardedValue>& inputs) {
+  if (!on_) return;
   std::vector<int> factors;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const auto cuts = cuts_of_factors(mesh_, rule, rule.inputs[i], inputs[i].placement);
+    const auto cuts = cuts_of_factors(forms_.mesh(), rule, rule.inputs[i], inputs[i].placement);
     factors.push_back(cuts ? cut_factor(*cuts) : -1);
   }
   const auto conflicts = [&](size_t i) {
@@ -91,19 +102,8 @@ void GraphSharder::gather_stretches(const Node& node, const FactorRule& rule, st
   }
 }
 
-// What a product had whole is not kept for the backward pass, which gathers it again.
-void GraphSharder::forget_gathered_stretches() {
-  for (auto& [tensor, forms] : forms_) {
-    std::vector<ShardedValue>& values = forms.values;
-    const bool cut = std::any_of(values.begin(), values.end(), [](const ShardedValue& value) {
-      return cuts_places(value.placement) && value.placement.partial.empty();
-    });
-    if (!cut) continue;
-    const auto is_gathered = [&](const ShardedValue& value) {
-      return !value.placement.partial.has(kTensorAxis) && !value.placement.sharded().has(kTensorAxis);
-    };
-    values.erase(std::remove_if(values.begin() + 1, values.end(), is_gathered), values.end());
-  }
+void SequenceStretches::forget_gathered() {
+  if (on_) forms_.drop(is_stretch, is_gathered);
 }
 
 }  // namespace transom

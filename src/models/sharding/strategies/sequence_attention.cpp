@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/sharding/rewrite/cut_sequences.h"
+#include "models/sharding/strategies/sequence_attention.h"
 
 #include <algorithm>
 
 #include "graph/ops/records.h"
 #include "graph/passes/graph_builder.h"
-#include "models/sharding/rewrite/ring_attention.h"
-#include "models/sharding/rewrite/shard_graph.h"
+#include "models/sharding/strategies/ring_attention.h"
+#include "models/sharding/strategies/unseen_keys.h"
 #include "transom/ops.h"
 
 namespace transom {
 namespace {
 
 constexpr size_t kPlaces = 1, kHeads = 2;  // dimensions of q, k, v
-
-bool is_attention(const Node& node) {
-  return node.operation == &op::attention || node.operation == &find_operation("attention_gradient");
-}
 
 // One neighbouring piece for each process.
 bool is_contiguous(const Cuts& cuts, int64_t extent) {
@@ -36,38 +32,28 @@ Ring ring_of(const ProcessMesh& mesh, const Cut& rows, const Cut& keys) {
 
 }  // namespace
 
-void leave_out_unseen_keys(const ProcessMesh& mesh, const Node& node, const Placement& of_queries,
-                           std::vector<Tensor>& inputs) {
-  if (!is_attention(node) || node.attributes.get_int("causal") == 0) return;
-  const Cuts& cuts = of_queries.dimensions[kPlaces];
-  if (cuts.empty()) return;
-  const int64_t T = node.inputs[0].dim(kPlaces), S = node.inputs[1].dim(kPlaces);
-  const int64_t seen = S - T + local_units(mesh, cuts[0]).end * cuts[0].inner;
-  for (size_t i = 1; i < 3; ++i) inputs[i] = sliced(inputs[i], kPlaces, 0, seen);
-  constexpr size_t kBias = 3;
-  if (node.attributes.get_int("biased") && inputs[kBias].dim(3) > 1) inputs[kBias] = sliced(inputs[kBias], 3, 0, seen);
+ShardedValue SequenceAttention::brought(const Node& node, const std::vector<ShardedValue>& inputs, size_t i,
+                                        const Placement& placement) {
+  Placement summed = inputs[i].placement;
+  summed.partial = {};
+  if (!inputs[i].placement.partial.empty()) forms_.in_form(node.inputs[i], summed);
+  return forms_.in_form(node.inputs[i], placement);
 }
 
-void add_unseen_keys(const Node& node, std::vector<Tensor>& outputs) {
-  if (outputs.size() != 3 || !is_attention(node)) return;
-  for (size_t i = 1; i < 3; ++i)
-    if (const int64_t missing = node.types[i].shape[kPlaces] - outputs[i].dim(kPlaces); missing > 0)
-      outputs[i] = pad(outputs[i], {0, 0, 0, 0}, {0, missing, 0, 0});
-}
-
-bool GraphSharder::shard_attention(const NodePointer& node, Phase phase) {
-  if (!is_attention(*node)) return false;
+Sharded SequenceAttention::shard(const NodePointer& node) {
+  if (!is_attention(*node)) return Sharded::kNo;
+  const ProcessMesh& mesh = forms_.mesh();
   const bool dropped = node->attributes.get_float("dropout") > 0;
-  if (dropped && context_ != ContextStrategy::kRing) return false;
+  if (dropped && context_ != ContextStrategy::kRing) return Sharded::kNo;
   const auto rule = factor_rule(*node);
   std::vector<ShardedValue> inputs;
   for (const Tensor& input : node->inputs) {
-    inputs.push_back(used(input, phase));
+    inputs.push_back(forms_.used(input));
     // Heads are what tp cuts here.
-    if (cuts_sequences_ && inputs.back().placement.dimensions.size() == 4)
+    if (stretches_.on() && inputs.back().placement.dimensions.size() == 4)
       for (const Cut& cut : inputs.back().placement.dimensions[kPlaces])
         if (std::find(cut.axes.begin(), cut.axes.end(), MeshAxis::kTensor) != cut.axes.end()) {
-          inputs.back() = with_all_places(input, inputs.back());
+          inputs.back() = stretches_.with_all_places(input, inputs.back());
           break;
         }
   }
@@ -76,9 +62,9 @@ bool GraphSharder::shard_attention(const NodePointer& node, Phase phase) {
   Cuts places;
   for (const size_t i : {size_t{0}, size_t{1}, inputs.size() - 1})
     if (places.empty() && (i < 2 || backward)) places = inputs[i].placement.dimensions[kPlaces];
-  if (places.empty()) return false;
-  if (context_ == ContextStrategy::kRing && shard_ring_attention(node, inputs)) return true;
-  if (dropped) return false;
+  if (places.empty()) return Sharded::kNo;
+  if (context_ == ContextStrategy::kRing && shard_in_ring(node, inputs)) return Sharded::kYes;
+  if (dropped) return Sharded::kNo;
   const int64_t T = node->inputs[0].dim(kPlaces), H = node->inputs[0].dim(kHeads), G = node->inputs[1].dim(kHeads);
 
   // The axes that cut heads already, and behind them those of places.
@@ -86,18 +72,12 @@ bool GraphSharder::shard_attention(const NodePointer& node, Phase phase) {
   std::vector<MeshAxis> axes;
   if (!heads.empty()) axes = heads[0].axes;
   const bool fits =
-      heads.empty() || (heads.size() == 1 && of_k.dimensions[kHeads] == Cuts{make_cut(mesh_, axes, G, 1)} &&
-                        heads == Cuts{make_cut(mesh_, axes, G, H / G)});
+      heads.empty() || (heads.size() == 1 && of_k.dimensions[kHeads] == Cuts{make_cut(mesh, axes, G, 1)} &&
+                        heads == Cuts{make_cut(mesh, axes, G, H / G)});
   axes.insert(axes.end(), places[0].axes.begin(), places[0].axes.end());
-  const Cut of_keys = make_cut(mesh_, axes, G, 1), of_queries = make_cut(mesh_, axes, G, H / G);
+  const Cut of_keys = make_cut(mesh, axes, G, 1), of_queries = make_cut(mesh, axes, G, H / G);
   const bool by_heads =
-      context_ == ContextStrategy::kHeads && fits && places.size() == 1 && gives_all_a_part(mesh_, of_keys);
-  const auto bring = [&](size_t i, const Placement& placement) {
-    Placement summed = inputs[i].placement;
-    summed.partial = {};
-    if (!inputs[i].placement.partial.empty()) inputs[i] = in_form(node->inputs[i], summed);
-    inputs[i] = in_form(node->inputs[i], placement);
-  };
+      context_ == ContextStrategy::kHeads && fits && places.size() == 1 && gives_all_a_part(mesh, of_keys);
   if (by_heads) {
     for (size_t i = 0; i < inputs.size(); ++i) {
       const bool keys = i == 1 || i == 2, cotangent = backward && i + 1 == inputs.size();
@@ -106,7 +86,7 @@ bool GraphSharder::shard_attention(const NodePointer& node, Phase phase) {
       placement.partial = {};
       placement.dimensions[kPlaces].clear();
       placement.dimensions[kHeads] = {keys ? of_keys : of_queries};
-      bring(i, placement);
+      inputs[i] = brought(*node, inputs, i, placement);
     }
   } else {
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -116,40 +96,40 @@ bool GraphSharder::shard_attention(const NodePointer& node, Phase phase) {
         continue;
       placement.partial = {};  // which keys a process sees could not be said
       placement.dimensions[kPlaces].clear();
-      bring(i, placement);
+      inputs[i] = brought(*node, inputs, i, placement);
     }
   }
-  shard_inputs_by_rule(node, *rule, std::move(inputs), {});
+  by_rule_.shard_inputs(node, *rule, std::move(inputs), {});
 
   // Back to places: what comes next works on them.
   for (size_t i = 0; i < node->types.size(); ++i) {
     const Placement& wanted = i == 0 ? of_q : of_k;
     if (wanted.dimensions[kPlaces].empty()) continue;
     const Tensor output(node, static_cast<int>(i));
-    Placement placement = forms_of(output).values.front().placement;
+    Placement placement = forms_.first(output).placement;
     placement.partial = {};
     placement.dimensions[kPlaces] = wanted.dimensions[kPlaces];
     placement.dimensions[kHeads] = wanted.dimensions[kHeads];
-    ShardedValue value = resharder_.reshard(forms_of(output).values.front(), placement);
-    forms_of(output).values = {std::move(value)};
+    forms_.replace(output, forms_.resharder().reshard(forms_.first(output), placement));
   }
-  return true;
+  return Sharded::kYes;
 }
 
-bool GraphSharder::shard_ring_attention(const NodePointer& node, std::vector<ShardedValue>& inputs) {
+bool SequenceAttention::shard_in_ring(const NodePointer& node, const std::vector<ShardedValue>& inputs) {
+  const ProcessMesh& mesh = forms_.mesh();
   const bool backward = node->types.size() > 1, biased = node->attributes.get_int("biased") != 0;
   const Placement of_q = inputs[0].placement, of_k = inputs[1].placement;
   const Cuts &rows = of_q.dimensions[kPlaces], &keys = of_k.dimensions[kPlaces];
   const int64_t T = node->inputs[0].dim(kPlaces), S = node->inputs[1].dim(kPlaces);
   const int64_t H = node->inputs[0].dim(kHeads), G = node->inputs[1].dim(kHeads);
   if (!is_contiguous(rows, T) || !is_contiguous(keys, S) || rows[0].axes != keys[0].axes) return false;
-  if (rows[0].axes.size() != 1 || !gives_all_a_part(mesh_, rows[0]) || !gives_all_a_part(mesh_, keys[0])) return false;
+  if (rows[0].axes.size() != 1 || !gives_all_a_part(mesh, rows[0]) || !gives_all_a_part(mesh, keys[0])) return false;
   if (node->attributes.get_int("causal") != 0 && (T != S || rows != keys)) return false;
   // Heads of keys with the queries that share them, or one of all keys.
   const Cuts &heads = of_q.dimensions[kHeads], &key_heads = of_k.dimensions[kHeads];
   const bool alike = heads.empty() ? key_heads.empty()
-                                   : heads.size() == 1 && heads == Cuts{make_cut(mesh_, heads[0].axes, G, H / G)} &&
-                                         key_heads == Cuts{make_cut(mesh_, heads[0].axes, G, 1)};
+                                   : heads.size() == 1 && heads == Cuts{make_cut(mesh, heads[0].axes, G, H / G)} &&
+                                         key_heads == Cuts{make_cut(mesh, heads[0].axes, G, 1)};
   if (!alike && !(G == 1 && key_heads.empty())) return false;
   // Draws of dropout go by neighbouring rows and heads.
   const bool dropped = node->attributes.get_float("dropout") > 0;
@@ -162,12 +142,7 @@ bool GraphSharder::shard_ring_attention(const NodePointer& node, std::vector<Sha
     return placement;
   };
   const Placement for_q = placed(rows, heads), for_k = placed(keys, key_heads);
-  const auto bring = [&](size_t i, const Placement& placement) {
-    Placement summed = inputs[i].placement;
-    summed.partial = {};
-    if (!inputs[i].placement.partial.empty()) inputs[i] = in_form(node->inputs[i], summed);
-    return in_form(node->inputs[i], placement).local;
-  };
+  const auto bring = [&](size_t i, const Placement& placement) { return brought(*node, inputs, i, placement).local; };
   RingOperands operands{.q = bring(0, for_q), .k = bring(1, for_k), .v = bring(2, for_k), .bias = {}, .options = {}};
   if (biased) {
     Placement placement = placed({}, {});
@@ -185,18 +160,18 @@ bool GraphSharder::shard_ring_attention(const NodePointer& node, std::vector<Sha
   const std::vector<Tensor> whole(node->inputs.begin(), node->inputs.begin() + static_cast<long>(count));
   if (dropped) {
     const auto first = [&](const Cuts& cuts) {
-      return cuts.empty() ? int64_t{0} : local_units(mesh_, cuts[0]).begin * cuts[0].inner;
+      return cuts.empty() ? int64_t{0} : local_units(mesh, cuts[0]).begin * cuts[0].inner;
     };
     operands.dropout = {.key = bring(count - 1, replicated(1)),
                         .probability = node->attributes.get_float("dropout"),
                         .whole = {H, T, S},
                         .at = {first(of_q.dimensions[0]), first(heads), 0, 0}};
   }
-  RingAttention attention(resharder_, ring_of(mesh_, rows[0], keys[0]), std::move(operands));
+  RingAttention attention(forms_.resharder(), ring_of(mesh, rows[0], keys[0]), std::move(operands));
   if (!backward) {
     PartialAttention result = attention.forward();
     ring_results_.insert_or_assign(whole[0], RingResult{whole, node->attributes, for_q, result});
-    store(node, {{result.out, node->types[0].shape, for_q}});
+    forms_.store(node, {{result.out, node->types[0].shape, for_q}});
     return true;
   }
   const auto same = [](const Tensor& a, const Tensor& b) { return a.same_as(b); };
@@ -211,9 +186,9 @@ bool GraphSharder::shard_ring_attention(const NodePointer& node, std::vector<Sha
   Placement of_gradient = for_k;
   if (!alike)
     for (const MeshAxis axis : heads[0].axes) of_gradient.partial.add(axis);
-  store(node, {{made.q, node->types[0].shape, for_q},
-               {made.k, node->types[1].shape, of_gradient},
-               {made.v, node->types[2].shape, of_gradient}});
+  forms_.store(node, {{made.q, node->types[0].shape, for_q},
+                      {made.k, node->types[1].shape, of_gradient},
+                      {made.v, node->types[2].shape, of_gradient}});
   return true;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention over sequences of which each process has some places: the values of the whole, and what travels for them.
-#include "models/sharding/rewrite/cut_sequences.h"
+#include "models/sharding/strategies/sequence_attention.h"
 
 #include <algorithm>
 

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations along a dimension of which each process has a part: maxima, rows of classes (the vocabulary-parallel cross
-// entropy of Shoeybi et al., "Megatron-LM", 2019, which falls out of its decomposition), and lookups in tables whose
-// rows are spread.
+#include "models/sharding/strategies/cut_dimensions.h"
+
 #include <algorithm>
 
 #include "graph/ops/records.h"
 #include "graph/passes/graph_builder.h"
-#include "models/sharding/rewrite/shard_graph.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -38,42 +36,40 @@ LocalIndices local_indices(const ProcessMesh& mesh, const Cut& cut, const Tensor
 
 }  // namespace
 
-bool GraphSharder::shard_along_cut(const NodePointer& node, Phase phase) {
-  if (is_any_of(*node, {"slice"})) return slice_joined(node);
-  if (is_any_of(*node, {"pad"})) return pad_joined(node);
+Sharded CutDimensions::shard(const NodePointer& node) {
   const bool extreme = is_any_of(*node, {"reduce_max", "reduce_min"});
   const bool rows = node->operation->category == Category::kRows && node->operation->decompose;
   const bool look_up = is_any_of(*node, {"gather", "scatter_add"});
-  if (!extreme && !rows && !look_up) return false;
-  const ShardedValue x = used(node->inputs[0], phase);
-  if (x.placement.sharded().empty()) return false;
+  if (!extreme && !rows && !look_up) return Sharded::kNo;
+  const ShardedValue x = forms_.used(node->inputs[0]);
+  if (x.placement.sharded().empty()) return Sharded::kNo;
   if (rows) {
-    if (x.placement.dimensions.empty() || x.placement.dimensions.back().empty()) return false;
-    visit_in_place_of(node, node->operation->decompose(node->inputs, node->attributes), phase);
-    return true;
+    if (x.placement.dimensions.empty() || x.placement.dimensions.back().empty()) return Sharded::kNo;
+    return Sharded::kByDecomposition;
   }
-  if (!x.placement.partial.empty()) return false;
+  if (!x.placement.partial.empty()) return Sharded::kNo;
   if (extreme) {
     bool cut = false;
     for (const int64_t axis : node->attributes.get_ints("axes"))
       cut |= !x.placement.dimensions[static_cast<size_t>(axis)].empty();
     if (cut) reduce_parts(node, x);
-    return cut;
+    return cut ? Sharded::kYes : Sharded::kNo;
   }
   // Tables are cut in their rows alone.
-  if (node->attributes.get_int("axis") != 0 || !is_plain_cut(x.placement.dimensions[0], x.shape[0])) return false;
+  if (node->attributes.get_int("axis") != 0 || !is_plain_cut(x.placement.dimensions[0], x.shape[0]))
+    return Sharded::kNo;
   for (size_t d = 1; d < x.placement.dimensions.size(); ++d)
-    if (!x.placement.dimensions[d].empty()) return false;
+    if (!x.placement.dimensions[d].empty()) return Sharded::kNo;
   for (size_t i = 1; i < node->inputs.size(); ++i) {
-    const Placement& other = used(node->inputs[i], phase).placement;
-    if (!other.partial.empty() || !(other.sharded() & x.placement.sharded()).empty()) return false;
+    const Placement& other = forms_.used(node->inputs[i]).placement;
+    if (!other.partial.empty() || !(other.sharded() & x.placement.sharded()).empty()) return Sharded::kNo;
   }
   if (node->inputs.size() == 2) look_up_in_parts(node, x);
   else add_to_parts(node, x);
-  return true;
+  return Sharded::kYes;
 }
 
-void GraphSharder::reduce_parts(const NodePointer& node, const ShardedValue& x) {
+void CutDimensions::reduce_parts(const NodePointer& node, const ShardedValue& x) {
   const Axes& axes = node->attributes.get_ints("axes");
   MeshAxes over;
   Placement placement;
@@ -85,13 +81,13 @@ void GraphSharder::reduce_parts(const NodePointer& node, const ShardedValue& x) 
         for (const MeshAxis axis : cut.axes) over.add(axis);
   }
   const Tensor mine = make_tensor(*node->operation, {x.local}, node->attributes);
-  const Tensor all = make_tensor(*node->operation, {resharder_.stacked(mine, over)}, {{"axes", Axes{0}}});
-  store(node, {{all, node->types[0].shape, placement}});
+  const Tensor all = make_tensor(*node->operation, {forms_.resharder().stacked(mine, over)}, {{"axes", Axes{0}}});
+  forms_.store(node, {{all, node->types[0].shape, placement}});
 }
 
-void GraphSharder::look_up_in_parts(const NodePointer& node, const ShardedValue& table) {
-  const ShardedValue indices = used(node->inputs[1], phase_);
-  const LocalIndices local = local_indices(mesh_, table.placement.dimensions[0][0], indices.local);
+void CutDimensions::look_up_in_parts(const NodePointer& node, const ShardedValue& table) {
+  const ShardedValue indices = forms_.used(node->inputs[1]);
+  const LocalIndices local = local_indices(forms_.mesh(), table.placement.dimensions[0][0], indices.local);
   const Tensor rows = make_tensor(*node->operation, {table.local, local.indices}, node->attributes);
   Shape wide = local.mine.shape();
   wide.resize(static_cast<size_t>(rows.rank()), 1);
@@ -99,25 +95,25 @@ void GraphSharder::look_up_in_parts(const NodePointer& node, const ShardedValue&
   Placement placement = indices.placement;
   placement.dimensions.resize(static_cast<size_t>(rows.rank()));
   placement.partial = table.placement.sharded();
-  store(node, {{select(there, rows, zeros(rows.shape(), rows.dtype())), node->types[0].shape, placement}});
+  forms_.store(node, {{select(there, rows, zeros(rows.shape(), rows.dtype())), node->types[0].shape, placement}});
 }
 
-void GraphSharder::add_to_parts(const NodePointer& node, const ShardedValue& x) {
+void CutDimensions::add_to_parts(const NodePointer& node, const ShardedValue& x) {
   // Rows of several processes go to the same rows of x: what is cut of the indices must be whole, or summed.
-  const ShardedValue indices = used(node->inputs[1], phase_);
+  const ShardedValue indices = forms_.used(node->inputs[1]);
   Placement of_updates = indices.placement;
   of_updates.dimensions.resize(node->inputs[2].shape().size());
-  const ShardedValue updates = in_form(node->inputs[2], of_updates);
-  const LocalIndices local = local_indices(mesh_, x.placement.dimensions[0][0], indices.local);
+  const ShardedValue updates = forms_.in_form(node->inputs[2], of_updates);
+  const LocalIndices local = local_indices(forms_.mesh(), x.placement.dimensions[0][0], indices.local);
   Shape wide = local.mine.shape();
   wide.resize(static_cast<size_t>(updates.local.rank()), 1);
   const Tensor there = broadcast_to(reshape(local.mine, wide), updates.local.shape());
   const Tensor kept = select(there, updates.local, zeros(updates.local.shape(), updates.local.dtype()));
   ShardedValue into = x;
   into.placement.partial = indices.placement.sharded();
-  into = resharder_.reshard(x, into.placement);
-  store(node, {{make_tensor(*node->operation, {into.local, local.indices, kept}, node->attributes),
-                node->types[0].shape, into.placement}});
+  into = forms_.resharder().reshard(x, into.placement);
+  forms_.store(node, {{make_tensor(*node->operation, {into.local, local.indices, kept}, node->attributes),
+                       node->types[0].shape, into.placement}});
 }
 
 }  // namespace transom
