@@ -13,6 +13,7 @@
 #include "files/config/config.h"
 #include "support/gguf_bytes.h"
 #include "support/golden.h"
+#include "support/golden_values.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "transom/generation.h"
@@ -30,31 +31,23 @@ std::string model_of(const std::filesystem::path& folder) {
 
 std::vector<double> numbers(const Tensor& tensor) { return tensor.to_vector<double>(); }
 
-void expect_near(const std::vector<double>& found, const std::vector<double>& expected, const Json& tolerance) {
-  ASSERT_EQ(found.size(), expected.size());
-  const double atol = tolerance["atol"], rtol = tolerance["rtol"];
-  double worst = 0;
-  for (size_t i = 0; i < found.size(); ++i)
-    worst = std::max(worst, std::abs(found[i] - expected[i]) - rtol * std::abs(expected[i]));
-  EXPECT_LE(worst, atol);
-}
-
-double relative_rms(const std::vector<double>& found, const std::vector<double>& expected) {
-  double error = 0, size = 0;
-  for (size_t i = 0; i < found.size(); ++i) {
-    error += (found[i] - expected[i]) * (found[i] - expected[i]);
-    size += expected[i] * expected[i];
-  }
-  return std::sqrt(error / size);
+void expect_near(const std::vector<double>& found, const test::KeptValues& expected, const Json& tolerance) {
+  EXPECT_EQ(difference(expected, found, tolerance["atol"], tolerance["rtol"]), "");
 }
 
 class CompressedModel : public testing::TestWithParam<std::string> {
  protected:
   std::filesystem::path folder = test::folder_of_case(GetParam(), test::GoldenSet::kQuantized);
   Json golden = read_json(folder / "case.json");
-  NamedTensors inputs = load_inputs(folder / "inputs.safetensors"),
-               expected = load_inputs(folder / "expected.safetensors");
+  NamedTensors inputs = load_inputs(folder / "inputs.safetensors");
+  std::vector<test::KeptValues> outputs = test::golden_values(folder / "expected.safetensors");
 
+  const test::KeptValues* find_output(const std::string& name) const {
+    for (const test::KeptValues& each : outputs)
+      if (each.name == name) return &each;
+    return nullptr;
+  }
+  const test::KeptValues& expected_logits() const { return *find_output("logits"); }
   std::vector<double> logits(const Model& model) const {
     const NoGradient inference;
     return numbers(model.forward(inputs).at("logits"));
@@ -78,23 +71,23 @@ TEST_P(CompressedModel, WithInputsAsTheyAre) {
   const auto model = Model::from_pretrained(model_of(folder), {}, &report);
   EXPECT_EQ(report.missing, std::vector<std::string>{});
   EXPECT_EQ(report.unexpected, std::vector<std::string>{});
-  expect_near(logits(*model), numbers(expected.at("logits")), golden["tolerance"]["float32 arithmetic"]);
+  expect_near(logits(*model), expected_logits(), golden["tolerance"]["float32 arithmetic"]);
   expect_continuations(*model, false);
 }
 
 TEST_P(CompressedModel, WithInputsOf8Bits) {
   const auto model = Model::from_pretrained(model_of(folder), {.activations = "int8"});
-  const std::vector<double> found = logits(*model), exact = numbers(expected.at("logits"));
+  const std::vector<double> found = logits(*model);
+  const test::KeptValues& exact = expected_logits();
   expect_near(found, exact, golden["tolerance"]["int8 activations"]);
   const Json& measured = golden["relative_rms_deviation_with_int8_activations"];
   const double largest = std::max(measured["rows"].get<double>(), measured["blocks of 32"].get<double>());
-  EXPECT_LE(relative_rms(found, exact), 1.5 * largest);
-  const Tensor by_token = expected.find("logits_with_quantized_activations");
-  if (by_token.defined()) {
+  EXPECT_LE(relative_error(exact, found), 1.5 * largest);
+  if (const test::KeptValues* by_token = find_output("logits_with_quantized_activations")) {
     // Rounded as the checkpoint asks. The largest of a row of K values lies between two steps, at 127.5 of them, and
     // may be rounded to either: one error of a step beside K whose squares are a twelfth of one.
     const double K = static_cast<double>(model->config().get_int("hidden_size"));
-    EXPECT_LE(relative_rms(found, numbers(by_token)), std::sqrt(12 / K) * relative_rms(found, exact));
+    EXPECT_LE(relative_error(*by_token, found), std::sqrt(12 / K) * relative_error(exact, found));
   }
 }
 
@@ -109,7 +102,7 @@ TEST_P(CompressedModel, WithInputsOfFloat8) {
   const std::vector<double> found = logits(*Model::from_pretrained(model_of(folder), options));
   const Json& known = golden["relative_deviation_of_the_largest_logit"]["fp8 activations, rows"];
   const double bound = 1.5 * known.get<double>() * golden["largest_logit"].get<double>();
-  expect_near(found, numbers(expected.at("logits")), {{"atol", bound}, {"rtol", 0.0}});
+  expect_near(found, expected_logits(), {{"atol", bound}, {"rtol", 0.0}});
 }
 
 // What writes text is nearer to the float model than the checkpoint's own rule of w8a8.
@@ -121,7 +114,7 @@ TEST_P(CompressedModel, WritesTheSameTextWithInputsOf8Bits) {
 TEST_P(CompressedModel, DecompressedIsTheSame) {
   const auto model = Model::from_pretrained(model_of(folder), {.quantization = "decompressed"});
   EXPECT_TRUE(model->frozen().empty());
-  expect_near(logits(*model), numbers(expected.at("logits")), golden["tolerance"]["float32 arithmetic"]);
+  expect_near(logits(*model), expected_logits(), golden["tolerance"]["float32 arithmetic"]);
 }
 
 TEST_P(CompressedModel, TokenizerOfTheFile) {

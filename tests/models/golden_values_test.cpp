@@ -71,6 +71,7 @@ TEST(SampledValues, FaultsOfManyElementsAreFound) {
             "")
       << "transposed";
   EXPECT_NE(difference_after([](Values& x) { std::reverse(x.begin(), x.end()); }), "") << "turned round";
+  EXPECT_NE(difference_after([](Values& x) { std::rotate(x.begin(), x.begin() + 1, x.end()); }), "") << "shifted";
   EXPECT_NE(difference_after([](Values& x) {
               for (double& each : x) each = -each;
             }),
@@ -97,7 +98,7 @@ TEST(SampledValues, FaultsOfARowAreFoundInEachRow) {
 
 // An element that is not sampled changes the sums.
 TEST(SampledValues, ASingleWrongElementIsFoundWhereverItIs) {
-  for (size_t i = 0; i < kRows * kColumns; ++i) EXPECT_NE(difference_after([&](Values& x) { x[i] += 0.05; }), "") << i;
+  for (size_t i = 0; i < kRows * kColumns; ++i) EXPECT_NE(difference_after([&](Values& x) { x[i] += 0.01; }), "") << i;
   EXPECT_NE(difference_after([](Values& x) { x[77] = NAN; }), "");
 }
 

@@ -96,16 +96,33 @@ inline std::string difference(const KeptValues& expected, const std::vector<doub
   return {};
 }
 
+// Where the elements that are kept are among `size`.
+inline std::vector<size_t> places_of(const KeptValues& expected, size_t size) {
+  std::vector<size_t> places(expected.sampled ? expected.values.size() - 1 - kSignedSums : expected.values.size());
+  for (size_t k = 0; k < places.size(); ++k) places[k] = expected.sampled ? place_of_sample(k, places.size(), size) : k;
+  return places;
+}
+
 // The largest distance of the elements that are kept.
 inline double largest_distance(const KeptValues& expected, const std::vector<double>& found,
                                const std::vector<bool>& counts = {}) {
-  const size_t kept = expected.sampled ? expected.values.size() - 1 - kSignedSums : expected.values.size();
+  const std::vector<size_t> places = places_of(expected, found.size());
   double largest = 0;
-  for (size_t k = 0; k < kept; ++k) {
-    const size_t i = expected.sampled ? place_of_sample(k, kept, found.size()) : k;
-    if (counts.empty() || counts[i]) largest = std::max(largest, std::abs(found[i] - expected.values[k]));
-  }
+  for (size_t k = 0; k < places.size(); ++k)
+    if (counts.empty() || counts[places[k]])
+      largest = std::max(largest, std::abs(found[places[k]] - expected.values[k]));
   return largest;
+}
+
+// The norm of the errors by that of the values, of the elements that are kept.
+inline double relative_error(const KeptValues& expected, const std::vector<double>& found) {
+  const std::vector<size_t> places = places_of(expected, found.size());
+  double error = 0, size = 0;
+  for (size_t k = 0; k < places.size(); ++k) {
+    const double value = expected.values[k], distance = found.at(places[k]) - value;
+    error += distance * distance, size += value * value;
+  }
+  return std::sqrt(error / size);
 }
 
 }  // namespace transom::test

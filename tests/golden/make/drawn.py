@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors of random numbers, kept as the place of the generator where they were drawn.
+"""Tensors of random numbers, kept as the place of the generator where they were drawn; masks as runs of equal values.
 
 Weights and pictures of the cases are what torch.Tensor.normal_() draws from a generator whose seed belongs to the name of
 the case, times a deviation. For such a tensor of `model.safetensors` the file `model.safetensors.drawn.json` says seed,
@@ -17,6 +17,7 @@ import tensor_files
 from seeds import seed_of
 
 SMALLEST = 64  # elements of a tensor that is worth it
+FLOATS, WHOLE = ("F32", "F16", "BF16"), ("I64", "I32", "U8", "BOOL")
 ENDING = ".drawn.json"
 f32 = numpy.float32
 
@@ -119,28 +120,42 @@ def scaled(values, rule, mean):
 def bits_of(kind, values):
     if kind == "F32":
         return values.view(numpy.uint32)
+    if kind == "F16":
+        return values.astype(numpy.float16).view(numpy.uint16)
     bits = values.view(numpy.uint32).astype(numpy.uint64)  # to the nearest, ties to even
     return ((bits + 0x7FFF + ((bits >> numpy.uint64(16)) & numpy.uint64(1))) >> numpy.uint64(16)).astype(numpy.uint16)
 
 
+def values_of(kind, bits):
+    if kind == "BF16":
+        return (bits.astype(numpy.uint32) << numpy.uint32(16)).view(f32)
+    return bits.astype(f32)
+
+
+def run_lengths(flat):
+    """Values and how many of each follow: [value, count, value, count ...]."""
+    begins = numpy.concatenate([[0], numpy.flatnonzero(flat[1:] != flat[:-1]) + 1, [flat.size]])
+    return [int(each) for i in range(len(begins) - 1) for each in (flat[begins[i]], begins[i + 1] - begins[i])]
+
+
 def zeros_of(kept, made):
-    """The run of elements that were made 0 afterwards (what pads), as (first, count); None where others differ."""
-    different = numpy.flatnonzero(kept != made)
-    if different.size == 0:
-        return ()
-    first, last = int(different[0]), int(different[-1]) + 1
-    if (kept[first:last] != 0).any():
+    """The elements that were made 0 afterwards (what pads), as [first, count, first, count ...]; None where others differ."""
+    different = kept != made
+    if (kept[different] != 0).any():
         return None
-    return first, last - first
+    zeros, place = [], 0
+    runs = run_lengths(different)
+    for other, count in zip(runs[::2], runs[1::2]):
+        if other:
+            zeros += [place, count]
+        place += count
+    return zeros if len(zeros) < kept.size / 4 else None
 
 
 def places_of(values, pairs):
     """Where a block of 16 like that at the beginning of `values` is drawn: (place, slope, offset) of the best."""
-    if values.size > 16 * 4 and not values[:16].any():
-        blocks = values[: values.size // 16 * 16].reshape(-1, 16)
-        skipped = int(numpy.argmax(blocks.any(1)))
-    else:
-        skipped = 0
+    blocks = values[: values.size // 16 * 16].reshape(-1, 16)
+    skipped = int(numpy.argmax((blocks != 0).all(1)))  # what pads is 0
     block = values[16 * skipped : 16 * skipped + 16].astype(numpy.float64)
     if block.size < 16 or block.std() < 1e-6:
         return None
@@ -166,8 +181,7 @@ def places_of(values, pairs):
 def rule_of(kind, array, pairs):
     """How a tensor is drawn, or None."""
     flat = array.reshape(-1)
-    values = flat if kind == "F32" else (flat.astype(numpy.uint32) << numpy.uint32(16)).view(f32)
-    found = places_of(values, pairs)
+    found = places_of(values_of(kind, flat), pairs)
     if found is None or found[0] + flat.size + 32 > pairs[0].size:
         return None
     place, slope, offset = found
@@ -176,7 +190,7 @@ def rule_of(kind, array, pairs):
     numbers = [("", normal_numbers(pairs, place, flat.size))]
     if whole != flat.size:
         numbers.append(("cut", normal_numbers(pairs, place, whole)[: flat.size]))
-    kept = flat.view(numpy.uint32) if kind == "F32" else flat
+    kept = flat.view(numpy.uint32 if kind == "F32" else numpy.uint16)
     for cut, drawn in numbers:
         for rule, mean in candidates_of(slope, offset):
             for divided in (False, True) if rule["factor"] == 1.0 and rule["width"] > 1 else (False,):
@@ -187,7 +201,7 @@ def rule_of(kind, array, pairs):
                     continue
                 rule = {key: value for key, value in rule.items() if DEFAULTS.get(key) != value}
                 result = {"shape": list(array.shape), "at": place} | rule
-                for key, value in (("mean", mean), ("zero", list(zeros)), ("cut", bool(cut))):
+                for key, value in (("mean", mean), ("zero", zeros), ("cut", bool(cut))):
                     if value:
                         result[key] = value
                 return result | ({"dtype": kind} if kind != "F32" else {})
@@ -197,24 +211,32 @@ def rule_of(kind, array, pairs):
 DEFAULTS = {"factor": 1.2, "width": 1}
 
 
+def runs_of(kind, array):
+    """How a tensor of whole numbers is said by runs of equal ones, or None where that is not much shorter."""
+    runs = run_lengths(array.reshape(-1))
+    rule = {"shape": list(array.shape), "dtype": kind, "runs": runs}
+    return rule if 2 * len(json.dumps(rule, separators=(",", ":"))) < array.nbytes else None
+
+
 def keep_as_drawn(path, names):
-    """Of a file the tensors that one of the generators of `names` drew. Whether there were any."""
+    """Of a file the tensors that one of the generators of `names` drew, and long runs. Whether there were any."""
     tensors, metadata = tensor_files.read(path)
     if tensors is None:
         return False
-    large = {
-        name: each for name, each in tensors.items() if each[0] in ("F32", "BF16") and each[1].size >= SMALLEST
-    }
-    if not large:
-        return False
-    best = (None, {})
-    numbers = sum(array.size for _, array in tensors.values())
-    for seed_name in names:
+    large = {name: each for name, each in tensors.items() if each[1].size >= SMALLEST}
+    floats = {name: each for name, each in large.items() if each[0] in FLOATS}
+    runs = {name: runs_of(*each) for name, each in large.items() if each[0] in WHOLE}
+    best = ((*names, "")[0], {})
+    numbers = sum(array.size for _, array in floats.values())
+    for seed_name in names if floats else ():
         pairs = pairs_of(uniform_numbers(seed_of(seed_name), int(1.5 * numbers) + 20000))
-        rules = {name: rule for name, each in large.items() if (rule := rule_of(*each, pairs)) is not None}
+        rules = {name: rule for name, each in floats.items() if (rule := rule_of(*each, pairs)) is not None}
         if len(rules) > len(best[1]):
             best = (seed_name, rules)
+        if len(rules) == len(floats):
+            break
     seed_name, rules = best
+    rules = rules | {name: rule for name, rule in runs.items() if rule}
     if not rules:
         return False
     lines = [f"  {json.dumps(name)}: {json.dumps(rule, separators=(',', ':'))}" for name, rule in sorted(rules.items())]
@@ -233,18 +255,20 @@ def keep_as_drawn(path, names):
 
 def tensors_of(recipe):
     """The tensors that a file says by their places: (type, array) by name."""
-    rules = recipe["tensors"]
-    last = max(rule["at"] + math.prod(rule["shape"]) for rule in rules.values())
+    rules, tensors = recipe["tensors"], {}
+    last = max(rule.get("at", 0) + math.prod(rule["shape"]) for rule in rules.values())
     pairs = pairs_of(uniform_numbers(recipe["seed"], last + 64))
-    tensors = {}
     for name, rule in rules.items():
-        count = math.prod(rule["shape"])
-        drawn_count = -(-count // 16) * 16 if rule.get("cut") else count
-        numbers = normal_numbers(pairs, rule["at"], drawn_count)[:count]
-        values = scaled(numbers, DEFAULTS | rule, rule.get("mean", 0))
-        if "zero" in rule:
-            values[rule["zero"][0] : rule["zero"][0] + rule["zero"][1]] = 0
-        bits = bits_of(rule.get("dtype", "F32"), values)
-        array = bits.view(f32) if rule.get("dtype", "F32") == "F32" else bits
-        tensors[name] = (rule.get("dtype", "F32"), array.reshape(rule["shape"]))
+        kind, count = rule.get("dtype", "F32"), math.prod(rule["shape"])
+        if "runs" in rule:
+            flat = numpy.repeat(rule["runs"][::2], rule["runs"][1::2]).astype(tensor_files.TYPES[kind])
+        else:
+            drawn_count = -(-count // 16) * 16 if rule.get("cut") else count
+            numbers = normal_numbers(pairs, rule["at"], drawn_count)[:count]
+            values = scaled(numbers, DEFAULTS | rule, rule.get("mean", 0))
+            zeros = rule.get("zero", [])
+            for first, zero_count in zip(zeros[::2], zeros[1::2]):
+                values[first : first + zero_count] = 0
+            flat = bits_of(kind, values).view(tensor_files.TYPES[kind])
+        tensors[name] = (kind, flat.reshape(rule["shape"]))
     return tensors

@@ -12,8 +12,16 @@ import numpy
 
 import tensor_files
 
+FILES = ("expected.safetensors", "grads.safetensors", "processed.safetensors")
 SUMS = 3
 GRADIENTS, OUTPUTS = 12, 60  # samples of a tensor
+OTHERS = {
+    "image/*/expected.safetensors": OUTPUTS,
+    "*/processed.safetensors": OUTPUTS,
+    "audio/expected.safetensors": OUTPUTS,
+    "diffusion/networks/*/expected.safetensors": OUTPUTS,
+    "quantized/*/expected.safetensors": 480,  # of which the error by the values is measured
+}
 WORTH = 2  # tensors of so many times what would be kept are sampled
 LARGEST = 1e20  # beyond, sums in float32 say nothing
 
@@ -90,7 +98,10 @@ def sample_case(folder):
 
 
 def sample_tree(golden):
-    """All cases of models: folders whose case.json has tolerances."""
+    """All cases of models, which are folders whose case.json has tolerances, and what processors and networks give."""
     for about in sorted(golden.glob("*/case.json")):
         if '"tolerance"' in about.read_text():
             sample_case(about.parent)
+    for pattern, samples in OTHERS.items():
+        for path in sorted(golden.glob(pattern)):
+            sample_file(path, samples)

@@ -22,6 +22,8 @@ GOLDEN = pathlib.Path(__file__).resolve().parent.parent
 COPY = ".copy"
 WORTH_A_COPY = 512  # bytes
 ENDINGS = (COPY, drawn.ENDING)
+DIFFUSION = ("sd", "sd-pndm", "sd-euler", "sdxl", "flux", "schnell", "sd3", "ddpm")
+PARTS = {"text_encoder": ("text",), "text_encoder_2": ("text 2", "t5"), "text_encoder_3": ("t5",)}
 
 
 def without_ending(name):
@@ -41,19 +43,23 @@ def names_of_generators(path, golden):
         names += [f"{folders[0]}-{case}", "-".join(folders[-2:]), folders[-2]]
     if file == "inputs.safetensors":
         return [words for name in dict.fromkeys(names) for words in (f"labels of {name}", f"inputs of {name}", f"{name} inputs")]
+    if folders[:1] == ["diffusion"]:  # parts of pipelines, some of which are the same in several
+        parts = PARTS.get(case, (case,))
+        names = [f"{each} {part}" for part in parts for each in dict.fromkeys((*folders[1:2], *DIFFUSION))] + names
     return list(dict.fromkeys(names))
 
 
 def keep_as_drawn(golden):
     for path in sorted(golden.rglob("*.safetensors")):
-        if "make" in path.parts or path.name in ("expected.safetensors", "grads.safetensors"):
+        place = path.relative_to(golden)
+        if place.parts[0] == "make" or path.name in sampled.FILES and place.parts[0] not in ("image", "audio"):
             continue
         recipe = path.with_name(path.name + drawn.ENDING)
         if recipe.exists():
             if not json.loads(recipe.read_text())["tensors"].keys() & tensor_files.read(path)[0].keys():
                 continue  # what is left
             recipe.unlink()  # the file was made again
-        drawn.keep_as_drawn(path, names_of_generators(path, golden))
+        drawn.keep_as_drawn(path, () if path.name in sampled.FILES else names_of_generators(path, golden))
 
 
 def keep_copies(golden):

@@ -82,10 +82,43 @@ std::string file_of(const StoredTensors& tensors, const Json& metadata) {
   return file + text + bytes;
 }
 
-StoredTensor drawn_tensor(UniformNumbers& uniform, const Json& rule) {
+uint16_t bfloat16_of(float x) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, &x, sizeof bits);
+  return static_cast<uint16_t>((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
+}
+
+// Of finite numbers; what is between the steps of 2^-24 goes to the nearest, ties to even.
+uint16_t float16_of(float x) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, &x, sizeof bits);
+  const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000u);
+  const float size = std::abs(x);
+  if (size < 0x1p-14f) return static_cast<uint16_t>(sign | static_cast<uint16_t>(std::nearbyint(size * 0x1p24f)));
+  bits &= 0x7FFFFFFFu;
+  return static_cast<uint16_t>(sign | ((bits + 0xFFFu + (bits >> 13 & 1u)) - (112u << 23)) >> 13);
+}
+
+std::string bytes_of(const std::string& dtype, const std::vector<float>& numbers) {
+  if (dtype == "F32") return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(float)};
+  if (dtype != "BF16" && dtype != "F16") throw std::runtime_error("expected F32, F16 or BF16, found " + dtype);
+  std::string bytes;
+  for (const float x : numbers) {
+    const uint16_t bits = dtype == "F16" ? float16_of(x) : bfloat16_of(x);
+    bytes += {static_cast<char>(bits & 0xFFu), static_cast<char>(bits >> 8)};
+  }
+  return bytes;
+}
+
+size_t count_of(const Json& shape) {
   size_t count = 1;
-  for (const auto& extent : rule.at("shape")) count *= extent.get<size_t>();
-  std::vector<float> numbers = normal_numbers(uniform, rule.at("at"), count, rule.value("cut", false));
+  for (const auto& extent : shape) count *= extent.get<size_t>();
+  return count;
+}
+
+StoredTensor drawn_tensor(UniformNumbers& uniform, const Json& rule) {
+  std::vector<float> numbers =
+      normal_numbers(uniform, rule.at("at"), count_of(rule.at("shape")), rule.value("cut", false));
   const double root = std::sqrt(rule.value("width", 1.0));
   const auto deviation = static_cast<float>(rule.value("factor", 1.2) / root), mean = rule.value("mean", 0.0f);
   const bool divided = rule.value("divided", false);
@@ -93,22 +126,22 @@ StoredTensor drawn_tensor(UniformNumbers& uniform, const Json& rule) {
     x = divided ? x / static_cast<float>(root) : deviation * x;
     if (mean != 0) x = mean + x;
   }
-  if (rule.contains("zero"))
-    for (size_t i = 0; i < rule["zero"][1].get<size_t>(); ++i) numbers.at(rule["zero"][0].get<size_t>() + i) = 0;
-  StoredTensor tensor{rule.value("dtype", "F32"), rule.at("shape"), {}};
-  const auto* raw = reinterpret_cast<const char*>(numbers.data());
-  if (tensor.dtype == "F32") {
-    tensor.bytes.assign(raw, count * sizeof(float));
-  } else if (tensor.dtype == "BF16") {
-    for (size_t i = 0; i < count; ++i) {
-      uint32_t bits = 0;
-      std::memcpy(&bits, &numbers[i], sizeof bits);
-      bits = (bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16;
-      tensor.bytes += {static_cast<char>(bits & 0xFFu), static_cast<char>(bits >> 8)};
-    }
-  } else {
-    throw std::runtime_error("expected F32 or BF16, found " + tensor.dtype);
-  }
+  const auto zeros = rule.value("zero", std::vector<size_t>());  // first, count, first, count ...
+  for (size_t k = 0; k + 1 < zeros.size(); k += 2)
+    for (size_t i = 0; i < zeros[k + 1]; ++i) numbers.at(zeros[k] + i) = 0;
+  const std::string dtype = rule.value("dtype", "F32");
+  return {dtype, rule.at("shape"), bytes_of(dtype, numbers)};
+}
+
+// Of little-endian whole numbers: value, how many of it, value, how many of it ...
+StoredTensor tensor_of_runs(const Json& rule) {
+  static const std::map<std::string, size_t> widths{{"I64", 8}, {"I32", 4}, {"U8", 1}, {"BOOL", 1}};
+  StoredTensor tensor{rule.at("dtype"), rule.at("shape"), {}};
+  const size_t width = widths.at(tensor.dtype);
+  const auto runs = rule.at("runs").get<std::vector<int64_t>>();
+  for (size_t k = 0; k + 1 < runs.size(); k += 2)
+    for (int64_t i = 0; i < runs[k + 1]; ++i) tensor.bytes.append(reinterpret_cast<const char*>(&runs[k]), width);
+  if (tensor.bytes.size() != width * count_of(tensor.shape)) throw std::runtime_error("runs of another length");
   return tensor;
 }
 
@@ -116,7 +149,8 @@ std::string whole_file(const fs::path& recipe_path, const fs::path& rest) {
   const Json recipe = Json::parse(contents(recipe_path));
   StoredTensors tensors = fs::exists(rest) ? read_tensors(contents(rest)) : StoredTensors();
   UniformNumbers uniform(recipe.at("seed"));
-  for (const auto& [name, rule] : recipe.at("tensors").items()) tensors[name] = drawn_tensor(uniform, rule);
+  for (const auto& [name, rule] : recipe.at("tensors").items())
+    tensors[name] = rule.contains("runs") ? tensor_of_runs(rule) : drawn_tensor(uniform, rule);
   return file_of(tensors, recipe.value("metadata", Json::object()));
 }
 
