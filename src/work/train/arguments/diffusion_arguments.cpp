@@ -61,6 +61,11 @@ const Argument kDiffusionArguments[] = {
     field<&D::prior_loss_weight>("prior_loss_weight", "Weight of their loss."),
     field<&D::num_class_images>("num_class_images", "Pictures of the class that are used.").at_least(1),
 
+    section("ControlNet"),
+    field<&D::controlnet_model_name_or_path>("controlnet_model_name_or_path",
+                                             "ControlNet to begin with (default: the U-Net's own way down)."),
+    field<&D::conditioning_image_column>("conditioning_image_column", "Column of the pictures that it sees."),
+
     alias("pretrained_model_name_or_path", "model_name_or_path"),
     alias("model_config_name_or_path", "config_name"),
     alias("revision", "model_revision"),

@@ -180,6 +180,13 @@ const Task kTasks[] = {
      .preprocessing = Preprocessing::kNone,
      .is_file = is_asked_for_by_name,
      .defaults = text_to_image_defaults},
+    {.name = "controlnet",
+     .alias = "",
+     .fits = is_asked_for,
+     .prepare = prepare_controlnet,
+     .preprocessing = Preprocessing::kNone,
+     .is_file = is_asked_for_by_name,
+     .defaults = controlnet_defaults},
     {.name = "dreambooth",
      .alias = "",
      .fits = is_asked_for,
@@ -235,7 +242,7 @@ const Task& find_folder_task(const ScriptArguments& script) {
   if (script.task)
     fail(ErrorKind::kUsage,
          "--task: folders of files are for image-classification, video-classification, "
-         "unconditional-image-generation, text-to-image, dreambooth and audio-classification, not for {}",
+         "unconditional-image-generation, text-to-image, dreambooth, controlnet and audio-classification, not for {}",
          transom::quoted(*script.task));
   fail("{}: expected one folder a class, with images or sounds in it", directory);
 }

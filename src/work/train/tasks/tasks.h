@@ -19,6 +19,9 @@ void prepare_unconditional_images(const TrainArguments& arguments, const TaskFil
 // train_text_to_image of diffusers: pictures and captions, by which Stable Diffusion draws.
 void text_to_image_defaults(TrainArguments& arguments);
 void prepare_text_to_image(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// train_controlnet of diffusers: pictures and captions, and pictures by which they are to be drawn.
+void controlnet_defaults(TrainArguments& arguments);
+void prepare_controlnet(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // train_dreambooth of diffusers: a few pictures of one thing.
 void dreambooth_defaults(TrainArguments& arguments);
 void prepare_dreambooth(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);

@@ -10,14 +10,14 @@
 #include "models/loading/weights/missing_weights.h"
 #include "transom/distributed.h"
 #include "work/train/arguments/task_defaults.h"
-#include "work/train/tasks/diffusion/denoising_objective.h"
-#include "work/train/tasks/diffusion/pipeline_output.h"
+#include "work/train/tasks/diffusion/control_training.h"
 #include "work/train/tasks/text/text_features.h"
 
 namespace transom {
 namespace {
 
 constexpr int64_t kLargestResolution = 8192;
+constexpr const char* kUNetClass = "UNet2DConditionModel";
 
 bool is_of_xl(const PipelineDirectory& directory) {
   constexpr std::string_view kPlain = "StableDiffusionPipeline", kXl = "StableDiffusionXLPipeline";
@@ -51,12 +51,15 @@ void latent_training_defaults(TrainArguments& arguments, double learning_rate) {
                                                   training.per_device_train_batch_size * process_count());
 }
 
-LatentTraining::LatentTraining(const TrainArguments& arguments, Resampling resampling, TaskSetup& setup)
-    : arguments_(arguments), setup_(setup), directory_(arguments.script.model_name_or_path), xl_(is_of_xl(directory_)) {
+LatentTraining::LatentTraining(const TrainArguments& arguments, Resampling resampling, TaskSetup& setup, Trains trains)
+    : arguments_(arguments),
+      setup_(setup),
+      trains_(trains),
+      directory_(arguments.script.model_name_or_path),
+      xl_(is_of_xl(directory_)) {
   refuse_what_is_not_trained();
   const ScriptArguments& script = arguments.script;
-  setup.model =
-      load_model(arguments, directory_.folder("unet", "UNet2DConditionModel").string(), load_options(arguments, ""));
+  load_networks();
   encoders_ = std::make_unique<PromptEncoders>(directory_, of_frozen_parts(),
                                                xl_ ? PromptEncoders::Kind::kXl : PromptEncoders::Kind::kOne);
   states_ = std::make_shared<TextStates>(*encoders_);
@@ -65,7 +68,32 @@ LatentTraining::LatentTraining(const TrainArguments& arguments, Resampling resam
                      : directory_.load("vae", "AutoencoderKL", of_frozen_parts());
   scale_ = LatentScale::of(*autoencoder_, xl_, directory_.where());
   enlargement_ = enlargement_of(*autoencoder_, directory_.where());
-  const Config& unet = setup.model->config();
+  if (trains == Trains::kControlNet && !setup.model)
+    setup.model = new_controlnet(*network_, enlargement_, load_options(arguments, ""));
+  choose_extents(resampling);
+  const auto scheduler = make_scheduler(directory_.scheduler(), "ddpm");
+  noise_.emplace(*scheduler, script, std::initializer_list<std::string_view>{"epsilon", "v_prediction"},
+                 directory_.where());
+}
+
+void LatentTraining::load_networks() {
+  const ScriptArguments& script = arguments_.script;
+  const LoadOptions trained = load_options(arguments_, "");
+  if (trains_ == Trains::kUNet) {
+    setup_.model = load_model(arguments_, directory_.folder("unet", kUNetClass).string(), trained);
+    return;
+  }
+  network_ = directory_.load("unet", kUNetClass, of_frozen_parts());
+  if (!script.controlnet_model_name_or_path) return;
+  setup_.model = load_model(arguments_, *script.controlnet_model_name_or_path, trained);
+  if (setup_.model->architecture() != kControlNetClass)
+    fail(ErrorKind::kUsage, "--controlnet_model_name_or_path: expected a {}, found a {}", kControlNetClass,
+         setup_.model->architecture());
+}
+
+void LatentTraining::choose_extents(Resampling resampling) {
+  const ScriptArguments& script = arguments_.script;
+  const Config& unet = network().config();
   if (unet.get_int("in_channels", 4) != scale_.channels || unet.get_int("out_channels", 4) != scale_.channels)
     fail(ErrorKind::kUnsupported, "{}: unet: expected {} channels in and out, as latents have, found {} and {}",
          directory_.where(), scale_.channels, unet.get_int("in_channels", 4), unet.get_int("out_channels", 4));
@@ -73,20 +101,25 @@ LatentTraining::LatentTraining(const TrainArguments& arguments, Resampling resam
   if (usual < 1 || usual > kLargestResolution)
     fail("{}: unet: sample_size: expected 1 to {}, found {}", directory_.where(), kLargestResolution, usual);
   parts_.height = parts_.width = script.resolution.value_or(usual * enlargement_);
-  if (parts_.height % enlargement_ != 0 || parts_.height > kLargestResolution)
-    fail(ErrorKind::kUsage, "--resolution: expected a multiple of {}, up to {}, found {}", enlargement_,
-         kLargestResolution, parts_.height);
+  // The U-Net halves the latents in all of its blocks but one.
+  const auto halvings = static_cast<int64_t>(unet.get_ints("block_out_channels", {320, 640, 1280, 1280}).size()) - 1;
+  const int64_t step = enlargement_ << std::clamp<int64_t>(halvings, 0, 12);
+  if (parts_.height % step != 0 || parts_.height > kLargestResolution)
+    fail(ErrorKind::kUsage, "--resolution: expected a multiple of {}, up to {}, found {}", step, kLargestResolution,
+         parts_.height);
   parts_.resampling = resampling;
-  parts_.middle = script.center_crop;
+  parts_.middle = script.center_crop || trains_ == Trains::kControlNet;
   parts_.mirrors_first = xl_;
-  const auto scheduler = make_scheduler(directory_.scheduler(), "ddpm");
-  noise_.emplace(*scheduler, script, std::initializer_list<std::string_view>{"epsilon", "v_prediction"},
-                 directory_.where());
 }
 
 void LatentTraining::refuse_what_is_not_trained() const {
   const ScriptArguments& script = arguments_.script;
+  if (trains_ == Trains::kControlNet && xl_)
+    fail(ErrorKind::kUnsupported, "{}: expected a StableDiffusionPipeline to train a ControlNet beside, found {}",
+         directory_.where(), directory_.class_name());
   if (!script.use_peft) return;
+  if (trains_ == Trains::kControlNet)
+    fail(ErrorKind::kUsage, "--use_peft: a ControlNet is trained whole; leave it out");
   if (script.peft_type != "LORA")
     fail(ErrorKind::kUnsupported, "--peft_type: files of diffusers hold LORA alone, found {}", script.peft_type);
   if (script.use_dora || script.lora_bias != "none" || !script.lora_modules_to_save.empty())
@@ -118,9 +151,32 @@ void LatentTraining::add_data(std::shared_ptr<NoisyPictures> pictures, bool trai
   (trains ? setup_.train : setup_.validation) = noisy_data(std::move(pictures), trains);
 }
 
+PipelineOutput LatentTraining::output(std::shared_ptr<const WeightAverage> average) const {
+  const ScriptArguments& script = arguments_.script;
+  const fs::path base = script.model_name_or_path;
+  Config schedule = directory_.scheduler();
+  // What is drawn with it must take for what the network says.
+  if (script.prediction_type) set_field(schedule, "prediction_type", *script.prediction_type);
+  PipelineOutput made{.part = "unet",
+                      .index = read_file(base / kPipelineIndexName),
+                      .schedule = dump_json(json_of(schedule), 2) + "\n",
+                      .base = base,
+                      .average = std::move(average)};
+  if (trains_ == Trains::kControlNet) {
+    Json index = parse_json(made.index, directory_.where());
+    index["_class_name"] = "StableDiffusionControlNetPipeline";
+    index["controlnet"] = {"diffusers", kControlNetClass};
+    made.index = dump_json(index, 2) + "\n";
+    made.part = "controlnet";
+  }
+  return made;
+}
+
 void LatentTraining::finish() {
   const ScriptArguments& script = arguments_.script;
-  auto objective = std::make_shared<DenoisingObjective>(noise_->prediction_type(), script);
+  std::shared_ptr<DenoisingObjective> objective;
+  if (network_) objective = std::make_shared<ControlObjective>(noise_->prediction_type(), script, network_);
+  else objective = std::make_shared<DenoisingObjective>(noise_->prediction_type(), script);
   objective->encode_by(autoencoder_, scale_);
   std::shared_ptr<WeightAverage> average;
   if (script.use_ema) {
@@ -132,20 +188,8 @@ void LatentTraining::finish() {
   setup_.preprocess_outputs = [](const NamedTensors&) { return NamedTensors(); };
   setup_.compute_metrics = [](const Predictions&) { return Metrics(); };
   setup_.metric_names.emplace();
-  if (script.use_peft) {
-    setup_.save_tokenizer = [](const std::string& output) { write_lora(output, "unet"); };
-    return;
-  }
-  const fs::path base = script.model_name_or_path;
-  Config schedule = directory_.scheduler();
-  // What is drawn with it must take for what the network says.
-  if (script.prediction_type) set_field(schedule, "prediction_type", *script.prediction_type);
-  PipelineOutput output{.part = "unet",
-                        .index = read_file(base / kPipelineIndexName),
-                        .schedule = dump_json(json_of(schedule), 2) + "\n",
-                        .base = base,
-                        .average = average};
-  setup_.save_tokenizer = [output](const std::string& directory) { output.write(directory); };
+  if (script.use_peft) setup_.save_tokenizer = [](const std::string& directory) { write_lora(directory, "unet"); };
+  else setup_.save_tokenizer = [made = output(average)](const std::string& directory) { made.write(directory); };
 }
 
 }  // namespace transom

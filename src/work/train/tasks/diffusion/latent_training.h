@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tasks share that train the U-Net of Stable Diffusion 1, 2 or XL by pictures and texts, whole or by LoRA: the
-// parts of its pipeline, and what is saved.
+// What tasks share that train the U-Net of Stable Diffusion 1, 2 or XL by pictures and texts, whole or by LoRA, or a
+// ControlNet beside it: the parts of its pipeline, and what is saved.
 #pragma once
 
 #include <memory>
@@ -10,14 +10,17 @@
 #include "models/diffusion/pipeline_directory.h"
 #include "models/diffusion/prompt_encoders.h"
 #include "work/train/tasks/diffusion/noisy_pictures.h"
+#include "work/train/tasks/diffusion/pipeline_output.h"
 #include "work/train/tasks/task_data.h"
 
 namespace transom {
 
 class LatentTraining {
  public:
-  // Loads the pipeline; the U-Net becomes setup.model.
-  LatentTraining(const TrainArguments& arguments, Resampling resampling, TaskSetup& setup);
+  enum class Trains { kUNet, kControlNet };
+  // Loads the pipeline; what is trained becomes setup.model.
+  LatentTraining(const TrainArguments& arguments, Resampling resampling, TaskSetup& setup,
+                 Trains trains = Trains::kUNet);
 
   // Without rows, for training or for evaluations.
   std::shared_ptr<NoisyPictures> pictures(bool trains) const;
@@ -30,11 +33,17 @@ class LatentTraining {
 
  private:
   void refuse_what_is_not_trained() const;
+  void load_networks();
+  void choose_extents(Resampling resampling);
+  const Model& network() const { return network_ ? *network_ : *setup_.model; }
+  PipelineOutput output(std::shared_ptr<const WeightAverage> average) const;
 
   const TrainArguments& arguments_;
   TaskSetup& setup_;
+  Trains trains_;
   PipelineDirectory directory_;
   bool xl_;
+  std::shared_ptr<const Model> network_;  // the U-Net where it is not trained
   std::unique_ptr<PromptEncoders> encoders_;
   std::shared_ptr<TextStates> states_;
   std::shared_ptr<const Model> autoencoder_;

@@ -8,6 +8,7 @@
 #include "base/threads/interrupt.h"
 #include "base/threads/threads.h"
 #include "inputs/data/tables/labelled_files.h"
+#include "inputs/images/augment.h"
 #include "runtime/tensor/evaluate.h"
 #include "transom/gradients.h"
 #include "transom/ops.h"
@@ -53,6 +54,7 @@ void TextStates::add(Batch& batch, const std::vector<size_t>& places) const {
 struct NoisyPictures::Drawn {
   std::span<float> clean;         // of all rows; what is noised, or pictures to encode
   std::span<float> latent_noise;  // empty: the clean samples are there
+  std::span<float> control;       // empty: rows have none
   std::vector<size_t> texts;
   std::vector<float> time_ids;
 };
@@ -105,6 +107,12 @@ void NoisyPictures::draw_row(size_t place, const Row& row, size_t number, Mt1993
     const std::vector<float> pixels = parts.pixels(resized, part);
     std::copy(pixels.begin(), pixels.end(), clean.begin());
   }
+  if (!drawn.control.empty()) {
+    const Image seen = parts.resized(read_image(row.control));
+    const PicturePart middle{.top = middle_of(seen.height, parts.height), .left = middle_of(seen.width, parts.width)};
+    const std::vector<float> pixels = parts.unit_pixels(seen, middle);
+    std::copy(pixels.begin(), pixels.end(), drawn.control.begin() + static_cast<ptrdiff_t>(place * pixels.size()));
+  }
   if (!row.texts.empty()) {
     const auto count = static_cast<int64_t>(row.texts.size());
     drawn.texts[place] = row.texts[count > 1 ? static_cast<size_t>(random.randint(count)) : 0];
@@ -144,6 +152,8 @@ void NoisyPictures::fill(Batch& batch, const std::vector<int64_t>& asked, uint64
   drawn.clean =
       encodes ? make(kPixels, {n, parts.channels, parts.height, parts.width}) : make(kCleanSample, {n, C, h, w});
   if (encodes) drawn.latent_noise = make(kLatentNoise, {n, C, h, w});
+  if (!rows.empty() && !rows.front().control.empty())
+    drawn.control = make(kControlPicture, {n, parts.channels, parts.height, parts.width});
   if (tells_extents) drawn.time_ids.resize(6 * count_of_rows);
   std::vector<Mt19937> randoms;
   std::vector<RowCount> counts;

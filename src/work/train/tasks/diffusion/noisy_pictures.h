@@ -36,6 +36,7 @@ struct NoisyPictures {
     std::filesystem::path file;
     std::vector<size_t> texts = {};  // places in `states`, of which one is drawn
     RowCount count = {};
+    std::filesystem::path control = {};  // a second picture, which a ControlNet sees
   };
   NoisyPictures(const PictureParts& its_parts, const TrainingNoise& its_noise) : parts(its_parts), noise(its_noise) {}
 
@@ -75,6 +76,9 @@ struct NoisyPictures {
   std::vector<Extents> extents_;
   std::vector<Moments> plain_, mirrored_;
 };
+
+// What a ControlNet sees beside the sample: [B, 3, H, W] from 0 to 1.
+constexpr const char* kControlPicture = "controlnet_cond";
 
 // A batch is its rows' numbers until the draw is known; evaluations have the same draw each time.
 TrainingData noisy_data(std::shared_ptr<const NoisyPictures> pictures, bool trains);

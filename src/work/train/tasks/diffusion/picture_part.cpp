@@ -38,7 +38,7 @@ PicturePart PictureParts::draw(int64_t resized_height, int64_t resized_width, Mt
   return part;
 }
 
-std::vector<float> PictureParts::pixels(const Image& resized, const PicturePart& part) const {
+std::vector<float> PictureParts::unit_pixels(const Image& resized, const PicturePart& part) const {
   Image cut;
   if (mirrors_first) cut = crop(part.mirrored ? flipped(resized) : resized, part.left, part.top, width, height);
   else cut = crop(resized, part.left, part.top, width, height);
@@ -49,9 +49,14 @@ std::vector<float> PictureParts::pixels(const Image& resized, const PicturePart&
   for (int64_t c = 0; c < channels; ++c)
     for (size_t i = 0; i < places; ++i) {
       const uint8_t* pixel = cut.pixels.data() + 3 * i;
-      const auto level = static_cast<float>(channels == 1 ? grey_of(pixel) : pixel[c]);
-      values.push_back((level / 255.0f - 0.5f) / 0.5f);
+      values.push_back(static_cast<float>(channels == 1 ? grey_of(pixel) : pixel[c]) / 255.0f);
     }
+  return values;
+}
+
+std::vector<float> PictureParts::pixels(const Image& resized, const PicturePart& part) const {
+  std::vector<float> values = unit_pixels(resized, part);
+  for (float& value : values) value = (value - 0.5f) / 0.5f;
   return values;
 }
 

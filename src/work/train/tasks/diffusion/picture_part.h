@@ -31,6 +31,8 @@ struct PictureParts {
   PicturePart draw(int64_t resized_height, int64_t resized_width, Mt19937& random) const;
   // [C, H, W] from -1 to 1.
   std::vector<float> pixels(const Image& resized, const PicturePart& part) const;
+  // The same from 0 to 1.
+  std::vector<float> unit_pixels(const Image& resized, const PicturePart& part) const;
 };
 
 // By its name in the scripts: lanczos, bilinear ...

@@ -1,93 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // train_text_to_image of diffusers, with its relatives for LoRA and XL: pictures and captions.
-#include <algorithm>
-
-#include "base/error.h"
-#include "base/files/directories.h"
-#include "inputs/data/columns.h"
-#include "inputs/data/tables/labelled_files.h"
-#include "work/train/tasks/diffusion/latent_training.h"
-#include "work/train/tasks/read_report.h"
+#include "work/train/tasks/diffusion/captioned_pictures.h"
 #include "work/train/tasks/tasks.h"
 
 namespace transom {
-namespace {
-
-struct PictureColumns {
-  size_t image, caption;
-};
-
-// By their names, else a file's first column and its second, or the one behind the first picture's.
-PictureColumns picture_columns(const Dataset& data, const ScriptArguments& script) {
-  if (data.columns().size() < 2)
-    fail("{}: expected a column of image files and one of captions, found {} columns", data.name(),
-         data.columns().size());
-  PictureColumns found{};
-  if (script.image_column) found.image = need_column(data, *script.image_column, "image_column");
-  else
-    for (const char* name : {"image_path", "image", "file_name"})
-      if (const auto column = data.find(name)) found.image = *column;
-  if (script.caption_column) found.caption = need_column(data, *script.caption_column, "caption_column");
-  else if (const auto column = data.find("caption")) found.caption = *column;
-  else if (const auto text = data.find("text")) found.caption = *text;
-  else found.caption = found.image == 0 ? 1 : 0;
-  return found;
-}
-
-// The table of a folder of pictures: metadata.jsonl or metadata.csv, with the column file_name.
-Dataset table_of_folder(const std::string& folder) {
-  for (const char* name : {"metadata.jsonl", "metadata.csv"})
-    if (const fs::path file = fs::path(folder) / name; file_exists(file)) return Dataset::load(file);
-  fail("{}: expected metadata.jsonl or metadata.csv, with the captions of the pictures; found neither", folder);
-}
-
-std::vector<std::string> captions_of(const Dataset& data, int64_t row, size_t column) {
-  const Row values = data.row(row);
-  if (const auto* several = std::get_if<std::vector<std::string>>(&values[column])) {
-    if (several->empty())
-      fail("{}: column {}: expected captions, found none", data.where(row), data.columns()[column].name);
-    return *several;
-  }
-  return {text_of(data, row, values, column)};
-}
-
-void add_captioned(LatentTraining& training, const Dataset& given, const ScriptArguments& script, bool trains) {
-  const PictureColumns columns = picture_columns(given, script);
-  const bool lists = given.columns()[columns.caption].type == ColumnType::kStrings;
-  const Dataset data = lists ? given : given.with_text(columns.caption);
-  const auto pictures = training.pictures(trains);
-  for (int64_t i = 0; i < data.size(); ++i) {
-    NoisyPictures::Row row{.file = file_of(data, i, columns.image)};
-    for (const std::string& caption : captions_of(data, i, columns.caption))
-      row.texts.push_back(training.place_of(caption));
-    if (!trains) row.texts.resize(1);
-    pictures->rows.push_back(std::move(row));
-  }
-  training.add_data(pictures, trains);
-}
-
-}  // namespace
 
 void text_to_image_defaults(TrainArguments& arguments) { latent_training_defaults(arguments, 1e-4); }
 
 void prepare_text_to_image(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
-  const ScriptArguments& script = arguments.script;
-  TaskFiles all = files;
-  const auto of_folder = [&](const std::optional<std::string>& folder, std::optional<Dataset>& data,
-                             std::optional<int64_t> limit) {
-    if (!folder || data) return;
-    data = table_of_folder(*folder);
-    if (limit) data = data->first(std::min(*limit, data->size()));
-  };
-  of_folder(script.train_dir, all.train, script.max_train_samples);
-  of_folder(script.validation_dir, all.validation, script.max_eval_samples);
-  const PictureColumns columns = picture_columns(all.any(), script);
-  setup.reads = what_is_read(
-      {column_part("image", all.any(), columns.image), column_part("caption", all.any(), columns.caption)}, all);
-  LatentTraining training(arguments, resampling_named(script.image_interpolation_mode), setup);
-  if (all.train) add_captioned(training, *all.train, script, true);
-  if (all.validation) add_captioned(training, *all.validation, script, false);
-  training.finish();
+  prepare_captioned(arguments, files, setup, false, [&] {
+    return std::make_unique<LatentTraining>(arguments, resampling_named(arguments.script.image_interpolation_mode),
+                                            setup);
+  });
 }
 
 }  // namespace transom

@@ -106,9 +106,9 @@ TEST_P(RecordedTraining, TenUpdatesAreThoseOfTheScript) {
     EXPECT_NEAR(losses[i], loss, std::abs(loss) * rtol[i].get<double>()) << "update " << i + 1;
   }
   trainer.save_model();
-  const fs::path weights = output / (of_lora                        ? "pytorch_lora_weights.safetensors"
-                                     : path_exists(output / "unet") ? "unet/diffusion_pytorch_model.safetensors"
-                                                                    : "diffusion_pytorch_model.safetensors");
+  const std::string part = path_exists(output / "controlnet") ? "controlnet" : "unet";
+  const fs::path weights =
+      of_lora ? output / "pytorch_lora_weights.safetensors" : output / part / "diffusion_pytorch_model.safetensors";
   expect_weights_near(weights, SafetensorsFile::open(recorded_folder() / (GetParam() + ".safetensors")),
                       about["weights_atol"], of_lora);
 }
