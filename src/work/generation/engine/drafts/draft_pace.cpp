@@ -105,6 +105,7 @@ std::vector<int64_t> DraftPace::best(std::span<const Draft> drafts, int64_t rows
 
 std::vector<int64_t> DraftPace::worth(std::span<const Draft> drafts, int64_t rows, int64_t left) {
   if (!measured_) return all(drafts, left);
+  if (!knows(rows)) return std::vector<int64_t>(drafts.size(), 0);
   std::vector<int64_t> counts = best(drafts, rows, left);
   for (const int64_t count : counts) left -= count;
   for (size_t i = 0; i < drafts.size(); ++i) {

@@ -22,6 +22,8 @@ class DraftPace {
   // `left` tokens at most. Texts whose drafts lose get none for some steps, then a short one to see if that has
   // changed.
   std::vector<int64_t> worth(std::span<const Draft> drafts, int64_t rows, int64_t left);
+  // Whether it is known what a step of so many texts takes without drafts. Until then there are none.
+  bool knows(int64_t rows) const { return !measured_ || steps_.knows(rows); }
   // A step of one token of each text and their drafts.
   void note_step(int64_t tokens, double seconds) {
     if (measured_) steps_.note(tokens, seconds);

@@ -85,7 +85,7 @@ void HeadDrafts::choose_counts(std::vector<Writing>& writings) {
   const std::vector<int64_t> counts = pace_.worth(drafts, count, most_tokens_ - count);
   for (size_t i = 0; i < drafts.size(); ++i) {
     writings[i].count = counts[i];
-    if (drafts[i].most > 0 && counts[i] == 0) seen_[drafts[i].sequence] = -1;
+    if (pace_.knows(count) && drafts[i].most > 0 && counts[i] == 0) seen_[drafts[i].sequence] = -1;
   }
 }
 

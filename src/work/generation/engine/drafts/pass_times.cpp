@@ -20,6 +20,15 @@ void PassTimes::note(int64_t tokens, double seconds) {
   else known += (std::min(seconds, kLongest * known) - known) * kShareOfLong;
 }
 
+bool PassTimes::knows(int64_t tokens) const {
+  bool below = false, above = false;
+  for (const auto& time : times_) {
+    if (time.second.seconds <= 0) continue;
+    below = below || time.first <= tokens, above = above || time.first >= tokens;
+  }
+  return below && above;
+}
+
 double PassTimes::of(int64_t tokens) const {
   const std::pair<const int64_t, Time>*below = nullptr, *above = nullptr;
   for (const auto& time : times_) {

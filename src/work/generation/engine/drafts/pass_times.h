@@ -12,6 +12,8 @@ class PassTimes {
   // The first pass of a size compiles its program and is not counted; longer ones count little, as whatever disturbs a
   // pass makes it longer.
   void note(int64_t tokens, double seconds);
+  // Whether this size was measured, or sizes on both sides of it.
+  bool knows(int64_t tokens) const;
   // Of sizes that were not met what lies between their neighbours; above all of these as little as the largest took, so
   // that a larger one is tried. 1 where nothing is known.
   double of(int64_t tokens) const;

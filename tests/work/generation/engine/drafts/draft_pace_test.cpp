@@ -104,9 +104,12 @@ TEST(PassTimes, LeaveOutTheFirstAndLieBetweenNeighbours) {
   EXPECT_EQ(times.of(3), 1);
   times.note(1, 100), times.note(4, 100);  // compiled
   EXPECT_EQ(times.of(1), 1);
+  EXPECT_FALSE(times.knows(1));
   for (int i = 0; i < 20; ++i) times.note(1, 2), times.note(4, 5);
   EXPECT_DOUBLE_EQ(times.of(1), 2);
   EXPECT_DOUBLE_EQ(times.of(2), 3);
+  EXPECT_TRUE(times.knows(3));
+  EXPECT_FALSE(times.knows(9));
   EXPECT_DOUBLE_EQ(times.of(9), 5);  // until it is tried
   EXPECT_DOUBLE_EQ(times.of_one_more(), 1);
   times.note(4, 500);
