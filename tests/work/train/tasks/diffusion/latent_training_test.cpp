@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training of Stable Diffusion: what is refused, and what is saved. Its numbers are in recorded_training_test.cpp.
+#include <gtest/gtest.h>
+
+#include "base/files/directories.h"
+#include "base/files/files.h"
+#include "base/json/json.h"
+#include "files/checkpoint/safetensors.h"
+#include "models/diffusion/pipeline_files.h"
+#include "support/golden.h"
+#include "support/kept_log.h"
+#include "support/message.h"
+#include "support/temporary_folder.h"
+#include "work/pipelines/diffusion/lora_file.h"
+#include "work/pipelines/pipeline.h"
+#include "work/train/tasks/diffusion/control_training.h"
+#include "work/train/tasks/task_data.h"
+
+namespace transom {
+namespace {
+
+class TrainingOfLatents : public testing::Test {
+ protected:
+  void SetUp() override {
+    fs::create_directories(folder_ / "pictures");
+    for (const char* name : {"0.png", "1.png", "2.png", "3.png", "metadata.jsonl"})
+      fs::copy_file(golden() / "training" / "pictures" / name, pictures() / name);
+  }
+  static fs::path golden() { return test::golden_folder() / "diffusion"; }
+  static std::string pipeline_folder() { return (golden() / "sd-pndm" / "model").string(); }
+  fs::path pictures() const { return folder_.path() / "pictures"; }
+  fs::path out() const { return folder_.path() / "out"; }
+  TrainArguments arguments(const std::string& task, std::vector<std::string> flags) const {
+    const std::vector<std::string> usual{"--task",       task,           "--model_name_or_path", pipeline_folder(),
+                                         "--resolution", "16",           "--train_data_dir",     pictures().string(),
+                                         "--output_dir", out().string(), "--max_train_steps",    "2",
+                                         "--report_to",  "none",         "--learning_rate",      "1e-2"};
+    flags.insert(flags.begin(), usual.begin(), usual.end());
+    TrainArguments made = parse_train_arguments(flags);
+    made.training.resolve();
+    return made;
+  }
+  std::string refusal(const std::string& task, const std::vector<std::string>& flags) const {
+    const test::KeptLog quiet;
+    std::string message = test::message_of([&] { prepare_task(arguments(task, flags)); });
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    return message;
+  }
+  void train(const TrainArguments& given, const std::optional<std::string>& resumed = std::nullopt) const {
+    const test::KeptLog quiet;
+    TaskSetup task = prepare_task(given);
+    Trainer trainer(std::move(task.model), task.training);
+    configure_trainer(trainer, task);
+    trainer.train(resumed);
+    trainer.save_model();
+  }
+  test::TemporaryFolder folder_;
+};
+
+#define EXPECT_SAYS(message, words) EXPECT_NE((message).find(words), std::string::npos) << (message)
+
+TEST_F(TrainingOfLatents, BadRowsAreNamedBeforeTheFirstUpdate) {
+  const auto with_rows = [&](const std::string& rows) {
+    write_file(pictures() / "metadata.jsonl", rows);
+    return refusal("text-to-image", {});
+  };
+  EXPECT_SAYS(with_rows("{\"file_name\": \"0.png\"}\n"), "captions");
+  EXPECT_SAYS(with_rows("{\"file_name\": \"0.png\", \"text\": []}\n"), "metadata.jsonl");
+  EXPECT_SAYS(with_rows("{\"file_name\": \"9.png\", \"text\": \"a cat\"}\n"), "9.png");
+  write_file(pictures() / "1.png", "no picture");
+  EXPECT_SAYS(with_rows("{\"file_name\": \"1.png\", \"text\": \"a cat\"}\n"), "1.png");
+  fs::remove(pictures() / "metadata.jsonl");
+  EXPECT_SAYS(refusal("text-to-image", {}), "metadata.jsonl");
+}
+
+TEST_F(TrainingOfLatents, ArgumentsThatCannotBeCarriedOutAreRefused) {
+  EXPECT_SAYS(refusal("text-to-image", {"--resolution", "18"}), "multiple of 4");
+  EXPECT_SAYS(refusal("text-to-image", {"--use_peft", "--use_ema"}), "--use_ema");
+  EXPECT_SAYS(refusal("text-to-image", {"--use_peft", "--use_dora"}), "--use_dora");
+  EXPECT_SAYS(refusal("text-to-image", {"--prediction_type", "sample"}), "epsilon or v_prediction");
+  EXPECT_SAYS(refusal("text-to-image", {"--dream_training", "--prediction_type", "v_prediction"}), "--dream_training");
+  EXPECT_SAYS(refusal("text-to-image", {"--timestep_bias_strategy", "range", "--timestep_bias_end", "2000"}),
+              "--timestep_bias_end");
+  EXPECT_SAYS(refusal("dreambooth", {}), "--instance_prompt");
+  EXPECT_SAYS(refusal("dreambooth", {"--instance_prompt", "a", "--class_prompt", "b"}), "--with_prior_preservation");
+  EXPECT_SAYS(refusal("dreambooth", {"--instance_prompt", "a", "--class_prompt", "b", "--with_prior_preservation",
+                                     "--class_data_dir", pictures().string()}),
+              "expected 100 pictures (--num_class_images), found 4");
+  EXPECT_SAYS(refusal("controlnet", {"--conditioning_image_column", "edges"}), "edges");
+  EXPECT_SAYS(refusal("controlnet", {"--use_peft"}), "--use_peft");
+  EXPECT_SAYS(
+      refusal("controlnet", {"--controlnet_model_name_or_path", (fs::path(pipeline_folder()) / "unet").string()}),
+      "ControlNetModel");
+}
+
+// Factors by diffusers' names, which the pictures of a pipeline take; and the adapters, from which training goes on.
+TEST_F(TrainingOfLatents, AdaptersAreSavedAsALoraThatIsDrawnWith) {
+  train(arguments("text-to-image", {"--use_peft", "--rank", "2", "--lora_alpha", "4"}));
+  const LoraProducts products = read_lora((out() / kLoraWeightsName).string());
+  ASSERT_EQ(products.size(), 1u);
+  EXPECT_EQ(products.at("unet").size(),
+            SafetensorsFile::open(out() / "adapter_model.safetensors").tensors().size() / 2);
+  for (const auto& [module, product] : products.at("unet")) EXPECT_EQ(product.scale, 2) << module;
+  const auto pipeline = make_pipeline("text-to-image", pipeline_folder());
+  const auto drawn = [&](bool with_lora) {
+    TaskOptions options;
+    for (const auto& [name, value] : {std::pair("num_inference_steps", 1), {"height", 16}, {"width", 16}, {"seed", 1}})
+      options.set(name, int64_t{value});
+    if (with_lora) options.set("lora", out().string());
+    const auto results = run_pipeline(*pipeline, {TextInput("a dog")}, options);
+    return std::get<std::vector<Picture>>(results.at(0)).at(0).values;
+  };
+  EXPECT_NE(drawn(true), drawn(false));
+}
+
+TEST_F(TrainingOfLatents, AResumedRunHasTheSameAverage) {
+  const std::vector<std::string> flags{"--use_ema", "--max_train_steps", "4", "--save_steps",
+                                       "2",         "--logging_steps",   "1"};
+  train(arguments("text-to-image", flags));
+  const fs::path weights = out() / "unet" / kNetworkWeightsName;
+  const std::string whole = read_file(weights);
+  fs::remove(weights);
+  train(arguments("text-to-image", flags), (out() / "checkpoint-2").string());
+  EXPECT_EQ(read_file(weights), whole);
+}
+
+// Until it is trained it adds nothing, and its way down is the U-Net's.
+TEST_F(TrainingOfLatents, ANewControlNetAddsNothing) {
+  const TaskSetup task = [&] {
+    const test::KeptLog quiet;
+    return prepare_task(arguments("controlnet", {}));
+  }();
+  const auto unet = Model::from_pretrained(pipeline_folder() + "/unet");
+  size_t shared = 0;
+  for (const auto& own : task.model->parameters())
+    for (const auto& of_unet : unet->parameters())
+      if (own->name == of_unet->name) {
+        ++shared;
+        EXPECT_EQ(own->value.to_bytes(), of_unet->value.to_bytes()) << own->name;
+      }
+  EXPECT_GT(shared, 40u);
+  const NamedTensors said =
+      task.model->forward({{"sample", Tensor::from(std::vector<float>(4 * 64, 0.5f), {1, 4, 8, 8})},
+                           {"timestep", Tensor::from(std::vector<int64_t>{7}, {1})},
+                           {"encoder_hidden_states", Tensor::from(std::vector<float>(16 * 8, 0.1f), {1, 16, 8})},
+                           {"controlnet_cond", Tensor::from(std::vector<float>(3 * 256, 0.3f), {1, 3, 16, 16})}});
+  for (const auto& [name, map] : said.items())
+    for (const float value : map.to_vector<float>()) ASSERT_EQ(value, 0) << name;
+}
+
+TEST_F(TrainingOfLatents, ATrainedControlNetIsAPipeline) {
+  train(arguments("controlnet", {"--train_batch_size", "2"}));
+  EXPECT_EQ(read_json(out() / kPipelineIndexName)["_class_name"], "StableDiffusionControlNetPipeline");
+  const auto pipeline = make_pipeline("text-to-image", out().string());
+  TaskOptions options;
+  for (const auto& [name, value] : {std::pair("num_inference_steps", 1), {"height", 16}, {"width", 16}, {"seed", 1}})
+    options.set(name, int64_t{value});
+  options.set("control_image", (pictures() / "0.png").string());
+  const auto results = run_pipeline(*pipeline, {TextInput("a dog")}, options);
+  EXPECT_EQ(std::get<std::vector<Picture>>(results.at(0)).at(0).width, 16);
+}
+
+}  // namespace
+}  // namespace transom
