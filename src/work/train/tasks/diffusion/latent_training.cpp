@@ -101,12 +101,9 @@ void LatentTraining::choose_extents(Resampling resampling) {
   if (usual < 1 || usual > kLargestResolution)
     fail("{}: unet: sample_size: expected 1 to {}, found {}", directory_.where(), kLargestResolution, usual);
   parts_.height = parts_.width = script.resolution.value_or(usual * enlargement_);
-  // The U-Net halves the latents in all of its blocks but one.
-  const auto halvings = static_cast<int64_t>(unet.get_ints("block_out_channels", {320, 640, 1280, 1280}).size()) - 1;
-  const int64_t step = enlargement_ << std::clamp<int64_t>(halvings, 0, 12);
-  if (parts_.height % step != 0 || parts_.height > kLargestResolution)
-    fail(ErrorKind::kUsage, "--resolution: expected a multiple of {}, up to {}, found {}", step, kLargestResolution,
-         parts_.height);
+  if (parts_.height % enlargement_ != 0 || parts_.height > kLargestResolution)
+    fail(ErrorKind::kUsage, "--resolution: expected a multiple of {}, up to {}, found {}", enlargement_,
+         kLargestResolution, parts_.height);
   parts_.resampling = resampling;
   parts_.middle = script.center_crop || trains_ == Trains::kControlNet;
   parts_.mirrors_first = xl_;

@@ -74,7 +74,7 @@ TEST_F(TrainingOfLatents, BadRowsAreNamedBeforeTheFirstUpdate) {
 }
 
 TEST_F(TrainingOfLatents, ArgumentsThatCannotBeCarriedOutAreRefused) {
-  EXPECT_SAYS(refusal("text-to-image", {"--resolution", "18"}), "multiple of 4");
+  EXPECT_SAYS(refusal("text-to-image", {"--resolution", "17"}), "multiple of 2");
   EXPECT_SAYS(refusal("text-to-image", {"--use_peft", "--use_ema"}), "--use_ema");
   EXPECT_SAYS(refusal("text-to-image", {"--use_peft", "--use_dora"}), "--use_dora");
   EXPECT_SAYS(refusal("text-to-image", {"--prediction_type", "sample"}), "epsilon or v_prediction");
