@@ -36,6 +36,13 @@ bool exact(DType dtype, double value, double rounded) {
   return std::fabs(value) < 0x1p40 && value * 1024 == std::floor(value * 1024);
 }
 
+// Functions that are their argument near 0 go through halves and twos on their way: of subnormal numbers bits are lost.
+bool rounds_below(const Operation& operation, DType dtype, double value) {
+  static const std::set<std::string_view> names = {"expm1", "log1p", "tanh", "erf", "sin"};
+  const double normal = dtype == DType::kFloat64 ? 0x1p-1022 : dtype == DType::kFloat16 ? 0x1p-14 : 0x1p-126;
+  return value != 0 && std::fabs(value) < normal && names.contains(operation.name);
+}
+
 bool few_bits(double x) { return !std::isfinite(x) || (std::fabs(x) < 256 && x * 64 == std::floor(x * 64)); }
 
 class Walk {
@@ -79,9 +86,7 @@ class Walk {
       std::vector<Array> outputs = graph(make_graph(operation.decompose(leaves, attributes), leaves), inputs, nullptr);
       in_composite_ = outer;
       for (Array& output : outputs) round_to_dtype(output);
-      if (noisy_ && operation.name.find("attention") != operation.name.npos &&
-          has_infinities(inputs, attributes.get_int("biased", 0) != 0))
-        forget(outputs);
+      if (noisy_ && spoiled(operation, attributes, inputs)) forget(outputs);
       return outputs;
     }
     std::vector<Array> outputs;
@@ -148,7 +153,8 @@ class Walk {
       // Equal sums at two places may be rounded in two ways: their terms may stand in another order.
       const bool by_place = accumulates(operation) && seed_ % 2;
       for (size_t i = 0; i < before.size(); ++i)
-        if (!exact(dtype, before[i], output.real[i]) && std::isfinite(output.real[i]))
+        if ((!exact(dtype, before[i], output.real[i]) || rounds_below(operation, dtype, before[i])) &&
+            std::isfinite(output.real[i]))
           output.real[i] += noise(before[i], by_place ? i + 1 : 0) * room * unit_in_last_place(dtype, output.real[i]);
       round_to_dtype(output);
       // A device that runs a composite whole may hold in f32 what stands between its operations, and add a product that
@@ -200,18 +206,27 @@ class Walk {
     return has_zero(true) && has_zero(false);
   }
 
-  // Anything may come out, in any order.
+  // Anything may come out, in any order: no number, numbers of both signs, or no number at some places alone.
   void forget(std::vector<Array>& outputs) const {
     for (Array& output : outputs)
-      for (size_t i = 0; i < output.real.size(); ++i) output.real[i] = seed_ % 2 ? NAN : 1e30 * noise(0, i + 1);
+      for (size_t i = 0; i < output.real.size(); ++i) {
+        const double draw = noise(0, i + 1);
+        if (seed_ % 3 == 0 || (seed_ % 3 == 1 && draw > 0)) output.real[i] = NAN;
+        else if (seed_ % 3 == 2) output.real[i] = 1e30 * draw;
+      }
   }
 
   // Of attention: a score that is infinite spoils its row, and devices do not look at all places that are masked there.
-  // -infinity in a bias (the input behind q, k, v) is a mask.
-  static bool has_infinities(const std::vector<Array>& inputs, bool biased) {
+  // -infinity in a bias (the input behind q, k, v) is a mask. Of recurrences, whose definition has masked products too:
+  // in what order factors are multiplied shows where numbers leave the range.
+  static bool spoiled(const Operation& operation, const Attributes& attributes, const std::vector<Array>& inputs) {
+    const auto has = [&](std::string_view part) { return operation.name.find(part) != operation.name.npos; };
+    const bool attention = has("attention"), recurrence = has("gated_delta") || has("selective_scan");
+    if (!attention && !recurrence) return false;
+    const bool biased = attention && attributes.get_int("biased", 0) != 0;
     for (size_t i = 0; i < inputs.size(); ++i)
       for (const double x : inputs[i].real)
-        if (!std::isfinite(x) && !(biased && i == 3 && x < 0)) return true;
+        if ((!std::isfinite(x) && !(biased && i == 3 && x < 0)) || (recurrence && std::fabs(x) > 1e12)) return true;
     return false;
   }
 
