@@ -83,12 +83,12 @@ class VideoMAEForPreTraining : public Model {
     const Tensor seen = encoder_to_decoder_(encoded.last_hidden_state, context);
     const Shape all{video.dim(0), config_.tubes(), decoder_config_.hidden_size};
     const Tensor places = broadcast_to(cast(places_, seen.dtype()), all);
-    const Tensor hidden = cast(mask_token_->value, seen.dtype()) + rows_at(places, tubes.hidden);
-    const Tensor x = concatenate({seen + rows_at(places, tubes.seen), hidden}, 1);
+    const Tensor hidden = cast(mask_token_->value, seen.dtype()) + tubes_at(places, tubes.hidden);
+    const Tensor x = concatenate({seen + tubes_at(places, tubes.seen), hidden}, 1);
     const Tensor decoded = through_layers(layers_, x, Tensor(), context).last_hidden_state;
     const Tensor last = slice(decoded, 1, seen.dim(1), config_.tubes());
     const Tensor logits = head_(norm_(last, context), context);
-    const Tensor distance = cast(logits, DType::kFloat32) - rows_at(wanted_numbers(video), tubes.hidden);
+    const Tensor distance = cast(logits, DType::kFloat32) - tubes_at(wanted_numbers(video), tubes.hidden);
     NamedTensors outputs = with_loss(mean_of_all(distance * distance, context), {{"logits", logits}});
     add_hidden_states(outputs, encoded.hidden_states);
     return outputs;

@@ -54,7 +54,7 @@ HiddenTubes::HiddenTubes(const Tensor& masked, int64_t tubes) {
   seen = of_row(first), hidden = of_row(second);
 }
 
-Tensor rows_at(const Tensor& x, const Tensor& places) {
+Tensor tubes_at(const Tensor& x, const Tensor& places) {
   const Shape shape{places.dim(0), places.dim(1), x.dim(2)};
   return take_along_axis(x, broadcast_to(unsqueeze(places, 2), shape), 1);
 }
@@ -107,7 +107,7 @@ EncoderOutput VideoMAEBody::operator()(const Tensor& video, const HiddenTubes* t
   const Tensor numbers = reshape(permute(cut_into_tubes(video, c_), {0, 1, 5, 2, 3, 4}), {B, c_.tubes(), c_.numbers()});
   Tensor x = linear(numbers, reshape(weight_->value, {D, c_.numbers()}), bias_->value, context.computing);
   x = x + cast(places_, x.dtype());
-  if (tubes) x = rows_at(x, tubes->seen);
+  if (tubes) x = tubes_at(x, tubes->seen);
   EncoderOutput output = through_layers(layers_, x, Tensor(), context);
   if (layernorm_) output.last_hidden_state = (*layernorm_)(output.last_hidden_state, context);
   return output;

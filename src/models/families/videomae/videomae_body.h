@@ -26,7 +26,7 @@ struct HiddenTubes {
 };
 
 // Rows x [B, N, D] at places [B, K] -> [B, K, D].
-Tensor rows_at(const Tensor& x, const Tensor& places);
+Tensor tubes_at(const Tensor& x, const Tensor& places);
 
 // Sinusoids of N places, [1, N, D].
 Tensor sinusoids_of_places(int64_t places, int64_t width);
