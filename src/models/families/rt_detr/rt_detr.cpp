@@ -207,11 +207,20 @@ FamilyHead rt_detr_head() {
 
 FamilyHead rt_detr_body_head() { return body_head({"image-feature-extraction"}, rt_detr_outputs({})); }
 
+// Anchors and positions follow the extents, so that an exported graph has its own.
+FamilyInput rt_detr_pixels() {
+  return {.name = "pixel_values",
+          .kind = FamilyInput::Kind::kPixels,
+          .axes = {{.name = "num_channels", .fields = {"backbone_config.num_channels"}, .otherwise = 3},
+                   {.name = "height", .fields = {"anchor_image_size.0"}, .otherwise = 640},
+                   {.name = "width", .fields = {"anchor_image_size.1"}, .otherwise = 640}}};
+}
+
 Family rt_detr_record(const char* model_type, std::vector<Architecture> architectures) {
   return {.model_type = model_type,
           .base_prefix = "model",
           .architectures = std::move(architectures),
-          .inputs = {pixels_of_any_size()},
+          .inputs = {rt_detr_pixels()},
           .processors = {.tokenizer = none,
                          .image_processor = "RTDetr",
                          .positions = none,
