@@ -41,7 +41,7 @@ Anchors anchors_of(const RTDetrMemory& memory) {
 }
 
 // Rows `places` [B, Q] of x [B, S, ...].
-Tensor rows_at(const Tensor& x, const Tensor& places) {
+Tensor rt_detr_rows_at(const Tensor& x, const Tensor& places) {
   return take_along_axis(x, broadcast_to(unsqueeze(places, 2), {places.dim(0), places.dim(1), x.dim(2)}), 1);
 }
 
@@ -108,11 +108,11 @@ RTDetrQueries RTDetrSelection::operator()(const RTDetrMemory& memory, ForwardCon
   const Tensor best = top_k(reduce_max(logits.detach(), {2}), c_.num_queries).second;  // [B, Q]
   RTDetrQueries queries;
   queries.all_logits = logits, queries.all_boxes = boxes;
-  const Tensor chosen = rows_at(boxes, best);
+  const Tensor chosen = rt_detr_rows_at(boxes, best);
   queries.proposals = sigmoid(chosen);
   queries.boxes = chosen.detach();
-  queries.logits = rows_at(logits, best);
-  queries.states = rows_at(read, best).detach();
+  queries.logits = rt_detr_rows_at(logits, best);
+  queries.states = rt_detr_rows_at(read, best).detach();
   if (weight_embedding_) {
     const Tensor learned = (*weight_embedding_)(iota({c_.num_queries}, 0), context);
     queries.states = broadcast_to(unsqueeze(cast(learned, read.dtype()), 0), queries.states.shape());
