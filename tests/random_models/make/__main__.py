@@ -2,6 +2,7 @@
 """Makes random ONNX files with the values that ONNX Runtime and onnx's reference evaluator give.
 
   python3 tests/random_models/make FILE --seed 1 --count 1000 [--per_file 1000]
+  python3 tests/random_models/make FILE --seeds 17 25 31
 
 FILE (or FILE-0, FILE-1 ... with more than --per_file cases) is a safetensors file that the program random_models and
 the tests read: of case 17 `17/model` holds the bytes of the ONNX file, `17/in/x` inputs, and outputs as `17/exact/y` (of
@@ -14,6 +15,7 @@ Needs the packages numpy, onnx and onnxruntime; no test of the tree does: tests/
 """
 import argparse
 import collections
+import itertools
 import json
 import multiprocessing
 import pathlib
@@ -77,9 +79,13 @@ def send_cases(seed, pipe):
         seed += 1
 
 
-def cases_from(seed):
-    """The cases of all seeds, made in a process of their own: some models end the evaluators."""
-    while True:
+def cases_from(seed, seeds=None):
+    """The cases of all seeds from one on, or of these alone, made in a process of their own: some models end the
+    evaluators."""
+    for seed in seeds or []:
+        for seed, *case in itertools.islice(cases_from(seed), 1):
+            yield (seed, *case)
+    while not seeds:
         here, there = multiprocessing.Pipe(duplex=False)
         process = multiprocessing.get_context("fork").Process(target=send_cases, args=(seed, there), daemon=True)
         process.start()
@@ -103,9 +109,11 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--per_file", type=int, default=1000)
+    parser.add_argument("--seeds", type=int, nargs="+", help="these alone")
     arguments = parser.parse_args()
+    arguments.count = len(arguments.seeds) if arguments.seeds else arguments.count
     contested, made, files, tensors, wrong = 0, 0, 0, [], collections.Counter()
-    for seed, case, corrected in cases_from(arguments.seed):
+    for seed, case, corrected in cases_from(arguments.seed, arguments.seeds):
         wrong.update(corrected)
         tensors += [(f"{seed}/{name}", array) for name, array in case]
         contested += any(name.startswith("or/") for name, _ in case)

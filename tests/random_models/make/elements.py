@@ -23,7 +23,7 @@ def exact_unary(m):
 @step(10)
 def smooth_unary(m):
     op = m.random.choice(SMOOTH_UNARY)
-    if op == "Mish" and m.opset < 18:
+    if m.opset < {"Mish": 18, "HardSwish": 14}.get(op, 0):
         raise Unfit
     x = m.floating(fits=is_calm)
     by_standard = {"Erf": lambda: right.erf(x.array), "HardSwish": lambda: right.hard_swish(x.array)}
@@ -148,7 +148,7 @@ def reduction(m):
     x = m.exact() if extreme else m.any(fits=is_calm, dtypes=FLOATS + ["int32", "int64"])
     if not is_float(x) and op not in ("ReduceSum", "ReduceMax", "ReduceMin"):
         raise Unfit
-    if x.array.dtype.kind == "b" and m.opset < 20:
+    if (x.array.dtype.kind == "b" and m.opset < 20) or str(x.array.dtype) in ("int16", "uint16"):
         raise Unfit
     if op == "ReduceProd" and not ((np.abs(x.array) > 1e-3) & (np.abs(x.array) < 1e3) | (x.array == 0)).all():
         raise Unfit  # what leaves the range on the way depends on the order
