@@ -30,17 +30,24 @@ const std::map<std::string, std::string> kLarger{
     {"formats/bert-tf-h5", "written by Keras, whose files are kept as they are"},
     {"onnx/contrib_operators.json", "several hundred nodes, of 30 operators"},
     {"diffusion/schedulers.json", "whole runs of all schedulers with their options"},
+    {"diffusion/sd3", "a pipeline of four networks and three tokenizers"},
+    {"pipelines/depth-estimation.json", "depths of four pictures, pixel by pixel"},
+    {"pipelines/image-segmentation.json", "masks of four pictures, pixel by pixel"},
+    {"tokenizers/clip", "all hard texts, as tokens of few letters"},
+    {"tokenizers/llama3", "all hard texts, as tokens of few letters"},
+    {"tokenizers/whisper", "all hard texts, as tokens of few letters"},
 };
 
-bool is_case(const fs::path& folder) { return fs::exists(folder / "case.json"); }
-
-// The folder of a model; of what lies in a folder of many (tokenizers, image ...), each entry.
+// The folder of a case.json; elsewhere, in a folder of many (tokenizers, pipelines ...), each entry.
 std::string case_of(const fs::path& golden, const fs::path& file) {
-  const fs::path place = file.lexically_relative(golden);
-  auto part = place.begin();
-  const fs::path first = *part++;
-  if (part == place.end() || is_case(golden / first)) return first.string();
-  return (first / *part).string();
+  fs::path name, of_two;
+  int depth = 0;
+  for (const fs::path& part : file.lexically_relative(golden)) {
+    name /= part;
+    if (fs::exists(golden / name / "case.json")) return name.string();
+    if (++depth <= 2) of_two = name;
+  }
+  return of_two.string();
 }
 
 std::map<std::string, uintmax_t> sizes_of_cases(uintmax_t* all) {

@@ -12,6 +12,7 @@ import argparse
 import hashlib
 import json
 import pathlib
+import re
 import shutil
 
 import drawn
@@ -19,9 +20,10 @@ import sampled
 import tensor_files
 
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent
-COPY = ".copy"
+COPY, PARTS_OF_TEXT = ".copy", ".parts"
 WORTH_A_COPY = 512  # bytes
-ENDINGS = (COPY, drawn.ENDING)
+ENDINGS = (COPY, PARTS_OF_TEXT, drawn.ENDING)
+LONG_TEXT = re.compile(r'"precompiled_charsmap": ?"([^"]{4096,})"')  # which several tokenizers have
 DIFFUSION = ("sd", "sd-pndm", "sd-euler", "sdxl", "flux", "schnell", "sd3", "ddpm")
 PARTS = {"text_encoder": ("text",), "text_encoder_2": ("text 2", "t5"), "text_encoder_3": ("t5",)}
 
@@ -31,6 +33,33 @@ def without_ending(name):
     for ending in ENDINGS:
         name = name.removesuffix(ending)
     return name
+
+
+def short_vector(line):
+    """A line of vectors.jsonl without what it says of most texts (tests/golden/README.md, "Tokenizers")."""
+    usual = [
+        ("text_pair", None),
+        ("add_special_tokens", True),
+        ("type_ids", [0] * len(line["ids"])),
+        ("attention_mask", [1] * len(line["ids"])),
+        ("decoded_skip_special", line.get("decoded")),
+        ("decoded", line["text"]),
+    ]
+    line = dict(line)
+    for key, value in usual:
+        if key in line and line[key] == value:
+            del line[key]
+    if line["offsets"] and isinstance(line["offsets"][0], list):
+        line["offsets"] = [place for pair in line["offsets"] for place in pair]
+    return line
+
+
+def shorten_vectors(golden):
+    for path in sorted(golden.glob("tokenizers/*/vectors.jsonl")):
+        lines = [short_vector(json.loads(line)) for line in path.read_text().splitlines()]
+        text = "".join(json.dumps(line, ensure_ascii=True, separators=(",", ":")) + "\n" for line in lines)
+        if text != path.read_text():
+            path.write_text(text)
 
 
 def names_of_generators(path, golden):
@@ -81,10 +110,31 @@ def keep_copies(golden):
             first[key] = path.relative_to(golden).as_posix()
 
 
+def keep_long_texts_once(golden):
+    """Of files that hold the same long text the first by its name is kept, and of the others the text before and behind."""
+    first = {}
+    for path in sorted(golden.rglob("tokenizer.json")):
+        path.with_name(path.name + PARTS_OF_TEXT).unlink(missing_ok=True)  # made again
+        text = path.read_text(encoding="utf-8")
+        found = LONG_TEXT.search(text)
+        if not found:
+            continue
+        begin, end = (len(text[:place].encode()) for place in found.span(1))
+        if found[1] in first:
+            same = first[found[1]] | {"count": end - begin}
+            parts = json.dumps([text[: found.start(1)], same, text[found.end(1) :]], ensure_ascii=False, indent=1)
+            path.with_name(path.name + PARTS_OF_TEXT).write_text(parts + "\n", encoding="utf-8")
+            path.unlink()
+        else:
+            first[found[1]] = {"file": path.relative_to(golden).as_posix(), "from": begin}
+
+
 def make_smaller(golden):
+    shorten_vectors(golden)
     sampled.sample_tree(golden)
     keep_as_drawn(golden)
     keep_copies(golden)
+    keep_long_texts_once(golden)
 
 
 def whole_tensors(recipe_path):
@@ -93,6 +143,11 @@ def whole_tensors(recipe_path):
     tensors = tensor_files.read(rest)[0] if rest.exists() else {}
     recipe = json.loads(recipe_path.read_text())
     return tensors | drawn.tensors_of(recipe), recipe.get("metadata")
+
+
+def part_of(golden, part):
+    data = (golden / part["file"]).read_bytes()
+    return data[part["from"] : part["from"] + part["count"]].decode()
 
 
 def write_whole(golden, target):
@@ -104,6 +159,9 @@ def write_whole(golden, target):
         (target / place).parent.mkdir(parents=True, exist_ok=True)
         if path.name.endswith(COPY):
             copies.append((target / path.read_text().strip(), (target / place).with_name(path.name.removesuffix(COPY))))
+        elif path.name.endswith(PARTS_OF_TEXT):
+            parts = [part if isinstance(part, str) else part_of(golden, part) for part in json.loads(path.read_text())]
+            (target / place).with_name(path.name.removesuffix(PARTS_OF_TEXT)).write_text("".join(parts), encoding="utf-8")
         elif path.name.endswith(drawn.ENDING):
             whole = (target / place).with_name(path.name.removesuffix(drawn.ENDING))
             tensor_files.write(whole, *whole_tensors(path))

@@ -15,6 +15,7 @@ import tokenizers
 import transformers
 
 from common import GOLDEN, HERE, ROOT, TEXTS, write_json, write_lines
+from smaller import short_vector
 
 RECIPES = json.loads((HERE / "tokenizer_recipes.json").read_text())
 LETTERS = ["<pad>", "<s>", "</s>", "<unk>", "|", *"ETAONIHSRDLUMWCFGYPBVK'XJQZ"]  # of wav2vec2
@@ -290,7 +291,7 @@ def vectors_of(tokenizer, texts=TEXTS):
         fast = tokenizer.is_fast
         made = tokenizer(text, pair if pair else None, return_offsets_mapping=fast, **call)
         ids = list(made["input_ids"])
-        yield {
+        yield short_vector({
             "text": text,
             "text_pair": pair,
             "add_special_tokens": special,
@@ -301,7 +302,7 @@ def vectors_of(tokenizer, texts=TEXTS):
             "tokens": tokenizer.convert_ids_to_tokens(ids),
             "decoded": tokenizer.decode(ids, skip_special_tokens=False),
             "decoded_skip_special": tokenizer.decode(ids, skip_special_tokens=True),
-        }
+        })
 
 
 def batches_of(tokenizer):

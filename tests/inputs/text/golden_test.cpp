@@ -18,14 +18,32 @@ class GoldenTokenizer : public testing::TestWithParam<std::string> {
   std::filesystem::path folder_ = test::folder_of_case(GetParam(), test::GoldenSet::kLibraries, "tokenizers");
 };
 
+// A line of vectors.jsonl with what it leaves out, since most texts have it.
+Json whole_vector(Json line) {
+  const Json usual{{"text_pair", nullptr},
+                   {"add_special_tokens", true},
+                   {"type_ids", std::vector<int>(line["ids"].size(), 0)},
+                   {"attention_mask", std::vector<int>(line["ids"].size(), 1)},
+                   {"decoded", line["text"]}};
+  for (const auto& [key, value] : usual.items())
+    if (!line.contains(key)) line[key] = value;
+  if (!line.contains("decoded_skip_special")) line["decoded_skip_special"] = line["decoded"];
+  Json& offsets = line["offsets"];
+  if (offsets.is_null() || offsets.empty() || offsets[0].is_array()) return line;
+  Json pairs = Json::array();
+  for (size_t i = 0; i + 1 < offsets.size(); i += 2) pairs.push_back(Json::array({offsets[i], offsets[i + 1]}));
+  offsets = pairs;
+  return line;
+}
+
 TEST_P(GoldenTokenizer, Vectors) {
   const Tokenizer tokenizer = Tokenizer::from_pretrained(folder_.string());
   std::ifstream file(folder_ / "vectors.jsonl");
   int number = 0, wrong = 0;
   for (std::string line; std::getline(file, line) && wrong < 5;) {
     const std::string where = GetParam() + " line " + std::to_string(++number);
-    const Json expected = parse_json(line, where);
-    const Json found = parse_json(tokenize_line(tokenizer, line, where), where);
+    const Json expected = whole_vector(parse_json(line, where));
+    const Json found = parse_json(tokenize_line(tokenizer, dump_json(expected), where), where);
     for (const char* key :
          {"ids", "type_ids", "attention_mask", "offsets", "tokens", "decoded", "decoded_skip_special"}) {
       if (found[key] == expected[key]) continue;

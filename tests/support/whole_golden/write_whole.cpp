@@ -3,6 +3,7 @@
 // (tests/golden/README.md). The build runs it. What is there and not older stays.
 //   NAME.drawn.json   tensors of the safetensors file NAME by the place where they were drawn; the others are in NAME
 //   NAME.copy         the path, from SOURCE, of a file that is equal
+//   NAME.parts        a list of texts, and of {"file", "from", "count"}: bytes of a file of SOURCE
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -24,6 +25,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kDrawn = ".drawn.json";
 constexpr const char* kCopy = ".copy";
+constexpr const char* kParts = ".parts";
 
 std::string contents(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -154,6 +156,15 @@ std::string whole_file(const fs::path& recipe_path, const fs::path& rest) {
   return file_of(tensors, recipe.value("metadata", Json::object()));
 }
 
+std::string joined(const Json& parts, const fs::path& source) {
+  std::string text;
+  for (const Json& part : parts)
+    text += part.is_string() ? part.get<std::string>()
+                             : contents(source / part.at("file").get<std::string>())
+                                   .substr(part.at("from").get<size_t>(), part.at("count").get<size_t>());
+  return text;
+}
+
 class Tree {
  public:
   Tree(fs::path source, fs::path target) : source_(std::move(source)), target_(std::move(target)) {}
@@ -169,6 +180,9 @@ class Tree {
       const std::string name = place.string();
       if (name.ends_with(kCopy)) {
         copies[without(name, kCopy)] = path;
+      } else if (name.ends_with(kParts)) {  // what they are of does not change alone
+        if (is_older(without(name, kParts), path))
+          replace(target_ / without(name, kParts), joined(Json::parse(contents(path)), source_));
       } else if (name.ends_with(kDrawn)) {
         const fs::path whole = without(name, kDrawn), rest = source_ / whole;
         if (is_older(whole, path) || (fs::exists(rest) && is_older(whole, rest)))
