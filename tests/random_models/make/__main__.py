@@ -3,6 +3,7 @@
 
   python3 tests/random_models/make FILE --seed 1 --count 1000 [--per_file 1000]
   python3 tests/random_models/make FILE --seeds 17 25 31
+  python3 tests/random_models/make FILE --steps pooling recurrent --count 100
 
 FILE (or FILE-0, FILE-1 ... with more than --per_file cases) is a safetensors file that the program random_models and
 the tests read: of case 17 `17/model` holds the bytes of the ONNX file, `17/in/x` inputs, and outputs as `17/exact/y` (of
@@ -31,12 +32,12 @@ import movement  # noqa: F401
 import networks  # noqa: F401
 import products  # noqa: F401
 from evaluators import NAMES, close, run_runtime
-from maker import Maker
+from maker import STEPS, Maker
 
 
-def random_case(seed):
+def random_case(seed, whole):
     maker = Maker(seed)
-    maker.make(maker.random.choice([1, 1, 2, 2, 3, 4]))
+    maker.make(maker.random.choice([1, 1, 2, 2, 3, 4]) if whole else 1)
     case = maker.case()
     if case is None:
         return None
@@ -71,23 +72,23 @@ def write(path, tensors):
     pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + b"".join(data))
 
 
-def send_cases(seed, pipe):
+def send_cases(seed, pipe, whole):
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
     while True:
-        pipe.send((seed, random_case(seed)))
+        pipe.send((seed, random_case(seed, whole)))
         seed += 1
 
 
-def cases_from(seed, seeds=None):
+def cases_from(seed, seeds=None, whole=True):
     """The cases of all seeds from one on, or of these alone, made in a process of their own: some models end the
     evaluators."""
     for seed in seeds or []:
-        for seed, *case in itertools.islice(cases_from(seed), 1):
+        for seed, *case in itertools.islice(cases_from(seed, None, whole), 1):
             yield (seed, *case)
     while not seeds:
         here, there = multiprocessing.Pipe(duplex=False)
-        process = multiprocessing.get_context("fork").Process(target=send_cases, args=(seed, there), daemon=True)
+        process = multiprocessing.get_context("fork").Process(target=send_cases, args=(seed, there, whole), daemon=True)
         process.start()
         there.close()
         try:
@@ -110,10 +111,13 @@ def main():
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--per_file", type=int, default=1000)
     parser.add_argument("--seeds", type=int, nargs="+", help="these alone")
+    parser.add_argument("--steps", nargs="+", help="graphs of one of these alone: pooling, recurrent ...")
     arguments = parser.parse_args()
+    if arguments.steps:
+        STEPS[:] = [(step, 1) for step, _ in STEPS if step.__name__ in arguments.steps]
     arguments.count = len(arguments.seeds) if arguments.seeds else arguments.count
     contested, made, files, tensors, wrong = 0, 0, 0, [], collections.Counter()
-    for seed, case, corrected in cases_from(arguments.seed, arguments.seeds):
+    for seed, case, corrected in cases_from(arguments.seed, arguments.seeds, not arguments.steps):
         wrong.update(corrected)
         tensors += [(f"{seed}/{name}", array) for name, array in case]
         contested += any(name.startswith("or/") for name, _ in case)

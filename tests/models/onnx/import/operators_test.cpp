@@ -383,6 +383,11 @@ TEST(Operators, TransposedConvolutionsKeepInfinitiesInTheirPlaces) {
                  {1, kInfinity, 0, 2, kInfinity, kNaN, 6, 0, kNaN, 8});
 }
 
+TEST(Operators, PaddingHasNoTerms) {
+  const Value x = float_value({1, 2, 3}, {1, 1, 3}), w = float_value({kInfinity, 1, 1}, {1, 1, 3});
+  expect_numbers(compute("Conv", {x, w}, {test::integers("pads", {1, 1})}), {3, kInfinity, kInfinity});
+}
+
 TEST(Operators, WindowsThatDoNotFitOnceAreRefused) {
   const auto refused = [](const char* op, std::vector<Value> inputs, std::vector<Message> attributes) {
     try {
