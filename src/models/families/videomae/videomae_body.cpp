@@ -54,9 +54,9 @@ HiddenTubes::HiddenTubes(const Tensor& masked, int64_t tubes) {
   seen = of_row(first), hidden = of_row(second);
 }
 
-Tensor tubes_at(const Tensor& x, const Tensor& places) {
-  const Shape shape{places.dim(0), places.dim(1), x.dim(2)};
-  return take_along_axis(x, broadcast_to(unsqueeze(places, 2), shape), 1);
+Tensor tubes_at(const Tensor& x, const Tensor& tubes) {
+  const Shape shape{tubes.dim(0), tubes.dim(1), x.dim(2)};
+  return take_along_axis(x, broadcast_to(unsqueeze(tubes, 2), shape), 1);
 }
 
 Tensor sinusoids_of_places(int64_t places, int64_t width) {

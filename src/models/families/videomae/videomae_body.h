@@ -25,8 +25,8 @@ struct HiddenTubes {
   Tensor seen, hidden;  // their places [B, .]
 };
 
-// Rows x [B, N, D] at places [B, K] -> [B, K, D].
-Tensor tubes_at(const Tensor& x, const Tensor& places);
+// Rows x [B, N, D] of some tubes [B, K] -> [B, K, D].
+Tensor tubes_at(const Tensor& x, const Tensor& tubes);
 
 // Sinusoids of N places, [1, N, D].
 Tensor sinusoids_of_places(int64_t places, int64_t width);
