@@ -16,11 +16,11 @@ namespace {
 
 using Values = std::vector<double>;
 
-constexpr size_t kRows = 24, kColumns = 24, kSamples = 12;
+constexpr size_t kMatrixRows = 24, kMatrixColumns = 24, kMatrixSamples = 12;
 constexpr double kNear = 1e-5, kRelative = 1e-3;  // those of the gradients of most cases
 
 Values gradient() {
-  Values values(kRows * kColumns);
+  Values values(kMatrixRows * kMatrixColumns);
   for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<double>(i * i % 997)) / 8;
   return values;
 }
@@ -28,7 +28,8 @@ Values gradient() {
 // What tests/golden/make/sampled.py keeps.
 test::KeptValues kept(const Values& values) {
   Values numbers;
-  for (size_t k = 0; k < kSamples; ++k) numbers.push_back(values[test::place_of_sample(k, kSamples, values.size())]);
+  for (size_t k = 0; k < kMatrixSamples; ++k)
+    numbers.push_back(values[test::place_of_sample(k, kMatrixSamples, values.size())]);
   numbers.push_back(std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0)));
   for (size_t k = 0; k < test::kSignedSums; ++k) {
     double sum = 0;
@@ -65,8 +66,8 @@ TEST(SampledValues, RoundingPasses) {
 TEST(SampledValues, FaultsOfManyElementsAreFound) {
   EXPECT_NE(difference_after([](Values& x) {
               const Values before = x;
-              for (size_t i = 0; i < kRows; ++i)
-                for (size_t j = 0; j < kColumns; ++j) x[i * kColumns + j] = before[j * kColumns + i];
+              for (size_t i = 0; i < kMatrixRows; ++i)
+                for (size_t j = 0; j < kMatrixColumns; ++j) x[i * kMatrixColumns + j] = before[j * kMatrixColumns + i];
             }),
             "")
       << "transposed";
@@ -85,11 +86,11 @@ TEST(SampledValues, FaultsOfManyElementsAreFound) {
 }
 
 TEST(SampledValues, FaultsOfARowAreFoundInEachRow) {
-  for (size_t row = 0; row < kRows; ++row) {
-    const auto begin = static_cast<std::ptrdiff_t>(row * kColumns), other = (begin + 48) % 576;
-    EXPECT_NE(difference_after([&](Values& x) { std::fill_n(x.begin() + begin, kColumns, 0.0); }), "") << row;
+  for (size_t row = 0; row < kMatrixRows; ++row) {
+    const auto begin = static_cast<std::ptrdiff_t>(row * kMatrixColumns), other = (begin + 48) % 576;
+    EXPECT_NE(difference_after([&](Values& x) { std::fill_n(x.begin() + begin, kMatrixColumns, 0.0); }), "") << row;
     EXPECT_NE(difference_after([&](Values& x) {
-                std::swap_ranges(x.begin() + begin, x.begin() + begin + kColumns, x.begin() + other);
+                std::swap_ranges(x.begin() + begin, x.begin() + begin + kMatrixColumns, x.begin() + other);
               }),
               "")
         << row;
@@ -98,7 +99,8 @@ TEST(SampledValues, FaultsOfARowAreFoundInEachRow) {
 
 // An element that is not sampled changes the sums.
 TEST(SampledValues, ASingleWrongElementIsFoundWhereverItIs) {
-  for (size_t i = 0; i < kRows * kColumns; ++i) EXPECT_NE(difference_after([&](Values& x) { x[i] += 0.01; }), "") << i;
+  for (size_t i = 0; i < kMatrixRows * kMatrixColumns; ++i)
+    EXPECT_NE(difference_after([&](Values& x) { x[i] += 0.01; }), "") << i;
   EXPECT_NE(difference_after([](Values& x) { x[77] = NAN; }), "");
 }
 
@@ -106,7 +108,7 @@ TEST(SampledValues, WhatIsMaskedDoesNotCount) {
   Values right = gradient(), found = right;
   std::vector<bool> counts(right.size());
   for (size_t i = 0; i < counts.size(); ++i) {
-    counts[i] = i / kColumns % 3 != 0;
+    counts[i] = i / kMatrixColumns % 3 != 0;
     if (!counts[i]) right[i] = 0, found[i] = 1e6;
   }
   EXPECT_EQ(difference(kept(right), found, kNear, kRelative, counts), "");
