@@ -85,9 +85,9 @@ Tensor samples(transom_dtype dtype, int64_t count, uint64_t seed) {
   return made;
 }
 
-const std::vector<transom_dtype> kTypes = {TRANSOM_BOOL,    TRANSOM_UINT8,  TRANSOM_INT8,    TRANSOM_INT32,
-                                           TRANSOM_INT64,   TRANSOM_UINT32, TRANSOM_FLOAT16, TRANSOM_BFLOAT16,
-                                           TRANSOM_FLOAT32, TRANSOM_FLOAT64};
+const std::vector<transom_dtype> kGeneratedTypes = {TRANSOM_BOOL,    TRANSOM_UINT8,  TRANSOM_INT8,    TRANSOM_INT32,
+                                                    TRANSOM_INT64,   TRANSOM_UINT32, TRANSOM_FLOAT16, TRANSOM_BFLOAT16,
+                                                    TRANSOM_FLOAT32, TRANSOM_FLOAT64};
 
 std::string device_notes() {
   transom_device_properties properties{};
@@ -115,10 +115,10 @@ TEST(Codegen, EveryInstructionHasTheBitsOfTheInterpreter) {
     const std::string name(operation->name);
     const bool truth = name.find("equal") != name.npos || name == "less" || name == "greater" ||
                        name == "logical_not" || name == "is_finite";
-    for (const transom_dtype dtype : kTypes)
+    for (const transom_dtype dtype : kGeneratedTypes)
       for (const int64_t count : {1, 7, 16, 515}) {
         for (size_t arity = 1; arity <= 3; ++arity) {
-          for (const transom_dtype to : kTypes) {
+          for (const transom_dtype to : kGeneratedTypes) {
             if (name == "cast" ? arity != 1 : to != (truth ? TRANSOM_BOOL : dtype)) continue;
             Graph region;
             std::vector<int> values;

@@ -15,7 +15,7 @@
 namespace transom {
 namespace {
 
-const double kInfinity = std::numeric_limits<double>::infinity();
+const double kPositiveInfinity = std::numeric_limits<double>::infinity();
 constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kFloat64};
 
 Tensor tensor_of(const std::vector<float>& values, const Shape& shape, DType dtype) {
@@ -161,7 +161,7 @@ TEST(NotANumber, StaysInTheLargestOfWindows) {
         EXPECT_EQ(with_nan[i], -1) << name_of(dtype);
       }
       // The padding is below everything: -infinity is a value.
-      EXPECT_EQ(lowest[i], sees_it ? -1 : -kInfinity) << name_of(dtype);
+      EXPECT_EQ(lowest[i], sees_it ? -1 : -kPositiveInfinity) << name_of(dtype);
     }
   }
 }

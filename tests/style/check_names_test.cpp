@@ -41,6 +41,20 @@ TEST(CheckNames, TwoOfOneNameAreNamed) {
             "src/a/one.cpp:3\n");
 }
 
+TEST(CheckNames, TwoConstantsOfOneNameAreNamed) {
+  const transom::test::TemporaryFolder folder;
+  fs::create_directories(folder.path() / "tests/a");
+  const auto write = [&](const char* file, const std::string& text) { std::ofstream(folder.path() / file) << text; };
+  write("tests/a/one.cpp", "namespace {\nconstexpr int kRows = 2, kColumns = 3;\n}  // namespace\n");
+  write("tests/a/two.cpp",
+        "namespace {\nint rows() {\n  constexpr int kRows = 2;\n  return kRows;\n}\n}  // namespace\n");
+  EXPECT_EQ(check_names(folder.path().string()).output, "");
+  write("tests/a/two.cpp", "namespace {\nconst std::string kColumns[] = {};\n}  // namespace\n");
+  EXPECT_EQ(check_names(folder.path().string()).output,
+            "tests/a/one.cpp:2: the private constant 'kColumns' has the name of another in this folder: "
+            "tests/a/two.cpp:2\n");
+}
+
 TEST(CheckNames, ATypeThatANamespaceHasTwiceIsNamed) {
   const transom::test::TemporaryFolder folder;
   for (const char* room : {"src/a", "src/b", "include"}) fs::create_directories(folder.path() / room);

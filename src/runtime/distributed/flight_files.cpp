@@ -8,7 +8,7 @@
 namespace transom {
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{256} << 20;
+constexpr uint64_t kMostFlightBytes = uint64_t{256} << 20;
 
 // The value of a key, of the type that is wanted.
 template <typename Value>
@@ -50,7 +50,7 @@ void write_flight_file(const fs::path& directory, const FlightFile& file) {
 }
 
 FlightFile read_flight_file(const fs::path& path) {
-  const Json json = parse_json(read_file(path, kMostBytes), path.string());
+  const Json json = parse_json(read_file(path, kMostFlightBytes), path.string());
   FlightFile file;
   const auto rank = value_of<uint64_t>(json, "rank", path), ranks = value_of<uint64_t>(json, "ranks", path);
   if (ranks > static_cast<uint64_t>(kMostRanks) || rank >= ranks)

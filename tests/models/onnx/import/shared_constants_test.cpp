@@ -11,10 +11,10 @@
 namespace transom::onnx {
 namespace {
 
-constexpr ElementType kF32 = ElementType::kFloat32, kI32 = ElementType::kInt32;
+constexpr ElementType kSharedF32 = ElementType::kFloat32, kI32 = ElementType::kInt32;
 
 // A tensor as it lies in a file, `shift` bytes behind an aligned place.
-TensorData stored(const std::vector<float>& values, std::vector<int64_t> shape, ElementType type = kF32,
+TensorData stored(const std::vector<float>& values, std::vector<int64_t> shape, ElementType type = kSharedF32,
                   size_t shift = 0) {
   const size_t size = values.size() * sizeof(float);
   const auto held = std::make_shared<std::vector<std::byte>>(size + shift);
@@ -41,15 +41,15 @@ TEST(SharedConstants, EqualOnesAreOneValue) {
   const Value first = shared.value_of(stored(values, {64, 64}), "a.onnx");
   EXPECT_TRUE(one_value(first, shared.value_of(stored(values, {64, 64}), "b.onnx")));
   // Protobuf aligns nothing.
-  EXPECT_TRUE(one_value(first, shared.value_of(stored(values, {64, 64}, kF32, 1), "c.onnx")));
+  EXPECT_TRUE(one_value(first, shared.value_of(stored(values, {64, 64}, kSharedF32, 1), "c.onnx")));
   EXPECT_EQ(first.tensor.to_vector<float>(), values);
 }
 
 TEST(SharedConstants, WhatIsNotAlignedIsSharedToo) {
   SharedConstants shared;
   const std::vector<float> values = ramp(4096);
-  const Value first = shared.value_of(stored(values, {4096}, kF32, 3), "a.onnx");
-  EXPECT_TRUE(one_value(first, shared.value_of(stored(values, {4096}, kF32, 1), "b.onnx")));
+  const Value first = shared.value_of(stored(values, {4096}, kSharedF32, 3), "a.onnx");
+  EXPECT_TRUE(one_value(first, shared.value_of(stored(values, {4096}, kSharedF32, 1), "b.onnx")));
   EXPECT_EQ(first.tensor.to_vector<float>(), values);
 }
 
@@ -86,7 +86,7 @@ TEST(SharedConstants, ThreadsAskAtOnce) {
     threads.emplace_back([&, i] {
       std::vector<float> values = ramp(4096);
       values[7] = static_cast<float>(i % 2);
-      results[i] = shared.value_of(stored(values, {4096}, kF32, i), "a.onnx");
+      results[i] = shared.value_of(stored(values, {4096}, kSharedF32, i), "a.onnx");
     });
   for (std::thread& thread : threads) thread.join();
   for (size_t i = 0; i < results.size(); ++i) {

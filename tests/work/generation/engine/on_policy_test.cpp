@@ -13,12 +13,13 @@
 namespace transom {
 namespace {
 
-constexpr const char* kLlama = R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 61,
+constexpr const char* kOnPolicyLlama =
+    R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 61,
   "max_position_embeddings": 120, "hidden_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4,
   "num_key_value_heads": 2, "intermediate_size": 52, "initializer_range": 0.4})";
-constexpr const char* kGpt2 = R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 61,
+constexpr const char* kOnPolicyGpt2 = R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 61,
   "n_positions": 120, "n_embd": 36, "n_layer": 2, "n_head": 3, "initializer_range": 0.4})";
-constexpr const char* kMistral = R"({"model_type": "mistral", "architectures": ["MistralForCausalLM"],
+constexpr const char* kOnPolicyMistral = R"({"model_type": "mistral", "architectures": ["MistralForCausalLM"],
   "vocab_size": 61, "max_position_embeddings": 120, "hidden_size": 40, "num_hidden_layers": 2, "sliding_window": 9,
   "num_attention_heads": 4, "num_key_value_heads": 1, "intermediate_size": 52, "initializer_range": 0.4})";
 
@@ -129,10 +130,10 @@ TEST_P(OnPolicy, OneTextAlone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, OnPolicy,
-                         testing::Values(OnPolicyCase{"Llama", kLlama}, OnPolicyCase{"Gpt2", kGpt2},
-                                         OnPolicyCase{"SlidingWindow", kMistral},
-                                         OnPolicyCase{"LlamaInBfloat16", kLlama, DType::kBFloat16},
-                                         OnPolicyCase{"Gpt2InBfloat16", kGpt2, DType::kBFloat16}),
+                         testing::Values(OnPolicyCase{"Llama", kOnPolicyLlama}, OnPolicyCase{"Gpt2", kOnPolicyGpt2},
+                                         OnPolicyCase{"SlidingWindow", kOnPolicyMistral},
+                                         OnPolicyCase{"LlamaInBfloat16", kOnPolicyLlama, DType::kBFloat16},
+                                         OnPolicyCase{"Gpt2InBfloat16", kOnPolicyGpt2, DType::kBFloat16}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -10,7 +10,8 @@
 namespace transom {
 namespace {
 
-constexpr const char* kDecoder = R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 30,
+constexpr const char* kTenantsDecoder =
+    R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 30,
   "n_positions": 100, "n_embd": 16, "n_layer": 2, "n_head": 2, "initializer_range": 0.6})";
 
 class Tenants : public testing::Test {
@@ -38,7 +39,7 @@ class Tenants : public testing::Test {
       }
     return order;
   }
-  const std::unique_ptr<Model> model = Model::from_config(kDecoder);
+  const std::unique_ptr<Model> model = Model::from_config(kTenantsDecoder);
 };
 
 TEST_F(Tenants, WaitNoLongerForTheCrowdOfAnother) {

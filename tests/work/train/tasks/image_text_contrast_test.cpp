@@ -18,7 +18,7 @@
 namespace transom {
 namespace {
 
-constexpr size_t kSide = 8;
+constexpr size_t kPictureSide = 8;
 
 struct Color {
   const char* name;
@@ -28,7 +28,7 @@ constexpr Color kColors[] = {
     {"red", 230, 20, 30}, {"green", 20, 230, 30}, {"blue", 30, 20, 230}, {"white", 240, 250, 245}};
 
 std::string bmp(const Color& color) {
-  return test::bitmap(kSide, [&](size_t) { return std::array<uint8_t, 3>{color.red, color.green, color.blue}; });
+  return test::bitmap(kPictureSide, [&](size_t) { return std::array<uint8_t, 3>{color.red, color.green, color.blue}; });
 }
 
 class ContrastiveTraining : public testing::Test {

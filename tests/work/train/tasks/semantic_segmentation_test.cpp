@@ -18,24 +18,24 @@
 namespace transom {
 namespace {
 
-constexpr int64_t kSide = 16;
+constexpr int64_t kMapSide = 16;
 
 // Red and blue boxes on a gray ground, and where they are: classes 1 and 2.
 void write_scene(const fs::path& folder, int64_t number) {
   Mt19937 random(static_cast<uint64_t>(number));
-  std::vector<uint8_t> picture(3 * kSide * kSide, 90), classes(kSide * kSide, 0);
+  std::vector<uint8_t> picture(3 * kMapSide * kMapSide, 90), classes(kMapSide * kMapSide, 0);
   for (const uint8_t label : {uint8_t{1}, uint8_t{2}}) {
-    const int64_t left = random.randint(kSide - 6), top = random.randint(kSide - 6);
+    const int64_t left = random.randint(kMapSide - 6), top = random.randint(kMapSide - 6);
     for (int64_t y = top; y < top + 6; ++y)
       for (int64_t x = left; x < left + 6; ++x) {
-        const auto at = static_cast<size_t>(y * kSide + x);
+        const auto at = static_cast<size_t>(y * kMapSide + x);
         classes[at] = label;
         picture[3 * at] = label == 1 ? 250 : 10, picture[3 * at + 1] = 10, picture[3 * at + 2] = label == 2 ? 250 : 10;
       }
   }
   const std::string name = std::to_string(number) + ".png";
-  write_png(folder / ("picture" + name), {kSide, kSide, 3, picture});
-  write_png(folder / ("classes" + name), {kSide, kSide, 1, classes});
+  write_png(folder / ("picture" + name), {kMapSide, kMapSide, 3, picture});
+  write_png(folder / ("classes" + name), {kMapSide, kMapSide, 1, classes});
 }
 
 class SemanticSegmentation : public testing::Test {
@@ -92,7 +92,7 @@ TEST_F(SemanticSegmentation, RefusesMapsThatDoNotFit) {
 
 // Classes beyond those of the checkpoint need a head of their own.
 TEST_F(SemanticSegmentation, TakesClassesFromTheMaps) {
-  write_png(folder_ / "classes3.png", {kSide, kSide, 1, std::vector<uint8_t>(kSide * kSide, 4)});
+  write_png(folder_ / "classes3.png", {kMapSide, kMapSide, 1, std::vector<uint8_t>(kMapSide * kMapSide, 4)});
   TrainArguments run = arguments();
   EXPECT_NE(test::message_of([&] { prepare_task(run); }).find("decode_head.classifier.weight"), std::string::npos);
   run.script.ignore_mismatched_sizes = true;
