@@ -101,7 +101,7 @@ TASKS = {  # file: (case of the model, runs)
         [
             ("../video/plain.gif", {}),
             ("../video/plain.gif", {"frame_sampling_rate": 2, "top_k": 2}),
-            ("../video/palette.png", {"num_frames": 4, "function_to_apply": "sigmoid"}),
+            ("../video/plain.png", {"num_frames": 4, "function_to_apply": "sigmoid"}),
             (["../video/plain.png", "../video/plain.gif"], {"function_to_apply": "none", "top_k": 1}),
         ],
     ),

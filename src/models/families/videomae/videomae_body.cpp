@@ -21,6 +21,9 @@ VideoMAEConfig::VideoMAEConfig(const Config& config)
       use_mean_pooling(config.get_bool("use_mean_pooling", true)),
       grid(patch_grid(vit.image_size, vit.patch_size)) {
   vit.qkv_bias = config.get_bool("qv_bias", vit.qkv_bias);
+  for (const char* of_decoder : {"decoder_hidden_size", "decoder_num_hidden_layers", "decoder_num_attention_heads",
+                                 "decoder_intermediate_size", "norm_pix_loss"})
+    config.get_json(of_decoder);  // which other heads have not
   vit.biases_apart = true;
   if (num_frames % tubelet_size != 0 || vit.image_size[0] % vit.patch_size[0] != 0 ||
       vit.image_size[1] % vit.patch_size[1] != 0)
