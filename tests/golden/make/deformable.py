@@ -31,7 +31,7 @@ TWO_MAPS = dict(
     decoder_ffn_dim=12,
     decoder_n_points=2,
     num_feature_levels=2,
-    num_queries=4,
+    num_queries=3,
     num_denoising=0,
     id2label=FIVE,
 )
