@@ -13,7 +13,6 @@
 #include "files/config/model_type.h"
 #include "files/family/family.h"
 #include "inputs/images/picture_cutter.h"
-#include "inputs/images/smooth_resize.h"
 
 namespace transom {
 namespace {
@@ -439,21 +438,6 @@ Image ImageProcessor::sized(const Image& image) const {
                       : do_resize_ ? resized(image)
                                    : image;
   return do_center_crop_ ? center_cropped(large, crop_size_.height, crop_size_.width) : large;
-}
-
-ImageProcessor::Pixels ImageProcessor::smoothed(const Image& image) const {
-  std::array<int64_t, 2> frame{image.height, image.width};
-  if (squares_) frame[0] = frame[1] = std::max(image.height, image.width);
-  const std::array<int64_t, 2> extents = do_resize_ ? std::array{size_.height, size_.width} : frame;
-  expect_extents(extents[1], extents[0]);
-  std::array<float, 256> levels{};
-  for (size_t value = 0; value < 256; ++value)
-    levels[value] = static_cast<float>(static_cast<double>(value) * rescale_factor_);
-  Pixels pixels{extents[0], extents[1], smoothly_resized(image, levels, frame, extents)};
-  const size_t plane = pixels.values.size() / 3;
-  for (size_t i = 0; do_normalize_ && i < pixels.values.size(); ++i)
-    pixels.values[i] = (pixels.values[i] - mean_[i / plane]) / deviation_[i / plane];
-  return pixels;
 }
 
 ImageProcessor::Pixels ImageProcessor::cut(const Image& image, int64_t together) const {

@@ -37,6 +37,36 @@ void expect_rt_detr_heads(const Config& config, int64_t width, int64_t heads, st
   if (width % heads != 0) fail("{}: {} attention heads do not divide {}, {}", config.where(), heads, name, width);
 }
 
+// Of the encoder, and what the decoder reads of it.
+void expect_rt_detr_maps(const Config& config, const RTDetrConfig& c) {
+  if (c.levels < 1 || c.levels > kRTDetrMostLevels)
+    fail("{}: encoder_in_channels: expected from 1 to {} numbers, found {}", config.where(), kRTDetrMostLevels,
+         c.levels);
+  if (c.encoder_layers < 0 || c.encoder_layers > kRTDetrMostLayers)
+    fail("{}: encoder_layers: expected a number from 0 to {}, found {}", config.where(), kRTDetrMostLayers,
+         c.encoder_layers);
+  for (const int64_t level : c.encode_proj_layers)
+    if (level < 0 || level >= c.levels)
+      fail("{}: encode_proj_layers: expected numbers from 0 to {}, found {}", config.where(), c.levels - 1, level);
+  expect_rt_detr_heads(config, c.encoder_hidden_dim, c.encoder_attention_heads, "encoder_hidden_dim");
+  expect_rt_detr_heads(config, c.d_model, c.decoder_attention_heads, "d_model");
+  if (c.encoder_hidden_dim % 4 != 0)
+    fail("{}: encoder_hidden_dim: expected a multiple of 4, found {}", config.where(), c.encoder_hidden_dim);
+  const std::vector<int64_t> read = config.get_ints("decoder_in_channels", {256, 256, 256});
+  if (static_cast<int64_t>(read.size()) != c.levels || c.levels > c.num_feature_levels ||
+      std::any_of(read.begin(), read.end(), [&](int64_t width) { return width != c.encoder_hidden_dim; }))
+    fail("{}: decoder_in_channels: expected the width {} of the {} maps that the encoder gives, of at most {}",
+         config.where(), c.encoder_hidden_dim, c.levels, c.num_feature_levels);
+}
+
+void expect_rt_detr_second(const Config& config, int64_t levels) {
+  if (const int64_t found = positive(config, "decoder_n_levels", 3); found != levels)
+    fail("{}: decoder_n_levels: expected num_feature_levels, {}, found {}", config.where(), levels, found);
+  const std::string method = config.get_string("decoder_method", "default");
+  if (method != "default" && method != "discrete")
+    fail("{}: decoder_method: expected default or discrete, found {}", config.where(), quoted(method));
+}
+
 }  // namespace
 
 RTDetrConfig::RTDetrConfig(const Config& config, bool second)
@@ -81,33 +111,10 @@ RTDetrConfig::RTDetrConfig(const Config& config, bool second)
   if (!(csp >= 1 && csp <= static_cast<double>(kRTDetrMostWidth)))
     fail("{}: hidden_expansion: {} times encoder_hidden_dim is no width", config.where(), expansion);
   csp_width = static_cast<int64_t>(csp);
-  if (levels < 1 || levels > kRTDetrMostLevels)
-    fail("{}: encoder_in_channels: expected from 1 to {} numbers, found {}", config.where(), kRTDetrMostLevels, levels);
-  if (encoder_layers < 0 || encoder_layers > kRTDetrMostLayers)
-    fail("{}: encoder_layers: expected a number from 0 to {}, found {}", config.where(), kRTDetrMostLayers,
-         encoder_layers);
-  for (const int64_t level : encode_proj_layers)
-    if (level < 0 || level >= levels)
-      fail("{}: encode_proj_layers: expected numbers from 0 to {}, found {}", config.where(), levels - 1, level);
   if (num_denoising > kRTDetrMostWidth)
     fail("{}: num_denoising: expected at most {}, found {}", config.where(), kRTDetrMostWidth, num_denoising);
-  expect_rt_detr_heads(config, encoder_hidden_dim, encoder_attention_heads, "encoder_hidden_dim");
-  expect_rt_detr_heads(config, d_model, decoder_attention_heads, "d_model");
-  if (encoder_hidden_dim % 4 != 0)
-    fail("{}: encoder_hidden_dim: expected a multiple of 4, found {}", config.where(), encoder_hidden_dim);
-  const std::vector<int64_t> read = config.get_ints("decoder_in_channels", {256, 256, 256});
-  if (static_cast<int64_t>(read.size()) != std::min(levels, num_feature_levels) || levels > num_feature_levels ||
-      std::any_of(read.begin(), read.end(), [&](int64_t width) { return width != encoder_hidden_dim; }))
-    fail("{}: decoder_in_channels: expected the width {} of the {} maps that the encoder gives, of at most {}",
-         config.where(), encoder_hidden_dim, levels, num_feature_levels);
-  if (second) {
-    if (const int64_t found = positive(config, "decoder_n_levels", 3); found != num_feature_levels)
-      fail("{}: decoder_n_levels: expected num_feature_levels, {}, found {}", config.where(), num_feature_levels,
-           found);
-    const std::string method = config.get_string("decoder_method", "default");
-    if (method != "default" && method != "discrete")
-      fail("{}: decoder_method: expected default or discrete, found {}", config.where(), quoted(method));
-  }
+  expect_rt_detr_maps(config, *this);
+  if (second) expect_rt_detr_second(config, num_feature_levels);
   if (config.has("anchor_image_size")) {
     anchor_image_size = config.get_pair("anchor_image_size", 0);
     if (std::any_of(feat_strides.begin(), feat_strides.end(), [](int64_t stride) { return stride < 1; }))

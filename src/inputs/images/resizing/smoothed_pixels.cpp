@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "inputs/images/smooth_resize.h"
-
+// What OWLv2's processor makes of a picture at the top left of a black frame: where it shrinks it is first blurred by a
+// Gauss curve that grows with the factor, then taken linearly between pixels, in floating point, as scipy.ndimage's
+// gaussian_filter and zoom do with mode mirror. The frame itself is never made.
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <vector>
 
 #include "base/threads/threads.h"
+#include "inputs/images/image_processor.h"
 
 namespace transom {
 namespace {
@@ -137,9 +141,19 @@ class SmoothResize {
 
 }  // namespace
 
-std::vector<float> smoothly_resized(const Image& image, const std::array<float, 256>& levels,
-                                    std::array<int64_t, 2> frame, std::array<int64_t, 2> extents) {
-  return SmoothResize(image, levels, frame, extents).values();
+ImageProcessor::Pixels ImageProcessor::smoothed(const Image& image) const {
+  std::array<int64_t, 2> frame{image.height, image.width};
+  if (squares_) frame[0] = frame[1] = std::max(image.height, image.width);
+  const std::array<int64_t, 2> extents = do_resize_ ? std::array{size_.height, size_.width} : frame;
+  expect_extents(extents[1], extents[0]);
+  std::array<float, 256> levels{};
+  for (size_t value = 0; value < 256; ++value)
+    levels[value] = static_cast<float>(static_cast<double>(value) * rescale_factor_);
+  Pixels pixels{extents[0], extents[1], SmoothResize(image, levels, frame, extents).values()};
+  const size_t plane = pixels.values.size() / 3;
+  for (size_t i = 0; do_normalize_ && i < pixels.values.size(); ++i)
+    pixels.values[i] = (pixels.values[i] - mean_[i / plane]) / deviation_[i / plane];
+  return pixels;
 }
 
 }  // namespace transom
