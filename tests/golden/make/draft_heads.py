@@ -1,165 +1,221 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Heads for drafts, in drafting/NAME: `model` and what its head gives for states of the model, made of modules of
-Transformers. `mtp-*` hold the head in the model's checkpoint, `eagle3` in a folder `head` beside it.
+"""Heads for drafts, in drafting/NAME: `model` and what its head gives for states of the model. `mtp-*` hold the head in
+the model's checkpoint, `eagle3` in a folder `head` beside it. No library of the tests has these heads: they are computed
+here in float64, on a block of LLaMA's, with lists of numbers alone.
 
   python draft_heads.py FOLDER    the folder `golden`
 """
 import json
+import math
 import pathlib
+import random
 import shutil
+import struct
 import sys
 
-import torch
-import transformers
-from safetensors.torch import load_file, save_file
-
-TOKENS, WIDTH, LENGTH = 40, 16, 6
+TOKENS, D, HEADS, KEY_HEADS, INNER, LENGTH, EPSILON, THETA = 40, 16, 2, 1, 12, 6, 1e-6, 10000.0
+SIZE = D // HEADS
 
 
-def randomised(module, seed):
-    generator = torch.Generator().manual_seed(seed)
-    for name, parameter in module.named_parameters():
-        with torch.no_grad():
-            parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.3)
-            if "norm" in name and not name.endswith("bias"):
-                parameter.add_(1)
-    return module.eval()
+def single(number):
+    """As float32 holds it."""
+    return struct.unpack("<f", struct.pack("<f", number))[0]
 
 
-def mask(length):
-    return torch.full((length, length), float("-inf")).triu(1)[None, None]
+def drawn(source, shape, middle=0.0, deviation=0.3):
+    if len(shape) == 1:
+        return [single(source.gauss(middle, deviation)) for _ in range(shape[0])]
+    return [drawn(source, shape[1:], middle, deviation) for _ in range(shape[0])]
 
 
-def through(layer, rotary, x):
-    places = torch.arange(x.shape[1])[None]
-    made = layer(x, attention_mask=mask(x.shape[1]), position_ids=places, position_embeddings=rotary(x, places))
-    return made[0] if isinstance(made, tuple) else made
+def weights(shapes, seed):
+    source = random.Random(seed)
+    return {name: drawn(source, shape, 1.0 if "norm" in name else 0.0) for name, shape in shapes.items()}
 
 
-def given(width, seed):
-    generator = torch.Generator().manual_seed(seed)
-    return (torch.randint(0, TOKENS, (1, LENGTH), generator=generator),
-            torch.randn(1, LENGTH, width, generator=generator))
+def block_shapes(begin, width):
+    return {begin + name + ".weight": shape for name, shape in {
+        "input_layernorm": (D,), "post_attention_layernorm": (D,), "self_attn.q_proj": (HEADS * SIZE, width),
+        "self_attn.k_proj": (KEY_HEADS * SIZE, width), "self_attn.v_proj": (KEY_HEADS * SIZE, width),
+        "self_attn.o_proj": (D, HEADS * SIZE), "mlp.gate_proj": (INNER, D), "mlp.up_proj": (INNER, D),
+        "mlp.down_proj": (D, INNER)}.items()}
 
 
-def save_case(folder, model, extra, renamed, ids, states, first, second):
-    """`first` and `second`: logits and states of the pass over the model's states, and over the head's own."""
-    shutil.rmtree(folder, ignore_errors=True)
-    model.save_pretrained(folder / "model")
-    path = folder / "model" / "model.safetensors"
-    tensors = {renamed(name): tensor for name, tensor in load_file(path).items()} | extra
-    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path, {"format": "pt"})
-    save_file({"ids": ids, "positions": torch.arange(LENGTH)[None], "states": states, "logits": first[0],
-               "own": first[1], "next_logits": second[0], "next_own": second[1]}, folder / "case.safetensors")
+def dot(a, b):
+    return math.fsum(x * y for x, y in zip(a, b))
+
+
+def added(a, b):
+    return [[x + y for x, y in zip(first, second)] for first, second in zip(a, b)]
+
+
+def beside(a, b):
+    return [first + second for first, second in zip(a, b)]
+
+
+class Module:
+    """Parts of a head by their names, on rows of numbers."""
+
+    def __init__(self, tensors):
+        self.tensors = tensors
+
+    def linear(self, name, rows):
+        weight = self.tensors[name + ".weight"]
+        return [[dot(row, out) for out in weight] for row in rows]
+
+    def norm(self, name, rows):
+        weight = self.tensors[name + ".weight"]
+        scales = [1 / math.sqrt(dot(row, row) / len(row) + EPSILON) for row in rows]
+        return [[x * scale * w for x, w in zip(row, weight)] for row, scale in zip(rows, scales)]
+
+    def attention(self, begin, rows):
+        def heads(name, turns):
+            made = [[row[i:i + SIZE] for i in range(0, len(row), SIZE)] for row in self.linear(begin + name, rows)]
+            return [[turned(head, place) for head in row] for place, row in enumerate(made)] if turns else made
+
+        def turned(head, place):
+            half = SIZE // 2
+            angles = [place * THETA ** (-2 * i / SIZE) for i in range(half)]
+            first = [head[i] * math.cos(angles[i]) - head[i + half] * math.sin(angles[i]) for i in range(half)]
+            return first + [head[i + half] * math.cos(angles[i]) + head[i] * math.sin(angles[i]) for i in range(half)]
+
+        q, k, v = heads("self_attn.q_proj", True), heads("self_attn.k_proj", True), heads("self_attn.v_proj", False)
+        mixed = []
+        for place, row in enumerate(q):
+            mixed.append([])
+            for number, head in enumerate(row):
+                of = number // (HEADS // KEY_HEADS)
+                scores = [dot(head, k[other][of]) / math.sqrt(SIZE) for other in range(place + 1)]
+                shares = [math.exp(score - max(scores)) for score in scores]
+                mixed[-1] += [dot(shares, [v[other][of][i] for other in range(place + 1)]) / math.fsum(shares)
+                              for i in range(SIZE)]
+        return self.linear(begin + "self_attn.o_proj", mixed)
+
+    def fed(self, begin, rows):
+        read = self.norm(begin + "post_attention_layernorm", rows)
+        gates, ups = self.linear(begin + "mlp.gate_proj", read), self.linear(begin + "mlp.up_proj", read)
+        inner = [[g / (1 + math.exp(-g)) * u for g, u in zip(gate, up)] for gate, up in zip(gates, ups)]
+        return added(rows, self.linear(begin + "mlp.down_proj", inner))
+
+
+# ---- files
+
+
+def flat(values):
+    return [number for each in values for number in flat(each)] if isinstance(values, list) else [values]
+
+
+def shape_of(values):
+    return [len(values)] + shape_of(values[0]) if isinstance(values, list) else []
+
+
+def write(path, tensors):
+    header, data = {"__metadata__": {"format": "pt"}}, b""
+    whole = {name: isinstance(flat(values)[0], int) for name, values in tensors.items()}
+    for name, values in sorted(tensors.items(), key=lambda item: (not whole[item[0]], item[0])):
+        numbers = flat(values)
+        made = struct.pack(f"<{len(numbers)}{'q' if whole[name] else 'f'}", *numbers)
+        header[name] = {"dtype": "I64" if whole[name] else "F32", "shape": shape_of(values),
+                        "data_offsets": [len(data), len(data) + len(made)]}
+        data += made
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def save(folder, config, tensors):
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    write(folder / "model.safetensors", tensors)
+
+
+def save_case(folder, ids, states, first, second):
+    write(folder / "case.safetensors",
+          {"ids": [ids], "positions": [list(range(LENGTH))], "states": [states], "logits": first[0], "own": first[1],
+           "next_logits": second[0], "next_own": second[1]})
+
+
+def given(width):
+    source = random.Random(3)
+    return [source.randrange(TOKENS) for _ in range(LENGTH)], drawn(source, (LENGTH, width), deviation=1)
+
+
+def rounded(rows):
+    return [[single(number) for number in row] for row in rows]
+
+
+# ---- cases
+
+
+def model_of(layers):
+    shapes = {"model.embed_tokens.weight": (TOKENS, D), "lm_head.weight": (TOKENS, D), "model.norm.weight": (D,)}
+    for layer in range(layers):
+        shapes |= block_shapes(f"model.layers.{layer}.", D)
+    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": TOKENS, "hidden_size": D,
+              "num_hidden_layers": layers, "num_attention_heads": HEADS, "num_key_value_heads": KEY_HEADS,
+              "intermediate_size": INNER, "max_position_embeddings": 64, "rms_norm_eps": EPSILON, "rope_theta": THETA,
+              "hidden_act": "silu", "tie_word_embeddings": False}
+    return config, weights(shapes, 1)
 
 
 def eagle3(folder):
-    config = transformers.LlamaConfig(vocab_size=TOKENS, hidden_size=WIDTH, num_hidden_layers=6, num_attention_heads=2,
-                                      num_key_value_heads=1, intermediate_size=12, max_position_embeddings=64)
-    model = randomised(transformers.LlamaForCausalLM(config), 1)
-    rows, D = 24, WIDTH
-    layer = model.model.layers[0].__class__(config, 0)
-    attention = layer.self_attn
-    for name in ("q_proj", "k_proj", "v_proj"):
-        setattr(attention, name, torch.nn.Linear(2 * D, getattr(attention, name).out_features, bias=False))
-    head = torch.nn.Module()
-    head.fc = torch.nn.Linear(3 * D, D, bias=False)
-    head.midlayer = layer
-    head.midlayer.hidden_norm = type(model.model.norm)(D, config.rms_norm_eps)
-    head.norm = type(model.model.norm)(D, config.rms_norm_eps)
-    head.lm_head = torch.nn.Linear(D, rows, bias=False)
-    randomised(head, 2)
-    ids, states = given(3 * D, 3)
+    config, model = model_of(6)
+    save(folder / "model", config, model)
+    rows = 24
+    tensors = weights(block_shapes("midlayer.", 2 * D) | {
+        "fc.weight": (D, 3 * D), "midlayer.hidden_norm.weight": (D,), "norm.weight": (D,), "lm_head.weight": (rows, D)},
+        2)
+    head = Module(tensors)
+    ids, states = given(3 * D)
+    embedded = [model["model.embed_tokens.weight"][token] for token in ids]
 
     def run(h):
-        x = torch.cat([layer.input_layernorm(model.model.embed_tokens(ids)), layer.hidden_norm(h)], -1)
-        places = torch.arange(LENGTH)[None]
-        seen = attention(x, attention_mask=mask(LENGTH), position_embeddings=model.model.rotary_emb(x, places))[0]
-        made = h + seen
-        made = made + layer.mlp(layer.post_attention_layernorm(made))
-        return head.lm_head(head.norm(made))[0], made[0]
+        x = beside(head.norm("midlayer.input_layernorm", embedded), head.norm("midlayer.hidden_norm", h))
+        made = head.fed("midlayer.", added(h, head.attention("midlayer.", x)))
+        return head.linear("lm_head", head.norm("norm", made)), made
 
-    with torch.no_grad():
-        first = run(head.fc(states))
-        second = run(first[1][None])
-    save_case(folder, model, {}, lambda name: name, ids, states, first, second)
-    chosen = torch.randperm(TOKENS, generator=torch.Generator().manual_seed(4))[:rows].sort().values
-    tensors = {name: tensor.contiguous() for name, tensor in head.state_dict().items()}
-    tensors["d2t"] = chosen - torch.arange(rows)
-    tensors["t2d"] = torch.zeros(TOKENS, dtype=torch.bool).index_fill(0, chosen, True)
-    (folder / "head").mkdir()
-    save_file(tensors, folder / "head" / "model.safetensors", {"format": "pt"})
-    own = {name: config.to_dict()[name] for name in
-           ("hidden_size", "num_attention_heads", "num_key_value_heads", "intermediate_size", "vocab_size",
-            "max_position_embeddings", "rms_norm_eps", "hidden_act", "head_dim")}
-    own |= {"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", "num_hidden_layers": 1,
-            "draft_vocab_size": rows, "rope_theta": 10000.0, "tie_word_embeddings": False, "torch_dtype": "float32"}
-    (folder / "head" / "config.json").write_text(json.dumps(own, indent=2) + "\n")
+    first = run(head.linear("fc", states))
+    save_case(folder, ids, states, first, run(rounded(first[1])))
+    chosen = sorted(random.Random(4).sample(range(TOKENS), rows))
+    own = {name: config[name] for name in
+           ("model_type", "hidden_size", "num_attention_heads", "num_key_value_heads", "intermediate_size", "vocab_size",
+            "max_position_embeddings", "rms_norm_eps", "rope_theta", "hidden_act", "tie_word_embeddings")}
+    save(folder / "head", own | {"architectures": ["LlamaForCausalLMEagle3"], "num_hidden_layers": 1,
+                                 "draft_vocab_size": rows},
+         tensors | {"d2t": [token - row for row, token in enumerate(chosen)]})
 
 
-def multi_token(folder, kind, config, names, hides_first):
-    """`config` has one layer more than the model, which is the head's."""
-    layers = config.num_hidden_layers - 1
-    model = randomised(kind(config), 5)
-    norm = type(model.model.norm)
-    eps = config.rms_norm_eps
-    extra = {"tokens": norm(WIDTH, eps), "states": norm(WIDTH, eps), "final": norm(WIDTH, eps),
-             "joins": torch.nn.Linear(2 * WIDTH, WIDTH, bias=False)}
-    for seed, module in enumerate(extra.values()):
-        randomised(module, 6 + seed)
-    ids, states = given(WIDTH, 10)
-    block = model.model.layers[layers]
+def multi_token(folder, begin, block, names, hides_first):
+    config, model = model_of(2)
+    tensors = weights(block_shapes(begin + block, D) |
+                      {begin + name + ".weight": (D, 2 * D) if part == "joins" else (D,)
+                       for part, name in names.items()}, 5)
+    save(folder / "model", config, model | tensors)
+    head = Module(model | tensors)
+    ids, states = given(D)
 
     def run(h):
-        e = model.model.embed_tokens(ids)
+        e = [model["model.embed_tokens.weight"][token] for token in ids]
         if hides_first:
-            e = e.clone()
-            e[:, 0] = 0
-        x = extra["joins"](torch.cat([extra["tokens"](e), extra["states"](h)], -1))
-        made = extra["final"](through(block, model.model.rotary_emb, x))
-        return model.lm_head(made)[0], made[0]
+            e[0] = [0.0] * D
+        x = head.linear(begin + names["joins"], beside(head.norm(begin + names["tokens"], e),
+                                                       head.norm(begin + names["states"], h)))
+        seen = added(x, head.attention(begin + block, head.norm(begin + block + "input_layernorm", x)))
+        made = head.norm(begin + names["final"], head.fed(begin + block, seen))
+        return head.linear("lm_head", made), made
 
-    with torch.no_grad():
-        first = run(states)
-        second = run(first[1][None])
-    begin = f"model.layers.{layers}."
-    to = begin if hides_first else "mtp."
-    saved = {to + names[part] + ".weight": module.weight.detach() for part, module in extra.items()}
-
-    def renamed(name):
-        return name.replace(begin, to + "layers.0.") if not hides_first else name
-
-    save_case(folder, model, saved, renamed, ids, states, first, second)
-    path = folder / "model" / "config.json"
-    written = json.loads(path.read_text())
-    written["num_hidden_layers"] = layers
-    for name in ("layer_types", "mlp_layer_types"):
-        if isinstance(written.get(name), list):
-            written[name] = written[name][:layers]
-    path.write_text(json.dumps(written, indent=2) + "\n")
-
-
-BEHIND = {"tokens": "enorm", "states": "hnorm", "joins": "eh_proj", "final": "shared_head.norm"}
-BESIDE = {"tokens": "pre_fc_norm_embedding", "states": "pre_fc_norm_hidden", "joins": "fc", "final": "norm"}
+    first = run(states)
+    save_case(folder, ids, states, first, run(rounded(first[1])))
 
 
 def make(out):
     root = out / "drafting"
-    common = {"vocab_size": TOKENS, "hidden_size": WIDTH, "num_attention_heads": 2, "max_position_embeddings": 64,
-              "intermediate_size": 12, "moe_intermediate_size": 6, "num_experts_per_tok": 2, "tie_word_embeddings": False}
-    torch.set_num_threads(1)
+    shutil.rmtree(root, ignore_errors=True)
     eagle3(root / "eagle3")
-    multi_token(root / "mtp-deepseek-v3", transformers.DeepseekV3ForCausalLM, transformers.DeepseekV3Config(
-        **common, num_hidden_layers=3, num_key_value_heads=2, n_routed_experts=4, n_shared_experts=1, n_group=1,
-        topk_group=1, first_k_dense_replace=1, q_lora_rank=None, kv_lora_rank=8, qk_rope_head_dim=4,
-        qk_nope_head_dim=4, v_head_dim=6, rope_scaling=None), BEHIND, True)
-    multi_token(root / "mtp-glm4-moe", transformers.Glm4MoeForCausalLM, transformers.Glm4MoeConfig(
-        **common, num_hidden_layers=3, num_key_value_heads=1, head_dim=8, n_routed_experts=4, n_shared_experts=1,
-        n_group=1, topk_group=1, first_k_dense_replace=1, use_qk_norm=True), BEHIND, True)
-    multi_token(root / "mtp-qwen3-next", transformers.Qwen3NextForCausalLM, transformers.Qwen3NextConfig(
-        **common, num_hidden_layers=3, num_key_value_heads=1, head_dim=8, num_experts=4,
-        shared_expert_intermediate_size=6, linear_num_key_heads=1, linear_num_value_heads=2, linear_key_head_dim=4,
-        linear_value_head_dim=4, layer_types=["linear_attention", "full_attention", "full_attention"]), BESIDE, False)
+    multi_token(root / "mtp-behind", "model.layers.2.", "", {
+        "tokens": "enorm", "states": "hnorm", "joins": "eh_proj", "final": "shared_head.norm"}, True)
+    multi_token(root / "mtp-beside", "mtp.", "layers.0.", {
+        "tokens": "pre_fc_norm_embedding", "states": "pre_fc_norm_hidden", "joins": "fc", "final": "norm"}, False)
 
 
 if __name__ == "__main__":

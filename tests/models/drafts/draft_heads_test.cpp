@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Heads for drafts beside what modules of Transformers give for the same weights.
+// Heads for drafts beside what their layers give in float64 (tests/golden/make/draft_heads.py).
 #include <gtest/gtest.h>
 
 #include "base/files/files.h"
@@ -36,7 +36,7 @@ void expect_near(const Tensor& found, const Tensor& expected, const char* what) 
 
 class DraftHeads : public testing::TestWithParam<std::string> {};
 
-TEST_P(DraftHeads, GiveWhatTransformersModulesGive) {
+TEST_P(DraftHeads, GiveWhatTheirLayersGive) {
   const auto folder = test::folder_of_case(GetParam(), test::GoldenSet::kLibraries, "drafting");
   const NoGradient inference;
   const Loaded all = loaded(folder);
