@@ -6,6 +6,7 @@
 
 #include <numeric>
 
+#include "base/error.h"
 #include "base/files/files.h"
 #include "files/checkpoint/safetensors.h"
 #include "inputs/images/formats.h"
