@@ -275,7 +275,7 @@ def controlnet(folder, images):
         return run(network, list(network.parameters()), loss_of, 4, 2), network.state_dict()
 
     given = dict(train_data_dir="pictures", controlnet_model_name_or_path="sd-controlnet/model/controlnet", resolution=16)
-    record(folder, "controlnet", {"task": "controlnet", "model": "sd-pndm/model", "flags": flags_of(given)}, made)
+    record(folder, "controlnet", {"task": "text-to-image-control", "model": "sd-pndm/model", "flags": flags_of(given)}, made)
 
 
 def make(out):

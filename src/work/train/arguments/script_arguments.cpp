@@ -11,6 +11,7 @@
 #include "work/train/arguments/device_arguments.h"
 #include "work/train/arguments/diffusion_arguments.h"
 #include "work/train/arguments/foreign_configs.h"
+#include "work/train/arguments/former_arguments.h"
 #include "work/train/arguments/policy_arguments.h"
 #include "work/train/arguments/speech_arguments.h"
 
@@ -366,71 +367,6 @@ void resolve(TrainArguments& arguments, const ForeignConfigs& foreign) {
   if (script.dataset_name) find_data_set(script);
   if (script.delimiter && script.delimiter->size() != 1)
     fail(ErrorKind::kUsage, "delimiter: expected one character, found {}", transom::quoted(*script.delimiter));
-}
-
-// Switches of former versions, and of scripts, that stand for a value of another argument.
-struct Switch {
-  std::string_view name, stands_for, value;
-};
-constexpr Switch kSwitches[] = {{"group_by_length", "train_sampling_strategy", "group_by_length"},
-                                {"adafactor", "optim", "adafactor"},
-                                {"offset_noise", "noise_offset", "0.1"}};
-
-const Switch* find_switch(std::string_view name) {
-  for (const Switch& each : kSwitches)
-    if (each.name == name) return &each;
-  return nullptr;
-}
-
-// Accelerate's argument, which names a type; empty: none.
-constexpr std::string_view kMixedPrecision = "mixed_precision";
-std::string switch_of_precision(std::string_view type) {
-  if (type == "no") return {};
-  if (type == "bf16" || type == "fp16") return std::string(type);
-  fail(ErrorKind::kUsage, "{}: expected one of no, bf16, fp16, found {}", kMixedPrecision, quoted(type));
-}
-
-Json modernised(const Json& object) {
-  if (!object.is_object()) return object;
-  Json result = Json::object();
-  for (const auto& [name, value] : object.items()) {
-    const bool on = value == true || value == "true" || value == "True";
-    if (const Switch* known = find_switch(name)) {
-      if (on) result[std::string(known->stands_for)] = known->value;
-    } else if (name == kMixedPrecision && value.is_string()) {
-      if (const std::string type = switch_of_precision(value.get<std::string>()); !type.empty()) result[type] = true;
-    } else {
-      result[name] = value;
-    }
-  }
-  return result;
-}
-
-// The value of a switch may stand beside it: --group_by_length True.
-std::vector<std::string> modernised(const std::vector<std::string>& flags) {
-  const std::set<std::string_view> yes = {"true", "True", "yes", "1"}, no = {"false", "False", "no", "0"};
-  std::vector<std::string> result;
-  for (size_t i = 0; i < flags.size(); ++i) {
-    const std::string_view flag = flags[i];
-    const std::string_view next = i + 1 < flags.size() ? std::string_view(flags[i + 1]) : std::string_view();
-    const size_t equals = std::min(flag.find('='), flag.size());
-    const bool is_flag = flag.starts_with("--");
-    if (is_flag && flag.substr(2, equals - 2) == kMixedPrecision) {
-      const std::string type = switch_of_precision(equals < flag.size() ? flag.substr(equals + 1) : next);
-      if (equals == flag.size()) ++i;
-      if (!type.empty()) result.push_back("--" + type);
-      continue;
-    }
-    const Switch* known = is_flag ? find_switch(flag.substr(2)) : nullptr;
-    if (!known) {
-      result.push_back(flags[i]);
-      continue;
-    }
-    const bool off = no.contains(next);
-    if (off || yes.contains(next)) ++i;
-    if (!off) result.push_back(fmt::format("--{}={}", known->stands_for, known->value));
-  }
-  return result;
 }
 
 }  // namespace

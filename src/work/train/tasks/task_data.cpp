@@ -180,7 +180,7 @@ const Task kTasks[] = {
      .preprocessing = Preprocessing::kNone,
      .is_file = is_asked_for_by_name,
      .defaults = text_to_image_defaults},
-    {.name = "controlnet",
+    {.name = "text-to-image-control",
      .alias = "",
      .fits = is_asked_for,
      .prepare = prepare_controlnet,
@@ -242,7 +242,8 @@ const Task& find_folder_task(const ScriptArguments& script) {
   if (script.task)
     fail(ErrorKind::kUsage,
          "--task: folders of files are for image-classification, video-classification, "
-         "unconditional-image-generation, text-to-image, dreambooth, controlnet and audio-classification, not for {}",
+         "unconditional-image-generation, text-to-image, dreambooth, text-to-image-control and audio-classification, "
+         "not for {}",
          transom::quoted(*script.task));
   fail("{}: expected one folder a class, with images or sounds in it", directory);
 }

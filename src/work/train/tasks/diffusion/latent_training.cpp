@@ -8,6 +8,7 @@
 #include "base/json/json.h"
 #include "files/config/config.h"
 #include "models/loading/weights/missing_weights.h"
+#include "models/records.h"
 #include "transom/distributed.h"
 #include "work/train/arguments/task_defaults.h"
 #include "work/train/tasks/diffusion/control_training.h"
@@ -162,9 +163,9 @@ PipelineOutput LatentTraining::output(std::shared_ptr<const WeightAverage> avera
   if (trains_ == Trains::kControlNet) {
     Json index = parse_json(made.index, directory_.where());
     index["_class_name"] = "StableDiffusionControlNetPipeline";
-    index["controlnet"] = {"diffusers", kControlNetClass};
+    made.part = find_family(setup_.model->config())->model_type;  // as diffusers calls the folder, too
+    index[made.part] = {"diffusers", kControlNetClass};
     made.index = dump_json(index, 2) + "\n";
-    made.part = "controlnet";
   }
   return made;
 }

@@ -86,11 +86,11 @@ TEST_F(TrainingOfLatents, ArgumentsThatCannotBeCarriedOutAreRefused) {
   EXPECT_SAYS(refusal("dreambooth", {"--instance_prompt", "a", "--class_prompt", "b", "--with_prior_preservation",
                                      "--class_data_dir", pictures().string()}),
               "expected 100 pictures (--num_class_images), found 4");
-  EXPECT_SAYS(refusal("controlnet", {"--conditioning_image_column", "edges"}), "edges");
-  EXPECT_SAYS(refusal("controlnet", {"--use_peft"}), "--use_peft");
-  EXPECT_SAYS(
-      refusal("controlnet", {"--controlnet_model_name_or_path", (fs::path(pipeline_folder()) / "unet").string()}),
-      "ControlNetModel");
+  EXPECT_SAYS(refusal("text-to-image-control", {"--conditioning_image_column", "edges"}), "edges");
+  EXPECT_SAYS(refusal("text-to-image-control", {"--use_peft"}), "--use_peft");
+  EXPECT_SAYS(refusal("text-to-image-control",
+                      {"--controlnet_model_name_or_path", (fs::path(pipeline_folder()) / "unet").string()}),
+              "ControlNetModel");
 }
 
 // Factors by diffusers' names, which the pictures of a pipeline take; and the adapters, from which training goes on.
@@ -128,7 +128,7 @@ TEST_F(TrainingOfLatents, AResumedRunHasTheSameAverage) {
 TEST_F(TrainingOfLatents, ANewControlNetAddsNothing) {
   const TaskSetup task = [&] {
     const test::KeptLog quiet;
-    return prepare_task(arguments("controlnet", {}));
+    return prepare_task(arguments("text-to-image-control", {}));
   }();
   const auto unet = Model::from_pretrained(pipeline_folder() + "/unet");
   size_t shared = 0;
@@ -149,7 +149,7 @@ TEST_F(TrainingOfLatents, ANewControlNetAddsNothing) {
 }
 
 TEST_F(TrainingOfLatents, ATrainedControlNetIsAPipeline) {
-  train(arguments("controlnet", {"--train_batch_size", "2"}));
+  train(arguments("text-to-image-control", {"--train_batch_size", "2"}));
   EXPECT_EQ(read_json(out() / kPipelineIndexName)["_class_name"], "StableDiffusionControlNetPipeline");
   const auto pipeline = make_pipeline("text-to-image", out().string());
   TaskOptions options;
