@@ -7,7 +7,6 @@
 
 #include "base/files/directories.h"
 #include "base/files/files.h"
-#include "inputs/audio/voice_vector.h"
 #include "models/onnx/model_writer.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
