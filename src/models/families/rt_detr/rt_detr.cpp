@@ -100,7 +100,8 @@ class RTDetrBody {
 };
 
 // What both classes give of the decoder, whose queries begin at `first`.
-NamedTensors with_decoder_states(NamedTensors outputs, const RTDetrOutput& output, const ForwardContext& context) {
+[[maybe_unused]] NamedTensors with_decoder_states(NamedTensors outputs, const RTDetrOutput& output,
+                                                  const ForwardContext& context) {
   std::vector<Tensor> states = output.decoded.states, boxes, logits;
   for (const RTDetrDetections& each : output.decoded.heads) {
     boxes.push_back(each.boxes);
