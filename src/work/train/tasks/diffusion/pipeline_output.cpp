@@ -62,8 +62,9 @@ void write_lora(const fs::path& directory, const std::string& part) {
     named.emplace_back(part + "." + name, view);
   }
   // Without it the readers take alpha for the rank.
+  const Json config = read_json(directory / kAdapterConfig);  // which items() refers to
   Json fields = Json::object();
-  for (const auto& [key, value] : read_json(directory / kAdapterConfig).items()) fields[part + "." + key] = value;
+  for (const auto& [key, value] : config.items()) fields[part + "." + key] = value;
   write_safetensors(directory / kLoraWeightsName, named,
                     {{"format", "pt"}, {"lora_adapter_metadata", dump_json(fields, 2)}});
 }
