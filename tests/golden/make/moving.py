@@ -3,7 +3,7 @@
 
 import numpy
 import torch
-from PIL import Image, ImageDraw, ImageSequence
+from PIL import Image, ImageDraw
 from safetensors.torch import save_file
 
 FRAMES, WIDTH, HEIGHT = 8, 14, 11
@@ -57,11 +57,18 @@ def draw(folder):
         picture.resize((WIDTH + number % 2, HEIGHT)).save(frames / f"{number:02}.png")
 
 
+def frame_of(path, number):
+    """Opened anew: of a frame that was looked at Pillow 13 forgets what was below it (APNG, disposal "previous")."""
+    with Image.open(path) as video:
+        video.seek(number)
+        return numpy.asarray(video.convert("RGB"))
+
+
 def make(folder):
     draw(folder)
     made = {}
     for path in sorted([*folder.glob("*.gif"), *folder.glob("*.png")]):
         with Image.open(path) as video:
-            frames = [numpy.asarray(frame.convert("RGB")) for frame in ImageSequence.Iterator(video)]
-        made[path.name] = torch.from_numpy(numpy.stack(frames[1:] if path.name == "beside.png" else frames))
+            numbers = range(1 if path.name == "beside.png" else 0, video.n_frames)
+        made[path.name] = torch.from_numpy(numpy.stack([frame_of(path, number) for number in numbers]))
     save_file(made, folder / "expected.safetensors")
