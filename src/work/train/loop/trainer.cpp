@@ -155,7 +155,8 @@ void Trainer::Run::Course::begin(const std::optional<std::string>& resume_from) 
   run.steps_of_this_call = 0;
   run.stop = false;
   prepare_directory(resume_from);
-  padding = padding_of_batches(arguments, *run.model, run.step.sharding() != nullptr);
+  padding =
+      padding_of_batches(arguments, *run.model, run.step.sharding() != nullptr, run.step.objective().reads_padding());
   // Norms over a batch would see rows that only fill it up.
   fills_up =
       batches > 1 && run.model->buffers().empty() && run.step.objective().rows_stand_alone() && wants_static_shapes();

@@ -172,10 +172,11 @@ Predictions Trainer::Run::predict(const TrainingData& data, bool loss_only, bool
   const bool half = arguments.bf16_full_eval && !training;
   const ComputedIn evaluated(*model, half ? DType::kBFloat16 : model->computing().dtype);
   const OutputFilter nothing = [](const NamedTensors&) { return NamedTensors(); };
-  EvaluationBatches how{.size = arguments.per_device_eval_batch_size,
-                        .drop_last = drop_last,
-                        .skips_unfinite = arguments.logging_nan_inf_filter,
-                        .padding = padding_of_batches(arguments, *model, step.sharding() != nullptr)};
+  EvaluationBatches how{
+      .size = arguments.per_device_eval_batch_size,
+      .drop_last = drop_last,
+      .skips_unfinite = arguments.logging_nan_inf_filter,
+      .padding = padding_of_batches(arguments, *model, step.sharding() != nullptr, step.objective().reads_padding())};
   if (arguments.train_sampling_strategy == "group_by_length") how.grouping_seed = arguments.sampling_seed();
   // A predictor asks the model itself.
   const WholeValues whole(predictor && !loss_only ? step.sharding() : nullptr, *model, nullptr,

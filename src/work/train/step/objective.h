@@ -75,6 +75,8 @@ class Objective {
   virtual bool keeps_rows_apart() const { return false; }
   // Whether a row's loss is that of the row alone, so that a batch may be filled up with rows that do not count.
   virtual bool rows_stand_alone() const { return false; }
+  // Whether its loss or its numbers are of all places of a row, padding among them.
+  virtual bool reads_padding() const { return false; }
 
   // Makes updates learn from a teacher besides. Refused by losses that have none.
   virtual void learn_from(Distillation distillation);

@@ -26,10 +26,11 @@ namespace {
 constexpr std::string_view kMask = "attention_mask";
 
 // Why the padding cannot be taken out; empty: it can.
-std::string why_padding_stays(const Model& model, bool shares_rows) {
+std::string why_padding_stays(const Model& model, bool shares_rows, bool reads_padding) {
   if (!model.takes_texts_in_rows()) return fmt::format("{} needs rows of one length", model.architecture());
   if (const Architecture* known = find_architecture(model); known && *known->head.labels == HeadLabels::kSpan)
     return "an answer is looked for in all places of a row, padding among them";
+  if (reads_padding) return "the task logs what the model makes of all places of a row, padding among them";
   if (model.adaptation() && model.adaptation()->virtual_tokens()) return "virtual tokens stand before each row";
   if (shares_rows)
     return "processes that share the rows of a batch (zero_stage, fsdp, tp_size ...) need rows of one length";
@@ -175,9 +176,10 @@ void set_places(const Places& found, const std::string& prefix, NamedTensors& in
 
 }  // namespace
 
-BatchPadding padding_of_batches(const TrainingArguments& arguments, const Model& model, bool shares_rows) {
+BatchPadding padding_of_batches(const TrainingArguments& arguments, const Model& model, bool shares_rows,
+                                bool reads_padding) {
   if (!arguments.padding_free.value_or(true)) return BatchPadding::kStays;
-  const std::string why = why_padding_stays(model, shares_rows);
+  const std::string why = why_padding_stays(model, shares_rows, reads_padding);
   if (arguments.padding_free) {
     if (!why.empty())
       fail(shares_rows ? ErrorKind::kUsage : ErrorKind::kUnsupported, "--padding_free: {}; leave it out", why);

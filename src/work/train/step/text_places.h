@@ -20,8 +20,10 @@ enum class BatchPadding {
 
 // What the arguments ask for. By default padding is taken out where the model and the device keep texts of one row
 // apart, and where the numbers are those of the padded rows but for rounding. Throws where it is asked for and cannot
-// be. `shares_rows`: processes have parts of one batch, which are to be of one length.
-BatchPadding padding_of_batches(const TrainingArguments& arguments, const Model& model, bool shares_rows);
+// be. `shares_rows`: processes have parts of one batch, which are to be of one length. `reads_padding`: see
+// Objective.
+BatchPadding padding_of_batches(const TrainingArguments& arguments, const Model& model, bool shares_rows,
+                                bool reads_padding);
 
 // The batch with rows of one of few lengths, so that few programs serve all batches: more padding costs little where
 // layers do not see it. Rows without padding, and with padding in front, stay as they are.

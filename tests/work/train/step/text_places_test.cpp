@@ -95,10 +95,10 @@ TEST(TextPlaces, RowsAreWidenedWithTheirOwnPadding) {
 TEST(TextPlaces, AnswersAreLookedForInPaddingToo) {
   TrainingArguments arguments;
   const auto model = golden_model("bert-question-answering");
-  EXPECT_EQ(padding_of_batches(arguments, *model, false), BatchPadding::kStays);
+  EXPECT_EQ(padding_of_batches(arguments, *model, false, false), BatchPadding::kStays);
   arguments.padding_free = true;
   EXPECT_NE(test::message_of([&] {
-              padding_of_batches(arguments, *model, false);
+              padding_of_batches(arguments, *model, false, false);
             }).find("--padding_free: an answer is looked for in all places"),
             std::string::npos);
 }

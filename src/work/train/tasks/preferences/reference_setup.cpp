@@ -31,7 +31,7 @@ void add_reference(const TrainArguments& arguments, TaskSetup& setup, const Padd
     const int64_t sizes[] = {arguments.training.per_device_train_batch_size,
                              arguments.training.per_device_eval_batch_size};
     const bool shares_rows = process_count() > 1 && sharding_layout(arguments.training, process_count()).shards();
-    const BatchPadding of_batches = padding_of_batches(arguments.training, *whole.model, shares_rows);
+    const BatchPadding of_batches = padding_of_batches(arguments.training, *whole.model, shares_rows, false);
     for (size_t i = 0; i < data.size(); ++i) {
       if (!data[i]) continue;
       if (!given.json) log(LogLevel::kInfo, fmt::format("the reference computes {} rows", data[i]->rows()));

@@ -25,6 +25,8 @@ class OddsObjective final : public Objective {
   Tensor loss(const LossPass& pass, const NamedTensors& inputs, NamedTensors* outputs) const override;
   const BatchMeasures* measures() const override { return &measures_; }
   void expect(bool sharded, bool staged) const override;
+  // TRL's logits/chosen and logits/rejected are means over all places.
+  bool reads_padding() const override { return true; }
 
  private:
   OddsOptions options_;
