@@ -50,7 +50,7 @@ class Drafts : public testing::TestWithParam<std::pair<const char*, const char*>
 
 TEST_P(Drafts, ChangeNothingThatIsWritten) {
   const auto model = Model::from_config(GetParam().second, {.seed = 3});
-  Engine alone(*model, {.max_model_length = kLongest});
+  Engine alone(*model, {.max_sequences = 6, .max_model_length = kLongest});
   const test::DraftedTexts expected = test::texts_of(alone, circling_requests());
   for (const Method method : {Method::kLookup, Method::kSuffix})
     for (const bool measured : {false, true})

@@ -37,6 +37,7 @@ class Told {
 TokenIds drafted(SuffixDrafts& drafts, const Told& text, int64_t most = 8) {
   Draft draft{.sequence = &text.sequence(), .most = most};
   drafts.draft(draft);
+  drafts.forget(text.sequence());  // which goes
   EXPECT_LE(static_cast<int64_t>(draft.tokens.size()), most);
   return draft.tokens;
 }
