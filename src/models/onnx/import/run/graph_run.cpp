@@ -44,14 +44,15 @@ bool holds_a_graph(const Node& node) {
 const GraphRun::LastReads& GraphRun::last_reads_of(const std::vector<Node>& nodes,
                                                    const std::vector<std::string_view>& results) {
   const auto [found, is_new] = last_reads_.try_emplace(&nodes);
-  if (!is_new) return found->second;
+  LastReads& last = found->second;
+  if (!is_new) return last;
   std::unordered_set<std::string_view> later(results.begin(), results.end());
-  found->second.resize(nodes.size());
+  last.resize(nodes.size());
   for (size_t place = nodes.size(); place-- > 0;)
     for_each_read(nodes[place], [&](std::string_view name) {
-      if (later.insert(name).second) found->second[place].push_back(name);
+      if (later.insert(name).second) last[place].push_back(name);
     });
-  return found->second;
+  return last;
 }
 
 bool GraphRun::waits(const Tensor& tensor) {
