@@ -115,7 +115,7 @@ TEST(IntegerProducts, ConvolutionsAreExact) {
         const Tensor x = bytes(dtype, c.x(last), 1), w = bytes(TRANSOM_INT8, c.w(), 2);
         const std::vector<double> expected = sums_of(c, x, w, static_cast<double>(zero), last);
         const char* op = last ? "channels_last_integer_convolution" : "integer_convolution";
-        const auto where = [&] {
+        const auto where = [&, &dtype = dtype, &zero = zero] {
           return ::testing::Message() << op << " case " << &c - kWindows << " type " << dtype << " zero point " << zero;
         };
         EXPECT_EQ(evaluate(op, {x, w}, TRANSOM_FLOAT32, c.y(last), c.attributes(zero)).values, expected) << where();

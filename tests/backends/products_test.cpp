@@ -221,7 +221,7 @@ TEST(Products, AFrozenWeightHasTheSameBitsAtEveryUse) {
                                                {"x_contract", Shape{upright ? 1 : 0}},
                                                {"y_contract", Shape{transposed ? 0 : 1}},
                                                {"dtype", dtype}};
-          const auto run = [&](bool frozen) {
+          const auto run = [&, &n = n](bool frozen) {
             Graph graph;
             const int input = graph.input(x), other = graph.input(w, frozen);
             graph.output(graph.node("dot_general", {input, other}, dtype, {m, n}, axes));
@@ -250,7 +250,7 @@ TEST(Products, AFewRowsOf16BitsTimesAFrozenWeight) {
         const Tensor x = numbers(TRANSOM_BFLOAT16, {m, k}, -1, 1, 1), w = numbers(TRANSOM_BFLOAT16, {n, k}, -1, 1, 2),
                      b = numbers(TRANSOM_BFLOAT16, {n}, -1, 1, 3);
         const bool biased = output == TRANSOM_BFLOAT16;  // dot_general gives f32 too, and takes none
-        const auto run = [&](const Tensor& rows) {
+        const auto run = [&, &n = n, &k = k](const Tensor& rows) {
           Graph graph;
           const Shape shape{rows.shape[0], n};
           std::vector<int> inputs{graph.input(rows), graph.input(w, true)};
@@ -309,7 +309,7 @@ TEST(Products, TakesAFrozenWeightFromBeforeItsCast) {
   for (const auto& [stored, dtype] : casts)
     for (int64_t m : {1, 3, 50}) {
       const Tensor w = numbers(stored, {130, 96}, -1, 1, 2), x = numbers(dtype, {m, 96}, -1, 1, 3);
-      const auto run = [&](bool frozen) {
+      const auto run = [&, &dtype = dtype](bool frozen) {
         Graph graph;
         const int input = graph.input(x), weight = graph.input(w, frozen);
         const int cast = graph.node("cast", {weight}, dtype, w.shape);

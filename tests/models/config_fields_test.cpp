@@ -181,8 +181,8 @@ TEST(ConfigFields, MarianAndWhisperHaveNoPaddingIdWhereItIsNull) {
   };
   for (const auto& [type, name] :
        {std::pair{"marian", "MarianMTModel"}, {"whisper", "WhisperForConditionalGeneration"}}) {
-    EXPECT_EQ(test::message_of([&] { forward(type, name, ""); }), "") << name;
-    EXPECT_NE(test::message_of([&] {
+    EXPECT_EQ(test::message_of([&, &type = type, &name = name] { forward(type, name, ""); }), "") << name;
+    EXPECT_NE(test::message_of([&, &type = type, &name = name] {
                 forward(type, name, R"(, "pad_token_id": null)");
               }).find("pad_token_id: expected a number"),
               std::string::npos)

@@ -73,7 +73,11 @@ TEST(ConfigKeys, ThatChangeResultsAreReadRefusedOrReportedInEveryTextFamily) {
             << type << ": " << key << " is ignored";
       else EXPECT_EQ(refused.find('\n'), std::string::npos) << refused;
     }
-    EXPECT_EQ(test::message_of([&] { Model::from_config(dump_json(small_config(type, architecture))); }), "") << type;
+    EXPECT_EQ(test::message_of([&, &type = type, &architecture = architecture] {
+                Model::from_config(dump_json(small_config(type, architecture)));
+              }),
+              "")
+        << type;
   }
 }
 

@@ -124,7 +124,7 @@ TEST_P(GoldenModel, OutputsOf16Bits) {
     for (const auto& [name, tensor] : expected.items()) {
       const auto a = outputs.at(name).to_vector<double>(), b = tensor.to_vector<double>();
       const bool mixture = model->config().has("num_experts_per_tok") && tensor.rank() > 1;
-      const auto error_of = [&](const std::vector<double>& found) {
+      const auto error_of = [&, &tensor = tensor](const std::vector<double>& found) {
         return mixture ? middle_error(found, b, tensor.dim(-1)) : relative_error(found, b);
       };
       double bound = dtype == std::string("bfloat16") ? 0.05 : 0.01;

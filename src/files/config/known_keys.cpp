@@ -45,7 +45,8 @@ void check_known_keys(const Json& object, const std::string& where, std::span<co
   std::vector<std::string> unknown;
   for (const auto& [name, value] : object.items()) {
     if (value.is_null() || is_read(name)) continue;
-    const auto found = std::find_if(known.begin(), known.end(), [&](const KnownKey& key) { return key.name == name; });
+    const auto found =
+        std::find_if(known.begin(), known.end(), [&, &name = name](const KnownKey& key) { return key.name == name; });
     if (found == known.end()) {
       if (!name.starts_with("_")) unknown.push_back(quoted(name, 100));
     } else if (!found->neutral.empty() && !is_neutral(*found, value)) {

@@ -98,8 +98,8 @@ void check_keys(const Json& file, std::vector<std::string>& findings) {
   std::vector<std::string> known;
   for (const FileKey& key : kKeys) known.emplace_back(key.name);
   for (const auto& [name, value] : file.items()) {
-    const auto key =
-        std::find_if(std::begin(kKeys), std::end(kKeys), [&](const FileKey& each) { return each.name == name; });
+    const auto key = std::find_if(std::begin(kKeys), std::end(kKeys),
+                                  [&, &name = name](const FileKey& each) { return each.name == name; });
     if (key == std::end(kKeys))
       findings.push_back(fmt::format("{}: unknown{}", quoted(name, 100), did_you_mean(name, known)));
     else if (!takes(key->takes, value))

@@ -37,12 +37,12 @@ class GpuPagedAttention : public OnEachMatrixUnit {
         for (int64_t h = 0; h < c.H; ++h) {
           const int64_t place = std::max<int64_t>(static_cast<int64_t>(lengths.values[at(b)]) - c.T + t, 0);
           const int64_t begin = c.window > 0 ? std::max<int64_t>(place - c.window + 1, 0) : 0, g = h / (c.H / c.G);
-          const auto token = [&](int64_t s) {
+          const auto token = [&, &table = table](int64_t s) {
             return static_cast<int64_t>(table.values[at(b * c.M + s / kSize)]) * kSize + s % kSize;
           };
           std::vector<double> mixed(at(c.e), 0.0);
           double most = -INFINITY, total = 0;
-          const auto score = [&](int64_t s) {
+          const auto score = [&, &q = q, &k = k](int64_t s) {
             double sum = 0;
             for (int64_t i = 0; i < c.d; ++i)
               sum += q.values[at(((b * c.T + t) * c.H + h) * c.d + i)] * k.values[at((token(s) * c.G + g) * c.d + i)];

@@ -42,7 +42,7 @@ TEST_P(QuantizedProducts, AreNearToThoseOfThePrimitivesAndToTheExact) {
   const auto [rows, depth, outputs, transposed] = GetParam();
   const Tensor x = sine({rows, depth}, 1), bias = sine({outputs}, 3);
   const Tensor w = sine(transposed ? Shape{depth, outputs} : Shape{outputs, depth}, 2);
-  const auto as = [&](DType dtype) {
+  const auto as = [&, &transposed = transposed](DType dtype) {
     return wide(quantized_linear(cast(x, dtype), cast(w, dtype), cast(bias, dtype), {}, transposed));
   };
   const auto exact = wide(linear(x, transposed ? permute(w, {1, 0}) : w, bias));

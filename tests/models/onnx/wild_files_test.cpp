@@ -83,8 +83,8 @@ TEST(WildFiles, DebertaAsTorchExportsIt) {
   in_all_modes([&] {
     const auto graph = ImportedGraph::open(folder / "deberta_torch_export.onnx");
     for (const auto& [name, value] : graph->run(read_values(folder / "deberta_in.safetensors"))) {
-      const auto found =
-          std::find_if(expected.begin(), expected.end(), [&](const auto& one) { return one.first == name; });
+      const auto found = std::find_if(expected.begin(), expected.end(),
+                                      [&, &name = name](const auto& one) { return one.first == name; });
       ASSERT_NE(found, expected.end()) << name;
       expect_near(value.tensor.to_vector<double>(), found->second.tensor.to_vector<double>());
     }

@@ -22,7 +22,8 @@ std::vector<Series> series_of_log(const std::vector<LogRecord>& log) {
     for (const auto& [name, value] : record) {
       const auto one = find_number(record, name);
       if (!one || !is_curve(name)) continue;
-      auto found = std::find_if(all.begin(), all.end(), [&](const Series& s) { return s.name() == name; });
+      auto found =
+          std::find_if(all.begin(), all.end(), [&, &name = name](const Series& s) { return s.name() == name; });
       if (found == all.end()) {
         if (all.size() >= kMostSeries) continue;
         all.emplace_back(name);

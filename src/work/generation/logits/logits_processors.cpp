@@ -128,15 +128,16 @@ void add_lengths(std::vector<LogitsProcessor>& processors, const GenerationConfi
 
 void add_decay(std::vector<LogitsProcessor>& processors, const GenerationConfig& c, const LogitsContext& context) {
   const auto [after, factor] = *c.exponential_decay_length_penalty;
-  processors.push_back([start = after + context.prompt_length, factor, ends = c.eos_token_id](const ScoredRow& row) {
-    const auto beyond = static_cast<double>(static_cast<int64_t>(row.tokens.size()) - start);
-    if (beyond <= 0) return;
-    for (const int64_t id : ends) {
-      if (static_cast<size_t>(id) >= row.scores.size()) continue;
-      float& score = row.scores[static_cast<size_t>(id)];
-      if (std::isfinite(score)) score += static_cast<float>(std::abs(score) * (std::pow(factor, beyond) - 1));
-    }
-  });
+  processors.push_back(
+      [start = after + context.prompt_length, factor = factor, ends = c.eos_token_id](const ScoredRow& row) {
+        const auto beyond = static_cast<double>(static_cast<int64_t>(row.tokens.size()) - start);
+        if (beyond <= 0) return;
+        for (const int64_t id : ends) {
+          if (static_cast<size_t>(id) >= row.scores.size()) continue;
+          float& score = row.scores[static_cast<size_t>(id)];
+          if (std::isfinite(score)) score += static_cast<float>(std::abs(score) * (std::pow(factor, beyond) - 1));
+        }
+      });
 }
 
 void add_suppression(std::vector<LogitsProcessor>& processors, const GenerationConfig& c,

@@ -117,7 +117,8 @@ void LoraWeights::remove() {
 
 void LoraWeights::add(const LoraFile& file, const Parts& parts) {
   for (const auto& [part, products] : read_lora(file.path)) {
-    const auto found = std::find_if(parts.begin(), parts.end(), [&](const auto& each) { return each.first == part; });
+    const auto found =
+        std::find_if(parts.begin(), parts.end(), [&, &part = part](const auto& each) { return each.first == part; });
     if (found == parts.end() || !found->second)
       fail("{}: changes the part {}, which the pipeline does not have", file.path, part);
     const std::map<std::string, Parameter*> weights = weights_of(*found->second);

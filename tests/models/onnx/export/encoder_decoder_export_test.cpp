@@ -77,7 +77,8 @@ TEST_P(EncoderDecoderExport, TheMergedFileTakesBothWays) {
   const NamedValues seen = first->run(given);
   const auto expect_same = [](const NamedValues& found, const NamedValues& expected) {
     for (const auto& [name, value] : expected) {
-      const auto same = std::find_if(found.begin(), found.end(), [&](const auto& f) { return f.first == name; });
+      const auto same =
+          std::find_if(found.begin(), found.end(), [&, &name = name](const auto& f) { return f.first == name; });
       ASSERT_NE(same, found.end()) << name;
       EXPECT_EQ(same->second.tensor.shape(), value.tensor.shape()) << name;
       const std::vector<float> a = same->second.tensor.to_vector<float>(), b = value.tensor.to_vector<float>();

@@ -119,7 +119,7 @@ TEST(AccelerateFile, NamesWhatIsNotKnownOrNotOffered) {
            {"a: [1\n", "expected YAML"},
            {"a: *b\n", "expected YAML"},
            {std::string(100000, '['), "expected YAML"}}) {
-    const std::string message = test::message_of([&] { parse_accelerate_file(text, "f"); });
+    const std::string message = test::message_of([&, &text = text] { parse_accelerate_file(text, "f"); });
     EXPECT_NE(message.find(words), message.npos) << text.substr(0, 100) << ": " << message;
   }
 }

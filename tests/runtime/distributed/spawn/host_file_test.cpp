@@ -31,7 +31,7 @@ TEST(HostFile, RefusesOtherLines) {
                                                         {"a gpus=3\n", "expected a host and slots=N, found 'gpus=3'"},
                                                         {"-oProxyCommand=sh slots=1\n", "expected the name of a host"},
                                                         {"a;reboot\n", "expected the name of a host"}}) {
-    const std::string message = test::message_of([&] { parse_host_file(text, "hosts"); });
+    const std::string message = test::message_of([&, &text = text] { parse_host_file(text, "hosts"); });
     EXPECT_NE(message.find(words), message.npos) << text << ": " << message;
   }
 }

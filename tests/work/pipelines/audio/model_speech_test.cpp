@@ -48,7 +48,11 @@ TEST(ModelSpeech, TakesWhatItsModelHasAUseFor) {
   EXPECT_NE(speak("abc", {{"seed", 1}}), speak("abc", {{"seed", 2}}));
   for (const auto& [option, value] : std::initializer_list<std::pair<const char*, TaskOptions::Value>>{
            {"voice", "1"}, {"phonemes", true}, {"vocoder", "x"}, {"speed", 0.0}, {"noise_scale", -1.0}})
-    EXPECT_NE(test::message_of([&] { speak("a", {{option, value}}); }).find(option), std::string::npos) << option;
+    EXPECT_NE(test::message_of([&, &option = option, &value = value] {
+                speak("a", {{option, value}});
+              }).find(option),
+              std::string::npos)
+        << option;
   EXPECT_NE(test::message_of([&] { speak("xyz", {}); }).find("no character"), std::string::npos);
 }
 

@@ -223,7 +223,7 @@ void CompiledGrammar::prepare(double seconds) const {
       }
     }
     const Counter* counter = grammar_.counter_of(place);
-    const auto behind_edge = [&](const auto& edge) {
+    const auto behind_edge = [&, &count = count, &is_called = is_called](const auto& edge) {
       const uint32_t next = counter && edge.counts ? counter->next(count) : count;
       if (!counter || counter->allows(grammar_.nodes[edge.target].place_in_rule, next))
         add(edge.target, next, is_called);
