@@ -7,6 +7,7 @@
 #include "base/json/json.h"
 #include "base/json/json_errors.h"
 #include "files/config/model_config.h"
+#include "files/config/model_type.h"
 #include "inputs/text/components/fields.h"
 #include "inputs/text/sentencepiece/sentencepiece.h"
 #include "inputs/text/slow_tokenizers/ctc_characters.h"
@@ -56,11 +57,7 @@ void update(Json& config, std::string_view text, const std::string& where) {
 
 // The architecture of the model in the folder; empty if its configuration does not tell.
 std::string model_type(const fs::path& folder) {
-  if (!has_model_config(folder)) return "";
-  const Config config = read_model_config(folder);
-  const Json& json = json_of(config);
-  const auto type = json.find("model_type");
-  return type != json.end() && type->is_string() ? type->get<std::string>() : "";
+  return has_model_config(folder) ? model_type_of(json_of(read_model_config(folder))) : "";
 }
 
 // Where no file names the class of the tokenizer, it is that of the model: it decides what a model is given besides

@@ -9,6 +9,7 @@
 #include "base/files/files.h"
 #include "base/terminal/log.h"
 #include "files/checkpoint/weight_files.h"
+#include "files/config/model_type.h"
 #include "files/hub/adapters.h"
 #include "files/hub/resolve.h"
 #include "models/diffusion/pipeline_directory.h"
@@ -194,9 +195,7 @@ std::unique_ptr<ServedModel> load_served_model(const ModelSource& source, const 
   served->created = std::time(nullptr);
   served->task = options.task.empty() ? task_of_model(directory) : options.task;
   served->dtype = options.load.dtype;
-  const Json config = description_in(directory_of_model(directory));
-  if (const auto type = config.find("model_type"); type != config.end() && type->is_string())
-    served->model_type = type->get<std::string>();
+  served->model_type = model_type_of(description_in(directory_of_model(directory)));
   if (served->task == "text-generation") load_generator(*served, directory, options);
   else if (served->task == "feature-extraction" || served->task == "sentence-similarity")
     load_embedder(*served, directory, options);
