@@ -27,7 +27,7 @@
 namespace transom {
 namespace {
 
-constexpr int64_t kRows = 2, kTokens = 12;
+constexpr int64_t kHeadRows = 2, kTokens = 12;
 
 Config config_of_case(const std::string& name) { return read_model_config(test::folder_of_case(name) / "model"); }
 
@@ -55,7 +55,7 @@ class FamilyHeads : public testing::TestWithParam<std::string> {
   const FamilyHead& head() const { return head_of(*model_); }
   NamedTensors inputs(bool labels) const {
     BenchOptions options;
-    options.batch_size = kRows, options.sequence_length = kTokens;
+    options.batch_size = kHeadRows, options.sequence_length = kTokens;
     return synthetic_inputs(*model_, options, labels);
   }
 
@@ -77,10 +77,10 @@ TEST_P(FamilyHeads, ComputeWhatTheirRecordsSay) {
   const Tensor first = outputs.at(head().outputs->front());
   if (!head().vocabulary->empty()) EXPECT_EQ(first.dim(-1), vocabulary_of(model_->config(), head()));
   if (*head().labels == HeadLabels::kClass && *head().task != HeadTask::kSpeaker)
-    EXPECT_EQ(first.shape(), (Shape{kRows, class_count(model_->config(), head())}));
+    EXPECT_EQ(first.shape(), (Shape{kHeadRows, class_count(model_->config(), head())}));
   if (*head().labels == HeadLabels::kTokenClasses)
-    EXPECT_EQ(first.shape(), (Shape{kRows, kTokens, class_count(model_->config(), head())}));
-  if (*head().labels == HeadLabels::kSpan) EXPECT_EQ(first.shape(), (Shape{kRows, kTokens}));
+    EXPECT_EQ(first.shape(), (Shape{kHeadRows, kTokens, class_count(model_->config(), head())}));
+  if (*head().labels == HeadLabels::kSpan) EXPECT_EQ(first.shape(), (Shape{kHeadRows, kTokens}));
 }
 
 TEST_P(FamilyHeads, LearnFromTheirLabels) {

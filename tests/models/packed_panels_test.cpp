@@ -17,7 +17,7 @@
 namespace transom {
 namespace {
 
-constexpr int kRows = 37, kDepth = 96;  // the last panel is not full
+constexpr int kPanelRows = 37, kDepth = 96;  // the last panel is not full
 
 std::vector<float> sines(int64_t count, double phase) {
   std::vector<float> values(static_cast<size_t>(count));
@@ -52,9 +52,9 @@ struct DeferredCase {
 
 class DeferredPanels : public testing::TestWithParam<DeferredCase> {
  protected:
-  const std::vector<float> numbers_ = sines(kRows * kDepth, 2);  // which the matrix reads
+  const std::vector<float> numbers_ = sines(kPanelRows * kDepth, 2);  // which the matrix reads
   std::shared_ptr<Counted> counted_ = std::make_shared<Counted>(rounded_matrix(
-      numbers_.data(), kRows, kDepth, {.bits = GetParam().bits, .group = 32, .symmetric = GetParam().symmetric}));
+      numbers_.data(), kPanelRows, kDepth, {.bits = GetParam().bits, .group = 32, .symmetric = GetParam().symmetric}));
 
   PackedMatrix packed(bool deferred) const {
     PackedMatrix result = *packed_matrix(std::static_pointer_cast<const BlockMatrix>(counted_), deferred);
@@ -72,7 +72,7 @@ TEST_P(DeferredPanels, GiveTheSameBitsAtEveryProduct) {
     counted_->rows_read = 0, counted_->released = 0;
     const PackedMatrix deferred = packed(true);
     EXPECT_EQ(counted_->rows_read, 0) << "nothing is packed when the weight is loaded";
-    const int after[] = {kRows, 2 * kRows, 2 * kRows, 2 * kRows};
+    const int after[] = {kPanelRows, 2 * kPanelRows, 2 * kPanelRows, 2 * kPanelRows};
     for (int run = 0; run < 4; ++run) {
       EXPECT_EQ(product(deferred, m), expected) << m << " rows, run " << run;
       EXPECT_EQ(counted_->rows_read, after[run]) << "once from the checkpoint, then packed once";
@@ -94,7 +94,7 @@ TEST_P(DeferredPanels, AreWholeForOtherReaders) {
     }
   }
   // By a program that looks rows up, after one that multiplies.
-  const Tensor ids = Tensor::from(std::vector<int64_t>{kRows - 1, 0}, {2});
+  const Tensor ids = Tensor::from(std::vector<int64_t>{kPanelRows - 1, 0}, {2});
   const PackedMatrix deferred = packed(true);
   product(deferred, 1);
   EXPECT_EQ(dequantised_rows(deferred, ids).to_vector<float>(), dequantised_rows(expected, ids).to_vector<float>());
@@ -103,7 +103,7 @@ TEST_P(DeferredPanels, AreWholeForOtherReaders) {
 
 // What is looked up is packed for the one who asks, as often as it is asked for, until products have packed the rest.
 TEST_P(DeferredPanels, GiveRowsWithoutTheOthers) {
-  const std::vector<int64_t> places{kRows - 1, 0, 17, 0};
+  const std::vector<int64_t> places{kPanelRows - 1, 0, 17, 0};
   const Tensor ids = Tensor::from(places, {2, 2});
   const PackedMatrix exact = packed(false);
   const std::vector<float> expected = dequantised_rows(exact, ids).to_vector<float>();
@@ -126,7 +126,7 @@ TEST_P(DeferredPanels, GiveRowsWithoutTheOthers) {
 TEST_P(DeferredPanels, AreSharedByThreads) {
   const PackedMatrix exact = packed(false);
   const std::vector<float> expected[] = {product(exact, 1), product(exact, 2)};
-  const Tensor ids = Tensor::from(std::vector<int64_t>{kRows - 1, 0, 20}, {3});
+  const Tensor ids = Tensor::from(std::vector<int64_t>{kPanelRows - 1, 0, 20}, {3});
   const std::vector<float> rows = dequantised_rows(exact, ids).to_vector<float>();
   for (int round = 0; round < 10; ++round) {
     const PackedMatrix deferred = packed(true);
@@ -155,9 +155,9 @@ INSTANTIATE_TEST_SUITE_P(Forms, DeferredPanels,
 
 // Threads that read panels by themselves: each panel is packed into place once, whoever asks.
 TEST(PackedPanels, AreWrittenOnce) {
-  const std::vector<float> numbers = sines(kRows * kDepth, 4);
+  const std::vector<float> numbers = sines(kPanelRows * kDepth, 4);
   const auto counted = std::make_shared<Counted>(
-      rounded_matrix(numbers.data(), kRows, kDepth, {.bits = 8, .group = 32, .symmetric = false}));
+      rounded_matrix(numbers.data(), kPanelRows, kDepth, {.bits = 8, .group = 32, .symmetric = false}));
   PackedPanels whole(counted, 32);
   whole.finish();
   counted->rows_read = 0, counted->released = 0;
