@@ -294,7 +294,7 @@ void report(const char* title, const std::vector<Row>& rows, const std::vector<s
   std::printf("\n%s: %zu of %zu rows answered\n%-36s %5s %8s %8s %8s %8s\n", title, answered, rows.size(), "exact rows",
               "rows", "median", "< 15 %", "< 25 %", "< 50 %");
   for (const auto& [name, errors] : groups) {
-    const auto within = [&](double limit) {
+    const auto within = [&, &errors = errors](double limit) {
       return 100.0 *
              static_cast<double>(std::count_if(errors.begin(), errors.end(), [&](double e) { return e < limit; })) /
              static_cast<double>(errors.size());

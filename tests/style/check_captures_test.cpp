@@ -24,7 +24,11 @@ TEST(CheckCaptures, FindNoneInThisTree) {
 
 TEST(CheckCaptures, OfBindingsAreNamed) {
   const transom::test::TemporaryFolder folder;
-  fs::create_directories(folder.path() / "src");
+  for (const char* room : {"src", "bench", "build"}) fs::create_directories(folder.path() / room);
+  const char* const captures =
+      "int one(const Pair& pair) {\n  const auto [a, b] = pair;\n  return use([&] { return b; });\n}\n";
+  std::ofstream(folder.path() / "bench/b.h") << captures;
+  std::ofstream(folder.path() / "build/c.cpp") << captures;  // what a build wrote is not of the tree
   std::ofstream(folder.path() / "src/a.cpp") << R"(
 int taken(const Pairs& pairs) {
   for (const auto& [name, value] : pairs) {
@@ -44,6 +48,8 @@ int refused(const Pairs& pairs) {
   const auto outcome = check_captures(folder.path().string());
   EXPECT_EQ(outcome.status, 1);
   EXPECT_EQ(outcome.output,
+            "bench/b.h:3: the lambda captures the structured binding b, which clang 14 refuses; write "
+            "[..., &b = b]\n"
             "src/a.cpp:13: the lambda captures the structured binding first, which clang 14 refuses; write "
             "[..., &first = first]\n"
             "src/a.cpp:14: the lambda captures the structured binding second, which clang 14 refuses; write "
