@@ -87,5 +87,37 @@ TEST(TimmArguments, NamesSayTheShapesOfMobileNetworks) {
   }
 }
 
+// Lists of one number a stage, and sides of pictures, are checked before memory follows from them.
+TEST(TimmArguments, ShapesThatCannotBeAreRefused) {
+  const std::pair<const char*, const char*> refused[] = {
+      {"fastvit_t8", R"("layers": [1, 0, 1, 1])"},
+      {"fastvit_t8", R"("layers": [1, 1, 1])"},
+      {"fastvit_t8", R"("layers": [1, 1, 1, 1000000000])"},
+      {"fastvit_t8", R"("embed_dims": [8, 8, 8])"},
+      {"fastvit_t8", R"("embed_dims": [8, 12, 24, 48])"},
+      {"fastvit_t8", R"("embed_dims": [1, 1, 1, 1000000000])"},
+      {"fastvit_t8", R"("embed_dims": "many")"},
+      {"fastvit_t8", R"("mlp_ratios": [1, 1, 1, 1e30])"},
+      {"fastvit_t8", R"("token_mixers": ["repmixer", "repmixer", "repmixer", "pooling"])"},
+      {"fastvit_sa12", R"("embed_dims": [8, 8, 8, 8])"},
+      {"fastvit_t8", R"("down_patch_size": 4)"},
+      {"fastvit_t8", R"("cls_ratio": 1.5)"},
+      {"fastvit_t8", R"("fork_feat": true)"},
+      {"fastvit_t8", R"("pos_embs": [null, null, null, 7])"},
+      {"vit_tiny_patch16_224", R"("img_size": 8)"},
+      {"vit_tiny_patch16_224", R"("img_size": 100000000)"},
+      {"vit_tiny_patch16_224", R"("num_heads": 5)"},
+      {"vit_tiny_patch16_224", R"("class_token": false)"},
+      {"vit_tiny_patch16_224", R"("global_pool": "map")"},
+      {"vit_tiny_patch16_224", R"("qk_norm": true)"}};
+  for (const auto& [name, argument] : refused) {
+    const std::string config =
+        fmt::format(R"({{"architecture": "{}", "model_args": {{{}}}, "pretrained_cfg": {{}}}})", name, argument);
+    const std::string message = test::message_of([&] { Model::from_config(config); });
+    EXPECT_NE(message, "") << name << ", " << argument;
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  }
+}
+
 }  // namespace
 }  // namespace transom

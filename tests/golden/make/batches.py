@@ -104,7 +104,7 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
             or getattr(getattr(config, "vision_config", None), "image_size", None)
             or timm_networks.side_of(name)
         )
-        height, width = (35, 21) if family_name == "dinov2_with_registers" else (side, side)
+        height, width = (35, 21) if family_name == "dinov2_with_registers" else (side if isinstance(side, list) else (side, side))
         inputs = {"pixel_values": floats(2, 3, height, width)}
         if class_name.endswith("MaskedImageModeling"):
             patches = (side // config.patch_size) ** 2

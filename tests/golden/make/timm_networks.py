@@ -11,6 +11,9 @@ from family import Family
 CLASSES = ["TimmWrapperForImageClassification", "TimmWrapperModel"]
 CLASSIFIER, BODY = CLASSES
 
+SMALL_VIT = dict(img_size=16, patch_size=8, embed_dim=8, depth=2, num_heads=2, mlp_ratio=2)
+SMALL_FASTVIT = dict(layers=[2, 1, 1, 1], embed_dims=[4, 8, 8, 32], mlp_ratios=[2, 1, 1.5, 1], layer_scale_init_value=0.5)
+
 # name of the case -> (class, fields, what is special). A picture of 33 pixels a side stays odd to the last map but one.
 CASES = {
     "mobilenetv3-timm-image-classification": (
@@ -37,6 +40,47 @@ CASES = {
         ),
         "EfficientNet of timm: squeezing of a part of the channels before the block",
     ),
+    "fastvit-timm-image-classification": (
+        CLASSIFIER,
+        dict(architecture="fastvit_sa12", model_args=SMALL_FASTVIT),
+        "FastViT of timm as it learns: branches that are added; attention in the last stage",
+    ),
+    "fastvit-fused-timm-image-classification": (
+        CLASSIFIER,
+        dict(architecture="fastvit_t8", model_args=SMALL_FASTVIT | dict(inference_mode=True, cls_ratio=1)),
+        "FastViT of timm as it is used: one convolution in place of the branches",
+    ),
+    "fastvit-mobileclip-timm-model": (
+        BODY,
+        dict(architecture="fastvit_mci0", model_args=SMALL_FASTVIT),
+        "MobileCLIP's tower of images: squeezing and an activation where the map shrinks",
+    ),
+    "fastvit-mobileclip2-timm-model": (
+        BODY,
+        dict(
+            architecture="fastvit_mci3",
+            model_args=dict(layers=[1] * 5, embed_dims=[4, 8, 8, 32, 32], mlp_ratios=[1] * 5, layer_scale_init_value=None),
+        ),
+        "MobileCLIP2's tower of images: five stages, two of them of attention with norms of each place",
+    ),
+    "vit-timm-image-classification": (
+        CLASSIFIER,
+        dict(architecture="vit_tiny_patch16_224", model_args=SMALL_VIT),
+        "ViT of timm: one matrix for queries, keys and values",
+    ),
+    "deit3-timm-image-classification": (
+        CLASSIFIER,
+        dict(
+            architecture="deit3_small_patch16_224",
+            model_args=SMALL_VIT | dict(img_size=[16, 24], init_values=0.5, global_pool="avg", qkv_bias=False),
+        ),
+        "DeiT III of timm: scaled branches, a class token without a place, the norm behind the mean",
+    ),
+    "deit-timm-model": (
+        BODY,
+        dict(architecture="deit_tiny_patch16_224", model_args=SMALL_VIT),
+        "DeiT of timm without its head",
+    ),
 }
 
 TIMM = {
@@ -59,6 +103,9 @@ TIMM = {
 
 
 def side_of(name):
+    """Of a picture, or its height and width."""
+    if name.startswith(("vit", "deit")):
+        return CASES[name][1]["model_args"]["img_size"]
     return 33 if name in CASES else 40
 
 
