@@ -2,31 +2,25 @@
 // Chats with pictures over sockets: OpenAI's, Anthropic's and Ollama's forms, what is found again, what is refused.
 #include <gtest/gtest.h>
 
-#include "apps/serve/golden_server.h"
-#include "base/files/files.h"
-#include "base/text/base64.h"
+#include "apps/serve/pictures.h"
 
 namespace transom {
 namespace {
 
 using test::Answer;
-using test::Client;
 using test::golden_model;
 using test::json_of;
-
-std::string picture(const char* file) { return read_file(test::golden_folder() / "image" / file); }
-std::string url_of(const std::string& bytes) { return "data:image/png;base64," + to_base64(bytes); }
-Json text_part(const char* text) { return {{"type", "text"}, {"text", text}}; }
-Json url_part(const std::string& url) { return {{"type", "image_url"}, {"image_url", {{"url", url}}}}; }
+using test::picture;
+using test::text_part;
+using test::url_of;
+using test::url_part;
 
 class ServedPictures : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     if (!test::has_golden("llava") || !test::has_golden("llava-qwen2") || !test::has_golden("llama-lm")) return;
     serve::ServeOptions options{.models = {golden_model("llava", "sees"), golden_model("llava-qwen2", "qwen"),
-                                           golden_model("llama-lm", "reads"),
-                                           golden_model("llava-onevision", "onevision"),
-                                           golden_model("idefics2", "idefics2")}};
+                                           golden_model("llama-lm", "reads")}};
     options.most_images = 3;
     options.most_image_pixels = 5000;
     server_ = test::start_server(options).release();
@@ -38,21 +32,11 @@ class ServedPictures : public testing::Test {
   void SetUp() override {
     if (!server_) GTEST_SKIP() << "no golden models";
   }
-  static Answer post(const std::string& path, const Json& body) {
-    Client client(server_->port());
-    return client.post(path, dump_json(body));
-  }
+  static Answer post(const std::string& path, const Json& body) { return test::post(*server_, path, body); }
   static Json chat_of(const Json& content, const char* model = "sees") {
-    return {{"model", model},
-            {"messages", Json::array({{{"role", "user"}, {"content", content}}})},
-            {"max_tokens", 8},
-            {"temperature", 0}};
+    return test::chat_of_messages(Json::array({{{"role", "user"}, {"content", content}}}), model);
   }
-  static Json asked(const Json& body) {
-    const Answer answer = post("/v1/chat/completions", body);
-    EXPECT_EQ(answer.status, 200) << answer.body;
-    return json_of(answer);
-  }
+  static Json asked(const Json& body) { return test::chat_answer(*server_, body); }
   static std::string written(const Json& content, const char* model = "sees") {
     return asked(chat_of(content, model))["choices"][0]["message"]["content"].get<std::string>();
   }
@@ -121,26 +105,6 @@ TEST_F(ServedPictures, AreFoundAgainInTheCache) {
   cached("alpha.png");
   EXPECT_GE(cached("alpha.png"), 32);
   EXPECT_LT(cached("gray.png"), 17);
-}
-
-// One picture, and three of two messages, which LLaVA-OneVision sees as one part each.
-TEST_F(ServedPictures, FillThePlacesThatTransformersGivesThem) {
-  for (const char* name : {"llava-onevision", "idefics2"}) {
-    const Json runs = read_json(test::golden_folder() / name / "processed.json")["runs"];
-    for (const size_t number : {0u, 1u}) {
-      const Json& run = runs[number];
-      Json messages = run["messages"];
-      auto file = run["images"].begin();
-      for (Json& message : messages)
-        for (Json& part : message["content"])
-          if (part["type"] == "image") part = url_part(url_of(picture((file++)->get<std::string>().c_str())));
-      Json body{{"model", std::string(name).starts_with("llava") ? "onevision" : "idefics2"},
-                {"messages", messages},
-                {"max_tokens", 4},
-                {"temperature", 0}};
-      EXPECT_EQ(asked(body)["usage"]["prompt_tokens"], run["input_ids"].size()) << name << " " << number;
-    }
-  }
 }
 
 TEST_F(ServedPictures, HaveLimits) {

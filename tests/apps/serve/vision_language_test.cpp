@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every family that chats about pictures, over sockets with image_url. A case of tests/golden is all that a new one
+// needs.
+#include <gtest/gtest.h>
+
+#include "apps/serve/pictures.h"
+#include "support/golden_cases.h"
+#include "transom/task_pipelines.h"
+
+namespace transom {
+namespace {
+
+class SeeingServer : public testing::TestWithParam<std::string> {
+ protected:
+  static constexpr const char* kSeeingModel = "sees";
+  static std::unique_ptr<serve::Server> started() {
+    return test::start_server({.models = {{kSeeingModel, (test::folder_of_case(GetParam()) / "model").string()}}});
+  }
+};
+
+class ServedPrompts : public SeeingServer {};
+
+// As many tokens as the processor of Transformers makes of the messages and their pictures.
+TEST_P(ServedPrompts, AreThoseOfTransformers) {
+  const auto server = started();
+  size_t with_pictures = 0;
+  for (const Json& run : read_json(test::folder_of_case(GetParam()) / "processed.json")["runs"]) {
+    if (!run.contains("messages") || run["messages"].back()["role"] != "user") continue;
+    Json messages = run["messages"];
+    auto file = run["images"].begin();
+    for (Json& message : messages)
+      for (Json& part : message["content"])
+        if (part["type"] == "image") part = test::url_part(test::url_of(test::picture((file++)->get<std::string>())));
+    const Json answer = test::chat_answer(*server, test::chat_of_messages(messages, kSeeingModel, 1));
+    EXPECT_EQ(answer["usage"]["prompt_tokens"], run["input_ids"].size()) << dump_json(run["messages"]);
+    with_pictures += run["images"].empty() ? 0 : 1;
+  }
+  EXPECT_GE(with_pictures, 2u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, ServedPrompts, testing::ValuesIn(test::golden_cases_with("processed.json")),
+                         test::NameOfCase());
+
+class ServedAnswers : public SeeingServer {
+ protected:
+  static constexpr const char* kQuestion = "What is it?";
+  static constexpr int64_t kMostTokens = 6;
+
+  static Json request(const std::string& file) {
+    const Json content = Json::array({test::url_part(test::url_of(test::picture(file))), test::text_part(kQuestion)});
+    return test::chat_of_messages(Json::array({{{"role", "user"}, {"content", content}}}), kSeeingModel, kMostTokens);
+  }
+  // What the model writes without a server.
+  static std::string written(const LoadedPipeline& look, const std::string& file) {
+    const Json content = Json::array({{{"type", "image"}}, test::text_part(kQuestion)});
+    const ChatInput chat(dump_json(Json::array({{{"role", "user"}, {"content", content}}})),
+                         {test::path_of_picture(file).string()});
+    const TaskOptions options{{"max_new_tokens", kMostTokens}, {"do_sample", false}, {"return_full_text", false}};
+    const auto texts = std::get<std::vector<WrittenText>>(look.run(chat, options));
+    return std::get<std::string>(texts.at(0));
+  }
+};
+
+// One picture twice, then another: what is kept of the first is found again for the same picture alone.
+TEST_P(ServedAnswers, AreThoseOfTheModelForEachPicture) {
+  const auto server = started();
+  const LoadedPipeline look = pipeline("image-text-to-text", (test::folder_of_case(GetParam()) / "model").string());
+  std::vector<Json> chances;
+  for (const char* file : {"gray.png", "gray.png", "gradient.png"}) {
+    Json body = request(file);
+    body["logprobs"] = true;
+    const Json answer = test::chat_answer(*server, body)["choices"][0];
+    EXPECT_EQ(answer["message"]["content"], written(look, file)) << file;
+    chances.push_back(answer["logprobs"]["content"][0]["logprob"]);
+  }
+  EXPECT_NE(chances[1], chances[2]);
+}
+
+TEST_P(ServedAnswers, ComeInPiecesToo) {
+  const auto server = started();
+  Json body = request("gray.png");
+  const Json whole = test::chat_answer(*server, body)["choices"][0]["message"]["content"];
+  body["stream"] = true;
+  std::string text;
+  for (const std::string& event : test::events_of(test::post(*server, "/v1/chat/completions", body).body)) {
+    if (event == "[DONE]") continue;
+    const Json choices = Json::parse(event)["choices"];
+    if (!choices.empty()) text += choices[0]["delta"].value("content", "");
+  }
+  EXPECT_EQ(text, whole);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, ServedAnswers,
+                         testing::ValuesIn(test::golden_cases_with("model/processor_config.json")), test::NameOfCase());
+
+}  // namespace
+}  // namespace transom
