@@ -5,7 +5,7 @@
     make_golden.py [--out FOLDER] [PART ...]      all parts, or some of them
     make_golden.py --check [PART ...]             makes them beside, and compares with what is there
 
-Parts: tokenizers, models, heads, media, pipelines, trainer, sft, preferences, policies, sentences, speech, speaking, formats, quantized, diffusion, listening; `models NAME ...` makes some cases
+Parts: tokenizers, models, heads, media, pipelines, trainer, sft, preferences, policies, sentences, speech, speaking, formats, quantized, diffusion, listening, drafting; `models NAME ...` makes some cases
 alone. `vocabularies` trains the tokenizers anew, of which all else follows; it is not among "all".
 """
 
@@ -21,7 +21,7 @@ import common
 import sampled
 import smaller
 
-PARTS = ("tokenizers", "models", "heads", "media", "pipelines", "trainer", "sft", "preferences", "policies", "sentences", "speech", "speaking", "formats", "quantized", "diffusion", "listening")
+PARTS = ("tokenizers", "models", "heads", "media", "pipelines", "trainer", "sft", "preferences", "policies", "sentences", "speech", "speaking", "formats", "quantized", "diffusion", "listening", "drafting")
 
 
 def make(part, out, only):
@@ -57,6 +57,10 @@ def make(part, out, only):
         import trainer
 
         trainer.make(out)
+    elif part == "drafting":
+        import draft_heads
+
+        draft_heads.make(out)
     elif part == "sft":
         import sft
 

@@ -55,7 +55,8 @@ struct ServeOptions {
   std::string assistant_model;                                             // whose drafts the models verify; "": none
   int64_t num_assistant_tokens = 5;                                        // of a draft
   DraftOptions drafts{.measured = true};                                   // EngineOptions::drafts
-  uint64_t body_limit = 8 << 20, media_body_limit = 25 << 20;              // bytes
+  std::string draft_head;  // of kHead: a directory with a head of EAGLE-3; "": what the model's checkpoint holds
+  uint64_t body_limit = 8 << 20, media_body_limit = 25 << 20;  // bytes
   int64_t most_seconds_of_sound = 7200;
   int64_t most_images = 16, most_image_pixels = 50'000'000;  // of a request that writes text; pixels of one picture
   int64_t memory_budget = 0;                                 // bytes of all models together; 0: all stay in memory

@@ -107,10 +107,17 @@ void read_speculative_config(const std::string& text, ServeOptions& options) {
     read_lookup(fields, drafts);
   } else if (method == "suffix") {
     read_suffix(fields, drafts, tokens);
+  } else if (method == "eagle3") {
+    if (model.empty()) fail(ErrorKind::kUsage, "{}: \"model\" is missing: the directory of the head", kWhere);
+    drafts.method = DraftOptions::Method::kHead;
+    options.draft_head = model;
+  } else if (method == "mtp" || method.ends_with("_mtp")) {  // vLLM's other names say of which family
+    drafts.method = DraftOptions::Method::kHead;
   } else {
-    fail(ErrorKind::kUsage, "{}: \"method\": expected draft_model, ngram or suffix, found {}", kWhere, quoted(method));
+    fail(ErrorKind::kUsage, "{}: \"method\": expected draft_model, ngram, suffix, eagle3 or mtp, found {}", kWhere,
+         quoted(method));
   }
-  if (!model.empty() && method != "draft_model")
+  if (!model.empty() && method != "draft_model" && method != "eagle3")
     fail(ErrorKind::kUsage, "{}: the method {} has no \"model\"; leave it out", kWhere, quoted(method));
   fields.expect_empty(method);
 }

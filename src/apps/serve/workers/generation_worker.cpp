@@ -18,10 +18,12 @@
 
 namespace transom::serve {
 
-GenerationWorker::GenerationWorker(GenerationModel model, std::unique_ptr<Model> assistant, const ServeOptions& options,
+GenerationWorker::GenerationWorker(GenerationModel model, std::unique_ptr<Model> assistant,
+                                   std::unique_ptr<DraftHead> head, const ServeOptions& options,
                                    std::function<void(int64_t tokens)> on_step)
     : model_(std::move(model)),
       assistant_(std::move(assistant)),
+      head_(std::move(head)),
       max_waiting_(options.max_waiting),
       on_step_(std::move(on_step)) {
   EngineOptions engine{.tokenizer = &model_.tokenizer};
@@ -38,6 +40,7 @@ GenerationWorker::GenerationWorker(GenerationModel model, std::unique_ptr<Model>
   engine.assistant = assistant_.get();
   engine.num_assistant_tokens = options.num_assistant_tokens;
   engine.drafts = options.drafts;
+  engine.drafts.head = head_.get();
   std::optional<EvaluatorScope> together;
   if (options.spread) {
     evaluator_ = options.spread(*model_.model);
@@ -197,6 +200,14 @@ bool recommends_sampling(const GenerationModel& model) {
                      [&](const char* name) { return model.given.contains(name); });
 }
 
+std::unique_ptr<DraftHead> load_head(const std::string& directory, const Model& model, const LoadOptions& load,
+                                     const ServeOptions& options) {
+  const auto* writer = dynamic_cast<const GenerativeModel*>(&model);
+  if (!writer) fail(ErrorKind::kUnsupported, "{} does not write, and has no head for drafts", model.architecture());
+  if (options.draft_head.empty()) return load_mtp_head(directory, *writer, load);
+  return load_eagle3_head(resolve_model(options.draft_head, options.hub).string(), *writer, load);
+}
+
 }  // namespace
 
 void load_generator(ServedModel& served, const std::string& directory, const ServeOptions& options) {
@@ -218,10 +229,12 @@ void load_generator(ServedModel& served, const std::string& directory, const Ser
   std::unique_ptr<Model> assistant;
   if (!options.assistant_model.empty())
     assistant = load_assistant(resolve_model(options.assistant_model, options.hub).string(), load, model.tokenizer);
+  std::unique_ptr<DraftHead> head;
+  if (options.drafts.method == DraftOptions::Method::kHead) head = load_head(directory, *model.model, load, options);
   std::function<void(int64_t)> on_step;
   if (options.on_step) on_step = [told = options.on_step, name = served.name](int64_t tokens) { told(name, tokens); };
-  served.generator =
-      std::make_unique<GenerationWorker>(std::move(model), std::move(assistant), options, std::move(on_step));
+  served.generator = std::make_unique<GenerationWorker>(std::move(model), std::move(assistant), std::move(head),
+                                                        options, std::move(on_step));
   served.tokenizer = served.generator->tokenizer();
   served.max_length = served.generator->max_model_length();
   if (!served.tokenizer->has_chat_template() && options.chat_template.empty())

@@ -15,6 +15,7 @@
 
 #include "apps/serve/api/options.h"
 #include "apps/serve/http/message.h"
+#include "models/drafts/draft_head.h"
 #include "transom/engine.h"
 #include "work/pipelines/generation/generation_model.h"
 
@@ -40,9 +41,9 @@ class GenerationListener {
 
 class GenerationWorker {
  public:
-  // `assistant` drafts; null: none. `on_step` is told how many tokens a step has read and written.
-  GenerationWorker(GenerationModel model, std::unique_ptr<Model> assistant, const ServeOptions& options,
-                   std::function<void(int64_t tokens)> on_step = nullptr);
+  // `assistant` or `head` drafts; null: none. `on_step` is told how many tokens a step has read and written.
+  GenerationWorker(GenerationModel model, std::unique_ptr<Model> assistant, std::unique_ptr<DraftHead> head,
+                   const ServeOptions& options, std::function<void(int64_t tokens)> on_step = nullptr);
   // Ends what runs with a failure.
   ~GenerationWorker();
 
@@ -72,6 +73,7 @@ class GenerationWorker {
 
   GenerationModel model_;
   std::unique_ptr<Model> assistant_;
+  std::unique_ptr<DraftHead> head_;
   int64_t max_waiting_;
   std::function<void(int64_t tokens)> on_step_;
   std::shared_ptr<Evaluator> evaluator_;  // of the engine; null: this process alone

@@ -233,6 +233,7 @@ class PlannedDecoder : public Decoder {
     return plan_.token_scale == 1 ? x : x * plan_.token_scale;
   }
 
+  const DecoderPlan& plan() const { return plan_; }
   DecoderTraits traits() const override { return plan_.traits; }
   const Embedding& word_embeddings() const override { return tokens_; }
   std::vector<std::string> input_names() const override {
@@ -351,6 +352,11 @@ void check_plan(const DecoderPlan& plan) {
 std::unique_ptr<Decoder> make_planned_decoder(DecoderPlan plan, const Scope& scope) {
   check_plan(plan);
   return std::make_unique<PlannedDecoder>(std::move(plan), scope);
+}
+
+const DecoderPlan* plan_of(const Decoder& body) {
+  const auto* planned = dynamic_cast<const PlannedDecoder*>(&body);
+  return planned ? &planned->plan() : nullptr;
 }
 
 }  // namespace transom

@@ -15,4 +15,7 @@ inline constexpr char kAddedBehindBlocks[] = "added_behind_blocks";
 // Refuses a plan whose numbers do not go together, by the name of the number.
 std::unique_ptr<Decoder> make_planned_decoder(DecoderPlan plan, const Scope& scope);
 
+// The plan of a body that was made so; null: it was not.
+const DecoderPlan* plan_of(const Decoder& body);
+
 }  // namespace transom

@@ -62,10 +62,12 @@ void check_drafts(const EngineOptions& options) {
   if (!(drafts.suffix_factor > 0)) fail("drafts: suffix_factor: expected above 0, found {}", drafts.suffix_factor);
   if (!(drafts.suffix_least >= 0 && drafts.suffix_least <= 1))
     fail("drafts: suffix_least: expected 0 to 1, found {}", drafts.suffix_least);
-  if (drafts.method == DraftOptions::Method::kHead || drafts.head)
-    fail(ErrorKind::kUnsupported, "drafts: heads are not carried out: expected kLookup or kSuffix");
-  if (drafts.method == DraftOptions::Method::kNone) return;
-  if (options.assistant) fail("drafts: either an assistant model or another method, found both");
+  if (drafts.method != DraftOptions::Method::kNone && options.assistant)
+    fail("drafts: either an assistant model or another method, found both");
+  if ((drafts.method == DraftOptions::Method::kHead) != (drafts.head != nullptr))
+    fail("drafts: the method kHead and a head belong together");
+  if (drafts.head && EvaluatorScope::current())
+    fail(ErrorKind::kUnsupported, "drafts: a head is not offered over several processes; leave it out");
 }
 
 std::unique_ptr<Runner> runner_for(const GenerativeModel& model, const EngineOptions& options, int64_t length) {

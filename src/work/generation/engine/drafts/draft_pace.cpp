@@ -16,6 +16,7 @@ constexpr double kMargin = 1.03;       // that drafts must gain, as times are ne
 // A text without a draft beside others that have some: its step may take so much longer.
 constexpr double kMostForOthers = 1.15;
 constexpr int64_t kFirstRest = 8, kLongestRest = 256;  // steps
+constexpr int64_t kOneOfNew = 8;                       // texts
 constexpr int64_t kProbe = 2;                          // tokens
 
 // Sizes of steps with drafts, of which each is a program.
@@ -114,7 +115,9 @@ std::vector<int64_t> DraftPace::worth(std::span<const Draft> drafts, int64_t row
       --text.rest;
       continue;
     }
-    // Not worth it: some steps without, then a short one.
+    // Not worth it: some steps without, then a short one; of some new texts a short one at once, since others may have
+    // been unlike them.
+    if (text.next_rest == 0 && ++not_worth_ % kOneOfNew == 0) text.probes = true;
     if (!text.probes) {
       text.next_rest = text.next_rest == 0 ? kFirstRest : std::min(2 * text.next_rest, kLongestRest);
       text.rest = text.next_rest, text.probes = true;

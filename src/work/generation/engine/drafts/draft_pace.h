@@ -54,6 +54,7 @@ class DraftPace {
   PassTimes steps_;
   double drafting_ = 0;  // seconds for a token of the longest draft
   bool has_drafted_ = false;
+  int64_t not_worth_ = 0;          // texts whose first draft was not worth it
   std::map<int64_t, Rate> rates_;  // by how much was matched
   std::map<const Sequence*, OfText> texts_;
 };

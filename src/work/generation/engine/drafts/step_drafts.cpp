@@ -16,14 +16,16 @@ using Method = DraftOptions::Method;
 
 }  // namespace
 
-StepDrafts::StepDrafts(const GenerativeModel& model, const EngineOptions& options, int64_t most_tokens,
-                       int64_t most_blocks, int64_t again)
+StepDrafts::StepDrafts(const GenerativeModel& model, PagedProgram& program, const EngineOptions& options,
+                       int64_t most_tokens, int64_t most_blocks, int64_t again)
     : options_(options.drafts), assistant_tokens_(options.num_assistant_tokens), pace_(options.drafts.measured, again) {
   if (options.assistant)
     assistant_.emplace(*options.assistant,
                        text_config_of(model.config()).get_int("vocab_size", std::numeric_limits<int64_t>::max()),
                        options.block_size, most_tokens, most_blocks);
   if (options_.method == Method::kSuffix) suffixes_.emplace(options_);
+  if (options_.method == Method::kHead)
+    head_.emplace(program, *options_.head, pace_, options_.tokens, options.block_size, most_tokens);
 }
 
 bool StepDrafts::has_method_for(const Sequence& sequence) const {
@@ -42,7 +44,20 @@ void StepDrafts::look_up(std::span<Draft> drafts) {
   }
 }
 
+// Those of a head are there since the last step, as long as they were worth it then.
+void StepDrafts::take_from_head(std::span<Draft> drafts, int64_t left, EngineStatistics& statistics) {
+  for (Draft& draft : drafts) {
+    const bool asks = draft.most > 0;
+    draft.tokens = head_->take(*draft.sequence);
+    const int64_t count = std::min({static_cast<int64_t>(draft.tokens.size()), draft.most, left});
+    draft.tokens.resize(static_cast<size_t>(std::max<int64_t>(count, 0)));
+    left -= std::max<int64_t>(count, 0);
+    statistics.steps_without_drafts += asks && draft.tokens.empty();
+  }
+}
+
 void StepDrafts::make(std::span<Draft> drafts, int64_t rows, int64_t left, EngineStatistics& statistics) {
+  if (head_) return take_from_head(drafts, left, statistics);
   if (!assistant_) look_up(drafts);
   const std::vector<int64_t> counts = pace_.worth(drafts, rows, left);
   int64_t longest = 0;
@@ -64,6 +79,7 @@ void StepDrafts::forget(const Sequence& sequence) {
     suffixes_->keep(sequence);
     suffixes_->forget(sequence);
   }
+  if (head_) head_->forget(sequence);
   pace_.forget(sequence);
 }
 

@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "graph/ops/computing.h"
 #include "graph/ops/products/packed_matrix.h"
+#include "models/loading/input_names.h"
+#include "models/shared/decoder.h"
 #include "runtime/device/device.h"
 #include "runtime/tensor/evaluate.h"
 #include "runtime/tensor/evaluator.h"
@@ -35,8 +37,30 @@ Tensor logits_of(const GenerativeModel& model, const PassInputs& pass, int64_t s
   return reshape(model.last_logits(pass, scored, context), {scored, -1});
 }
 
+// The same, and the hidden states of the numbers that a head reads, side by side: f32 [1, N, ...].
+std::pair<Tensor, Tensor> logits_and_states(const GenerativeModel& model, const PassInputs& pass, int64_t scored,
+                                            const DraftHead& head, KeyValueCache& cache, const Computing& computing) {
+  ForwardContext context{
+      .output_hidden_states = true, .cache = &cache, .logits_to_keep = scored, .computing = computing};
+  NamedTensors inputs{{"input_ids", pass.input_ids}};
+  if (std::ranges::count(input_names_of(model), "position_ids") > 0) inputs.set("position_ids", pass.position_ids);
+  const NamedTensors outputs = model.forward(inputs, context);
+  std::vector<Tensor> states;
+  for (const size_t number : head.reads())
+    states.push_back(cast(outputs.at("hidden_states." + std::to_string(number)), DType::kFloat32));
+  return {reshape(cast(outputs.at("logits"), DType::kFloat32), {scored, -1}), concatenate(states, 2)};
+}
+
 // A row's bits do not depend on the tokens that are computed with it.
 Computing apart_with(const AdapterSet* adapters) { return {.batch_invariant = true, .adapters = adapters}; }
+
+Computing computing_of_head(const GenerativeModel& model) {
+  Computing computing = model.computing();
+  computing.batch_invariant = true;
+  return computing;
+}
+
+int64_t width_of_states(const GenerativeModel& model) { return body_of(model).traits().width; }
 
 // Whether products of the model round their inputs to 8 bits, beside which a key of 16 bits is exact.
 bool rounds_inputs(const GenerativeModel& model) {
@@ -63,9 +87,25 @@ std::vector<KeyValueShape> key_value_shapes(const GenerativeModel& model, const 
   return shapes;
 }
 
+KeyValueShape shape_of_head(const GenerativeModel& model, const DraftHead& head, DType dtype) {
+  const NoGradient inference;
+  PagedCache cache;
+  ForwardContext context{.cache = &cache, .computing = computing_of_head(model)};
+  const Tensor one = zeros({1, 1}, DType::kInt64);
+  const int64_t width = static_cast<int64_t>(head.reads().size()) * width_of_states(model);
+  head(one, one, zeros({1, 1, width}), true, 1, context);
+  if (cache.shapes().size() != 1 || !cache.state_shapes().empty())
+    fail(ErrorKind::kUnsupported, "drafts: expected a head with one layer of attention, found {}",
+         cache.shapes().size() + cache.state_shapes().size());
+  KeyValueShape shape = cache.shapes()[0];
+  shape.dtype = dtype;
+  return shape;
+}
+
 PagedProgram::PagedProgram(const GenerativeModel& model, std::vector<KeyValueShape> shapes, int64_t blocks,
-                           int64_t block_size, int64_t most)
+                           int64_t block_size, int64_t most, const DraftHead* head)
     : model_(model),
+      head_(head),
       shapes_(std::move(shapes)),
       blocks_(blocks),
       block_size_(block_size),
@@ -128,13 +168,22 @@ std::vector<Tensor> PagedProgram::traced(const StepKind& kind, const Computing& 
   std::vector<KeysAndValues> pools;
   std::vector<Tensor> states;
   size_t next = inputs_before_pools(kind.embeds);
-  for (const KeyValueShape& shape : shapes_)
+  for (const KeyValueShape& shape : std::span(shapes_).first(shapes_.size() - (head_ ? 1 : 0)))
     if (shape.is_state()) states.push_back(in[next++]);
     else pools.push_back({in[next], in[next + 1]}), next += 2;
   PagedCache cache(std::move(pools), block_size_, {.slots = in[2], .block_tables = in[3], .lengths = in[4]},
                    std::move(states));
-  std::vector<Tensor> results{logits_of(model_, pass, kind.scored, cache, computing)};
+  std::vector<Tensor> results;
+  Tensor hidden;
+  if (kind.states) {
+    auto [logits, read] = logits_and_states(model_, pass, kind.scored, *head_, cache, computing);
+    results.push_back(std::move(logits));
+    hidden = std::move(read);
+  } else {
+    results.push_back(logits_of(model_, pass, kind.scored, cache, computing));
+  }
   if (kind.logarithms) results.push_back(log_softmax(results[0], kAsGiven));
+  if (kind.states) results.push_back(hidden);
   for (const KeysAndValues& pool : cache.pools()) results.push_back(pool.keys), results.push_back(pool.values);
   results.insert(results.end(), cache.states().begin(), cache.states().end());
   return results;
@@ -145,7 +194,7 @@ const CompiledFunction& PagedProgram::step(const StepKind& kind, const Computing
   if (known != steps_.end()) return known->second;
   const auto trace = [this, kind, computing](const std::vector<Tensor>& in) { return traced(kind, computing, in); };
   CompileOptions options{.name = "engine step", .capture = false, .donated = {}};
-  for (size_t i = 0; i < pools(); ++i) options.donated.push_back(inputs_before_pools(kind.embeds) + i);
+  for (size_t i = 0; i < pools_of_model(); ++i) options.donated.push_back(inputs_before_pools(kind.embeds) + i);
   return steps_.emplace(kind, compile(trace, std::move(options))).first->second;
 }
 
@@ -197,6 +246,8 @@ void PagedProgram::grow(int64_t blocks) {
   // Pools of the old size never come again.
   for (const auto& [key, function] : steps_) function.forget();
   steps_.clear();
+  for (const auto& [key, function] : heads_) function.forget();
+  heads_.clear();
   if (copy_) copy_->forget();
 }
 
@@ -255,13 +306,17 @@ std::span<float> PagedProgram::read(Tensor numbers, ReadNumbers& kept) {
 
 std::span<float> PagedProgram::run(const PagedPass& pass, const RequestAdapter& adapter, bool logarithms) {
   const NoGradient inference;
-  scores_.tensor = {}, logs_.tensor = {}, logarithms_ = {};
+  scores_.tensor = {}, logs_.tensor = {}, logarithms_ = {}, states_ = {};
   tell({.kind = ProcessCommand::Kind::kRun, .pass = pass});
   if (pools_.empty()) make_pools();
   const auto tokens = static_cast<int64_t>(pass.ids.size());
   const Computing computing = apart_with(adapter.set.get());
-  const StepKind kind{pass.scored, key_of(apart_with(nullptr)).value(), adapter.number, !pass.embeddings.empty(),
-                      logarithms && !evaluator_};
+  const StepKind kind{pass.scored,
+                      key_of(apart_with(nullptr)).value(),
+                      adapter.number,
+                      !pass.embeddings.empty(),
+                      logarithms && !evaluator_,
+                      head_ && pass.embeddings.empty()};
   std::vector<Tensor> arguments{Tensor::from(pass.ids, {1, tokens}),
                                 Tensor::from(pass.positions, shape_of_positions(model_.position_axes(), tokens)),
                                 Tensor::from(pass.slots, {tokens}),
@@ -271,7 +326,9 @@ std::span<float> PagedProgram::run(const PagedPass& pass, const RequestAdapter& 
     arguments.push_back(Tensor::from(pass.embeddings, {1, tokens, model_.embedding_width()}));
     arguments.push_back(Tensor::from(pass.is_given, {1, tokens}));
   }
-  std::move(pools_.begin(), pools_.end(), std::back_inserter(arguments));
+  const auto of_head = pools_.begin() + static_cast<ptrdiff_t>(pools_of_model());
+  std::vector<Tensor> kept(std::make_move_iterator(of_head), std::make_move_iterator(pools_.end()));
+  std::move(pools_.begin(), of_head, std::back_inserter(arguments));
   pools_.clear();
   if (evaluator_) {
     const std::vector<Tensor> together = traced(kind, computing, arguments);
@@ -285,10 +342,48 @@ std::span<float> PagedProgram::run(const PagedPass& pass, const RequestAdapter& 
     return scores;
   }
   std::vector<Tensor> results = step(kind, computing)(std::move(arguments));
-  const auto pools = results.begin() + (kind.logarithms ? 2 : 1);
+  const auto pools = results.begin() + 1 + kind.logarithms + kind.states;
   pools_.assign(std::make_move_iterator(pools), std::make_move_iterator(results.end()));
+  std::ranges::move(kept, std::back_inserter(pools_));
+  if (kind.states) states_ = std::move(results[kind.logarithms ? 2 : 1]);
   if (kind.logarithms) logarithms_ = read(std::move(results[1]), logs_);
   return read(std::move(results[0]), scores_);
+}
+
+// ---- a head for drafts
+
+std::vector<Tensor> PagedProgram::traced_head(bool first, int64_t scored, const std::vector<Tensor>& in) const {
+  PagedCache cache({{in[6], in[7]}}, block_size_, {.slots = in[2], .block_tables = in[3], .lengths = in[4]});
+  ForwardContext context{.cache = &cache, .computing = computing_of_head(model_)};
+  const DraftHead::Predicted made = (*head_)(in[0], in[1], in[5], first, scored, context);
+  return {made.logits, made.states, cache.pools()[0].keys, cache.pools()[0].values};
+}
+
+PagedProgram::HeadResult PagedProgram::run_head(const PagedPass& pass, const Tensor& states, bool first) {
+  const NoGradient inference;
+  if (pools_.empty()) make_pools();
+  const auto tokens = static_cast<int64_t>(pass.ids.size());
+  const auto of_head = pools_.begin() + static_cast<ptrdiff_t>(pools_of_model());
+  std::vector<Tensor> arguments{
+      Tensor::from(pass.ids, {1, tokens}),  Tensor::from(pass.positions, {1, tokens}),
+      Tensor::from(pass.slots, {tokens}),   Tensor::from(pass.block_tables, {tokens, pass.blocks}),
+      Tensor::from(pass.lengths, {tokens}), states};
+  std::move(of_head, pools_.end(), std::back_inserter(arguments));
+  std::vector<Tensor> kept(std::make_move_iterator(pools_.begin()), std::make_move_iterator(of_head));
+  pools_.clear();
+  const std::pair kind(first, pass.scored);
+  auto known = heads_.find(kind);
+  if (known == heads_.end()) {
+    const int64_t scored = pass.scored;
+    const auto trace = [this, first, scored](const std::vector<Tensor>& in) { return traced_head(first, scored, in); };
+    known =
+        heads_.emplace(kind, compile(trace, {.name = "head for drafts", .capture = false, .donated = {6, 7}})).first;
+  }
+  std::vector<Tensor> results = known->second(std::move(arguments));
+  pools_ = std::move(kept);
+  pools_.push_back(std::move(results[2])), pools_.push_back(std::move(results[3]));
+  eval(pools_);
+  return {results[0].to_vector<float>(), results[1].to_vector<float>()};
 }
 
 }  // namespace transom

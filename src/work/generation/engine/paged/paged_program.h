@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "models/drafts/draft_head.h"
 #include "models/generative.h"
 #include "models/nn/attention/paged_cache.h"
 #include "transom/compile.h"
@@ -20,6 +21,9 @@ namespace transom {
 // What the layers of the model keep of a token, in the type EngineOptions::cache_dtype, then what they keep of a text.
 // Throws kUnsupported for a model whose attention cannot be paged.
 std::vector<KeyValueShape> key_value_shapes(const GenerativeModel& model, const std::string& cache_dtype = "auto");
+
+// What a head for drafts keeps of a token, in the type of the model's keys.
+KeyValueShape shape_of_head(const GenerativeModel& model, const DraftHead& head, DType dtype);
 
 struct PagedPass {
   std::vector<int64_t> ids, positions, slots;  // [N]; of a model with several axes positions are [axes, N]
@@ -38,9 +42,9 @@ class Evaluator;        // tensor/evaluator.h
 class PagedProgram {
  public:
   // With `blocks` blocks, and room for `most` where that costs nothing (reserved_pools.h): programs outlive growth up
-  // to there.
+  // to there. The last of the shapes is the head's, where there is one: its keys lie in the blocks of the model's.
   PagedProgram(const GenerativeModel& model, std::vector<KeyValueShape> shapes, int64_t blocks, int64_t block_size,
-               int64_t most);
+               int64_t most, const DraftHead* head = nullptr);
   ~PagedProgram();
   PagedProgram(const PagedProgram&) = delete;
   PagedProgram& operator=(const PagedProgram&) = delete;
@@ -50,6 +54,15 @@ class PagedProgram {
   // The logarithms [K, V] of the softmax of the last pass's scores as the device computes them, which are those of a
   // training pass to the bit. Empty where they were not asked for.
   std::span<const float> log_probabilities() const { return logarithms_; }
+  // Of a model with a head: the hidden states [1, N, ...] of the last pass that the head reads. Undefined behind a pass
+  // with rows in place of tokens.
+  const Tensor& states() const { return states_; }
+  // A pass of the head, whose ids are the tokens behind the places. DraftHead says what it reads and gives. If it
+  // throws, all keys and values are lost.
+  struct HeadResult {
+    std::vector<float> scores, states;  // [K, rows], [K, E]
+  };
+  HeadResult run_head(const PagedPass& pass, const Tensor& states, bool first);
   // What the model makes of an input among the tokens, a row [D] for each of its places. If it throws, nothing is lost,
   // but over several processes all is, as after run().
   std::vector<float> embed(const AttachedInput& input, const RequestAdapter& adapter);
@@ -72,6 +85,7 @@ class PagedProgram {
     size_t adapter;         // its number
     bool embeds;            // rows stand in place of tokens
     bool logarithms;        // of the softmax of the scores, behind these
+    bool states;            // that a head reads, behind those
     auto operator<=>(const StepKind&) const = default;
   };
   std::vector<Tensor> traced(const StepKind& kind, const Computing& computing, const std::vector<Tensor>& in) const;
@@ -87,18 +101,23 @@ class PagedProgram {
   const CompiledFunction& step(const StepKind& kind, const Computing& computing);
   void make_pools();
   size_t pools() const { return pool_types(shapes_, 1, 1).size(); }
+  size_t pools_of_model() const { return pools() - (head_ ? 2 : 0); }
+  std::vector<Tensor> traced_head(bool first, int64_t scored, const std::vector<Tensor>& in) const;
   // With so many more blocks of zeros.
   Tensor larger_pool(size_t number, int64_t blocks) const;
   const GenerativeModel& model_;
+  const DraftHead* head_;  // null: none
   std::vector<KeyValueShape> shapes_;
   int64_t blocks_, block_size_, most_;
   int64_t reserved_ = 0;       // blocks that the pools have room for; 0: as many as there are
   std::vector<Tensor> pools_;  // keys and values of each layer, then states
   ReadNumbers scores_, logs_;  // of the last pass
   std::span<const float> logarithms_;
+  Tensor states_;
   Evaluator* evaluator_;  // null: this process alone
   std::string failure_;   // out of step with the other processes
   std::map<StepKind, CompiledFunction> steps_;
+  std::map<std::pair<bool, int64_t>, CompiledFunction> heads_;  // by what it reads, and how many are scored
   std::optional<CompiledFunction> copy_;
 };
 

@@ -33,13 +33,13 @@ class PagedRunner : public Runner {
  public:
   PagedRunner(const GenerativeModel& model, const EngineOptions& options, const std::vector<KeyValueShape>& shapes,
               BlockCounts blocks, int64_t most_tokens)
-      : program_(model, shapes, blocks.first, options.block_size, blocks.most),
+      : program_(model, shapes, blocks.first, options.block_size, blocks.most, options.drafts.head),
         texts_(program_, blocks, options.block_size, options.prefix_caching),
         has_states_(std::ranges::any_of(shapes, &KeyValueShape::is_state)),
         widths_{model.position_axes(), model.embedding_width()},
         most_tokens_(most_tokens),
         budget_(options.step_seconds, most_tokens),
-        drafts_(model, options, most_tokens, blocks.most, has_states_ ? options.block_size / 2 : 0) {}
+        drafts_(model, program_, options, most_tokens, blocks.most, has_states_ ? options.block_size / 2 : 0) {}
 
   bool step(std::span<const std::unique_ptr<Sequence>> sequences, EngineStatistics& statistics) override {
     std::vector<StepPart> parts;
@@ -341,6 +341,7 @@ class PagedRunner : public Runner {
       next = read(*part, next, logs.empty() ? nullptr : logs.data() + (next - scores.data()), V, statistics);
       note_seen(*part);
     }
+    drafts_.follow(parts, pass);
   }
 
   // Reads the rows of scores of a part, and of their logarithms (null: there are none), and gives back where the next
@@ -423,6 +424,10 @@ std::unique_ptr<Runner> make_paged(const GenerativeModel& model, const EngineOpt
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kUnsupported && error.kind() != ErrorKind::kInput) throw;
     return nullptr;
+  }
+  if (const DraftHead* head = options.drafts.head) {
+    const DType dtype = shapes.front().is_state() ? DType::kFloat32 : shapes.front().dtype;
+    shapes.push_back(shape_of_head(model, *head, dtype));
   }
   EngineOptions sized = options;
   sized.block_size = tokens_of_block(options, shapes, length);
