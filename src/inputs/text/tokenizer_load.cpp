@@ -14,6 +14,8 @@
 #include "inputs/text/slow_tokenizers/esm.h"
 #include "inputs/text/slow_tokenizers/language_classes.h"
 #include "inputs/text/slow_tokenizers/marian.h"
+#include "inputs/text/slow_tokenizers/speecht5_characters.h"
+#include "inputs/text/slow_tokenizers/tokenizer_class_components.h"
 #include "inputs/text/slow_tokenizers/tokenizer_class_files.h"
 #include "inputs/text/slow_tokenizers/tokenizer_class_options.h"
 #include "inputs/text/slow_tokenizers/vits_characters.h"
@@ -39,6 +41,7 @@ constexpr const char* kFiles[] = {"special_tokens_map.json",
                                   "sentencepiece.bpe.model",
                                   "spiece.model",
                                   "spm.model",
+                                  "spm_char.model",
                                   "tokenizer.model",
                                   "source.spm",
                                   "target.spm",
@@ -157,6 +160,24 @@ void Tokenizer::State::build_vits(const Json& fields, const std::string& config_
   parts = make_vits_components(fields, config, *file.vocabulary, config_where);
 }
 
+void Tokenizer::State::build_speecht5(const Json& fields, const std::string& path, const std::string& config_where) {
+  const SentencePieceModel model = read_sentencepiece_model(*find_file("spm_char.model"), path);
+  file = {};
+  for (size_t id = 0; id < model.pieces.size(); ++id)
+    file.vocabulary->insert(model.pieces[id].text, static_cast<int64_t>(id));
+  config = read_tokenizer_config(fields, config_where);
+  has_offsets = false;
+  std::vector<AddedToken> added = read_added_tokens(named_tokens(fields, *file.vocabulary, config_where), config_where);
+  for (const AddedToken& token : added)
+    if (file.vocabulary->find(token.content) < 0) file.vocabulary->insert(token.content, token.id);
+  file.vocabulary->seal();
+  for (AddedToken& token : added) token.normalized = false;  // they are looked for in the text as it is
+  added_tokens = std::make_unique<AddedTokens>(std::move(added), nullptr, *file.vocabulary);
+  parts =
+      make_speecht5_components(std::make_shared<const SentencePiece>(model, path),
+                               bool_field(fields, "normalize", config_where, false), *file.vocabulary, config, path);
+}
+
 // chat_template.jinja, and others in a folder, overrule those of the configuration; chat_template.json, which
 // processors of Transformers 4 wrote, overrules all, as there.
 void Tokenizer::State::read_template_files(const fs::path& folder) {
@@ -202,6 +223,12 @@ void Tokenizer::State::read(const fs::path& folder, Json& fields, const std::str
     name_special_tokens(family, fields);
     file = read_vocabulary_json(*vocabulary, path("vocab.json"));
     return build_vits(fields, config_where);
+  }
+  if (family == "SpeechT5" && find_file("spm_char.model") != nullptr) {
+    name_special_tokens(family, fields);
+    if (const std::string* added = find_file("added_tokens.json"))
+      fields["added_tokens.json"] = parse_json(*added, path("added_tokens.json"));
+    return build_speecht5(fields, path("spm_char.model"), config_where);
   }
   if (json != nullptr) {
     file = read_tokenizer_json(*json, path("tokenizer.json"));

@@ -48,6 +48,7 @@ struct Tokenizer::State {
   void build(const Json& fields, const std::string& where, const std::string& config_where);
   void build_marian(const Json& fields, const std::string& folder, const std::string& config_where);
   void build_vits(const Json& fields, const std::string& config_where);
+  void build_speecht5(const Json& fields, const std::string& path, const std::string& config_where);
   void build_ctc(const Json& fields, const std::string& config_where);
   const text::Components& components(const EncodeOptions& options) const {
     return options.target && target_parts.model ? target_parts : parts;

@@ -103,6 +103,13 @@ Tensor attention_to_source(const Tensor& q, const KeysAndValues& seen, const Ten
   return reshape(mixed, {rows, q.dim(1), mixed.dim(2)});
 }
 
+Tensor weights_on_source(const Tensor& q, const Tensor& keys, const Tensor& mask, double scale,
+                         const Computing& computing) {
+  const Tensor product = cast(einsum("bthd,bshd->bhts", {q, keys}, computing), DType::kFloat32) * scale;
+  return softmax(mask.defined() ? product + broadcast_to(cast(mask, DType::kFloat32), product.shape()) : product,
+                 computing);
+}
+
 void ConditionalGenerationModel::run_encoder(const NamedTensors& inputs, ForwardContext& context) const {
   context.cache->encoder_states = body().encode(inputs, context).last_hidden_state;
   context.cache->encoder_mask = body().source_mask(inputs);

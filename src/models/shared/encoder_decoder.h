@@ -33,6 +33,9 @@ KeysAndValues source_keys(int64_t layer, const EncodedSource& source, ForwardCon
 // text) read one row of the source, which is not repeated for them. Gives [R, T, H d].
 Tensor attention_to_source(const Tensor& q, const KeysAndValues& seen, const Tensor& mask, double scale,
                            const Dropout& dropout, ForwardContext& context);
+// How much each place of q [B, T, H, d] sees of the source's keys [B, S, H, d]: [B, H, T, S] in f32.
+Tensor weights_on_source(const Tensor& q, const Tensor& keys, const Tensor& mask, double scale,
+                         const Computing& computing);
 
 struct EncoderDecoderOutput {
   DecoderOutput decoder;

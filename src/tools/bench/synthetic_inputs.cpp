@@ -85,6 +85,7 @@ class Maker {
       case HeadLabels::kNone:
       case HeadLabels::kFrameClasses:
       case HeadLabels::kMaskedFrames:
+      case HeadLabels::kSpectrum:
         fail(
             "{}: no labels can be made up for {}; give --task text-classification, or tensors with --inputs "
             "in.safetensors",
@@ -262,7 +263,8 @@ bool has_synthetic_labels(const Model& model) {
   const Architecture* known = find_architecture(model);
   if (!known) return false;
   const HeadLabels labels = *known->head.labels;
-  return labels != HeadLabels::kNone && labels != HeadLabels::kFrameClasses && labels != HeadLabels::kMaskedFrames;
+  return labels != HeadLabels::kNone && labels != HeadLabels::kFrameClasses && labels != HeadLabels::kMaskedFrames &&
+         labels != HeadLabels::kSpectrum;
 }
 
 NamedTensors synthetic_inputs(const Model& model, const BenchOptions& options, bool labels) {

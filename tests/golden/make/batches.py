@@ -136,9 +136,11 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
         return inputs | ({"labels": integers(classes, (3,))} if class_name.endswith("Classification") else {})
     if family_name in ("siglip", "siglip2"):
         return towers.inputs_of(name, config, text_inputs(config.text_config, name, tokenizer, False), floats)
+    if family_name == "speecht5_hifigan":
+        return speaking.inputs_of(name, family_name, config, {})
     in_pairs = "QuestionAnswering" in class_name or "PreTraining" in class_name or "NextSentence" in class_name
     inputs = text_inputs(config, name, tokenizer, in_pairs)
-    spoken = speaking.inputs_of(family_name, inputs)
+    spoken = speaking.inputs_of(name, family_name, config, inputs)
     if spoken is not None:
         return spoken
     if family_name == "clip_text_model":

@@ -75,6 +75,8 @@ def cases():
 
 def outputs_of(model, inputs, kwargs):
     made = model(**detection.arguments(inputs), **kwargs)
+    if isinstance(made, torch.Tensor):  # a vocoder's
+        return {"waveform": made}
     if isinstance(made, dict) and not hasattr(made, "to_tuple"):
         return made
     return {key: value for key, value in made.items() if isinstance(value, torch.Tensor)}
@@ -86,6 +88,7 @@ OBJECTIVES = (
     ["logits", "pred_boxes"],
     ["pred_masks", "iou_scores"],
     ["waveform", "spectrogram"],
+    ["waveform"],
 )
 
 

@@ -7,6 +7,7 @@ import shutil
 import torch
 import transformers
 from safetensors.torch import save_file
+from transformers.models.speecht5.modeling_speecht5 import SpeechT5SpeechDecoderPrenet
 
 from common import generator, write_json
 from family import Family
@@ -43,6 +44,37 @@ VITS = dict(
     pad_token_id=0,
 )
 
+SPEECHT5 = dict(
+    vocab_size=30,
+    hidden_size=8,
+    encoder_layers=2,
+    encoder_attention_heads=2,
+    encoder_ffn_dim=12,
+    decoder_layers=2,
+    decoder_attention_heads=2,
+    decoder_ffn_dim=12,
+    encoder_layerdrop=0.0,
+    decoder_layerdrop=0.0,
+    num_mel_bins=6,
+    speech_decoder_prenet_units=7,
+    speaker_embedding_dim=5,
+    speech_decoder_postnet_layers=3,
+    speech_decoder_postnet_units=8,
+    max_speech_positions=60,
+    max_text_positions=40,
+    encoder_max_relative_position=4,
+    guided_attention_loss_num_heads=1,
+    mask_time_prob=0.0,
+)
+HIFI_GAN = dict(
+    model_in_dim=6,
+    upsample_initial_channel=8,
+    upsample_rates=[3, 2],
+    upsample_kernel_sizes=[7, 4],
+    resblock_kernel_sizes=[3, 5],
+    resblock_dilation_sizes=[[1, 2], [1, 3]],
+)
+
 SPEAKING = {
     "vits": Family(
         VITS,
@@ -57,11 +89,49 @@ SPEAKING = {
             )
         },
     ),
+    "speecht5": Family(
+        SPEECHT5,
+        ["SpeechT5ForTextToSpeech"],
+        {"speecht5": ("SpeechT5ForTextToSpeech", "two frames a step; one of two heads is guided; the prenet drops nothing")},
+        sizes="none",
+        more={
+            "speecht5-single": (
+                "SpeechT5ForTextToSpeech",
+                dict(
+                    reduction_factor=1,
+                    use_guided_attention_loss=False,
+                    hidden_act="relu",
+                    encoder_max_relative_position=20,
+                    speech_decoder_prenet_layers=1,
+                    speech_decoder_postnet_layers=1,
+                    decoder_attention_heads=4,
+                ),
+                "a frame a step; no attention is guided; a prenet and a postnet of one layer",
+            )
+        },
+    ),
+    "speecht5_hifigan": Family(
+        HIFI_GAN,
+        ["SpeechT5HifiGan"],
+        {"speecht5-hifi-gan": ("SpeechT5HifiGan", "spectra are brought to the mean and the scale of those it learnt from")},
+        sizes="none",
+        more={
+            "speecht5-hifi-gan-plain": (
+                "SpeechT5HifiGan",
+                dict(normalize_before=False, leaky_relu_slope=0.2, upsample_rates=[4], upsample_kernel_sizes=[9]),
+                "spectra as they are; a window that is odd",
+            )
+        },
+    ),
 }
 
 
 def settle(model):
     """Weights of durations that no rounding moves over the border between two numbers of frames."""
+    if isinstance(model, transformers.SpeechT5HifiGan):
+        random = generator("spectra that a vocoder learnt from")
+        model.mean.normal_(std=0.5, generator=random)
+        model.scale.uniform_(0.5, 1.5, generator=random)
     if not isinstance(model, transformers.VitsModel):
         return
     with torch.no_grad():
@@ -74,9 +144,29 @@ def settle(model):
             predictor.proj.bias.fill_(0.4)
 
 
-def inputs_of(family_name, texts):
+DROPPED = SpeechT5SpeechDecoderPrenet._consistent_dropout
+
+
+def dropped(self, values, probability):
+    """Where the prenet is to drop nothing, Transformers 5.24 drops all: what it draws is which values stay."""
+    return values if probability == 0 else DROPPED(self, values, probability)
+
+
+SpeechT5SpeechDecoderPrenet._consistent_dropout = dropped
+
+
+def inputs_of(name, family_name, config, texts):
+    random = generator("spectra of " + name)
+    floats = lambda *shape: torch.empty(shape).normal_(generator=random)
     if family_name == "vits":
         return texts | {"speaker_id": torch.tensor([1])}
+    if family_name == "speecht5_hifigan":
+        return {"spectrogram": floats(2, 5, config.model_in_dim)}
+    if family_name == "speecht5":
+        frames = 8 * config.reduction_factor
+        labels = floats(3, frames, config.num_mel_bins)
+        labels[1, frames - 5 :], labels[2, frames - 6 :] = -100.0, -100.0
+        return texts | {"speaker_embeddings": floats(3, config.speaker_embedding_dim), "labels": labels}
     return None
 
 

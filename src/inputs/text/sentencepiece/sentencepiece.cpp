@@ -21,9 +21,10 @@ constexpr float kUnknownPenalty = 10;
 
 SentencePiece::SentencePiece(SentencePieceModel model, const std::string& where)
     : model_(std::move(model)), normal_(model_.pieces.size()), user_defined_(0), reserved_(0) {
-  require(model_.kind == SentencePieceModel::Kind::kUnigram,
-          "{}: expected a unigram model, found one of type {}, which is known only with a tokenizer.json", where,
-          static_cast<int>(model_.kind));
+  require(model_.kind == SentencePieceModel::Kind::kUnigram || model_.kind == SentencePieceModel::Kind::kCharacter,
+          "{}: expected a model of unigrams or characters, found one of type {}, which is known only with a "
+          "tokenizer.json",
+          where, static_cast<int>(model_.kind));
   if (!model_.character_map.empty()) character_map_.emplace(model_.character_map, where + ": precompiled_charsmap");
   float smallest = FLT_MAX, largest = -FLT_MAX;
   for (const auto& piece : model_.pieces) {
@@ -97,6 +98,24 @@ void SentencePiece::normalize(const AlignedText& text, size_t begin, size_t end,
 }
 
 std::vector<SentencePiece::Part> SentencePiece::split(std::string_view text) const {
+  return model_.kind == SentencePieceModel::Kind::kCharacter ? characters(text) : unigrams(text);
+}
+
+std::vector<SentencePiece::Part> SentencePiece::characters(std::string_view text) const {
+  std::vector<Part> parts;
+  for (size_t begin = 0, end = 0; begin < text.size(); begin = end) {
+    end = begin;
+    user_defined_.find(text, begin, [&](size_t stop, int32_t) { end = stop; });
+    if (end == begin) next_character(text, end);
+    const bool unknown = find(text.substr(begin, end - begin)) == model_.unknown_id;
+    if (unknown && !parts.empty() && parts.back().unknown && !model_.byte_fallback)
+      parts.back().end = static_cast<uint32_t>(end);
+    else parts.push_back({static_cast<uint32_t>(begin), static_cast<uint32_t>(end), unknown});
+  }
+  return parts;
+}
+
+std::vector<SentencePiece::Part> SentencePiece::unigrams(std::string_view text) const {
   struct Best {
     float score = 0;  // of this width: the library's sums decide between paths
     uint32_t begin = UINT32_MAX;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the SentencePiece library itself does with a unigram model: for the classes of Transformers that call it
-// (Marian). The tokenizers library comes near, but not to the same pieces.
+// What the SentencePiece library itself does with a model of unigrams or of characters: for the classes of Transformers
+// that call it (Marian, SpeechT5). The tokenizers library comes near, but not to the same pieces.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ namespace transom::text {
 
 class SentencePiece {
  public:
-  // Refuses models of other kinds than unigram. `where` names the file in errors.
+  // Refuses models of other kinds. `where` names the file in errors.
   SentencePiece(SentencePieceModel model, const std::string& where);
 
   // Appends bytes begin..end of `text` as the model sees them: characters mapped, runs of spaces made one, spaces
@@ -34,6 +34,8 @@ class SentencePiece {
   std::string decode(const std::vector<std::string>& pieces) const;
 
  private:
+  std::vector<Part> unigrams(std::string_view normalized) const;
+  std::vector<Part> characters(std::string_view normalized) const;
   int32_t find(std::string_view piece) const;  // the unknown piece where there is none
 
   SentencePieceModel model_;

@@ -101,6 +101,10 @@ class MarianDecoder : public Decoder {
 
 }  // namespace
 
+std::unique_ptr<TokenModel> make_piece_model(SharedPieces pieces, const Vocabulary& vocabulary, int64_t unknown) {
+  return std::make_unique<MarianModel>(std::move(pieces), vocabulary, unknown);
+}
+
 Components make_marian_components(SharedPieces pieces, SharedPieces decoding, const Vocabulary& vocabulary,
                                   const TokenizerConfig& config, const std::string& where) {
   std::vector<std::string> special = config.additional_special_tokens;
@@ -114,7 +118,7 @@ Components make_marian_components(SharedPieces pieces, SharedPieces decoding, co
   const int64_t unknown = id_of("unk");
   Components parts;
   parts.pre_tokenizer = std::make_unique<MarianText>(pieces, vocabulary, unknown);
-  parts.model = std::make_unique<MarianModel>(std::move(pieces), vocabulary, unknown);
+  parts.model = make_piece_model(std::move(pieces), vocabulary, unknown);
   parts.post_processor =
       std::make_unique<PythonProcessing>(PythonProcessing::End{id_of("eos"), config.special_tokens.at("eos")});
   parts.decoder = std::make_unique<MarianDecoder>(std::move(decoding), std::move(special));

@@ -19,4 +19,8 @@ Components make_marian_components(std::shared_ptr<const SentencePiece> pieces,
                                   std::shared_ptr<const SentencePiece> decoding, const Vocabulary& vocabulary,
                                   const TokenizerConfig& config, const std::string& where);
 
+// The pieces of a text that `pieces` has normalised, by the ids of the vocabulary; `unknown` is that of all others.
+std::unique_ptr<TokenModel> make_piece_model(std::shared_ptr<const SentencePiece> pieces, const Vocabulary& vocabulary,
+                                             int64_t unknown);
+
 }  // namespace transom::text

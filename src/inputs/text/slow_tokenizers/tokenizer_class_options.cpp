@@ -152,6 +152,8 @@ void name_special_tokens(const std::string& family, Json& config) {
           {"pad_token", "<pad>"},
           {"word_delimiter_token", "|"}});
   else if (is({"Vits"})) name({{"pad_token", "<pad>"}, {"unk_token", "<unk>"}});
+  else if (is({"SpeechT5"}))
+    name({{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}, {"pad_token", "<pad>"}});
   else if (is({"Albert"}))
     name({{"bos_token", "[CLS]"},
           {"eos_token", "[SEP]"},

@@ -16,13 +16,6 @@ Tensor block(const Tensor& x, bool norm_before, const LayerNorm& norm, const Lay
   return norm_before ? x + layer(norm(x, context)) : norm(x + layer(x), context);
 }
 
-// How much each place of q [B, T, H, d] sees of the keys [B, S, H, d]: [B, H, T, S].
-Tensor bart_weights(const Tensor& q, const Tensor& keys, const Tensor& mask, double scale, const Computing& computing) {
-  const Tensor product = cast(einsum("bthd,bshd->bhts", {q, keys}, computing), DType::kFloat32) * scale;
-  return softmax(mask.defined() ? product + broadcast_to(cast(mask, DType::kFloat32), product.shape()) : product,
-                 computing);
-}
-
 }  // namespace
 
 BartConfig::BartConfig(const Config& given, const BartVariant& variant)
@@ -102,7 +95,7 @@ Tensor BartAttention::across(int64_t layer, const Tensor& x, const EncodedSource
     return KeysAndValues{heads(k_proj_(states, context)), heads(v_proj_(states, context))};
   });
   const Tensor q = heads(q_proj_(x, context));
-  if (source.seen) source.seen->push_back(bart_weights(q, seen.keys, source.mask, scale_, context.computing));
+  if (source.seen) source.seen->push_back(weights_on_source(q, seen.keys, source.mask, scale_, context.computing));
   return out_proj_(attention_to_source(q, seen, source.mask, scale_, dropout_, context), context);
 }
 

@@ -22,7 +22,20 @@ TaskParameters speech_parameters() {
           {"seed", Type::kInteger,
            "of the noise: the sound of Transformers after torch.manual_seed(SEED) (default: another each time)"},
           {"noise_scale", Type::kNumber, "of VITS: how much what is said varies", "the configuration's"},
-          {"noise_scale_duration", Type::kNumber, "of VITS: how much its pace varies", "the configuration's"}};
+          {"noise_scale_duration", Type::kNumber, "of VITS: how much its pace varies", "the configuration's"},
+          {.name = "speaker_embeddings",
+           .type = Type::kText,
+           .help = "of SpeechT5: a file (.npy, .safetensors, .bin) of the vector that tells the voice",
+           .otherwise = "the voice of voices/ beside the model",
+           .is_path = true},
+          {.name = "vocoder",
+           .type = Type::kText,
+           .help = "of SpeechT5: the directory of what makes sounds of spectra",
+           .otherwise = "vocoder/ beside the model",
+           .is_path = true},
+          {"threshold", Type::kNumber, "of SpeechT5: how sure it is to be that the text has ended", "0.5"},
+          {"minlenratio", Type::kNumber, "of SpeechT5: the least frames for each token", "0"},
+          {"maxlenratio", Type::kNumber, "of SpeechT5: the most frames for each token", "20"}};
 }
 
 TaskParameters speech_parameters(std::initializer_list<std::string_view> names) {

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Vectors that tell a model whose voice is to speak (speaker embeddings).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/files/files.h"
+
+namespace transom {
+
+// The numbers of a file: an array of NumPy (.npy, f32), the only tensor of a safetensors file, or f32 alone (.bin).
+std::vector<float> voice_vector(const fs::path& path);
+// The file of a voice beside a model, voices/NAME.npy or its like; without a name the first by name.
+fs::path voice_file(const fs::path& folder, const std::string& name);
+
+}  // namespace transom
