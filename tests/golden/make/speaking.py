@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Families that speak, and whole sounds of theirs with the noise of a seed."""
 
+import io
 import json
 import shutil
 
+import numpy
+import sentencepiece
 import torch
 import transformers
 from safetensors.torch import save_file
@@ -217,7 +220,112 @@ def make_vits(folder):
     write_json(folder / "case.json", about)
 
 
+# ---- SpeechT5
+
+SAID = [
+    ("Hello, a cab!", {"voice": "anna", "seed": 7, "maxlenratio": 3.0}, False),
+    ("Hello, a cab!", {"voice": "anna", "seed": 8, "maxlenratio": 2.0}, True),
+    ("Hello, a cab!", {"voice": "bert", "seed": 7, "maxlenratio": 2.0, "threshold": 0.0, "minlenratio": 1.0}, False),
+    ("bad 12", {"voice": "bert", "seed": 42, "maxlenratio": 2.0}, True),
+]
+SPELT = [
+    "I have 1,250 books at $12.50, or -5%; 3rd, 0.5 and 00.",
+    "1,000,000 12.345 €7 £1.00 ¥20% a5 5a 1000000007 0 _3 - 7  x",
+    "tens: 10 11 19 20 21 99 100 101 110 999 1001 12000 123456789012",
+    "~bad @@ caf\u00e9 <s> b</s>",
+]
+
+
+def threshold_of(model, speak):
+    """One that the sum of the last probabilities crosses on its way, halfway up a rise."""
+    sums = []
+    hook = model.speech_decoder_postnet.prob_out.register_forward_hook(
+        lambda module, inputs, logits: sums.append(float(torch.sigmoid(logits).sum()))
+    )
+    speak(threshold=1e9)
+    hook.remove()
+    rise, at = max((sums[i] - max(sums[:i]), i) for i in range(2, len(sums)))
+    assert rise > 1e-3, sums
+    return sums[at] - rise / 2
+
+
+def draw(model, random):
+    with torch.no_grad():
+        for _, parameter in sorted(model.named_parameters()):
+            fan_in = parameter[0].numel() if parameter.dim() > 1 else 25
+            parameter.normal_(std=0.9 / fan_in**0.5, generator=random)
+        for name, parameter in model.named_parameters():
+            if ("norm" in name and name.endswith("weight")) or name.endswith("alpha"):
+                parameter.add_(1.0)
+        for name, buffer in sorted(model.named_buffers()):
+            if name.endswith(("running_mean", "mean")):
+                buffer.normal_(std=0.1, generator=random)
+            elif name.endswith(("running_var", "scale")):
+                buffer.uniform_(0.5, 1.5, generator=random)
+
+
+def make_speecht5(folder):
+    """Sounds of texts, with what a seed leaves of the prenet, by a vocoder; ids of texts with numbers."""
+    (folder / "model" / "voices").mkdir(parents=True)
+    letters = "abcdefghijklmnopqrstuvwxyzBHI,.!'-:;"
+    written = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter([" ".join(letters), letters]),
+        model_writer=written,
+        model_type="char",
+        vocab_size=len(letters) + 5,
+        normalization_rule_name="identity",
+        bos_id=0,
+        pad_id=1,
+        eos_id=2,
+        unk_id=3,
+        minloglevel=2,
+    )
+    (folder / "spm_char.model").write_bytes(written.getvalue())
+    tokenizer = transformers.SpeechT5Tokenizer(str(folder / "spm_char.model"), normalize=True)
+    tokenizer.save_pretrained(folder / "model")
+    (folder / "spm_char.model").unlink()
+    random = generator("speecht5 that speaks")
+    fields = SPEECHT5 | dict(vocab_size=len(tokenizer), max_text_positions=50, max_speech_positions=200)
+    model = transformers.SpeechT5ForTextToSpeech(transformers.SpeechT5Config(**fields)).eval()
+    vocoder = transformers.SpeechT5HifiGan(transformers.SpeechT5HifiGanConfig(**HIFI_GAN)).eval()
+    draw(model, random)
+    draw(vocoder, random)
+    with torch.no_grad():
+        model.speech_decoder_postnet.prob_out.bias.fill_(-2.5)
+        vocoder.conv_post.weight.mul_(0.3)
+    model.save_pretrained(folder / "model")
+    vocoder.save_pretrained(folder / "model" / "vocoder")
+    voices = {name: torch.empty(1, fields["speaker_embedding_dim"]).normal_(generator=random) for name in ("anna", "bert")}
+    numpy.save(folder / "model" / "voices" / "anna.npy", voices["anna"][0].numpy())
+    save_file({"voice": voices["bert"][0]}, folder / "model" / "voices" / "bert.safetensors")
+    sounds, about = {}, []
+    for text, options, ends in SAID:
+        options = dict(options)
+        ids = tokenizer(text, return_tensors="pt").input_ids
+
+        def speak(**more):
+            told = {key: value for key, value in options.items() if key not in ("voice", "seed")} | more
+            torch.manual_seed(options["seed"])
+            return model.generate(ids, speaker_embeddings=voices[options["voice"]], vocoder=vocoder, **told)
+
+        if ends:
+            options["threshold"] = threshold_of(model, speak)
+        name = f"sound{len(about)}"
+        sounds[name] = speak().contiguous()
+        about.append({"name": name, "text": text} | options)
+    extractor = transformers.SpeechT5FeatureExtractor(num_mel_bins=fields["num_mel_bins"])
+    extractor.save_pretrained(folder / "model")
+    sounds["wave"] = torch.round(torch.empty(3000).normal_(generator=random) * 3000) / 32768
+    heard = extractor(audio_target=sounds["wave"].numpy(), sampling_rate=16000, return_tensors="pt")
+    sounds["spectrum"] = heard.input_values[0].contiguous()
+    save_file(sounds, folder / "sounds.safetensors")
+    spelt = [{"text": text, "ids": tokenizer(text).input_ids, "decoded": tokenizer.decode(tokenizer(text).input_ids)} for text in SPELT]
+    write_json(folder / "case.json", {"sounds": about, "texts": spelt})
+
+
 def make(out):
     folder = out / "speaking"
     shutil.rmtree(folder, ignore_errors=True)
     make_vits(folder / "vits")
+    make_speecht5(folder / "speecht5")

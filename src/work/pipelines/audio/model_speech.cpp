@@ -12,11 +12,11 @@
 #include "base/files/directories.h"
 #include "base/json/json.h"
 #include "files/hub/resolve.h"
+#include "inputs/audio/voice_vector.h"
 #include "models/loading/weights/missing_weights.h"
 #include "models/shared/speech/speaking_model.h"
 #include "transom/tokenizer.h"
 #include "work/pipelines/audio/phonemes.h"
-#include "work/pipelines/audio/voice_vector.h"
 
 namespace transom {
 namespace {

@@ -2,38 +2,18 @@
 #include "work/pipelines/audio/voices.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/error.h"
 #include "base/files/directories.h"
 #include "files/checkpoint/zip_archive.h"
+#include "inputs/audio/voice_vector.h"
 
 namespace transom {
 namespace {
 
 constexpr const char* kEnding = ".npy";
 
-std::vector<float> floats_of(std::span<const std::byte> bytes, const std::string& where) {
-  if (bytes.size() % sizeof(float) != 0) fail("{}: expected numbers of 4 bytes, found {} bytes", where, bytes.size());
-  std::vector<float> values(bytes.size() / sizeof(float));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
-}
-
 }  // namespace
-
-std::vector<float> npy_numbers(std::span<const std::byte> bytes, const std::string& where) {
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (text.size() < 10 || !text.starts_with("\x93NUMPY") || text[6] != 1)
-    fail("{}: expected an array in NumPy's format 1", where);
-  const size_t length = static_cast<unsigned char>(text[8]) | static_cast<size_t>(static_cast<unsigned char>(text[9]))
-                                                                  << 8;
-  if (10 + length > text.size()) fail("{}: the header of the array goes beyond its end", where);
-  const std::string_view header = text.substr(10, length);
-  if (header.find("'<f4'") == header.npos || header.find("'fortran_order': False") == header.npos)
-    fail("{}: expected numbers f32 row by row, found {}", where, quoted(header));
-  return floats_of(bytes.subspan(10 + length), where);
-}
 
 Voices::Voices(const fs::path& folder) : folder_(folder / "voices") {
   if (directory_exists(folder_)) {
@@ -66,7 +46,7 @@ std::vector<float> Voices::table(const std::string& name, int64_t width) const {
   const auto file = MappedFile::open(path);
   std::vector<float> values;
   if (archive_.empty()) {
-    values = floats_of(file->bytes(), path.string());
+    values = plain_numbers(file->bytes(), path.string());
   } else {
     const ZipArchive archive(file->bytes(), path.string());
     const ZipArchive::Entry entry = archive.read(name + kEnding);

@@ -23,7 +23,4 @@ class Voices {
   std::vector<std::string> names_;
 };
 
-// The numbers f32 of a file of NumPy's format, row-major.
-std::vector<float> npy_numbers(std::span<const std::byte> bytes, const std::string& where);
-
 }  // namespace transom

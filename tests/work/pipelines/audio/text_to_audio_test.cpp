@@ -7,6 +7,7 @@
 
 #include "base/files/directories.h"
 #include "base/files/files.h"
+#include "inputs/audio/voice_vector.h"
 #include "models/onnx/model_writer.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "work/pipelines/audio/voice_vector.h"
+#include "inputs/audio/voice_vector.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,35 +9,48 @@
 #include "base/files/directories.h"
 #include "files/checkpoint/safetensors.h"
 #include "transom/ops.h"
-#include "work/pipelines/audio/voices.h"
 
 namespace transom {
 namespace {
 
-constexpr size_t kMostNumbersOfAVoice = 1 << 16;
+constexpr size_t kMostNumbersOfAVoice = 1 << 16, kMostBytesOfAVoice = 1 << 20;
 
 bool is_voice_file(const fs::path& path) {
   return path.extension() == ".npy" || path.extension() == ".safetensors" || path.extension() == ".bin";
 }
 
-// The numbers f32 of a file that holds nothing else.
-std::vector<float> plain_numbers(const fs::path& path) {
-  const auto file = MappedFile::open(path);
-  const std::span<const std::byte> bytes = file->bytes();
-  if (bytes.size() % sizeof(float) != 0 || bytes.size() > kMostNumbersOfAVoice * sizeof(float))
-    fail("{}: expected at most {} numbers of 4 bytes, found {} bytes", path.string(), kMostNumbersOfAVoice,
-         bytes.size());
+}  // namespace
+
+std::vector<float> plain_numbers(std::span<const std::byte> bytes, const std::string& where) {
+  if (bytes.size() % sizeof(float) != 0) fail("{}: expected numbers of 4 bytes, found {} bytes", where, bytes.size());
   std::vector<float> values(bytes.size() / sizeof(float));
   std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
 }
 
-}  // namespace
+std::vector<float> npy_numbers(std::span<const std::byte> bytes, const std::string& where) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text.size() < 10 || !text.starts_with("\x93NUMPY") || text[6] != 1)
+    fail("{}: expected an array in NumPy's format 1", where);
+  const size_t length = static_cast<unsigned char>(text[8]) | static_cast<size_t>(static_cast<unsigned char>(text[9]))
+                                                                  << 8;
+  if (10 + length > text.size()) fail("{}: the header of the array goes beyond its end", where);
+  const std::string_view header = text.substr(10, length);
+  if (header.find("'<f4'") == header.npos || header.find("'fortran_order': False") == header.npos)
+    fail("{}: expected numbers f32 row by row, found {}", where, quoted(header));
+  return plain_numbers(bytes.subspan(10 + length), where);
+}
 
 std::vector<float> voice_vector(const fs::path& path) {
   std::vector<float> values;
+  const auto small_file = [&] {
+    auto file = MappedFile::open(path);
+    if (file->bytes().size() > kMostBytesOfAVoice)
+      fail("{}: expected the vector of a voice, found {} bytes", path.string(), file->bytes().size());
+    return file;
+  };
   if (path.extension() == ".npy") {
-    values = npy_numbers(MappedFile::open(path)->bytes(), path.string());
+    values = npy_numbers(small_file()->bytes(), path.string());
   } else if (path.extension() == ".safetensors") {
     const SafetensorsFile file = SafetensorsFile::open(path);
     if (file.tensors().size() != 1)
@@ -48,7 +61,7 @@ std::vector<float> voice_vector(const fs::path& path) {
            view.bytes.size());
     values = cast(Tensor::from_bytes(view.bytes, {view.dtype, view.shape}), DType::kFloat32).to_vector<float>();
   } else if (path.extension() == ".bin") {
-    values = plain_numbers(path);
+    values = plain_numbers(small_file()->bytes(), path.string());
   } else {
     fail("{}: expected a vector of a voice as .npy, .safetensors or .bin", path.string());
   }
