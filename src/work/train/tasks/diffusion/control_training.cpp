@@ -14,8 +14,8 @@ namespace transom {
 namespace {
 
 // What a ControlNet does not have of a U-Net.
-constexpr const char* kOfUNetAlone[] = {"out_channels", "up_block_types", "sample_size", "center_input_sample",
-                                        "_name_or_path"};
+constexpr const char* kOfUNetAlone[] = {"out_channels",        "up_block_types", "sample_size",
+                                        "center_input_sample", "_name_or_path",  "architectures"};
 constexpr int64_t kPictureWidths[] = {16, 32, 96, 256};
 
 bool begins_at_zero(const std::string& name) {
@@ -57,6 +57,7 @@ std::unique_ptr<Model> new_controlnet(const Model& unet, int64_t enlargement, co
     if (begins_at_zero(parameter->name)) parameter->value = full(parameter->value.shape(), 0, parameter->value.dtype());
     else if (same != unet.parameters().end())
       parameter->value = Tensor::from_bytes((*same)->value.to_bytes(), parameter->value.type());
+    parameter->value.set_requires_grad();
   }
   return made;
 }

@@ -2,6 +2,8 @@
 // Training of Stable Diffusion: what is refused, and what is saved. Its numbers are in recorded_training_test.cpp.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/files/directories.h"
 #include "base/files/files.h"
 #include "base/json/json.h"
@@ -151,6 +153,11 @@ TEST_F(TrainingOfLatents, ANewControlNetAddsNothing) {
 TEST_F(TrainingOfLatents, ATrainedControlNetIsAPipeline) {
   train(arguments("text-to-image-control", {"--train_batch_size", "2"}));
   EXPECT_EQ(read_json(out() / kPipelineIndexName)["_class_name"], "StableDiffusionControlNetPipeline");
+  const SafetensorsFile weights = SafetensorsFile::open(out() / "controlnet" / "diffusion_pytorch_model.safetensors");
+  const TensorView* const first = weights.find("controlnet_down_blocks.0.weight");
+  ASSERT_TRUE(first);
+  EXPECT_TRUE(
+      std::any_of(first->bytes.begin(), first->bytes.end(), [](auto byte) { return byte != decltype(byte){}; }));
   const auto pipeline = make_pipeline("text-to-image", out().string());
   TaskOptions options;
   for (const auto& [name, value] : {std::pair("num_inference_steps", 1), {"height", 16}, {"width", 16}, {"seed", 1}})

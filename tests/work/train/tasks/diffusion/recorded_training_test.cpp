@@ -53,7 +53,7 @@ void begin_adapters_at(Model& model, const SafetensorsFile& start) {
     for (const auto& [name, view] : start.tensors())
       if (parameter->name.ends_with(name)) {
         ASSERT_EQ(parameter->value.shape(), view.shape) << name;
-        parameter->value = Tensor::from_bytes(view.bytes, parameter->value.type());
+        parameter->value = Tensor::from_bytes(view.bytes, parameter->value.type()).set_requires_grad();
         ++found;
       }
   ASSERT_EQ(found, start.tensors().size());
