@@ -300,13 +300,25 @@ struct Curves {
   std::vector<Json> one, all;  // of one process, and of several
 };
 
+bool drops(const Json& config) {
+  for (const auto& [name, value] : config.items())
+    if (name.find("drop") != name.npos && value.is_number() && value.get<double>() > 0) return true;
+  return false;
+}
+
+// Processes that share the rows of a batch draw dropout by the places of padded rows, which one process then keeps too.
+std::vector<std::string> words_of_one(const RandomLayout& layout) {
+  if (drops(parse_json(layout.config, "the model"))) return {"--padding_free", "false"};
+  return {};
+}
+
 Curves curves_of(const RandomLayout& layout, const fs::path& folder) {
   fs::create_directories(folder);
   set_device("cpu");
   Model::from_config(layout.config, {.task = layout.task, .seed = layout.seed})
       ->save_pretrained((folder / "model").string());
   write_file(folder / "rows.jsonl", layout.rows);
-  return {curve_of(layout, folder, "one", 1, layout.whole_batch, {}),
+  return {curve_of(layout, folder, "one", 1, layout.whole_batch, words_of_one(layout)),
           curve_of(layout, folder, "all", layout.ranks, layout.batch, layout.layout)};
 }
 
@@ -324,7 +336,7 @@ CurveDifference difference_within(const RandomLayout& layout, const std::filesys
   const auto flag = std::find(apart.words.begin(), apart.words.end(), "--gradient_accumulation_steps");
   if (difference.found <= rounding || flag == apart.words.end()) return difference;
   flag[1] = std::to_string(std::stoll(flag[1]) * layout.whole_batch);
-  const std::vector<Json> parts = curve_of(apart, folder, "apart", 1, 1, {});
+  const std::vector<Json> parts = curve_of(apart, folder, "apart", 1, 1, words_of_one(layout));
   difference.allowed = std::max(rounding, 4 * largest_difference(curves.one, parts));
   return difference;
 }

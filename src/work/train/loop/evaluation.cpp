@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <optional>
 
 #include "base/error.h"
 #include "base/threads/prefetcher.h"
@@ -156,7 +157,10 @@ std::vector<EvaluatedBatch> gathered(ProcessGroup& group, const std::vector<Eval
 // The first `rows` of the batch count; the others fill it up.
 EvaluatedBatch evaluate_batch(TrainStep& step, const Batch& batch, int64_t number, int64_t rows, int64_t all,
                               const OutputFilter& keep, const OutputFilter& predict, BatchPadding padding) {
-  NamedTensors inputs = to_inputs(batch, step.model(), padding);
+  // Labels of whole rows go with outputs of whole rows; others may have a value for each place.
+  std::optional<Batch> wide;
+  if (!batch.labels.empty() || !batch.label_values.empty()) wide = with_few_lengths(batch, padding);
+  NamedTensors inputs = to_inputs(wide ? *wide : batch, step.model(), padding);
   step.objective().complete_evaluation(step.model(), inputs, number);
   NamedTensors given;
   Tensor loss;

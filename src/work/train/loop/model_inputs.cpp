@@ -61,10 +61,7 @@ NamedTensors load_inputs(const std::filesystem::path& path) {
   return result;
 }
 
-NamedTensors to_inputs(const Batch& given, const Model& model, BatchPadding padding) {
-  std::optional<Batch> wide;
-  if (padding != BatchPadding::kStays) wide = with_few_lengths(given);
-  const Batch& batch = wide ? *wide : given;
+NamedTensors to_inputs(const Batch& batch, const Model& model, BatchPadding padding) {
   check_labels(model, batch.labels);
   NamedTensors result;
   int64_t rows = static_cast<int64_t>(batch.labels.size());

@@ -256,9 +256,9 @@ void Trainer::Run::Course::train_epoch(int64_t epoch) {
   while (batch < batches && goes_on()) {
     std::vector<NamedTensors> micro_batches;
     for (int64_t k = 0; k < accumulation && batch < batches; ++k, ++batch) {
-      const Batch made = rows.next();
+      Batch made = rows.next();
       run.count_tokens(made);
-      micro_batches.push_back(to_inputs(made, *run.model, padding));
+      micro_batches.push_back(to_inputs(with_few_lengths(std::move(made), padding), *run.model, padding));
     }
     run.step.objective().complete_batches(*run.model, micro_batches,
                                           epoch * batches + batch - static_cast<int64_t>(micro_batches.size()));
@@ -332,6 +332,8 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   run.memory.begin("train");
   if (!run.train_data || run.train_data->rows == 0)
     fail("there is nothing to train on: set_train_data was not called, or the data has no rows");
+  if (run.step.parameters().empty())
+    fail("there is nothing to train: no parameter of {} requires a gradient", run.model->architecture());
   if (const auto asks = asks_for_evaluation(run.arguments); asks && !run.eval_data)
     fail(ErrorKind::kUsage, "{}: there is no evaluation data; give a validation_file", *asks);
   if (run.arguments.label_smoothing_factor > 0) expect_smoothable(*run.model, *run.train_data);

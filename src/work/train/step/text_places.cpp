@@ -191,8 +191,8 @@ BatchPadding padding_of_batches(const TrainingArguments& arguments, const Model&
   return stays ? BatchPadding::kStays : BatchPadding::kGoesBehindTexts;
 }
 
-Batch with_few_lengths(Batch batch) {
-  if (batch.choices > 0) return batch;
+Batch with_few_lengths(Batch batch, BatchPadding padding) {
+  if (padding == BatchPadding::kStays || batch.choices > 0) return batch;
   const auto masks = masks_of(batch);
   struct Part {
     PaddedRows* rows;

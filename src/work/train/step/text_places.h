@@ -19,15 +19,17 @@ enum class BatchPadding {
 };
 
 // What the arguments ask for. By default padding is taken out where the model and the device keep texts of one row
-// apart, and where the numbers are those of the padded rows but for rounding. Throws where it is asked for and cannot
+// apart, and where the numbers are those of the padded rows but for rounding and the draws of dropout, which go by the
+// places of tokens among those of the batch. Throws where it is asked for and cannot
 // be. `shares_rows`: processes have parts of one batch, which are to be of one length. `reads_padding`: see
 // Objective.
 BatchPadding padding_of_batches(const TrainingArguments& arguments, const Model& model, bool shares_rows,
                                 bool reads_padding);
 
 // The batch with rows of one of few lengths, so that few programs serve all batches: more padding costs little where
-// layers do not see it. Rows without padding, and with padding in front, stay as they are.
-Batch with_few_lengths(Batch batch);
+// layers do not see it. Where padding stays, and of rows without padding or with padding in front, it is the batch as
+// it is. Not for batches whose outputs of each place somebody reads.
+Batch with_few_lengths(Batch batch, BatchPadding padding);
 
 // The places of the tokens that each attention mask of a batch counts, beside it; nothing where that is all of them,
 // and where rows have no text. Their number is rounded up, by one in 32 at most, with places of padding, which are

@@ -77,14 +77,14 @@ TEST(TextPlaces, PaddingInFrontIsTakenOutWhereItIsAskedFor) {
   EXPECT_FALSE(usual.find("token_places").defined());
   add_places(batch, BatchPadding::kGoes, asked);
   EXPECT_EQ(asked.at("token_places").to_vector<int64_t>(), (Ids{2, 3, 4, 5, 6, 7, 8, 9}));
-  EXPECT_EQ(with_few_lengths(batch).sequences, batch.sequences);
+  EXPECT_EQ(with_few_lengths(batch, BatchPadding::kGoesBehindTexts).sequences, batch.sequences);
 }
 
 TEST(TextPlaces, RowsAreWidenedWithTheirOwnPadding) {
   Batch batch = batch_of({4, 5}, 9, 5);
   batch.sequences["KL_input_ids"] = {.rows = 2, .length = 5, .values = Ids(10, 7)};
   batch.sequences["KL_attention_mask"] = {.rows = 2, .length = 5, .values = Ids(10, 1)};
-  const Batch wide = with_few_lengths(batch);
+  const Batch wide = with_few_lengths(batch, BatchPadding::kGoesBehindTexts);
   EXPECT_EQ(wide.sequences.at("input_ids").length, 6);
   EXPECT_EQ(wide.sequences.at("input_ids").values[5], 9);
   EXPECT_EQ(wide.sequences.at("labels").values[11], kIgnoredLabel);
