@@ -24,7 +24,8 @@ class ServedPrompts : public SeeingServer {};
 TEST_P(ServedPrompts, AreThoseOfTransformers) {
   const auto server = started();
   size_t with_pictures = 0;
-  for (const Json& run : read_json(test::folder_of_case(GetParam()) / "processed.json")["runs"]) {
+  const Json golden = read_json(test::folder_of_case(GetParam()) / "processed.json");
+  for (const Json& run : golden["runs"]) {
     if (!run.contains("messages") || run["messages"].back()["role"] != "user") continue;
     Json messages = run["messages"];
     auto file = run["images"].begin();
@@ -50,28 +51,35 @@ class ServedAnswers : public SeeingServer {
     const Json content = Json::array({test::url_part(test::url_of(test::picture(file))), test::text_part(kQuestion)});
     return test::chat_of_messages(Json::array({{{"role", "user"}, {"content", content}}}), kSeeingModel, kMostTokens);
   }
-  // What the model writes without a server.
-  static std::string written(const LoadedPipeline& look, const std::string& file) {
+  // The tokens that the model writes without a server, behind those of the prompt.
+  static TokenIds written(const LoadedPipeline& look, const std::string& file) {
     const Json content = Json::array({{{"type", "image"}}, test::text_part(kQuestion)});
     const ChatInput chat(dump_json(Json::array({{{"role", "user"}, {"content", content}}})),
                          {test::path_of_picture(file).string()});
-    const TaskOptions options{{"max_new_tokens", kMostTokens}, {"do_sample", false}, {"return_full_text", false}};
-    const auto texts = std::get<std::vector<WrittenText>>(look.run(chat, options));
-    return std::get<std::string>(texts.at(0));
+    const TaskOptions options{{"max_new_tokens", kMostTokens}, {"do_sample", false}, {"return_tensors", true}};
+    const auto rows = std::get<std::vector<WrittenText>>(look.run(chat, options));
+    return std::get<TokenIds>(rows.at(0));
   }
 };
 
 // One picture twice, then another: what is kept of the first is found again for the same picture alone.
 TEST_P(ServedAnswers, AreThoseOfTheModelForEachPicture) {
   const auto server = started();
-  const LoadedPipeline look = pipeline("image-text-to-text", (test::folder_of_case(GetParam()) / "model").string());
+  const std::string model = (test::folder_of_case(GetParam()) / "model").string();
+  const LoadedPipeline look = pipeline("image-text-to-text", model);
+  const Tokenizer tokenizer = Tokenizer::from_pretrained(model);
   std::vector<Json> chances;
   for (const char* file : {"gray.png", "gray.png", "gradient.png"}) {
     Json body = request(file);
     body["logprobs"] = true;
-    const Json answer = test::chat_answer(*server, body)["choices"][0];
-    EXPECT_EQ(answer["message"]["content"], written(look, file)) << file;
-    chances.push_back(answer["logprobs"]["content"][0]["logprob"]);
+    const Json answer = test::chat_answer(*server, body), choice = answer["choices"][0];
+    const TokenIds ids = written(look, file);
+    const size_t prompt = answer["usage"]["prompt_tokens"].get<size_t>();
+    ASSERT_LT(prompt, ids.size());
+    EXPECT_EQ(choice["message"]["content"],
+              tokenizer.decode(TokenIds(ids.begin() + static_cast<ptrdiff_t>(prompt), ids.end()), true))
+        << file;
+    chances.push_back(choice["logprobs"]["content"][0]["logprob"]);
   }
   EXPECT_NE(chances[1], chances[2]);
 }

@@ -12,7 +12,12 @@ CLASSES = ["TimmWrapperForImageClassification", "TimmWrapperModel"]
 CLASSIFIER, BODY = CLASSES
 
 SMALL_VIT = dict(img_size=16, patch_size=8, embed_dim=8, depth=2, num_heads=2, mlp_ratio=2)
-SMALL_FASTVIT = dict(layers=[2, 1, 1, 1], embed_dims=[4, 8, 8, 32], mlp_ratios=[2, 1, 1.5, 1], layer_scale_init_value=0.5)
+SMALL_FASTVIT = dict(layers=[1, 1, 1, 1], embed_dims=[4, 8, 8, 32], mlp_ratios=[2, 1, 1.5, 1], layer_scale_init_value=0.5)
+SMALL_CONVNEXT = dict(depths=[2, 1, 1, 1], dims=[4, 8, 8, 12])
+# Grids of 7 by 9, 4 by 5 and 2 by 3 places: windows are padded, shifted along one axis alone, and cut to the grid.
+SMALL_SWIN = dict(
+    img_size=[28, 36], embed_dim=4, depths=[2, 2, 2], num_heads=[2, 2, 4], window_size=4, mlp_ratio=2, drop_path_rate=0
+)
 
 # name of the case -> (class, fields, what is special). A picture of 33 pixels a side stays odd to the last map but one.
 CASES = {
@@ -47,7 +52,7 @@ CASES = {
     ),
     "fastvit-fused-timm-image-classification": (
         CLASSIFIER,
-        dict(architecture="fastvit_t8", model_args=SMALL_FASTVIT | dict(inference_mode=True, cls_ratio=1)),
+        dict(architecture="fastvit_t8", model_args=SMALL_FASTVIT | dict(layers=[2, 1, 1, 1], inference_mode=True, cls_ratio=1)),
         "FastViT of timm as it is used: one convolution in place of the branches",
     ),
     "fastvit-mobileclip-timm-model": (
@@ -81,6 +86,43 @@ CASES = {
         dict(architecture="deit_tiny_patch16_224", model_args=SMALL_VIT),
         "DeiT of timm without its head",
     ),
+    "convnext-timm-image-classification": (
+        CLASSIFIER,
+        dict(architecture="convnext_large_mlp", model_args=SMALL_CONVNEXT | dict(head_hidden_size=6, ls_init_value=0.5)),
+        "ConvNeXt of timm, with a hidden layer before the classes",
+    ),
+    "convnextv2-timm-image-classification": (
+        CLASSIFIER,
+        dict(architecture="convnextv2_atto", model_args=SMALL_CONVNEXT),
+        "ConvNeXt V2 of timm: channels weighed by how strong they are, layers of channels as convolutions",
+    ),
+    "convnext-normed-first-timm-image-classification": (
+        CLASSIFIER,
+        dict(architecture="convnext_tiny_hnf", model_args=SMALL_CONVNEXT | dict(global_pool="catavgmax", patch_size=2)),
+        "ConvNeXt of timm with its norm before two ways of pooling, and patches of two pixels",
+    ),
+    "convnext-overlapping-timm-model": (
+        BODY,
+        dict(
+            architecture="convnext_atto_ols",
+            model_args=SMALL_CONVNEXT
+            | dict(dims=[16, 8, 8, 12], kernel_sizes=[7, 5, 5, 3], conv_bias=False, norm_eps=1e-5, act_layer="gelu_tanh"),
+        ),
+        "ConvNeXt of timm with a stem of two convolutions that overlap",
+    ),
+    "swin-timm-image-classification": (
+        CLASSIFIER,
+        dict(architecture="swin_tiny_patch4_window7_224", model_args=SMALL_SWIN),
+        "Swin of timm: windows as large as the grid lets them be, padded behind the shift",
+    ),
+    "swin-windows-timm-model": (
+        BODY,
+        dict(
+            architecture="swin_s3_tiny_224",
+            model_args=SMALL_SWIN | dict(img_size=[24, 36], window_size=[2, [3, 4], 7], qkv_bias=False, global_pool="max"),
+        ),
+        "Swin of timm with windows of each stage, and without its head",
+    ),
 }
 
 TIMM = {
@@ -104,7 +146,7 @@ TIMM = {
 
 def side_of(name):
     """Of a picture, or its height and width."""
-    if name.startswith(("vit", "deit")):
+    if name.startswith(("vit", "deit", "swin")):
         return CASES[name][1]["model_args"]["img_size"]
     return 33 if name in CASES else 40
 

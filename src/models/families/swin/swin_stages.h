@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stages of Swin (Liu et al., 2021): attention inside windows, which every second block shifts by half; patches are
-// merged between stages. B batch, L = h w places of the grid, C channels, M window side, W windows of an image.
+// merged between stages. B batch, L = h w places of the grid, C channels, M the sides of a window, W windows of an
+// image.
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
@@ -14,6 +17,23 @@
 
 namespace transom {
 
+// What checkpoints name differently, and what their libraries do differently.
+struct SwinForm {
+  std::string norm_before = "layernorm_before", norm_after = "layernorm_after";
+  std::string attention = "attention.self", attention_output = "attention.output.dense";
+  std::string widening = "intermediate.dense", narrowing = "output.dense";
+  std::string query_key_value;    // of the one matrix; empty: there are three
+  bool merges_first = false;      // a merging is the begin of the stage behind it, and not the end of the one before
+  bool rolls_first = false;       // grids are padded after they are shifted
+  bool drops_both_paths = false;  // of a block; else the path of its attention alone
+  bool drops_inside = false;      // of the feed-forward layer too
+};
+
+// Of a stage: the sides of its windows, and by how much every second block shifts them.
+struct SwinWindows {
+  Extents sides, shift;
+};
+
 struct SwinStagesConfig {
   int64_t embed_dim, window_size;
   std::vector<int64_t> depths, num_heads;
@@ -21,6 +41,8 @@ struct SwinStagesConfig {
   std::string hidden_act;
   bool qkv_bias;
   const char* heads_field = "num_heads";  // the field of num_heads in the configuration
+  SwinForm form = {};
+  std::vector<SwinWindows> windows = {};  // of each stage; empty: of window_size, whatever the grid
 
   // `where` is that of the configuration.
   void check(const std::string& where) const {
@@ -32,7 +54,11 @@ struct SwinStagesConfig {
              i + 1, num_heads[i]);
   }
   Linear::Options new_weights(bool bias = true) const { return {.bias = bias, .deviation = deviation}; }
-  int64_t width() const { return embed_dim << (depths.size() - 1); }  // of the last stage
+  int64_t width_of(size_t stage) const { return embed_dim << stage; }
+  int64_t width() const { return width_of(depths.size() - 1); }  // of the last stage
+  int64_t inner_width(size_t stage) const {
+    return static_cast<int64_t>(mlp_ratio * static_cast<double>(width_of(stage)));
+  }
 };
 
 // Turns axis round by `shift` places towards its begin; what falls off comes in at the end.
@@ -44,19 +70,19 @@ inline Tensor swin_rolled(const Tensor& x, int64_t axis, int64_t shift) {
 
 class SwinAttention {
  public:
-  SwinAttention(const Scope& scope, const SwinStagesConfig& c, int64_t width, int64_t heads)
-      : path_((scope / "self").path()),
+  SwinAttention(const Scope& block, const SwinStagesConfig& c, int64_t width, int64_t heads, Extents window)
+      : path_((block / c.form.attention).path()),
         heads_(heads),
-        window_(c.window_size),
-        query_(scope / "self" / "query", width, width, c.new_weights(c.qkv_bias)),
-        key_(scope / "self" / "key", width, width, c.new_weights(c.qkv_bias)),
-        value_(scope / "self" / "value", width, width, c.new_weights(c.qkv_bias)),
-        relative_position_bias_table_((scope / "self")
+        window_(window),
+        projections_(projections_of(block / c.form.attention, c, width)),
+        relative_position_bias_table_((block / c.form.attention)
                                           .parameter("relative_position_bias_table",
-                                                     {(2 * window_ - 1) * (2 * window_ - 1), heads}, Initial::zeros())),
-        output_(scope / "output" / "dense", width, width, c.new_weights()),
+                                                     {(2 * window[0] - 1) * (2 * window[1] - 1), heads},
+                                                     Initial::zeros())),
+        output_(block / c.form.attention_output, width, width, c.new_weights()),
         dropout_(c.attention_probs_dropout_prob) {
-    (scope / "self").derived("relative_position_index");  // older checkpoints hold what follows from the window
+    // Older checkpoints hold what follows from the window.
+    (block / c.form.attention).derived("relative_position_index");
   }
 
   // windows [B W, M M, C], mask [B W, 1, M M, M M] or empty
@@ -66,26 +92,44 @@ class SwinAttention {
       const ModuleScope module(path_);
       Tensor bias = relative_position_bias();
       if (mask.defined()) bias = bias + mask;
-      attended = multi_head_attention(query_(windows, context), key_(windows, context), value_(windows, context),
-                                      heads_, bias, dropout_, context);
+      const std::array<Tensor, 3> parts = projected(windows, context);
+      attended = multi_head_attention(parts[0], parts[1], parts[2], heads_, bias, dropout_, context);
     }
     return output_(attended, context);
   }
 
  private:
+  static std::vector<Linear> projections_of(const Scope& scope, const SwinStagesConfig& c, int64_t width) {
+    if (!c.form.query_key_value.empty())
+      return {Linear(scope / c.form.query_key_value, width, 3 * width, c.new_weights(c.qkv_bias))};
+    std::vector<Linear> three;
+    for (const char* name : {"query", "key", "value"})
+      three.emplace_back(scope / name, width, width, c.new_weights(c.qkv_bias));
+    return three;
+  }
+  std::array<Tensor, 3> projected(const Tensor& windows, ForwardContext& context) const {
+    if (projections_.size() > 1)
+      return {projections_[0](windows, context), projections_[1](windows, context), projections_[2](windows, context)};
+    const Tensor all = projections_[0](windows, context);
+    const int64_t C = windows.dim(2);
+    return {slice(all, 2, 0, C), slice(all, 2, C, 2 * C), slice(all, 2, 2 * C, 3 * C)};
+  }
   Tensor relative_position_bias() const {  // [1, H, M M, M M]
-    const int64_t M = window_;
+    const int64_t rows = window_[0], columns = window_[1];
+    const int64_t places = rows * columns;
     std::vector<int64_t> index;  // of the distance between two places
-    for (int64_t from = 0; from < M * M; ++from)
-      for (int64_t to = 0; to < M * M; ++to)
-        index.push_back((from / M - to / M + M - 1) * (2 * M - 1) + from % M - to % M + M - 1);
-    const Tensor bias = gather(relative_position_bias_table_->value, Tensor::from(index, {M * M, M * M}), 0);
+    for (int64_t from = 0; from < places; ++from)
+      for (int64_t to = 0; to < places; ++to)
+        index.push_back((from / columns - to / columns + rows - 1) * (2 * columns - 1) + from % columns - to % columns +
+                        columns - 1);
+    const Tensor bias = gather(relative_position_bias_table_->value, Tensor::from(index, {places, places}), 0);
     return unsqueeze(permute(bias, {2, 0, 1}), 0);
   }
 
   std::string path_;
-  int64_t heads_, window_;
-  Linear query_, key_, value_;
+  int64_t heads_;
+  Extents window_;
+  std::vector<Linear> projections_;  // queries, keys and values, or one of all
   std::shared_ptr<Parameter> relative_position_bias_table_;
   Linear output_;
   Dropout dropout_;
@@ -93,66 +137,84 @@ class SwinAttention {
 
 class SwinLayer {
  public:
-  SwinLayer(const Scope& scope, const SwinStagesConfig& c, int64_t width, int64_t heads, double drop_path, bool shifted)
+  SwinLayer(const Scope& scope, const SwinStagesConfig& c, size_t stage, double drop_path, bool shifted)
       : activation_(c.hidden_act),
-        window_(c.window_size),
-        shift_(shifted ? c.window_size / 2 : 0),
-        layernorm_before_(scope / "layernorm_before", width, c.layer_norm_eps),
-        attention_(scope / "attention", c, width, heads),
-        layernorm_after_(scope / "layernorm_after", width, c.layer_norm_eps),
-        intermediate_(scope / "intermediate" / "dense", width,
-                      static_cast<int64_t>(c.mlp_ratio * static_cast<double>(width)), c.new_weights()),
-        output_(scope / "output" / "dense", static_cast<int64_t>(c.mlp_ratio * static_cast<double>(width)), width,
-                c.new_weights()),
+        any_grid_(c.windows.empty()),
+        windows_(any_grid_ ? SwinWindows{{c.window_size, c.window_size}, {c.window_size / 2, c.window_size / 2}}
+                           : c.windows[stage]),
+        rolls_first_(c.form.rolls_first),
+        layernorm_before_(scope / c.form.norm_before, c.width_of(stage), c.layer_norm_eps),
+        attention_(scope, c, c.width_of(stage), c.num_heads[stage], windows_.sides),
+        layernorm_after_(scope / c.form.norm_after, c.width_of(stage), c.layer_norm_eps),
+        intermediate_(scope / c.form.widening, c.width_of(stage), c.inner_width(stage), c.new_weights()),
+        output_(scope / c.form.narrowing, c.inner_width(stage), c.width_of(stage), c.new_weights()),
         dropout_(c.hidden_dropout_prob),
-        drop_path_(drop_path) {}
+        inner_dropout_(c.form.drops_inside ? c.hidden_dropout_prob : 0),
+        drop_path_(drop_path),
+        second_drop_path_(c.form.drops_both_paths ? drop_path : 0) {
+    if (!shifted) windows_.shift = {0, 0};
+  }
 
   Tensor operator()(const Tensor& x, Extents grid, ForwardContext& context) const {  // [B, L, C] -> [B, L, C]
-    const int64_t B = x.dim(0), C = x.dim(2), M = window_;
-    if (std::min(grid[0], grid[1]) < M)
-      fail("a grid of {}x{} patches is smaller than the window of {} (window_size): use larger images", grid[0],
-           grid[1], M);
-    // Where one window is all there is, nothing is shifted.
-    const int64_t shift = std::min(grid[0], grid[1]) <= M ? 0 : shift_;
-    const Extents padded{(grid[0] + M - 1) / M * M, (grid[1] + M - 1) / M * M};
+    const int64_t B = x.dim(0), C = x.dim(2);
+    const Extents M = windows_.sides, shift = shift_of(grid);
+    const Extents padded{(grid[0] + M[0] - 1) / M[0] * M[0], (grid[1] + M[1] - 1) / M[1] * M[1]};
+    const auto pad_up = [&](const Tensor& map) {
+      return pad(map, {0, 0, 0, 0}, {0, padded[0] - grid[0], padded[1] - grid[1], 0});
+    };
+    const auto cut = [&](const Tensor& map) { return slice(slice(map, 1, 0, grid[0]), 2, 0, grid[1]); };
+    const auto roll = [](const Tensor& map, int64_t rows, int64_t columns) {
+      return swin_rolled(swin_rolled(map, 1, rows), 2, columns);
+    };
     Tensor h = reshape(layernorm_before_(x, context), {B, grid[0], grid[1], C});
-    h = pad(h, {0, 0, 0, 0}, {0, padded[0] - grid[0], padded[1] - grid[1], 0});
-    h = swin_rolled(swin_rolled(h, 1, shift), 2, shift);
-    h = dropout_(attention_(to_windows(h, M), shift > 0 ? mask_of_shift(padded, shift, B) : Tensor(), context),
-                 context);
+    h = rolls_first_ ? pad_up(roll(h, shift[0], shift[1])) : roll(pad_up(h), shift[0], shift[1]);
+    const bool shifts = shift[0] > 0 || shift[1] > 0;
+    h = dropout_(attention_(to_windows(h, M), shifts ? mask_of_shift(padded, shift, B) : Tensor(), context), context);
     h = from_windows(h, M, B, padded);
-    h = swin_rolled(swin_rolled(h, 1, -shift), 2, -shift);
-    h = slice(slice(h, 1, 0, grid[0]), 2, 0, grid[1]);
+    h = rolls_first_ ? roll(cut(h), -shift[0], -shift[1]) : cut(roll(h, -shift[0], -shift[1]));
     const Tensor y = x + drop_path_(reshape(h, {B, grid[0] * grid[1], C}), context);
-    return y + dropout_(output_(activation(activation_, intermediate_(layernorm_after_(y, context), context)), context),
-                        context);
+    const Tensor inner = activation(activation_, intermediate_(layernorm_after_(y, context), context));
+    return y + second_drop_path_(dropout_(output_(inner_dropout_(inner, context), context), context), context);
   }
 
  private:
+  Extents shift_of(Extents grid) const {
+    const Extents M = windows_.sides;
+    if (!any_grid_) return windows_.shift;
+    if (std::min(grid[0], grid[1]) < M[0])
+      fail("a grid of {}x{} patches is smaller than the window of {} (window_size): use larger images", grid[0],
+           grid[1], M[0]);
+    // Where one window is all there is, nothing is shifted.
+    return std::min(grid[0], grid[1]) <= M[0] ? Extents{0, 0} : windows_.shift;
+  }
   // After the shift a window may hold parts from opposite ends of the image: they do not see each other.
-  Tensor mask_of_shift(Extents grid, int64_t shift, int64_t B) const {  // [B W, 1, M M, M M]
-    const int64_t M = window_, W = (grid[0] / M) * (grid[1] / M);
-    const auto region = [&](int64_t place, int64_t extent) {
-      return (place >= extent - M) + (place >= extent - shift);
+  Tensor mask_of_shift(Extents grid, Extents shift, int64_t B) const {  // [B W, 1, M M, M M]
+    const Extents M = windows_.sides;
+    const int64_t W = (grid[0] / M[0]) * (grid[1] / M[1]), places = M[0] * M[1];
+    const auto region = [&](int64_t place, size_t axis) {
+      if (shift[axis] == 0) return 0;
+      return (place >= grid[axis] - M[axis]) + (place >= grid[axis] - shift[axis]);
     };
     std::vector<float> regions;
     for (int64_t row = 0; row < grid[0]; ++row)
       for (int64_t column = 0; column < grid[1]; ++column)
-        regions.push_back(static_cast<float>(3 * region(row, grid[0]) + region(column, grid[1])));
-    const Tensor windows = reshape(to_windows(Tensor::from(regions, {1, grid[0], grid[1], 1}), M), {W, M * M});
+        regions.push_back(static_cast<float>(3 * region(row, 0) + region(column, 1)));
+    const Tensor windows = reshape(to_windows(Tensor::from(regions, {1, grid[0], grid[1], 1}), M), {W, places});
     const Tensor same = cast(equal(unsqueeze(windows, 1), unsqueeze(windows, 2)), DType::kFloat32);
     const Tensor mask = (same - 1.0) * 100.0;  // -100 where they differ
-    return reshape(broadcast_to(unsqueeze(mask, 0), {B, W, M * M, M * M}), {B * W, 1, M * M, M * M});
+    return reshape(broadcast_to(unsqueeze(mask, 0), {B, W, places, places}), {B * W, 1, places, places});
   }
 
   std::string activation_;
-  int64_t window_, shift_;
+  bool any_grid_;
+  SwinWindows windows_;
+  bool rolls_first_;
   LayerNorm layernorm_before_;
   SwinAttention attention_;
   LayerNorm layernorm_after_;
   Linear intermediate_, output_;
-  Dropout dropout_;
-  DropPath drop_path_;
+  Dropout dropout_, inner_dropout_;
+  DropPath drop_path_, second_drop_path_;
 };
 
 // Four neighbours become one place of twice the width.
@@ -178,22 +240,22 @@ class SwinPatchMerging {
 class SwinStages {
  public:
   // `scope` is that of the list of stages.
-  SwinStages(const Scope& scope, const SwinStagesConfig& c) {
+  SwinStages(const Scope& scope, const SwinStagesConfig& c) : merges_first_(c.form.merges_first) {
     int64_t blocks = 0, block = 0;
     for (const int64_t depth : c.depths) blocks += depth;
     for (size_t i = 0; i < c.depths.size(); ++i) {
-      const Scope stage = scope / static_cast<int64_t>(i);
-      const int64_t width = c.embed_dim << i;
+      const auto number = static_cast<int64_t>(i);
       std::vector<SwinLayer>& layers = stages_.emplace_back();
       for (int64_t k = 0; k < c.depths[i]; ++k, ++block) {
         const double place = static_cast<double>(block) / static_cast<double>(std::max<int64_t>(blocks - 1, 1));
-        layers.emplace_back(stage / "blocks" / k, c, width, c.num_heads[i], c.drop_path_rate * place, k % 2 == 1);
+        layers.emplace_back(scope / number / "blocks" / k, c, i, c.drop_path_rate * place, k % 2 == 1);
       }
-      if (i + 1 < c.depths.size()) downsample_.emplace_back(stage / "downsample", c, width);
+      if (i + 1 < c.depths.size())
+        downsample_.emplace_back(scope / (merges_first_ ? number + 1 : number) / "downsample", c, c.width_of(i));
     }
   }
 
-  // x [B, L, C] of a grid -> x, then what is behind each stage and its merging.
+  // x [B, L, C] of a grid -> x, then what is behind each stage, and behind its merging where that is its end.
   std::vector<Tensor> operator()(Tensor x, Extents grid, ForwardContext& context) const {
     std::vector<Tensor> states{x};
     for (size_t i = 0; i < stages_.size(); ++i) {
@@ -201,16 +263,20 @@ class SwinStages {
         x = context.gradient_checkpointing && context.training
                 ? checkpoint([&](const std::vector<Tensor>& in) { return layer(in[0], grid, context); }, {x})
                 : layer(x, grid, context);
+      if (merges_first_) states.push_back(x);
       if (i < downsample_.size()) {
         x = downsample_[i](x, grid, context);
-        grid = {(grid[0] + 1) / 2, (grid[1] + 1) / 2};
+        grid = merged(grid);
       }
-      states.push_back(x);
+      if (!merges_first_) states.push_back(x);
     }
     return states;
   }
 
+  static Extents merged(Extents grid) { return {(grid[0] + 1) / 2, (grid[1] + 1) / 2}; }
+
  private:
+  bool merges_first_;
   std::vector<std::vector<SwinLayer>> stages_;
   std::vector<SwinPatchMerging> downsample_;
 };

@@ -93,7 +93,7 @@ Tensor FastVitScale::operator()(const Tensor& x) const { return gamma_ ? x * cas
 // The block of MobileOne less the norm of the map, which is its other part.
 struct FastVitBlock::Mixer {
   Mixer(const Scope& scope, const FastVitDesign& d, int64_t width)
-      : scale(scope / "layer_scale", width, d.fused ? std::nullopt : d.layer_scale) {
+      : scale(scope / "layer_scale", width, d.fused ? std::optional<double>() : d.layer_scale) {
     if (d.fused) {
       fused.emplace(fastvit_convolution(scope / "reparam_conv", width, width, d.mixer_window, 1, width));
       return;

@@ -128,10 +128,7 @@ FastVitDesign::FastVitDesign(const TimmArguments& timm) {
   if (!(width >= 1) || width > kMostFastVitWidth || features() % stages.back().width != 0)
     fail("{}: cls_ratio: expected one that makes a multiple of {} channels, found {}", given.where(),
          stages.back().width, head_ratio);
-  const std::vector<std::string> keys = given.keys();
-  const bool is_none = std::find(keys.begin(), keys.end(), "layer_scale_init_value") != keys.end() &&
-                       given.get_json("layer_scale_init_value") == "null";
-  if (!is_none) layer_scale = given.get_float("layer_scale_init_value", 1e-5);
+  layer_scale = given.get_float("layer_scale_init_value", 1e-5);
   proj_drop_rate = given.get_float("proj_drop_rate", 0);
   shrinking_acts = given.get_bool("lkc_use_act", named.squeezes || named.later);
   stem_scales = given.get_bool("stem_use_scale_branch", !named.later);

@@ -26,8 +26,8 @@ struct FastVitDesign {
 
   std::vector<FastVitStageDesign> stages;
   int64_t mixer_window = 3, shrinking_window = 7, shrinking_stride = 2;
-  double head_ratio = 2;              // of the last convolution's channels
-  std::optional<double> layer_scale;  // of new weights; none: there is no such weight
+  double head_ratio = 2;  // of the last convolution's channels
+  double layer_scale;     // of new weights
   double proj_drop_rate;
   bool shrinking_acts = false, stem_scales = true;  // an activation, and a branch of single pixels
   bool norms_channels = false;  // before attention, at each place; else by the statistics of a batch

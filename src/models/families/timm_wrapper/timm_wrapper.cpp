@@ -64,6 +64,14 @@ FamilyHead timm_head() {
   return head;
 }
 
+// Some networks take pictures of one size; any will do where model_args name none.
+FamilyInput timm_pixels() {
+  FamilyInput pixels = pixels_of_any_size("model_args.in_chans");
+  pixels.axes[1].fields = {"model_args.img_size.0"};
+  pixels.axes[2].fields = {"model_args.img_size.1"};
+  return pixels;
+}
+
 }  // namespace
 
 RegisterTimm::RegisterTimm(TimmArchitectures architectures) {
@@ -90,7 +98,7 @@ static Family timm_wrapper_family() {
                             {"TimmWrapperModel",
                              body_head({"image-feature-extraction"}, {"last_hidden_state", "pooler_output"}),
                              make_model<TimmWrapperModel>}},
-          .inputs = {pixels_of_any_size("model_args.in_chans")},
+          .inputs = {timm_pixels()},
           .mark = "pretrained_cfg",
           .processors =
               {.tokenizer = none, .image_processor = none, .positions = none, .spaced_words = false, .spans = false},
