@@ -4,6 +4,7 @@
 import timm
 import torch
 
+from deformable import DEFORMABLE, extents_of
 from family import Family, names
 
 DETR = dict(
@@ -220,6 +221,14 @@ DETECTION |= {
         "clip",
         sizes="none",
     ),
+    "owlv2": Family(
+        dict(text_config=TEXT_TOWER, vision_config=VISION_TOWER, projection_dim=12),
+        names("Owlv2", "Model", "ForObjectDetection"),
+        {"owlv2": ("Owlv2ForObjectDetection", "how sure it is of an object at each patch; pictures in squares")},
+        "clip",
+        sizes="none",
+    ),
+    **DEFORMABLE,
 }
 
 
@@ -269,9 +278,12 @@ def inputs_of(name, family_name, class_name, config, random):
         return clipseg_inputs(name, class_name, config, random, floats)
     if family_name == "sam":
         return sam_inputs(name, random, floats)
-    if family_name == "owlvit":
+    if family_name in ("owlvit", "owlv2"):
         pictures, texts = (3, 3) if class_name.endswith("Model") else (2, 4)
         return {"pixel_values": floats(pictures, 3, 32, 32)} | texts_of(config.text_config, texts, random)
+    if family_name in DEFORMABLE:
+        inputs = {"pixel_values": floats(2, 3, *extents_of(config))}
+        return inputs | box_labels(random) if class_name.endswith("ObjectDetection") else inputs
     if family_name == "yolos":
         height, width = (32, 24) if class_name.endswith("ObjectDetection") else config.image_size
         inputs = {"pixel_values": floats(2, 3, height, width)}

@@ -14,7 +14,7 @@ import moving
 from common import write_json
 
 PICTURES = ("alpha.png", "gradient.png", "gray.png", "shapes.jpg")
-WITH_NARROW = ("detr", "yolos", "sam", "segformer", "siglip", "idefics", "llava_next", "llava_onevision", "qwen2")
+WITH_NARROW = ("detr", "rt_detr", "owlv2", "yolos", "sam", "segformer", "siglip", "idefics", "llava_next", "llava_onevision", "qwen2")
 NARROW = ("pixel.png", "panorama.png")  # of one pixel, and much wider than high
 RGB = dict(do_normalize=True, do_rescale=True, do_resize=True, rescale_factor=1 / 255)
 HALF = dict(image_mean=[0.5] * 3, image_std=[0.5] * 3)
@@ -133,6 +133,13 @@ PROCESSORS = {  # class without its ending, and the fields of preprocessor_confi
         | IMAGENET
         | dict(resample=2, do_pad=True, size=dict(shortest_edge=21, longest_edge=37), pad_size=dict(height=37, width=40)),
     ),
+    "rt_detr": ("RTDetrImageProcessor", dict(size=dict(height=17, width=22))),
+    "rt_detr_padded": (
+        "RTDetrImageProcessor",
+        RGB
+        | IMAGENET
+        | dict(resample=3, do_pad=True, size=dict(shortest_edge=9, longest_edge=15), pad_size=dict(height=15, width=16)),
+    ),
     "yolos": (
         "YolosImageProcessor",
         RGB | IMAGENET | dict(resample=2, do_pad=True, size=dict(shortest_edge=21, longest_edge=400)),
@@ -147,6 +154,11 @@ PROCESSORS = {  # class without its ending, and the fields of preprocessor_confi
         RGB | HALF | dict(resample=3, size=dict(height=29, width=47), do_align_long_axis=False, do_thumbnail=True, do_pad=True),
     ),
     "owlvit": ("OwlViTImageProcessor", RGB | CLIP | dict(resample=3, size=dict(height=36, width=28))),
+    "owlv2": ("Owlv2ImageProcessor", RGB | CLIP | dict(do_pad=True, size=dict(height=22, width=17))),
+    "owlv2_apart": (
+        "Owlv2ImageProcessor",
+        RGB | CLIP | dict(do_pad=False, do_normalize=False, size=dict(height=12, width=70)),
+    ),
     "sam": (
         "SamImageProcessor",
         RGB

@@ -317,7 +317,7 @@ def make_case(name, family_name, class_name, is_main, special, out):
     model, tokenizer, config = build(name, family_name, class_name, is_main)
     if STORED.get(name) == "bf16" and is_main:  # weights that bfloat16 holds exactly
         model = model.to(torch.bfloat16).float()
-    kwargs = {"return_loss": True} if class_name in ("CLIPModel", "CLIPSegModel", "OwlViTModel", "SiglipModel", "Siglip2Model", "ClapModel", "BlipModel") else {}
+    kwargs = {"return_loss": True} if class_name in ("CLIPModel", "CLIPSegModel", "OwlViTModel", "Owlv2Model", "SiglipModel", "Siglip2Model", "ClapModel", "BlipModel") else {}
     inputs = dlrm.inputs(name) if family_name == "dlrm" else inputs_of(name, family_name, class_name, config, tokenizer)
     save(model, name, family_name, is_main, folder / "model")
     if (

@@ -114,11 +114,16 @@ TASKS = {  # file: (case of the model, runs)
         "table-transformer",
         [(f"../image/{file}", {"threshold": 0.2}) for file in PICTURES + NARROW],
     ),
+    "object-detection-ranked": ("rt-detr", [(f"../image/{file}", {"threshold": 0.4}) for file in PICTURES + NARROW]),
     "object-detection-tokens": ("yolos", [(f"../image/{file}", {"threshold": 0.25}) for file in PICTURES]),
     "zero-shot-object-detection": (
         "owlvit",
         [(f"../image/{file}", {"candidate_labels": WANTED, "threshold": 0.5, "top_k": 5}) for file in PICTURES[:3]]
         + [("../image/gray.png", {"candidate_labels": WANTED[:1]})],
+    ),
+    "zero-shot-object-detection-padded": (
+        "owlv2",
+        [(f"../image/{file}", {"candidate_labels": WANTED, "threshold": 0.5, "top_k": 4}) for file in PICTURES[:3]],
     ),
     "mask-generation": (
         "sam",

@@ -53,7 +53,7 @@ def config_of(name, family_name, class_name, is_main, tokenizer):
         fields = towers.clap_fields(words, tokenizer)
     if family_name in ("siglip", "siglip2"):
         fields = towers.fields_of(fields, tokenizer)
-    if family_name == "owlvit":
+    if family_name in ("owlvit", "owlv2"):
         fields = detection.fields_of(fields, tokenizer)
     if family_name in questions.QUESTIONS:
         fields, tokenizer = questions.fields_of(fields, is_main, tokenizer), None
@@ -185,6 +185,8 @@ def draw_weights(model, name, signed_norms):
                 normal(buffer, 0.1, 0.9)
             elif key.endswith("final_logits_bias"):
                 normal(buffer, 0.1)
+            elif type(model).__name__.startswith("RTDetr") and key.endswith((".weight", ".bias")):  # of frozen norms
+                normal(buffer, 0.1, 1.0 if key.endswith("weight") else 0.0)
     padding = [
         module
         for module in model.modules()

@@ -207,7 +207,8 @@ Family owlvit_record(const char* model_type, const char* image_processor, const 
 }  // namespace
 
 static Family owlvit_family() { return owlvit_record<false>("owlvit", "OwlViT", "OwlViT"); }
+static Family owlv2_family() { return owlvit_record<true>("owlv2", "Owlv2", "Owlv2"); }
 
-const RegisterFamilies kOwlViTFamilies{owlvit_family};
+const RegisterFamilies kOwlViTFamilies{owlvit_family, owlv2_family};
 
 }  // namespace transom

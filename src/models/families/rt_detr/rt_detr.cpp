@@ -188,5 +188,69 @@ class RTDetrForObjectDetection : public Model {
   RTDetrBody model_;
 };
 
+// Of the decoder, and of all places and the best of them.
+std::vector<std::string> rt_detr_outputs(std::vector<std::string> first) {
+  for (const char* name :
+       {"last_hidden_state", "intermediate_hidden_states", "intermediate_reference_points", "init_reference_points",
+        "enc_topk_logits", "enc_topk_bboxes", "enc_outputs_class", "enc_outputs_coord_logits"})
+    first.emplace_back(name);
+  return first;
+}
+
+FamilyHead rt_detr_head() {
+  return {.task = HeadTask::kObjectDetection,
+          .pipelines = {"object-detection"},
+          .labels = HeadLabels::kBoxes,
+          .modules = {"model.decoder.class_embed", "model.decoder.bbox_embed"},
+          .vocabulary = none,
+          .outputs = rt_detr_outputs({"logits", "pred_boxes", "intermediate_logits"})};
+}
+
+FamilyHead rt_detr_body_head() { return body_head({"image-feature-extraction"}, rt_detr_outputs({})); }
+
+// Anchors and positions follow the extents, so that an exported graph has its own.
+FamilyInput rt_detr_pixels() {
+  return {.name = "pixel_values",
+          .kind = FamilyInput::Kind::kPixels,
+          .axes = {{.name = "num_channels", .fields = {"backbone_config.num_channels"}, .otherwise = 3},
+                   {.name = "height", .fields = {"anchor_image_size.0"}, .otherwise = 640},
+                   {.name = "width", .fields = {"anchor_image_size.1"}, .otherwise = 640}}};
+}
+
+Family rt_detr_record(const char* model_type, std::vector<Architecture> architectures) {
+  return {.model_type = model_type,
+          .base_prefix = "model",
+          .architectures = std::move(architectures),
+          .inputs = {rt_detr_pixels()},
+          .processors = {.tokenizer = none,
+                         .image_processor = "RTDetr",
+                         .positions = none,
+                         .spaced_words = false,
+                         .spans = false},
+          .weights = {.lora_targets = none,
+                      .late_parts = none,
+                      .awq_activation = none,
+                      .scaled_layers = none,
+                      .opens_no_codes = false,
+                      .multi_query = none},
+          .foreign = {.gguf = none, .keras = none, .flax = none},
+          .planning = {.fused_attention = false}};
+}
+
 }  // namespace
+
+static Family rt_detr_family() {
+  return rt_detr_record("rt_detr",
+                        {{"RTDetrModel", rt_detr_body_head(), make_model<RTDetrModel<false>>},
+                         {"RTDetrForObjectDetection", rt_detr_head(), make_model<RTDetrForObjectDetection<false>>}});
+}
+
+static Family rt_detr_v2_family() {
+  return rt_detr_record("rt_detr_v2",
+                        {{"RTDetrV2Model", rt_detr_body_head(), make_model<RTDetrModel<true>>},
+                         {"RTDetrV2ForObjectDetection", rt_detr_head(), make_model<RTDetrForObjectDetection<true>>}});
+}
+
+const RegisterFamilies kRTDetrFamilies{rt_detr_family, rt_detr_v2_family};
+
 }  // namespace transom

@@ -12,6 +12,7 @@
 #include "support/temporary_folder.h"
 #include "transom/fine_tuning.h"
 #include "transom/media.h"
+#include "transom/ops.h"
 #include "work/train/metrics/box_metrics.h"
 #include "work/train/tasks/task_data.h"
 
@@ -93,6 +94,40 @@ TEST_F(DetectorTraining, MirrorsBoxesWithTheirPictures) {
 TEST_F(DetectorTraining, TrainsAndMeasures) {
   const FineTuneResult result = fine_tune(arguments());
   for (const char* name : {"eval_loss", "eval_map", "eval_map_50", "eval_mar_100", "eval_map_dog"}) {
+    const double value = metric_of(result.evaluation, name);
+    EXPECT_TRUE(std::isfinite(value) && value >= 0) << name << " " << value;
+  }
+}
+
+// Where classes each have a chance of their own the most certain ones count, of whichever queries.
+TEST_F(DetectorTraining, RanksClassesWithAChanceOfTheirOwn) {
+  Model::from_config(
+      R"({"model_type": "rt_detr", "architectures": ["RTDetrForObjectDetection"], "backbone_config": {
+      "model_type": "rt_detr_resnet", "layer_type": "basic", "depths": [1, 1], "hidden_sizes": [6, 8],
+        "embedding_size": 6, "out_indices": [1, 2]}, "encoder_in_channels": [6, 8], "encoder_hidden_dim": 8,
+      "encoder_attention_heads": 2, "encoder_ffn_dim": 12, "encode_proj_layers": [1], "hidden_expansion": 0.5,
+      "d_model": 8, "decoder_in_channels": [8, 8], "decoder_layers": 1, "decoder_attention_heads": 2,
+      "decoder_ffn_dim": 12, "decoder_n_points": 2, "num_feature_levels": 2, "num_queries": 3, "num_denoising": 4,
+      "id2label": {"0": "cat", "1": "dog"}})")
+      ->save_pretrained((folder_ / "model").string());
+  write_file(folder_ / "model" / "preprocessor_config.json",
+             R"({"image_processor_type": "RTDetrImageProcessor", "size": {"height": 32, "width": 32}})");
+  const TaskSetup task = prepare_task(arguments());
+  const Tensor logits = Tensor::from(std::vector<float>{3, 2, -1, 4, -5, -6}, {1, 3, 2}),
+               boxes = Tensor::from(std::vector<float>{0.1f, 0.1f, 0.1f, 0.1f, 0.2f, 0.2f, 0.2f, 0.2f,  //
+                                                       0.3f, 0.3f, 0.3f, 0.3f},
+                                    {1, 3, 4});
+  const NamedTensors ranked = task.preprocess_outputs({{"logits", logits},
+                                                       {"pred_boxes", boxes},
+                                                       {"class_labels", Tensor::from(std::vector<int64_t>{0}, {1, 1})},
+                                                       {"boxes", slice(boxes, 1, 0, 1)}});
+  EXPECT_EQ(ranked.at("classes").to_vector<float>(), (std::vector<float>{1, 0, 1}));
+  EXPECT_NEAR(ranked.at("scores").to_vector<float>()[2], 1 / (1 + std::exp(-2.0)), 1e-6);
+  const std::vector<float> places = ranked.at("pred_boxes").to_vector<float>();
+  EXPECT_EQ((std::vector<float>{places[0], places[4], places[8]}), (std::vector<float>{0.2f, 0.1f, 0.1f}));
+
+  const FineTuneResult result = fine_tune(arguments());
+  for (const char* name : {"eval_loss", "eval_map", "eval_mar_100"}) {
     const double value = metric_of(result.evaluation, name);
     EXPECT_TRUE(std::isfinite(value) && value >= 0) << name << " " << value;
   }
