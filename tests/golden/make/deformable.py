@@ -12,7 +12,7 @@ TWO_MAPS = dict(
     backbone_config=dict(
         model_type="rt_detr_resnet",
         layer_type="basic",
-        depths=[1, 2],
+        depths=[1, 1],
         hidden_sizes=[6, 8],
         embedding_size=6,
         out_indices=[1, 2],
@@ -40,9 +40,10 @@ TWO_MAPS = dict(
 NOISY = dict(
     freeze_backbone_batch_norms=False,
     encoder_layers=2,
+    decoder_layers=1,
     encoder_activation_function="relu",
     decoder_activation_function="gelu",
-    encode_proj_layers=[0, 1],
+    encode_proj_layers=[0],
     positional_encoding_temperature=100,
     anchor_image_size=[32, 40],
     num_denoising=7,
@@ -53,7 +54,7 @@ NOISY = dict(
     batch_norm_eps=1e-3,
 )
 # A third map that is made of the coarser of two, or of three maps of the ResNet.
-MORE_MAPS = dict(num_feature_levels=3, learn_initial_query=True)
+MORE_MAPS = dict(num_feature_levels=3, learn_initial_query=True, encode_proj_layers=[0, 1])
 THREE_MAPS = dict(
     backbone_config=TWO_MAPS["backbone_config"]
     | dict(depths=[1, 1, 1], hidden_sizes=[6, 6, 8], out_indices=None, out_features=["stage1", "stage2", "stage3"]),
@@ -104,7 +105,7 @@ DEFORMABLE = {
                 dict(
                     backbone_config=dict(
                         model_type="rt_detr_resnet",
-                        depths=[1, 2],
+                        depths=[1, 1],
                         hidden_sizes=[8, 12],
                         embedding_size=6,
                         hidden_act="silu",
