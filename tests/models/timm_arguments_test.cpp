@@ -69,19 +69,31 @@ TEST(TimmArguments, ClassesAndChannelsAreReadAndChanged) {
 }
 
 // As many numbers as timm's networks of the same names have.
-TEST(TimmArguments, NamesSayTheShapesOfMobileNetworks) {
-  const std::pair<const char*, int64_t> known[] = {{"mobilenetv3_small_050.lamb_in1k", 573349},
-                                                   {"tf_mobilenetv3_small_minimal_100.in1k", 1024861},
-                                                   {"mobilenetv2_035", 402533}};
-  for (const auto& [name, count] : known) {
-    const auto model = Model::from_config(
-        fmt::format(R"({{"architecture": "{}", "num_classes": 5, "num_features": 1, "pretrained_cfg": {{}}}})", name));
+TEST(TimmArguments, NamesSayTheShapesOfNetworks) {
+  struct Known {
+    const char *name, *arguments;
+    int64_t count;
+  };
+  const Known known[] = {{"mobilenetv3_small_050.lamb_in1k", "", 573349},
+                         {"tf_mobilenetv3_small_minimal_100.in1k", "", 1024861},
+                         {"mobilenetv2_035", "", 402533},
+                         {"fastvit_t8.apple_dist_in1k", "", 3261077},
+                         {"deit3_small_patch16_224", R"("depth": 1)", 2148869},
+                         {"convnext_atto_ols.a2_in1k", "", 3383517},
+                         {"convnextv2_atto", "", 3389005},
+                         {"swin_s3_tiny_224.ms_in1k", R"("embed_dim": 24)", 1796087}};
+  for (const auto& [name, arguments, count] : known) {
+    const auto model = Model::from_config(fmt::format(
+        R"({{"architecture": "{}", "num_classes": 5, "num_features": 1, "model_args": {{{}}}, "pretrained_cfg": {{}}}})",
+        name, arguments));
     int64_t found = 0;
     for (const auto& parameter : model->parameters()) found += parameter->value.size();
     EXPECT_EQ(found, count) << name;
   }
   // TensorFlow trained no such network, and PyTorch none of those.
-  for (const char* name : {"tf_mobilenetv3_small_050", "mobilenetv3_small_minimal_100", "mobilenetv4_conv_small"}) {
+  for (const char* name :
+       {"tf_mobilenetv3_small_050", "mobilenetv3_small_minimal_100", "mobilenetv4_conv_small", "convnext_huge",
+        "convnextv2_xxlarge", "convnext_tiny_ols", "swin_tiny_patch4_window12_384"}) {
     const std::string config = fmt::format(R"({{"architecture": "{}", "pretrained_cfg": {{}}}})", name);
     EXPECT_NE(test::message_of([&] { Model::from_config(config); }).find(name), std::string::npos);
   }
@@ -109,7 +121,25 @@ TEST(TimmArguments, ShapesThatCannotBeAreRefused) {
       {"vit_tiny_patch16_224", R"("num_heads": 5)"},
       {"vit_tiny_patch16_224", R"("class_token": false)"},
       {"vit_tiny_patch16_224", R"("global_pool": "map")"},
-      {"vit_tiny_patch16_224", R"("qk_norm": true)"}};
+      {"vit_tiny_patch16_224", R"("qk_norm": true)"},
+      {"convnext_tiny", R"("dims": [8, 8, 8])"},
+      {"convnext_tiny", R"("depths": [1, 1, 1, 1000000000])"},
+      {"convnext_tiny", R"("kernel_sizes": [7, 7, 7, 6])"},
+      {"convnext_tiny", R"("patch_size": 8)"},
+      {"convnext_tiny", R"("global_pool": "catavgmax")"},
+      {"convnext_tiny", R"("norm_layer": "rmsnorm")"},
+      {"convnext_tiny", R"("stem_type": "overlap_act")"},
+      {"convnext_tiny", R"("output_stride": 16)"},
+      {"convnext_tiny_hnf", R"("head_hidden_size": 8)"},
+      {"swin_tiny_patch4_window7_224", R"("embed_dim": 1000000000)"},
+      {"swin_tiny_patch4_window7_224", R"("embed_dim": 100)"},
+      {"swin_tiny_patch4_window7_224", R"("depths": [2, 2])"},
+      {"swin_tiny_patch4_window7_224", R"("window_size": [7, 7, 7])"},
+      {"swin_tiny_patch4_window7_224", R"("window_size": [7, 7, [7, 0], 7])"},
+      {"swin_tiny_patch4_window7_224", R"("window_size": 8000, "img_size": 8000)"},
+      {"swin_tiny_patch4_window7_224", R"("img_size": 3)"},
+      {"swin_tiny_patch4_window7_224", R"("always_partition": true)"},
+      {"swin_tiny_patch4_window7_224", R"("head_dim": 8)"}};
   for (const auto& [name, argument] : refused) {
     const std::string config =
         fmt::format(R"({{"architecture": "{}", "model_args": {{{}}}, "pretrained_cfg": {{}}}})", name, argument);

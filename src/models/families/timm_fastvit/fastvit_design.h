@@ -3,7 +3,6 @@
 // name of the architecture says it, and model_args change it.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
