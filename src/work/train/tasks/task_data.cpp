@@ -194,6 +194,13 @@ const Task kTasks[] = {
      .preprocessing = Preprocessing::kNone,
      .is_file = is_asked_for_by_name,
      .defaults = dreambooth_defaults},
+    {.name = "text-to-speech",
+     .alias = "text-to-audio",
+     .fits =
+         [](const Dataset& data, const ScriptArguments& script) {
+           return has_class_for(script, "text-to-audio") && has(data, script.audio_column_name);
+         },
+     .prepare = prepare_text_to_speech},
     {"automatic-speech-recognition", "ctc",
      [](const Dataset& data, const ScriptArguments& script) {
        return has(data, script.audio_column_name) && has(data, script.text_column_name.value_or("text"));

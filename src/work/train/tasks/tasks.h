@@ -37,6 +37,8 @@ void prepare_click_prediction(const TrainArguments& arguments, const TaskFiles& 
 void prepare_image_text_contrast(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // run_speech_recognition_ctc: sounds and what is said in them.
 void prepare_speech_recognition(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// Texts, sounds in which they are said, and vectors of the voices, as one fine-tunes SpeechT5.
+void prepare_text_to_speech(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // run_ner: words and a tag for each.
 void prepare_token_classification(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // run_qa: questions, contexts, and where in them the answers are.
