@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // POST /v1/audio/speech: a text as a sound.
-#include <algorithm>
-#include <cmath>
-
 #include "apps/serve/api/known_fields.h"
 #include "apps/serve/encoders/run_encoders.h"
 #include "apps/serve/openai/routes.h"
-#include "inputs/audio/sound.h"
+#include "apps/serve/openai/speech_stream.h"
 #include "inputs/audio/write_wav.h"
 
 namespace transom::serve {
@@ -14,24 +11,9 @@ namespace {
 
 // One task by its two names.
 constexpr const char *kSpeechTask = "text-to-speech", *kSoundTask = "text-to-audio";
-constexpr int64_t kPcmRate = 24000;          // of the form without a header
 constexpr size_t kLongestSpeech = 64 << 10;  // bytes
 
 bool can_speak(const ModelFacts& model) { return model.runs(kSpeechTask) || model.runs(kSoundTask); }
-
-// 16-bit numbers, the smaller byte first, of one channel.
-std::string pcm_of(const Waveform& wave) {
-  Sound sound{.samples = wave.samples, .sampling_rate = wave.sampling_rate};
-  if (sound.sampling_rate != kPcmRate) sound = resampled(sound, kPcmRate);
-  std::string bytes;
-  bytes.reserve(2 * sound.samples.size());
-  for (const float sample : sound.samples) {
-    const auto value = static_cast<int16_t>(std::lrint(std::clamp(sample, -1.0f, 1.0f) * 32767));
-    bytes += static_cast<char>(value & 0xff);
-    bytes += static_cast<char>(value >> 8 & 0xff);
-  }
-  return bytes;
-}
 
 }  // namespace
 
@@ -44,7 +26,10 @@ void speech(const std::shared_ptr<Call>& call) {
   if (!input || input->empty()) refuse_field("input", "input: missing; expected the text that is to be spoken");
   // Others need programs that are not here; clients that name no form take the one that they get by its type.
   const std::string form = fields.choice("response_format", {"wav", "pcm"}).value_or("wav");
-  fields.choice("stream_format", {"audio"});
+  const bool streams = fields.choice("stream_format", {"audio", "sse"}).value_or("audio") == "sse";
+  // Bytes alone have no place for an error, and would end like a whole sound.
+  if (fields.boolean("stream").value_or(false) && !streams)
+    refuse_field("stream", "stream: sounds are streamed as events; ask for them by stream_format sse");
   const std::string task = model.runs(kSpeechTask) ? kSpeechTask : kSoundTask;
   const TaskParameters known = model.runner->find(task)->parameters();
   Json parameters = Json::object();
@@ -65,6 +50,7 @@ void speech(const std::shared_ptr<Call>& call) {
     else if (*phonemes) refuse_field("phonemes", "phonemes: this model reads texts alone");
   }
   expect_known_fields(fields, "/v1/audio/speech");
+  if (streams) return stream_speech(call, model, task, *input, parameters, form == "wav");
   compute_task(call, model, task, {TextInput(*input)}, parameters,
                [call, form](const std::vector<TaskResult>& results) {
                  const auto& sound = std::get<Waveform>(results.at(0));
