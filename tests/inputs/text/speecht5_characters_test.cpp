@@ -16,7 +16,9 @@ namespace {
 TEST(SpeechT5Tokenizer, GivesTheIdsOfTransformers) {
   const fs::path folder = test::golden_folder() / "speaking" / "speecht5";
   const Tokenizer tokenizer = Tokenizer::from_pretrained((folder / "model").string());
-  for (const Json& text : read_json(folder / "case.json")["texts"]) {
+  const Json about = read_json(folder / "case.json");
+  ASSERT_EQ(about["texts"].size(), 4U);
+  for (const Json& text : about["texts"]) {
     const auto ids = text["ids"].get<std::vector<int64_t>>();
     EXPECT_EQ(tokenizer.encode(text["text"].get<std::string>()).ids, ids) << text["text"];
     EXPECT_EQ(tokenizer.decode(ids), text["decoded"].get<std::string>()) << text["text"];

@@ -26,7 +26,9 @@ std::vector<float> samples_of(const Pipeline& pipeline, const std::string& text,
 TEST(SpokenSpectra, AreTheSoundsOfTransformers) {
   const auto pipeline = make_pipeline("text-to-speech", (kSpeechT5 / "model").string());
   const SafetensorsFile sounds = SafetensorsFile::open(kSpeechT5 / "sounds.safetensors");
-  for (const Json& one : read_json(kSpeechT5 / "case.json")["sounds"]) {
+  const Json about = read_json(kSpeechT5 / "case.json");
+  ASSERT_EQ(about["sounds"].size(), 4U);
+  for (const Json& one : about["sounds"]) {
     TaskOptions options{{"seed", one["seed"].get<int64_t>()}, {"voice", one["voice"].get<std::string>()}};
     for (const char* name : {"threshold", "minlenratio", "maxlenratio"})
       if (one.contains(name)) options.set(name, one[name].get<double>());

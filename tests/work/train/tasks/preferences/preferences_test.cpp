@@ -280,7 +280,8 @@ TEST_F(Preferences, AResumedRunHasTheReferenceThatMoved) {
     const test::KeptLog quiet;
     fine_tune(parse_train_arguments(more));
     std::vector<double> losses;
-    for (const Json& record : read_json(work_.path() / "out" / "trainer_state.json")["log_history"])
+    const Json state = read_json(work_.path() / "out" / "trainer_state.json");
+    for (const Json& record : state["log_history"])
       if (record.contains("loss")) losses.push_back(record["loss"].get<double>());
     return losses;
   };
