@@ -4,6 +4,7 @@
 import timm
 import torch
 
+import dense
 from deformable import DEFORMABLE, extents_of
 from family import Family, names
 
@@ -229,6 +230,7 @@ DETECTION |= {
         sizes="none",
     ),
     **DEFORMABLE,
+    **dense.DENSE,
 }
 
 
@@ -281,6 +283,8 @@ def inputs_of(name, family_name, class_name, config, random):
     if family_name in ("owlvit", "owlv2"):
         pictures, texts = (3, 3) if class_name.endswith("Model") else (2, 4)
         return {"pixel_values": floats(pictures, 3, 32, 32)} | texts_of(config.text_config, texts, random)
+    if family_name in dense.DENSE:
+        return dense.inputs_of(name, class_name, config, random, floats)
     if family_name in DEFORMABLE:
         inputs = {"pixel_values": floats(2, 3, *extents_of(config))}
         return inputs | box_labels(random) if class_name.endswith("ObjectDetection") else inputs

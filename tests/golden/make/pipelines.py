@@ -106,6 +106,7 @@ TASKS = {  # file: (case of the model, runs)
         ],
     ),
     "depth-estimation": ("depth-anything", [(f"../image/{file}", {}) for file in PICTURES]),
+    "depth-estimation-dpt": ("dpt-depth", [(f"../image/{file}", {}) for file in PICTURES[1:3]]),
     "object-detection": (
         "detr",
         [(f"../image/{file}", {"threshold": 0.25}) for file in PICTURES] + [("../image/gray.png", {})],
@@ -137,6 +138,7 @@ TASKS = {  # file: (case of the model, runs)
         "segformer",
         [(f"../image/{file}", {}) for file in PICTURES[:3] + NARROW] + [("../image/gray.png", {"subtask": "semantic"})],
     ),
+    "image-segmentation-dpt": ("dpt-segmentation", [(f"../image/{file}", {}) for file in PICTURES[1:3]]),
     "image-feature-extraction": ("vit-image-classification", [(f"../image/{file}", {}) for file in PICTURES[:2]]),
     "zero-shot-image-classification": ("clip", [(f"../image/{file}", SEEN) for file in PICTURES]),
     "zero-shot-image-classification-pairs": ("siglip", [(f"../image/{file}", SEEN) for file in PICTURES[:3]]),

@@ -192,6 +192,25 @@ class Dinov2Layer {
   DropPath drop_path_;
 };
 
+// Which layers a backbone gives, 0 the embeddings: out_indices, else out_features ("stage9"; "stem" are the
+// embeddings), else the last one.
+inline std::vector<int64_t> dinov2_backbone_layers(const Config& backbone) {
+  const int64_t last = backbone.get_int("num_hidden_layers", 12);
+  std::vector<int64_t> layers;
+  if (backbone.has("out_indices")) layers = backbone.get_ints("out_indices", {});
+  else if (backbone.has("out_features")) {
+    for (const std::string& name : backbone.get_strings("out_features"))
+      for (int64_t i = 0; i <= last; ++i)
+        if (name == (i == 0 ? "stem" : "stage" + std::to_string(i))) layers.push_back(i);
+  } else layers = {last};
+  for (int64_t& layer : layers) {
+    if (layer < 0) layer += last + 1;
+    if (layer < 0 || layer > last)
+      fail("{}: out_indices: expected numbers from 0 to {}, the layers of the backbone", backbone.where(), last);
+  }
+  return layers;
+}
+
 class Dinov2Body {
  public:
   Dinov2Body(const Scope& scope, const Dinov2Config& c)
