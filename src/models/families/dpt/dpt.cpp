@@ -265,6 +265,8 @@ class DPTForSemanticSegmentation : public Model {
     const Tensor logits = dpt_doubled(head_(maps[c_.head_map], context), context), labels = inputs.find("labels");
     Tensor loss;
     if (labels.defined()) {
+      if (c_.num_labels == 1)
+        fail("labels: expected a model of two classes or more, whose loss tells them apart, found one class");
       loss = pixel_loss(logits, labels, c_.ignore_index, context);
       if (auxiliary_head_)
         loss = loss + pixel_loss((*auxiliary_head_)(maps.back(), context), labels, c_.ignore_index, context) *
