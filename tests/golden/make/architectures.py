@@ -9,6 +9,7 @@ case of one layer, 60 words and no tokenizer, called after family and head.
 from captions import CAPTIONS, SWIN
 from decoders import DECODERS
 from detection import DETECTION
+from documents import DOCUMENTS
 from encoders import ENCODERS, GEMMA3
 from experts import EXPERTS
 from family import ANSWERS, CAUSAL, CHOICE, MASKED, ROPE, SEQUENCE, TOKENS, Family, names
@@ -347,6 +348,7 @@ FAMILIES = {
     **VIDEOS,
     **ENCODERS,
     **DETECTION,
+    **DOCUMENTS,
     **TOKENS_BEFORE_PATCHES,
     **CAPTIONS,
     **QUESTIONS,

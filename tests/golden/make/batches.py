@@ -4,6 +4,7 @@
 import torch
 
 import detection
+import documents
 import captions
 import questions
 import speaking
@@ -154,6 +155,8 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
         inputs["token_type_ids"] = (torch.arange(TEXT) >= 6).long().expand(3, TEXT).contiguous() * inputs[
             "attention_mask"
         ]
+    if family_name in documents.DOCUMENTS:
+        inputs |= documents.inputs_of(config, inputs, random)
     ids, mask = inputs["input_ids"], inputs["attention_mask"]
     if family_name == "longformer" and class_name.endswith(("MultipleChoice", "QuestionAnswering")):
         ids[:, [3, 4, 6]] = config.sep_token_id  # behind the question, and around the text

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // BERT and its heads. The encoder is in bert_encoder.h.
+#include "models/families/bert/bert_pooled.h"
 #include "models/families/bert/bert_predictions.h"
 #include "models/family.h"
 #include "models/shared/encoder_causal_lm.h"
@@ -13,48 +14,7 @@ struct BertBody : BertEncoder {
   BertBody(const Scope& scope, const BertConfig& config) : BertEncoder(scope, config, false) {}
 };
 
-using BertWithHead = EncoderModel<BertBody>;
-
-// The body with the pooler that some of its heads read.
-class BertWithPooler : public BertWithHead {
- protected:
-  BertWithPooler(const Config& config, const Scope& scope, const std::string& prefix = BertBody::kPrefix)
-      : BertWithHead(config, scope, prefix), pooler_((prefix.empty() ? scope : scope / prefix) / "pooler", config_) {}
-
-  BertPooler pooler_;
-};
-
-class BertModel : public BertWithPooler {
- public:
-  BertModel(const Config& config, const Scope& scope) : BertWithPooler(config, scope, "") {}
-
- protected:
-  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    return with_head(inputs, context, [&](const Tensor& hidden) {
-      return NamedTensors{{"last_hidden_state", hidden}, {"pooler_output", pooler_(hidden, context)}};
-    });
-  }
-};
-
-class BertForSequenceClassification : public BertWithPooler {
- public:
-  BertForSequenceClassification(const Config& config, const Scope& scope)
-      : BertWithPooler(config, scope),
-        dropout_(config_.classifier_dropout),
-        classifier_(scope / "classifier", config_.hidden_size, config_.num_labels, config_.new_weights()) {}
-
- protected:
-  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    return with_head(inputs, context, [&](const Tensor& hidden) {
-      return sequence_classification_outputs(classifier_(dropout_(pooler_(hidden, context), context), context), inputs,
-                                             config_.problem_type, context);
-    });
-  }
-
- private:
-  Dropout dropout_;
-  Linear classifier_;
-};
+using BertWithPooler = EncoderWithPooler<BertBody>;
 
 class BertForPreTraining : public BertWithPooler {
  public:
@@ -167,9 +127,9 @@ static Family bert_family() {
       .base_prefix = "bert",
       .architectures = {{"BertModel",
                          body_head({"feature-extraction"}, {"last_hidden_state", "pooler_output"}, {"pooler"}),
-                         make_model<BertModel>},
+                         make_model<PooledEncoder<BertBody>>},
                         {"BertForSequenceClassification", sequence_classification_head({"bert.pooler", "classifier"}),
-                         make_model<BertForSequenceClassification>},
+                         make_model<PooledSequenceClassifier<BertBody>>},
                         {"BertForTokenClassification", token_classification_head({"classifier"}),
                          make_model<EncoderForTokenClassification<BertBody>>},
                         {"BertForQuestionAnswering", question_answering_head({"qa_outputs"}),

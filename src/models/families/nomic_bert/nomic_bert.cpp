@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "models/families/bert/bert_pooled.h"
 #include "models/families/bert/bert_predictions.h"
 #include "models/families/roberta/roberta_heads.h"
 #include "models/family.h"
@@ -201,48 +202,10 @@ class NomicBertModel : public EncoderModel<Nomic> {
   }
 };
 
-class NomicBertForSequenceClassification : public EncoderModel<Nomic> {
- public:
-  NomicBertForSequenceClassification(const Config& config, const Scope& scope)
-      : EncoderModel<Nomic>(config, scope),
-        pooler_(scope / Nomic::kPrefix / "pooler", config_),
-        dropout_(config_.classifier_dropout),
-        classifier_(scope / "classifier", config_.hidden_size, config_.num_labels, config_.new_weights()) {}
-
- protected:
-  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    return with_head(inputs, context, [&](const Tensor& hidden) {
-      return sequence_classification_outputs(classifier_(dropout_(pooler_(hidden, context), context), context), inputs,
-                                             config_.problem_type, context);
-    });
-  }
-
- private:
-  BertPooler pooler_;
-  Dropout dropout_;
-  Linear classifier_;
-};
-
 // BERT's, with another name of the norm.
 struct NomicBertPredictions : BertPredictions {
   NomicBertPredictions(const Scope& scope, const BertConfig& c, const Embedding& words)
       : BertPredictions(scope, c, words, "layer_norm") {}
-};
-
-class JinaEmbeddingsV3Model : public EncoderModel<Jina> {
- public:
-  JinaEmbeddingsV3Model(const Config& config, const Scope& scope)
-      : EncoderModel<Jina>(config, scope, ""), pooler_(scope / "pooler", config_) {}
-
- protected:
-  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    return with_head(inputs, context, [&](const Tensor& hidden) {
-      return NamedTensors{{"last_hidden_state", hidden}, {"pooler_output", pooler_(hidden, context)}};
-    });
-  }
-
- private:
-  BertPooler pooler_;
 };
 
 FamilyProcessors nomic_processors(const char* tokenizer) {
@@ -272,7 +235,7 @@ static Family nomic_bert_family() {
                              make_model<EncoderForMaskedLM<Nomic, NomicBertPredictions>>},
                             {"NomicBertForSequenceClassification",
                              sequence_classification_head({"nomic_bert.pooler", "classifier"}),
-                             make_model<NomicBertForSequenceClassification>},
+                             make_model<PooledSequenceClassifier<Nomic>>},
                             {"NomicBertForTokenClassification", token_classification_head({"classifier"}),
                              make_model<EncoderForTokenClassification<Nomic>>}},
           .inputs = typed_text_inputs(2),
@@ -286,7 +249,7 @@ static Family jina_embeddings_v3_family() {
           .base_prefix = "roberta",
           .architectures = {{"JinaEmbeddingsV3Model",
                              body_head({"feature-extraction"}, {"last_hidden_state", "pooler_output"}, {"pooler"}),
-                             make_model<JinaEmbeddingsV3Model>},
+                             make_model<PooledEncoder<Jina>>},
                             {"JinaEmbeddingsV3ForMaskedLM", masked_lm_head({"lm_head"}, {"lm_head.decoder"}),
                              make_model<EncoderForMaskedLM<Jina, RobertaLMHead>>},
                             {"JinaEmbeddingsV3ForSequenceClassification", sequence_classification_head({"classifier"}),
