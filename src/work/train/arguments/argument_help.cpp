@@ -27,9 +27,10 @@ Examples:
   transom train --model_name_or_path MODEL --train_dir images --output_dir out
   transom train --task text-generation --model_name_or_path MODEL --train_file text.txt --output_dir out \
     --use_peft --peft_type PROMPT_TUNING --num_virtual_tokens 20
-  transom train --task text-to-image --model_name_or_path PIPELINE --train_dir pictures --use_peft --output_dir out
-  transom train --task dreambooth --model_name_or_path PIPELINE --train_dir dog --instance_prompt "a sks dog" \
-    --output_dir out --max_steps 400
+  transom train --task text-to-image --model_name_or_path PIPELINE --train_dir pictures --use_peft \
+    --output_dir out
+  transom train --task dreambooth --model_name_or_path PIPELINE --train_dir dog \
+    --instance_prompt "a photo of sks dog" --output_dir out --max_steps 400
   transom train --config args.json --resume_from_checkpoint
 )";
 
