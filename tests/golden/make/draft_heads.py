@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Heads for drafts, in drafting/NAME: `model` and what its head gives for states of the model. `mtp-*` hold the head in
-the model's checkpoint, `eagle3` in a folder `head` beside it. No library of the tests has these heads: they are computed
-here in float64, on a block of LLaMA's, with lists of numbers alone.
+the model's checkpoint, `eagle3` in a folder `head` beside it, `eagle3-speculators` in the layout of Speculators, for the
+model of `eagle3`. No library of the tests has these heads: they are computed here in float64, on a block of LLaMA's, with
+lists of numbers alone. Those whose layer a library has are draft_layers.py's.
 
   python draft_heads.py FOLDER    the folder `golden`
 """
@@ -158,31 +159,48 @@ def model_of(layers):
     return config, weights(shapes, 1)
 
 
-def eagle3(folder):
+LAYER = ("model_type", "hidden_size", "num_attention_heads", "num_key_value_heads", "intermediate_size", "vocab_size",
+         "max_position_embeddings", "rms_norm_eps", "rope_theta", "hidden_act", "tie_word_embeddings")
+
+
+def eagle3(folder, begin="midlayer.", norms=False):
+    """`norms`: of the model's states together, of what attention adds to, and of what its next pass reads."""
     config, model = model_of(6)
-    save(folder / "model", config, model)
     rows = 24
-    tensors = weights(block_shapes("midlayer.", 2 * D) | {
-        "fc.weight": (D, 3 * D), "midlayer.hidden_norm.weight": (D,), "norm.weight": (D,), "lm_head.weight": (rows, D)},
-        2)
+    shapes = block_shapes(begin, 2 * D) | {
+        "fc.weight": (D, 3 * D), begin + "hidden_norm.weight": (D,), "norm.weight": (D,), "lm_head.weight": (rows, D)}
+    if norms:
+        shapes |= {"input_norm.weight": (3 * D,), "embed_tokens.weight": (TOKENS, D)}
+    tensors = weights(shapes, 7 if norms else 2)
     head = Module(tensors)
     ids, states = given(3 * D)
-    embedded = [model["model.embed_tokens.weight"][token] for token in ids]
+    table = tensors["embed_tokens.weight"] if norms else model["model.embed_tokens.weight"]
+    embedded = [table[token] for token in ids]
 
     def run(h):
-        x = beside(head.norm("midlayer.input_layernorm", embedded), head.norm("midlayer.hidden_norm", h))
-        made = head.fed("midlayer.", added(h, head.attention("midlayer.", x)))
-        return head.linear("lm_head", head.norm("norm", made)), made
+        normed = head.norm(begin + "hidden_norm", h)
+        x = beside(head.norm(begin + "input_layernorm", embedded), normed)
+        made = head.fed(begin, added(normed if norms else h, head.attention(begin, x)))
+        out = head.norm("norm", made)
+        return head.linear("lm_head", out), out if norms else made
 
-    first = run(head.linear("fc", states))
-    save_case(folder, ids, states, first, run(rounded(first[1])))
+    first = run(head.linear("fc", head.norm("input_norm", states) if norms else states))
     chosen = sorted(random.Random(4).sample(range(TOKENS), rows))
-    own = {name: config[name] for name in
-           ("model_type", "hidden_size", "num_attention_heads", "num_key_value_heads", "intermediate_size", "vocab_size",
-            "max_position_embeddings", "rms_norm_eps", "rope_theta", "hidden_act", "tie_word_embeddings")}
-    save(folder / "head", own | {"architectures": ["LlamaForCausalLMEagle3"], "num_hidden_layers": 1,
-                                 "draft_vocab_size": rows},
-         tensors | {"d2t": [token - row for row, token in enumerate(chosen)]})
+    layer = {name: config[name] for name in LAYER} | {"num_hidden_layers": 1}
+    own = layer | {"architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": rows}
+    if norms:
+        own = {"architectures": ["Eagle3DraftModel"], "speculators_model_type": "eagle3", "speculators_version": "0.5.0",
+               "draft_vocab_size": rows, "norm_before_residual": True, "norm_before_fc": True, "norm_output": True,
+               "fc_norm": False, "target_hidden_size": None, "eagle_aux_hidden_state_layer_ids": [1, 3, 5],
+               "tie_word_embeddings": False, "speculators_config": {"algorithm": "eagle3"},
+               "transformer_layer_config": layer}
+    else:
+        save(folder / "model", config, model)
+    offsets = {"d2t": [token - row for row, token in enumerate(chosen)]}
+    if norms:
+        offsets["t2d"] = [int(token in chosen) for token in range(TOKENS)]
+    save(folder / "head", own, tensors | offsets)
+    save_case(folder, ids, states, first, run(rounded(first[1])))
 
 
 def multi_token(folder, begin, block, names, hides_first):
@@ -212,6 +230,7 @@ def make(out):
     root = out / "drafting"
     shutil.rmtree(root, ignore_errors=True)
     eagle3(root / "eagle3")
+    eagle3(root / "eagle3-speculators", "layers.0.", True)
     multi_token(root / "mtp-behind", "model.layers.2.", "", {
         "tokens": "enorm", "states": "hnorm", "joins": "eh_proj", "final": "shared_head.norm"}, True)
     multi_token(root / "mtp-beside", "mtp.", "layers.0.", {

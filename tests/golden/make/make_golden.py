@@ -59,8 +59,10 @@ def make(part, out, only):
         trainer.make(out)
     elif part == "drafting":
         import draft_heads
+        import draft_layers
 
         draft_heads.make(out)
+        draft_layers.make(out / "drafting")
     elif part == "sft":
         import sft
 

@@ -22,11 +22,11 @@ std::vector<EngineRequest> requests_of_forty_tokens() {
   };
   TokenIds longer(21);
   for (size_t i = 0; i < longer.size(); ++i) longer[i] = static_cast<int64_t>(7 * i % 12);
-  add({3}, R"({"max_new_tokens": 30})");
-  add(longer, R"({"max_new_tokens": 25, "eos_token_id": [5, 6]})").logprobs = 1;
-  add(longer, R"({"max_new_tokens": 25})").prompt_logprobs = 0;
-  add({11, 3}, R"({"max_new_tokens": 30, "do_sample": true, "seed": 7, "top_k": 10})").logprobs = 2;
-  add({1, 2}, R"({"max_new_tokens": 20, "do_sample": true, "seed": 9, "num_return_sequences": 2})");
+  add({3}, R"({"max_new_tokens": 16})");
+  add(longer, R"({"max_new_tokens": 14, "eos_token_id": [5, 6]})").logprobs = 1;
+  add(longer, R"({"max_new_tokens": 12})").prompt_logprobs = 0;
+  add({11, 3}, R"({"max_new_tokens": 18, "do_sample": true, "seed": 7, "top_k": 10})").logprobs = 2;
+  add({1, 2}, R"({"max_new_tokens": 12, "do_sample": true, "seed": 9, "num_return_sequences": 2})");
   add({8, 9}, R"({"max_new_tokens": 8, "num_beams": 2})");
   add({5, 6, 7, 5, 6}, R"({"max_new_tokens": 12})").prompt_lookup_num_tokens = 3;
   return list;
@@ -36,17 +36,18 @@ class HeadDrafts : public testing::TestWithParam<std::string> {};
 
 TEST_P(HeadDrafts, ChangeNothingThatIsWritten) {
   const auto folder = test::folder_of_case(GetParam(), test::GoldenSet::kLibraries, "drafting");
-  const auto model = Model::from_pretrained((folder / "model").string());
+  const auto of_model = folder / "model", own = folder / "head";
+  const auto path = std::filesystem::exists(of_model) ? of_model : folder.parent_path() / "eagle3" / "model";
+  const auto model = Model::from_pretrained(path.string());
   const auto& writer = dynamic_cast<const GenerativeModel&>(*model);
-  const auto own = folder / "head";
   const auto head = std::filesystem::exists(own) ? load_eagle3_head(own.string(), writer, {})
-                                                 : load_mtp_head((folder / "model").string(), writer, {});
+                                                 : load_mtp_head(path.string(), writer, {});
   for (const char* dtype : {"float32", "float16"}) {
     Engine alone(*model, {.cache_dtype = dtype});
     const test::DraftedTexts expected = test::texts_of(alone, requests_of_forty_tokens());
-    for (const auto& [block_size, batched, sequences, measured] :
-         std::vector<std::tuple<int64_t, int64_t, int64_t, bool>>{
-             {16, 512, 8, false}, {4, 9, 3, false}, {4, 64, 8, true}}) {
+    std::vector<std::tuple<int64_t, int64_t, int64_t, bool>> ways{{4, 9, 3, false}};
+    if (dtype == std::string("float32")) ways.insert(ways.end(), {{16, 512, 8, false}, {4, 64, 8, true}});
+    for (const auto& [block_size, batched, sequences, measured] : ways) {
       Engine engine(
           *model,
           {.block_size = block_size,
@@ -56,7 +57,7 @@ TEST_P(HeadDrafts, ChangeNothingThatIsWritten) {
            .drafts = {.method = DraftOptions::Method::kHead, .tokens = 3, .head = head.get(), .measured = measured}});
       EXPECT_EQ(test::texts_of(engine, requests_of_forty_tokens()), expected)
           << dtype << ' ' << block_size << ' ' << batched;
-      EXPECT_GT(engine.statistics().draft_tokens, 0);
+      if (!measured) EXPECT_GT(engine.statistics().draft_tokens, 0);
     }
   }
 }
