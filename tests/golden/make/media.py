@@ -20,6 +20,13 @@ RGB = dict(do_normalize=True, do_rescale=True, do_resize=True, rescale_factor=1 
 HALF = dict(image_mean=[0.5] * 3, image_std=[0.5] * 3)
 IMAGENET = dict(image_mean=[0.485, 0.456, 0.406], image_std=[0.229, 0.224, 0.225])
 CLIP = dict(image_mean=[0.48145466, 0.4578275, 0.40821073], image_std=[0.26862954, 0.26130258, 0.27577711])
+TIMM = "TimmWrapperImageProcessor"
+
+
+def timm_fields(**fields):
+    return {"pretrained_cfg": dict(input_size=[3, 32, 32], interpolation="bicubic", std=[0.5] * 3) | fields}
+
+
 PROCESSORS = {  # class without its ending, and the fields of preprocessor_config.json
     "vit": ("ViTImageProcessor", RGB | HALF | dict(resample=2, size=dict(height=32, width=32))),
     "vit_48": ("ViTImageProcessor", RGB | HALF | dict(resample=2, size=dict(height=48, width=48))),
@@ -174,6 +181,9 @@ PROCESSORS = {  # class without its ending, and the fields of preprocessor_confi
         "EfficientNetImageProcessor",
         RGB | HALF | dict(resample=3, size=dict(height=38, width=38), rescale_offset=False, include_top=True),
     ),
+    "timm": (TIMM, timm_fields(crop_pct=0.9, mean=[0.485, 0.456, 0.406], std=[0.229, 0.224, 0.225])),
+    "timm_squashed": (TIMM, timm_fields(crop_pct=0.95, crop_mode="squash", interpolation="bilinear", mean=[0.5] * 3)),
+    "timm_whole": (TIMM, timm_fields(crop_pct=1.0, mean=[0.0] * 3, std=[1.0] * 3)),  # as MobileCLIP's towers have it
 }
 
 
@@ -204,8 +214,12 @@ def make_images(folder):
     for name, (kind, fields) in PROCESSORS.items():
         here = folder / name
         here.mkdir(exist_ok=True)
-        write_json(here / "preprocessor_config.json", {"image_processor_type": kind} | fields)
-        processor = getattr(transformers, kind + "Pil").from_pretrained(here)
+        if kind == TIMM:  # which stands in the file of the model
+            write_json(here / "config.json", fields)
+            processor = getattr(transformers, kind)(**fields)
+        else:
+            write_json(here / "preprocessor_config.json", {"image_processor_type": kind} | fields)
+            processor = getattr(transformers, kind + "Pil").from_pretrained(here)
         narrow = name.startswith(WITH_NARROW) and name != "idefics2_split"  # whose pictures have four quarters
         pictures = PICTURES + (NARROW if narrow else ())
         made = {
@@ -219,7 +233,7 @@ def make_images(folder):
         write_json(
             here / "case.json",
             {
-                "processor": kind + "Pil",
+                "processor": type(processor).__name__,
                 "inputs": list(pictures),
                 "convert": "to RGB first (PIL: transparency is dropped, gray is repeated)",
             },
