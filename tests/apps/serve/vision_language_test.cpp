@@ -20,7 +20,8 @@ class SeeingServer : public testing::TestWithParam<std::string> {
 
 class ServedPrompts : public SeeingServer {};
 
-// As many tokens as the processor of Transformers makes of the messages and their pictures.
+// As many tokens as the processor of Transformers makes of the messages and their pictures, where a model has no room
+// for them too.
 TEST_P(ServedPrompts, AreThoseOfTransformers) {
   const auto server = started();
   size_t with_pictures = 0;
@@ -32,8 +33,14 @@ TEST_P(ServedPrompts, AreThoseOfTransformers) {
     for (Json& message : messages)
       for (Json& part : message["content"])
         if (part["type"] == "image") part = test::url_part(test::url_of(test::picture((file++)->get<std::string>())));
-    const Json answer = test::chat_answer(*server, test::chat_of_messages(messages, kSeeingModel, 1));
-    EXPECT_EQ(answer["usage"]["prompt_tokens"], run["input_ids"].size()) << dump_json(run["messages"]);
+    const test::Answer answer =
+        test::post(*server, "/v1/chat/completions", test::chat_of_messages(messages, kSeeingModel, 1));
+    const size_t expected = run["input_ids"].size();
+    if (answer.status == 200) {
+      EXPECT_EQ(test::json_of(answer)["usage"]["prompt_tokens"], expected);
+    } else {
+      EXPECT_NE(answer.body.find(fmt::format("the prompt has {} and", expected)), std::string::npos) << answer.body;
+    }
     with_pictures += run["images"].empty() ? 0 : 1;
   }
   EXPECT_GE(with_pictures, 2u);

@@ -57,7 +57,7 @@ CASES = {
     ),
     "fastvit-mobileclip-timm-model": (
         BODY,
-        dict(architecture="fastvit_mci0", model_args=SMALL_FASTVIT),
+        dict(architecture="fastvit_mci0", model_args=SMALL_FASTVIT | dict(layers=[2, 1, 1, 1])),
         "MobileCLIP's tower of images: squeezing and an activation where the map shrinks",
     ),
     "fastvit-mobileclip2-timm-model": (
