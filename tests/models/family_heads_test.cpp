@@ -32,11 +32,18 @@ constexpr int64_t kHeadRows = 2, kTokens = 12;
 Config config_of_case(const std::string& name) { return read_model_config(test::folder_of_case(name) / "model"); }
 
 // The configuration of a case, where its record can say what goes with it: how many times larger than the sample a
-// ControlNet's picture is hangs on the length of a list, which is as usual here.
+// ControlNet's picture is hangs on the length of a list, which is as usual here. RT-DETR's pictures have 640 pixels a
+// side where the configuration does not say how many, which takes long.
 std::string configuration_of_case(const std::string& name) {
   Json config = parse_json(config_of_case(name).dump(), name);
   if (config.contains("conditioning_embedding_out_channels"))
     config["conditioning_embedding_out_channels"] = {4, 4, 4, 4};
+  if (config.contains("anchor_image_size") && config["anchor_image_size"].is_null()) {
+    config["anchor_image_size"] = {32, 32};
+    config["feat_strides"] = Json::array();
+    for (int level = 0; level < config["num_feature_levels"].get<int>(); ++level)
+      config["feat_strides"].push_back(4 << level);
+  }
   return dump_json(config);
 }
 
