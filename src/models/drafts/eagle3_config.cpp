@@ -13,7 +13,7 @@
 namespace transom {
 namespace {
 
-constexpr int64_t kMostRows = 1 << 24, kWidest = 1 << 20, kMostRead = 16;
+constexpr int64_t kMostRows = 1 << 24, kWidest = 1 << 20, kMostRead = 16, kFarthestLayer = 1 << 30;
 
 // Of training, of other layouts, or of what shapes and other keys say.
 constexpr KnownKey kWithoutEffect[] = {
@@ -51,17 +51,19 @@ int64_t sized(const Config& config, const char* key, int64_t otherwise, int64_t 
 // the end.
 std::vector<size_t> layers_read(const Config& config, const Config& eagle, int64_t layers) {
   std::vector<int64_t> numbers = config.get_ints("eagle_aux_hidden_state_layer_ids");
-  if (const std::vector<int64_t> outputs = eagle.get_ints("eagle_aux_hidden_state_layer_ids");
-      numbers.empty() && std::ssize(outputs) <= kMostRead)
-    for (const int64_t number : outputs) numbers.push_back(std::clamp<int64_t>(number, -1, layers) + 1);
+  if (numbers.empty())
+    for (const int64_t output : eagle.get_ints("eagle_aux_hidden_state_layer_ids"))
+      numbers.push_back(std::min(output, kFarthestLayer) + 1);
   if (numbers.empty()) numbers = {2, layers / 2, layers - 3};
+  if (std::ssize(numbers) > kMostRead)
+    fail("{}: a head of EAGLE-3 that reads {} layers: expected at most {}", config.where(), numbers.size(), kMostRead);
   std::vector<size_t> reads;
   for (const int64_t number : numbers) {
-    if (number < 0 || number >= layers || std::ssize(numbers) > kMostRead)
+    if (number < 0 || number >= layers)
       fail(
-          "{}: a head of EAGLE-3 that reads the inputs of the layers {}, for a model of {}: expected at most {}, from "
-          "0 to {}; is it the head of another model?",
-          config.where(), fmt::join(numbers, ", "), layers, kMostRead, layers - 1);
+          "{}: a head of EAGLE-3 that reads the inputs of the layers {}, for a model of {}: expected 0 to {}; is it "
+          "the head of another model?",
+          config.where(), fmt::join(numbers, ", "), layers, layers - 1);
     reads.push_back(static_cast<size_t>(number));
   }
   return reads;

@@ -46,8 +46,13 @@ std::pair<Tensor, Tensor> logits_and_states(const GenerativeModel& model, const 
   if (std::ranges::count(input_names_of(model), "position_ids") > 0) inputs.set("position_ids", pass.position_ids);
   const NamedTensors outputs = model.forward(inputs, context);
   std::vector<Tensor> states;
-  for (const size_t number : head.reads())
-    states.push_back(cast(outputs.at("hidden_states." + std::to_string(number)), DType::kFloat32));
+  for (const size_t number : head.reads()) {
+    const Tensor found = outputs.find("hidden_states." + std::to_string(number));
+    if (!found.defined())
+      fail(ErrorKind::kUnsupported, "drafts: a head reads hidden_states.{}, which {} does not give", number,
+           model.architecture());
+    states.push_back(cast(found, DType::kFloat32));
+  }
   return {reshape(cast(outputs.at("logits"), DType::kFloat32), {scored, -1}), concatenate(states, 2)};
 }
 
@@ -88,10 +93,14 @@ std::vector<KeyValueShape> key_value_shapes(const GenerativeModel& model, const 
 }
 
 KeyValueShape shape_of_head(const GenerativeModel& model, const DraftHead& head, DType dtype) {
+  if (model.position_axes() > 1)
+    fail(ErrorKind::kUnsupported, "drafts: {} tells places by {} numbers, for which heads are not carried out",
+         model.architecture(), model.position_axes());
   const NoGradient inference;
-  PagedCache cache;
+  PagedCache of_model, cache;
   ForwardContext context{.cache = &cache, .computing = computing_of_head(model)};
   const Tensor one = zeros({1, 1}, DType::kInt64);
+  logits_and_states(model, {one, one}, 1, head, of_model, apart_with(nullptr));  // whether it gives them
   const int64_t width = static_cast<int64_t>(head.reads().size()) * width_of_states(model);
   head(one, one, zeros({1, 1, width}), true, 1, context);
   if (cache.shapes().size() != 1 || !cache.state_shapes().empty())
