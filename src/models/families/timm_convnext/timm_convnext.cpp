@@ -114,7 +114,7 @@ struct TimmConvNextConfig : ConvNextDesign {
     read_stem(given, named.stem);
     if (given.has("ls_init_value") || !named.second) layer_scale = given.get_float("ls_init_value", 1e-6);
     bias = given.get_bool("conv_bias", true);
-    pointwise = given.get_bool("conv_mlp", named.shape->pointwise);
+    pointwise = given.get_bool("conv_mlp", named.shape->pointwise || named.norm_first);
     responds = given.get_bool("use_grn", named.second);
     norm_first = given.get_bool("head_norm_first", named.norm_first);
     head_hidden_size = named.hidden;
