@@ -110,7 +110,7 @@ Tensor RTDetrEncoder::among_places(const std::vector<DetrEncoderLayer>& layers, 
     positions = cast(rt_detr_positions(map.dim(2), map.dim(3), map.dim(1), c_.temperature), map.dtype());
   Tensor x = permute(flatten(map, 2, 3), {0, 2, 1});
   for (const DetrEncoderLayer& layer : layers) x = layer(x, positions, Tensor(), context);
-  return reshape(permute(x, {0, 2, 1}), map.shape());
+  return cast(reshape(permute(x, {0, 2, 1}), map.shape()), map.dtype());  // of 16 bits the norms give 32
 }
 
 std::vector<Tensor> RTDetrEncoder::operator()(std::vector<Tensor> maps, ForwardContext& context) const {
