@@ -83,6 +83,7 @@ constexpr Defaults kDefaults[] = {
     {"Llava", 0, 0, 224, 224, Resampling::kBicubic, true, false},
     {"Blip", 384, 384, 0, 0, Resampling::kBicubic, true, true},
     {"Donut", 2560, 1920, 0, 0, Resampling::kBilinear, false, true},
+    {"LayoutLMv3", 224, 224, 0, 0, Resampling::kBilinear, false, true},
     {"Bit", 0, 0, 224, 224, Resampling::kBicubic, true, false},
     {"ConvNext", 0, 0, 384, 0, Resampling::kBicubic, false, false},
     {"EfficientNet", 346, 346, 0, 0, Resampling::kBicubic, false, true},
@@ -150,6 +151,9 @@ constexpr KnownKey kImageKeys[] = {{"image_processor_type"},
                                    {"do_image_splitting", "false"},
                                    {"do_grayscale", "false"},
                                    {"size_divisor", "1"},
+                                   {"apply_ocr"},  // words and boxes are given
+                                   {"ocr_lang"},
+                                   {"tesseract_config"},
                                    {"include_top", "true", true},
                                    {"rescale_offset", "false", true},
                                    {"pad_size", "null"}};

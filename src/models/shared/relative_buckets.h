@@ -33,9 +33,10 @@ struct RelativeBuckets {
 };
 
 // `distance`, key minus query, i64 [B or 1, T, S] -> [B or 1, H, T, S]. Beyond the greatest distance all share a
-// bucket, so that one table serves every length.
-inline Tensor bucketed_bias(const Embedding& table, const RelativeBuckets& buckets, const Tensor& distance,
-                            const ForwardContext& context) {
+// bucket, so that one table serves every length. `table` gives [N, H] for N rows and the context.
+template <typename Table>
+Tensor bucketed_bias(const Table& table, const RelativeBuckets& buckets, const Tensor& distance,
+                     const ForwardContext& context) {
   const int64_t M = buckets.farthest;
   std::vector<int64_t> rows;  // of the distances -M .. M
   for (int64_t away = -M; away <= M; ++away) rows.push_back(buckets.of(away));

@@ -429,6 +429,7 @@ LABELS = {
     "bert-sequence-classification": EMOTIONS,
     "bert-token-classification": ENTITIES,
     "xlm-roberta-token-classification": ENTITIES,
+    "layoutlmv3-other-token-classification": [f"LABEL_{i}" for i in range(11)],
     "distilbert-sequence-classification": ["NEGATIVE", "POSITIVE"],
     "electra-sequence-classification": ["contradiction", "neutral", "entailment"],
     "vit-image-classification": ["cat", "dog", "boat", "tree", "car"],

@@ -78,23 +78,32 @@ class LayoutLMBody {
   std::vector<BertLayer> layers_;
 };
 
+// Checkpoints of all classes have a pooler, also of those whose heads do not read it.
+class LayoutLMWithIdlePooler : public LayoutLMBody {
+ public:
+  LayoutLMWithIdlePooler(const Scope& scope, const LayoutLMConfig& c)
+      : LayoutLMBody(scope, c), pooler_(scope / "pooler", c) {}
+
+ private:
+  BertPooler pooler_;
+};
+
 }  // namespace
 
 static Family layoutlm_family() {
   return {.model_type = "layoutlm",
           .base_prefix = "layoutlm",
-          .architectures = {{"LayoutLMModel",
-                             body_head({"feature-extraction"}, {"last_hidden_state", "pooler_output"}, {"pooler"}),
-                             make_model<PooledEncoder<LayoutLMBody>>},
-                            {"LayoutLMForSequenceClassification",
-                             sequence_classification_head({"layoutlm.pooler", "classifier"}),
-                             make_model<PooledSequenceClassifier<LayoutLMBody>>},
-                            {"LayoutLMForTokenClassification", token_classification_head({"classifier"}),
-                             make_model<EncoderForTokenClassification<LayoutLMBody>>},
-                            {"LayoutLMForQuestionAnswering", document_question_answering_head({"qa_outputs"}),
-                             make_model<EncoderForQuestionAnswering<LayoutLMBody>>},
-                            {"LayoutLMForMaskedLM", masked_lm_head({"cls"}, {"cls.predictions.decoder"}),
-                             make_model<EncoderForMaskedLM<LayoutLMBody, BertPredictions>>}},
+          .architectures =
+              {{"LayoutLMModel", body_head({"feature-extraction"}, {"last_hidden_state", "pooler_output"}, {"pooler"}),
+                make_model<PooledEncoder<LayoutLMBody>>},
+               {"LayoutLMForSequenceClassification", sequence_classification_head({"layoutlm.pooler", "classifier"}),
+                make_model<PooledSequenceClassifier<LayoutLMBody>>},
+               {"LayoutLMForTokenClassification", token_classification_head({"layoutlm.pooler", "classifier"}),
+                make_model<EncoderForTokenClassification<LayoutLMWithIdlePooler>>},
+               {"LayoutLMForQuestionAnswering", document_question_answering_head({"layoutlm.pooler", "qa_outputs"}),
+                make_model<EncoderForQuestionAnswering<LayoutLMWithIdlePooler>>},
+               {"LayoutLMForMaskedLM", masked_lm_head({"layoutlm.pooler", "cls"}, {"cls.predictions.decoder"}),
+                make_model<EncoderForMaskedLM<LayoutLMWithIdlePooler, BertPredictions>>}},
           .inputs = boxed_text_inputs(typed_text_inputs(2)),
           .processors = {.tokenizer = "Bert",
                          .image_processor = none,
