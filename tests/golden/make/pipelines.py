@@ -70,6 +70,22 @@ WANTED = ["the program", "a licence", "you"]
 SURE = {"pred_iou_thresh": 0.0, "stability_score_thresh": 0.0, "crops_nms_thresh": 0.6}
 SOUNDS = ("mono_16k.wav", "stereo_44k.wav")
 
+INVOICE = {"image": "../image/gradient.png", "question": "what is free ?"}
+# Words with their boxes, among them one that is cut into several tokens, one of two words and one that is none.
+PAGE = [
+    ["the", [10, 20, 90, 45]],
+    ["licence,", [100, 20, 310, 45]],
+    ["", [320, 20, 330, 45]],
+    ["copy-right", [330, 18, 600, 47]],
+    ["of a", [620, 20, 700, 45]],
+    ["program", [10, 60, 190, 88]],
+    ["2024", [200, 60, 280, 88]],
+    ["may", [290, 60, 380, 88]],
+    ["be", [10, 940, 60, 1000]],
+    ["gänzlich", [70, 940, 240, 1000]],
+    ["free", [250, 940, 1000, 1000]],
+]
+
 TASKS = {  # file: (case of the model, runs)
     "text-classification": ("bert-sequence-classification", CLASSES),
     "text-classification-multilabel": ("distilbert-sequence-classification", CLASSES),
@@ -166,6 +182,18 @@ TASKS = {  # file: (case of the model, runs)
             ({"image": "../image/gradient.png", "question": "what is free ?"}, DONUT),
             ({"image": "../image/alpha.png", "question": "who wrote it"}, DONUT | {"num_beams": 3}),
             ({"image": "../image/gray.png", "question": "may you copy it"}, {"max_new_tokens": 4}),
+        ],
+    ),
+    "document-question-answering-words": (
+        "layoutlm-question-answering",
+        [
+            (asked, {"word_boxes": PAGE} | kwargs)
+            for asked, kwargs in (
+                (INVOICE, {"max_seq_len": 60}),
+                (INVOICE, {"top_k": 4, "max_seq_len": 60}),
+                (INVOICE, {"top_k": 3, "max_answer_len": 2, "max_seq_len": 24, "doc_stride": 5}),
+                ({"image": "../image/gray.png", "question": "who wrote it"}, {"top_k": 40, "max_seq_len": 60, "handle_impossible_answer": True}),
+            )
         ],
     ),
     "image-text-to-text": ("llava", PICTURES_AND_TEXTS),
@@ -390,6 +418,8 @@ def make_task(out, name):
         shown = out if (out / "image").exists() else GOLDEN
         if task == "image-text-to-text":
             result = written_about(pipe, inputs, given(inputs, shown), kwargs)
+        elif "word_boxes" in kwargs:
+            result = pipe(**given(inputs, shown), **kwargs)
         elif task == "document-question-answering":
             pipe._generate_kwargs = kwargs  # which it takes where it is made
             result = pipe(given(inputs, shown))

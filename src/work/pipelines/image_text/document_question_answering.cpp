@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // document-question-answering: a model that reads a page without another's reading of its words (Donut) writes the
-// answer to a question, between tags.
+// answer to a question, between tags; one that is given words and boxes finds it among them (page_questions.h).
 #include "base/error.h"
 #include "base/json/json.h"
 #include "files/hub/resolve.h"
 #include "models/generative.h"
 #include "work/pipelines/generation/generation_model.h"
 #include "work/pipelines/image_text/asked_picture.h"
+#include "work/pipelines/image_text/page_questions.h"
 #include "work/pipelines/image_text/tagged_fields.h"
 #include "work/pipelines/images/image_model.h"
 
@@ -38,6 +39,8 @@ class DocumentQuestionAnswering : public Pipeline {
 
   // One answer for each question.
   std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
+    for (const TaskParameter& of_words : page_question_parameters())
+      refuse_without_effect(options, {of_words.name}, "on a model that reads the page itself");
     TaskOptions generating = options;
     generating.erase("top_k");  // of answers
     if (const int64_t top = int_option(options, "top_k", 1); top < 1)
@@ -75,11 +78,14 @@ class DocumentQuestionAnswering : public Pipeline {
 };
 
 TaskParameters document_question_answering_parameters() {
-  return generation_parameters({{"top_k", TaskParameter::Type::kInteger, "number of answers to return, at most", "1"}});
+  TaskParameters own = page_question_parameters();
+  own.insert(own.begin(), {"top_k", TaskParameter::Type::kInteger, "number of answers to return, at most", "1"});
+  return generation_parameters(std::move(own));
 }
 
 std::unique_ptr<Pipeline> load_document_question_answering(const std::string& directory, const LoadOptions& options,
                                                            const std::string& /*task*/) {
+  if (answers_from_words(directory)) return make_page_questions(directory, options);
   return std::make_unique<DocumentQuestionAnswering>(GenerationModel::load(directory, options),
                                                      ImageProcessor::from_pretrained(directory_of_model(directory)));
 }
