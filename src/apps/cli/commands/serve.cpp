@@ -330,7 +330,8 @@ std::vector<Option> server_options(ServeArguments& o) {
        .group = "Server"},
       {.name = "--speculative_config",
        .value = &o.speculative,
-       .help = "drafts, by vLLM's JSON: {\"method\": \"suffix\"}, ngram, or draft_model with its \"model\"",
+       .help = "drafts, by vLLM's JSON: {\"method\": \"suffix\"}, ngram, mtp, or eagle3 or draft_model with its "
+               "\"model\"",
        .group = "Server"},
       {.name = "--lora", .value = &o.adapters, .help = "NAME=DIRECTORY of a LoRA adapter", .group = "Server"},
       {.name = "--lora_folder",
