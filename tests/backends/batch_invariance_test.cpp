@@ -115,6 +115,40 @@ TEST(BatchInvariance, LinearHasTheSameBitsHoweverItsWeightIsKept) {
   }
 }
 
+// Each head reads a matrix of its own, as latent keys and values are read.
+TEST(BatchInvariance, SeveralProductsGiveARowTheSameBits) {
+  const int64_t heads = 3, n = 37, k = 21, rows = 40;
+  for (const transom_dtype dtype : {TRANSOM_FLOAT32, TRANSOM_BFLOAT16, TRANSOM_FLOAT16})
+    for (const bool turned : {false, true}) {
+      const Tensor x = numbers(dtype, {rows, heads, k}, -1, 1, 1),
+                   w = numbers(dtype, turned ? Shape{heads, n, k} : Shape{heads, k, n}, -1, 1, 2);
+      const auto dot = [&](const Tensor& some) {
+        return evaluate("dot_general", {some, w}, dtype, {heads, some.shape[0], n},
+                        {{"x_batch", Shape{1}},
+                         {"y_batch", Shape{0}},
+                         {"x_contract", Shape{2}},
+                         {"y_contract", Shape{turned ? 2 : 1}},
+                         {"batch_invariant", 1}})
+            .values;
+      };
+      const std::vector<double> all = dot(x);
+      for (const auto& [begin, end] : {std::pair<int64_t, int64_t>{0, 1}, {7, 8}, {3, 8}, {10, 30}}) {
+        const std::vector<double> some = dot(rows_between(x, begin, end));
+        for (int64_t head = 0; head < heads; ++head)
+          for (int64_t i = begin; i < end; ++i)
+            for (int64_t j = 0; j < n; ++j) {
+              const double found = all[static_cast<size_t>((head * rows + i) * n + j)];
+              EXPECT_EQ(some[static_cast<size_t>((head * (end - begin) + i - begin) * n + j)], found);
+              double sum = 0;
+              for (int64_t l = 0; l < k; ++l)
+                sum += x.values[static_cast<size_t>((i * heads + head) * k + l)] *
+                       w.values[static_cast<size_t>(turned ? (head * n + j) * k + l : (head * k + l) * n + j)];
+              EXPECT_NEAR(found, sum, 8 * tolerance(dtype) * (1 + std::sqrt(static_cast<double>(k))));
+            }
+      }
+    }
+}
+
 TEST(BatchInvariance, DotGeneralReadsAWeightEitherWayRound) {
   const int64_t n = 70, k = 45;
   const Tensor x = numbers(TRANSOM_FLOAT32, {19, k}, -1, 1, 1), w = numbers(TRANSOM_FLOAT32, {k, n}, -1, 1, 2);

@@ -235,7 +235,8 @@ Kernel make_product(const Node& node, const ProductPlan& plan) {
   if (plan.k == 0) return {"fill", [plan](const Arguments& arguments) { zero_depth(plan, arguments); }};
   if (plan.a.dtype == TRANSOM_FLOAT64 || !is_floating(plan.a.dtype)) return plain_kernel(plan);
   if (is_batch_invariant(node))
-    if (std::optional<Kernel> kernel = panel_product(node, plan)) return std::move(*kernel);
+    if (std::optional<Kernel> kernel = plan.batch == 1 ? panel_product(node, plan) : panel_products(plan))
+      return std::move(*kernel);
   if (wants_panels(node, plan))
     if (std::optional<Kernel> kernel = panel_product(node, plan, true)) return std::move(*kernel);
   if (few_rows(plan, node.frozen_origin(1).has_value())) return few_rows_kernel(node, plan);

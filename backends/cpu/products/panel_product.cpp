@@ -5,8 +5,10 @@
 #include "cpu/products/panel_product.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "cpu/device/threads.h"
+#include "cpu/kernels/movement/views.h"
 #include "cpu/kernels/packed_weight.h"
 #include "cpu/kernels/scratch.h"
 #include "cpu/kernels/widening.h"
@@ -159,6 +161,35 @@ std::optional<Kernel> panel_product(const Node& node, const ProductPlan& plan, b
                 a_bytes + bias_bytes};
   if (weight) kernel.instead.emplace_back(1, weight->value);
   return kernel;
+}
+
+std::optional<Kernel> panel_products(const ProductPlan& plan) {
+  const transom_dtype input = plan.a.dtype;
+  if (plan.bias || plan.a.rearrange || plan.b.rearrange || plan.b.dtype != input || plan.a.column != 1 ||
+      (input != TRANSOM_FLOAT32 && !is_half(input)) || (plan.output != TRANSOM_FLOAT32 && plan.output != input))
+    return std::nullopt;
+  ProductPlan one = plan;
+  one.batch = 1, one.a.row = plan.k;
+  const PanelProduct product(one, input);
+  return Kernel{
+      fmt::format("rows apart, several products, {}", row_products().name),
+      [=](const Arguments& arguments) {
+        const size_t number = element_size(input);
+        auto* rows = reinterpret_cast<float*>(arguments.scratch);
+        for (int64_t i = 0; i < plan.batch; ++i) {
+          const std::byte* a =
+              arguments.inputs[0] + static_cast<size_t>(offset_of(i, plan.batch_shape, plan.a.batch_strides)) * number;
+          for (int64_t row = 0; row < plan.m; ++row) {
+            const std::byte* from = a + static_cast<size_t>(row * plan.a.row) * number;
+            if (input == TRANSOM_FLOAT32) std::memcpy(rows + row * plan.k, from, static_cast<size_t>(plan.k) * number);
+            else widen(input, from, rows + row * plan.k, plan.k);
+          }
+          const auto b = static_cast<size_t>(offset_of(i, plan.batch_shape, plan.b.batch_strides)) * number;
+          product.run(rows, arguments.inputs[1] + b, input, nullptr,
+                      arguments.outputs[0] + static_cast<size_t>(i * plan.m * plan.n) * element_size(plan.output));
+        }
+      },
+      aligned(static_cast<size_t>(plan.m * plan.k) * sizeof(float))};
 }
 
 }  // namespace transom::cpu

@@ -32,40 +32,52 @@ std::vector<EngineRequest> requests_of_forty_tokens() {
   return list;
 }
 
-class HeadDrafts : public testing::TestWithParam<std::string> {};
+struct WayOfDrafting {
+  const char* name;
+  int64_t block_size = 4, batched = 9, sequences = 3;
+  bool measured = false;
+  const char* dtype = "float32";
+};
 
-TEST_P(HeadDrafts, ChangeNothingThatIsWritten) {
-  const auto folder = test::folder_of_case(GetParam(), test::GoldenSet::kLibraries, "drafting");
+// The texts of a case's model with its head, beside those without.
+void expect_the_same_texts(const std::string& name, const WayOfDrafting& way) {
+  const auto folder = test::folder_of_case(name, test::GoldenSet::kLibraries, "drafting");
   const auto of_model = folder / "model", own = folder / "head";
   const auto path = std::filesystem::exists(of_model) ? of_model : folder.parent_path() / "eagle3" / "model";
   const auto model = Model::from_pretrained(path.string());
   const auto& writer = dynamic_cast<const GenerativeModel&>(*model);
   const auto head = std::filesystem::exists(own) ? load_eagle3_head(own.string(), writer, {})
                                                  : load_mtp_head(path.string(), writer, {});
-  for (const char* dtype : {"float32", "float16"}) {
-    Engine alone(*model, {.cache_dtype = dtype});
-    const test::DraftedTexts expected = test::texts_of(alone, requests_of_forty_tokens());
-    std::vector<std::tuple<int64_t, int64_t, int64_t, bool>> ways{{4, 9, 3, false}};
-    if (dtype == std::string("float32")) ways.insert(ways.end(), {{16, 512, 8, false}, {4, 64, 8, true}});
-    for (const auto& [block_size, batched, sequences, measured] : ways) {
-      Engine engine(
-          *model,
-          {.block_size = block_size,
-           .cache_dtype = dtype,
-           .max_batched_tokens = batched,
-           .max_sequences = sequences,
-           .drafts = {.method = DraftOptions::Method::kHead, .tokens = 3, .head = head.get(), .measured = measured}});
-      EXPECT_EQ(test::texts_of(engine, requests_of_forty_tokens()), expected)
-          << dtype << ' ' << block_size << ' ' << batched;
-      if (!measured) EXPECT_GT(engine.statistics().draft_tokens, 0);
-    }
-  }
+  Engine alone(*model, {.cache_dtype = way.dtype});
+  Engine engine(
+      *model,
+      {.block_size = way.block_size,
+       .cache_dtype = way.dtype,
+       .max_batched_tokens = way.batched,
+       .max_sequences = way.sequences,
+       .drafts = {.method = DraftOptions::Method::kHead, .tokens = 3, .head = head.get(), .measured = way.measured}});
+  EXPECT_EQ(test::texts_of(engine, requests_of_forty_tokens()), test::texts_of(alone, requests_of_forty_tokens()));
+  if (!way.measured) EXPECT_GT(engine.statistics().draft_tokens, 0);
 }
+
+class HeadDrafts : public testing::TestWithParam<std::string> {};
+
+TEST_P(HeadDrafts, ChangeNothingThatIsWritten) { expect_the_same_texts(GetParam(), {"of all"}); }
 
 INSTANTIATE_TEST_SUITE_P(Golden, HeadDrafts,
                          testing::ValuesIn(test::golden_cases("case.safetensors", test::GoldenSet::kLibraries,
                                                               "drafting")),
                          test::NameOfCase());
+
+class WaysOfDrafting : public testing::TestWithParam<WayOfDrafting> {};
+
+TEST_P(WaysOfDrafting, ChangeNothingThatIsWritten) { expect_the_same_texts("mtp-beside", GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(Heads, WaysOfDrafting,
+                         testing::Values(WayOfDrafting{"LargeBlocks", 16, 512, 8},
+                                         WayOfDrafting{"Measured", 4, 64, 8, true},
+                                         WayOfDrafting{"KeysOfFloat16", 4, 9, 3, false, "float16"}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 int64_t successor(int64_t token) { return (5 * token + 1) % 40; }
 
