@@ -345,16 +345,16 @@ NOTHING_DROPPED = {
     "speech_decoder_prenet_dropout": 0.0,
 }
 TEACHING = dict(
-    per_device_train_batch_size=2,
-    per_device_eval_batch_size=2,
+    per_device_train_batch_size=4,
+    per_device_eval_batch_size=4,
     learning_rate=2e-3,
-    max_steps=10,
+    max_steps=6,
     logging_steps=1,
     seed=42,
     lr_scheduler_type="linear",
     warmup_steps=2,
     eval_strategy="steps",
-    eval_steps=5,
+    eval_steps=3,
 )
 
 

@@ -41,7 +41,7 @@ class SpokenSpectraTraining : public testing::Test {
             {"train_file", (work_ / "rows.jsonl").string()},
             {"task", "text-to-speech"},
             {"output_dir", (work_ / "out").string()},
-            {"max_steps", 2},
+            {"max_steps", 1},
             {"save_strategy", "no"}};
   }
   std::string row(const std::string& sound, const std::string& text, const Json& voice) const {
