@@ -50,12 +50,12 @@ SpectrogramOptions speecht5_options(const Config& config, int64_t rate) {
 
 }  // namespace
 
-SpeechT5Spectra SpeechT5Spectra::read(const std::filesystem::path& directory) {
+SpeechT5Features SpeechT5Features::read(const std::filesystem::path& directory) {
   const Config config = Config::read(directory / "preprocessor_config.json");
   const std::string type = config.get_string("feature_extractor_type", "");
   if (type != "SpeechT5FeatureExtractor")
     fail("{}: feature_extractor_type: expected SpeechT5FeatureExtractor, found {}", config.where(), quoted(type));
-  SpeechT5Spectra spectra(config);
+  SpeechT5Features spectra(config);
   constexpr KnownKey kKeys[] = {
       {"processor_class"}, {"do_normalize"},  // of sounds that are read, not made
       {"feature_size"},    {"padding_side"}, {"padding_value"}, {"return_attention_mask"}, {"frame_signal_scale", "1"},
@@ -65,7 +65,7 @@ SpeechT5Spectra SpeechT5Spectra::read(const std::filesystem::path& directory) {
   return spectra;
 }
 
-SpeechT5Spectra::SpeechT5Spectra(const Config& config)
+SpeechT5Features::SpeechT5Features(const Config& config)
     : sampling_rate_(speecht5_number(config, "sampling_rate", 16000, 768'000)),
       spectrogram_(speecht5_options(config, sampling_rate_)) {}
 

@@ -11,11 +11,11 @@
 
 namespace transom {
 
-class SpeechT5Spectra {
+class SpeechT5Features {
  public:
   // Of a model's directory, whose preprocessor_config.json is of SpeechT5FeatureExtractor.
-  static SpeechT5Spectra read(const std::filesystem::path& directory);
-  explicit SpeechT5Spectra(const Config& config);
+  static SpeechT5Features read(const std::filesystem::path& directory);
+  explicit SpeechT5Features(const Config& config);
 
   int64_t sampling_rate() const { return sampling_rate_; }
   int64_t bands() const { return spectrogram_.bands(); }

@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/files/directories.h"
+#include "files/blocks/quantized_parts.h"
 #include "files/checkpoint/safetensors.h"
-#include "transom/ops.h"
 
 namespace transom {
 namespace {
@@ -59,7 +59,7 @@ std::vector<float> voice_vector(const fs::path& path) {
     if (view.bytes.size() > kMostNumbersOfAVoice * sizeof(double))
       fail("{}: expected a vector of at most {} numbers, found {} bytes", path.string(), kMostNumbersOfAVoice,
            view.bytes.size());
-    values = cast(Tensor::from_bytes(view.bytes, {view.dtype, view.shape}), DType::kFloat32).to_vector<float>();
+    values = floats_of(view, path.string());
   } else if (path.extension() == ".bin") {
     values = plain_numbers(small_file()->bytes(), path.string());
   } else {

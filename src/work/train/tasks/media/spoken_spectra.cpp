@@ -32,7 +32,7 @@ struct SpokenRow {
 
 // What the rows of a model have in common.
 struct SpokenForm {
-  SpeechT5Spectra spectra;
+  SpeechT5Features spectra;
   Tokenizer tokenizer;
   int64_t padding = 1, reduction = 2, voice = 512, most_tokens = 450, most_steps = 4000;
 };
@@ -114,8 +114,8 @@ class SpokenRows {
   std::vector<SpokenRow> rows_;
 };
 
-TrainingData as_training_data(const Dataset& data, const std::shared_ptr<const SpokenForm>& form,
-                              const ScriptArguments& script) {
+TrainingData spoken_training_data(const Dataset& data, const std::shared_ptr<const SpokenForm>& form,
+                                  const ScriptArguments& script) {
   const auto rows = std::make_shared<const SpokenRows>(data, form, script);
   TrainingData result;
   result.rows = rows->size();
@@ -139,7 +139,7 @@ void prepare_text_to_speech(const TrainArguments& arguments, const TaskFiles& fi
          directory.string(), setup.model->architecture());
   const Config& config = setup.model->config();
   const auto form = std::make_shared<const SpokenForm>(
-      SpokenForm{.spectra = SpeechT5Spectra::read(preprocessor),
+      SpokenForm{.spectra = SpeechT5Features::read(preprocessor),
                  .tokenizer = Tokenizer::from_pretrained(script.tokenizer_name.value_or(directory.string())),
                  .padding = config.get_int("pad_token_id", 1),
                  .reduction = config.get_int("reduction_factor", 2),
@@ -149,8 +149,8 @@ void prepare_text_to_speech(const TrainArguments& arguments, const TaskFiles& fi
   if (form->spectra.bands() != config.get_int("num_mel_bins", 80))
     fail("{}: num_mel_bins: expected {}, as the model has, found {}", preprocessor.string(),
          config.get_int("num_mel_bins", 80), form->spectra.bands());
-  if (files.train) setup.train = as_training_data(*files.train, form, script);
-  if (files.validation) setup.validation = as_training_data(*files.validation, form, script);
+  if (files.train) setup.train = spoken_training_data(*files.train, form, script);
+  if (files.validation) setup.validation = spoken_training_data(*files.validation, form, script);
   score_loss_only(setup);
   setup.save_tokenizer = [form, preprocessor](const std::string& output) {
     form->tokenizer.save_pretrained(output);
