@@ -63,8 +63,17 @@ struct DPTConfig {
   bool add_projection, has_auxiliary_head;
 };
 
+// Of a grid [h, w, D].
 Tensor dpt_bilinear(const Tensor& x, int64_t height, int64_t width, const Computing& computing) {
-  return resize_bilinear(x, height, width, false, computing);
+  const Tensor map = reshape(permute(x, {2, 0, 1}), {1, x.dim(2), x.dim(0), x.dim(1)});
+  return permute(resize_bilinear(map, height, width, false, computing), {0, 2, 3, 1});
+}
+
+// Classes that read the ViT of DPT alone.
+const Config& expect_no_dpt_backbone(const Config& config) {
+  if (config.has("backbone_config"))
+    fail("{}: backbone_config: expected none, as only DPTForDepthEstimation reads a backbone", config.where());
+  return config;
 }
 
 // The ViT of DPT, whose positions follow the extents of the picture.
@@ -115,7 +124,7 @@ class DPTBody {
 class DPTModel : public Model {
  public:
   DPTModel(const Config& config, const Scope& scope)
-      : c_(config),
+      : c_(expect_no_dpt_backbone(config)),
         body_(scope, c_.vit),
         pooler_(scope / "pooler" / "dense", c_.vit.hidden_size, c_.vit.pooler_output_size, c_.vit.new_weights()) {}
 
@@ -246,7 +255,7 @@ class DPTClassHead {
 class DPTForSemanticSegmentation : public Model {
  public:
   DPTForSemanticSegmentation(const Config& config, const Scope& scope)
-      : c_(config),
+      : c_(expect_no_dpt_backbone(config)),
         body_(scope / "dpt", c_.vit),
         neck_(scope / "neck", c_.neck),
         head_(scope / "head" / "head", c_, c_.classifier_dropout) {
