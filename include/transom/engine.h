@@ -112,7 +112,7 @@ struct DraftOptions {
     kLookup,  // what followed the last tokens where they stood before in the text
     kSuffix,  // the likeliest of what followed them there, and in answers to earlier requests of the same tenant and
               // salt (Oliaro et al., "SuffixDecoding: extreme speculative decoding for emerging AI applications", 2024)
-    kHead  // `head`
+    kHead     // `head`
   } method = Method::kNone;
   int64_t tokens = 5;                         // of a draft, at most
   int64_t lookup_least = 1, lookup_most = 5;  // of kLookup: so many last tokens are looked for, the most first
