@@ -210,38 +210,6 @@ TEST_F(TrainerRun, EvaluatesInTrainersBatches) {
   EXPECT_LT(sum(grouped_widths), sum({widths.begin(), widths.begin() + 5}));
 }
 
-// Padding is taken out of batches, and rows of whole labels are made wider; a value of each token has the place of its
-// token all the same.
-TEST_F(TrainerRun, PredictsEachTokenInItsPlace) {
-  Json config = parse_json(kTinyBert, "the model");
-  config["architectures"] = Json::array({"BertForTokenClassification"});
-  const auto logits_of = [&](bool padding_free) {
-    TrainingArguments arguments = tiny_arguments(folder_);
-    arguments.padding_free = padding_free;
-    arguments.per_device_eval_batch_size = 23;
-    Trainer trainer(Model::from_config(dump_json(config), {.seed = 1}), arguments);
-    TrainingData data = tiny_data();
-    data.batch = [](const std::vector<int64_t>& rows) {
-      std::vector<Features> features(rows.size());
-      for (size_t i = 0; i < rows.size(); ++i)
-        for (int64_t t = 0; t < 5 + rows[i] % 5; ++t) {  // nine tokens at most, which is none of the few lengths
-          features[i].sequences["input_ids"].push_back((rows[i] * 7 + t * 3) % 30 + 1);
-          features[i].sequences["labels"].push_back(t % 3);
-        }
-      return collate(features, {});
-    };
-    return trainer.predict(data).outputs.at(0);
-  };
-  const Predictions::Array free = logits_of(true), padded = logits_of(false);
-  EXPECT_EQ(free.shape, (Shape{23, 9, 3}));
-  ASSERT_EQ(free.shape, padded.shape);
-  for (int64_t row = 0; row < 23; ++row)
-    for (int64_t i = 0; i < (5 + row % 5) * 3; ++i) {
-      const auto at = static_cast<size_t>(row * 27 + i);
-      EXPECT_NEAR(free.values[at], padded.values[at], 1e-6) << row << " " << i;
-    }
-}
-
 // While an update or an evaluation computes, the batch after it is made already.
 TEST_F(TrainerRun, MakesBatchesBesideTheComputation) {
   if (thread_count() == 1) GTEST_SKIP() << "one thread makes nothing ahead";
