@@ -32,7 +32,8 @@ TimmArguments::TimmArguments(const Config& config)
   if (!config.has("num_classes")) num_classes = classes;
   if (num_classes < 0 || num_classes > kMostTimmClasses)
     fail("{}: num_classes: expected a number from 0 to {}, found {}", where, kMostTimmClasses, num_classes);
-  for (const char* said : {"num_features", "label_descriptions"}) config.get_json(said);  // without effect
+  // Without effect, or said again by model_args.
+  for (const char* said : {"num_features", "label_descriptions", "global_pool"}) config.get_json(said);
   for (const Config* each : {static_cast<const Config*>(&given), &config})
     if (!pooling_ && each->has("global_pool")) pooling_ = each->get_string("global_pool");
 }
