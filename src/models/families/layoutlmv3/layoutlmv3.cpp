@@ -109,7 +109,7 @@ static Family layoutlmv3_family() {
                              make_model<RobertaSequenceClassifier<LayoutLMv3Body>>},
                             {"LayoutLMv3ForTokenClassification", token_classification_head({"classifier"}),
                              make_model<LayoutLMv3ForTokenClassification>},
-                            {"LayoutLMv3ForQuestionAnswering", document_question_answering_head({"qa_outputs"}),
+                            {"LayoutLMv3ForQuestionAnswering", question_answering_head({"qa_outputs"}),
                              make_model<LayoutLMv3ForQuestionAnswering>}},
           .inputs = page_inputs(),
           .processors = {.tokenizer = "LayoutLMv3",

@@ -181,10 +181,7 @@ bool answers_from_words(const std::string& directory) {
 
 std::unique_ptr<Pipeline> make_page_questions(const std::string& directory, const LoadOptions& options) {
   TextModel model = TextModel::load(directory, options);
-  const FamilyInputs& inputs = inputs_of(*model.model);
-  if (*head_of(*model.model).task != HeadTask::kQuestionAnswering ||
-      std::any_of(inputs.begin(), inputs.end(),
-                  [](const FamilyInput& input) { return input.kind == FamilyInput::Kind::kPixels; }))
+  if (*head_of(*model.model).task != HeadTask::kQuestionAnswering)
     fail(ErrorKind::kUnsupported,
          "{}: document-question-answering is offered for models that find answers among words and boxes (LayoutLM), "
          "and for Donut, not for {}",

@@ -91,6 +91,16 @@ Labels labels_of(const Dataset& data, const TokenColumns& columns, const TrainAr
   return labels;
 }
 
+// A model that reads where words stand would take all of them to stand in the first corner of the page.
+void refuse_boxes(const Dataset& data, const Model& model) {
+  for (const FamilyInput& input : inputs_of(model))
+    if (input.name == "bbox" && data.find("bboxes"))
+      fail(ErrorKind::kUnsupported,
+           "{}: a column of boxes, 'bboxes', which are not carried out in training: {} would read the words without "
+           "them; remove the column to train so",
+           data.name(), model.architecture());
+}
+
 }  // namespace
 
 void prepare_token_classification(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
@@ -104,6 +114,7 @@ void prepare_token_classification(const TrainArguments& arguments, const TaskFil
     parts.push_back(fmt::format("{}, {}", column_part("tags", any, *columns.tags), classes_text(labels)));
   setup.reads = what_is_read(parts, files);
   setup.model = load_model(arguments, script.model_name_or_path, options);
+  refuse_boxes(any, *setup.model);
   if (labels.names().empty()) labels = Labels(labels.kind(), setup.model->labels());
   const std::vector<std::string> names = labels.names();
   TokenizerOptions of_words;
