@@ -4,11 +4,23 @@
 #include <gtest/gtest.h>
 
 #include "apps/serve/pictures.h"
-#include "support/golden_cases.h"
-#include "transom/task_pipelines.h"
+#include "files/family/family.h"
+#include "transom/pipeline.h"
+#include "transom/tokenizer.h"
 
 namespace transom {
 namespace {
+
+// The cases with a file whose families have a token that stands for a picture.
+std::vector<std::string> seeing_cases(const char* file) {
+  std::vector<std::string> cases;
+  for (const std::string& name : test::golden_cases(file)) {
+    const Json config = read_json(test::folder_of_case(name) / "model" / "config.json");
+    const Family* family = find_family(config.value("model_type", ""));
+    if (family && family->processors.image_tokens) cases.push_back(name);
+  }
+  return cases;
+}
 
 class SeeingServer : public testing::TestWithParam<std::string> {
  protected:
@@ -46,8 +58,7 @@ TEST_P(ServedPrompts, AreThoseOfTransformers) {
   EXPECT_GE(with_pictures, 2u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, ServedPrompts, testing::ValuesIn(test::golden_cases_with("processed.json")),
-                         test::NameOfCase());
+INSTANTIATE_TEST_SUITE_P(Cases, ServedPrompts, testing::ValuesIn(seeing_cases("processed.json")), test::NameOfCase());
 
 class ServedAnswers : public SeeingServer {
  protected:
@@ -105,8 +116,8 @@ TEST_P(ServedAnswers, ComeInPiecesToo) {
   EXPECT_EQ(text, whole);
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, ServedAnswers,
-                         testing::ValuesIn(test::golden_cases_with("model/processor_config.json")), test::NameOfCase());
+INSTANTIATE_TEST_SUITE_P(Cases, ServedAnswers, testing::ValuesIn(seeing_cases("model/processor_config.json")),
+                         test::NameOfCase());
 
 }  // namespace
 }  // namespace transom
