@@ -86,7 +86,7 @@ DEFORMABLE = {
         sizes="none",
         heads={"RTDetrModel": MORE_MAPS},
         more={
-            "rt-detr-noisy": (
+            "rt-detr-noised": (
                 "RTDetrForObjectDetection",
                 NOISY | WEIGHTS,
                 "trained norms; noisy queries in training; anchors of one extent; other weights of costs and losses",
