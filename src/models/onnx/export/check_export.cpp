@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <random>
+#include <utility>
 
 #include "base/error.h"
 #include "files/config/config.h"
@@ -81,6 +82,13 @@ Tensor random_input(const transom::Model& model, const FileInput& input, const S
       for (int64_t i = 0; i < last / 3; ++i) values[static_cast<size_t>(count - 1 - i)] = 0;
   } else if (input.name == "position_ids") {
     for (int64_t i = 0; i < count; ++i) values[static_cast<size_t>(i)] = i % last;
+  } else if (input.name == "bbox") {  // (x0, y0, x1, y1): the second corner is not before the first
+    const auto limit =
+        static_cast<uint64_t>(std::max<int64_t>(model.config().get_int("max_2d_position_embeddings", 1024), 1));
+    for (int64_t& value : values) value = static_cast<int64_t>(random() % limit);
+    for (size_t i = 0; i + 3 < values.size(); i += 4)
+      for (const size_t edge : {i, i + 1})
+        if (values[edge] > values[edge + 2]) std::swap(values[edge], values[edge + 2]);
   } else {
     const int64_t limit =
         input.name == "token_type_ids" ? model.config().get_int("type_vocab_size", 2) : vocabulary_of(model);
