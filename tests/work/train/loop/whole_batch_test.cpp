@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 
 #include "base/json/json.h"
@@ -63,6 +64,10 @@ LossAndGradients computed(const Model& model, const std::vector<NamedTensors>& p
     whole.prepare(context, divisors);
     const Tensor loss = model.forward(part, context).at("loss") * whole.scale;
     const std::vector<Tensor> found = gradients(loss, values);
+    std::vector<Tensor> all{loss};  // by one program
+    std::copy_if(found.begin(), found.end(), std::back_inserter(all),
+                 [](const Tensor& each) { return each.defined(); });
+    eval(all);
     total.loss += loss.item<double>();
     total.gradients.resize(found.size());
     for (size_t k = 0; k < found.size(); ++k) {
