@@ -17,7 +17,7 @@ struct PictureColumns {
   std::optional<size_t> control;
 };
 
-// By their names, else a file's first column and its second, or the one behind the first picture's.
+// By their names; pictures without a known one are in the first column.
 PictureColumns picture_columns(const Dataset& data, const ScriptArguments& script, bool controlled) {
   const size_t least = controlled ? 3 : 2;
   if (data.columns().size() < least)
@@ -31,7 +31,9 @@ PictureColumns picture_columns(const Dataset& data, const ScriptArguments& scrip
   if (script.caption_column) found.caption = need_column(data, *script.caption_column, "caption_column");
   else if (const auto column = data.find("caption")) found.caption = *column;
   else if (const auto text = data.find("text")) found.caption = *text;
-  else found.caption = found.image == 0 ? 1 : 0;
+  else
+    fail("{}: expected captions in a column 'caption' or 'text', found {}; name it with --caption_column", data.name(),
+         fmt::join(column_names(data), ", "));
   if (controlled) found.control = need_column(data, script.conditioning_image_column, "conditioning_image_column");
   return found;
 }

@@ -4,12 +4,14 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/files/directories.h"
 #include "base/files/files.h"
 #include "base/json/json.h"
 #include "files/config/config.h"
 #include "models/loading/weights/missing_weights.h"
 #include "models/records.h"
 #include "transom/distributed.h"
+#include "transom/hub.h"
 #include "work/train/arguments/task_defaults.h"
 #include "work/train/tasks/diffusion/control_training.h"
 #include "work/train/tasks/text/text_features.h"
@@ -18,7 +20,7 @@ namespace transom {
 namespace {
 
 constexpr int64_t kLargestResolution = 8192;
-constexpr const char* kUNetClass = "UNet2DConditionModel";
+constexpr const char *kUNetClass = "UNet2DConditionModel", *kAutoencoderClass = "AutoencoderKL";
 
 bool is_of_xl(const PipelineDirectory& directory) {
   constexpr std::string_view kPlain = "StableDiffusionPipeline", kXl = "StableDiffusionXLPipeline";
@@ -64,9 +66,7 @@ LatentTraining::LatentTraining(const TrainArguments& arguments, Resampling resam
   encoders_ = std::make_unique<PromptEncoders>(directory_, of_frozen_parts(),
                                                xl_ ? PromptEncoders::Kind::kXl : PromptEncoders::Kind::kOne);
   states_ = std::make_shared<TextStates>(*encoders_);
-  autoencoder_ = script.pretrained_vae_model_name_or_path
-                     ? load_trained(*script.pretrained_vae_model_name_or_path, of_frozen_parts())
-                     : directory_.load("vae", "AutoencoderKL", of_frozen_parts());
+  load_autoencoder();
   scale_ = LatentScale::of(*autoencoder_, xl_, directory_.where());
   enlargement_ = enlargement_of(*autoencoder_, directory_.where());
   if (trains == Trains::kControlNet && !setup.model)
@@ -75,6 +75,22 @@ LatentTraining::LatentTraining(const TrainArguments& arguments, Resampling resam
   const auto scheduler = make_scheduler(directory_.scheduler(), "ddpm");
   noise_.emplace(*scheduler, script, std::initializer_list<std::string_view>{"epsilon", "v_prediction"},
                  directory_.where());
+}
+
+void LatentTraining::load_autoencoder() {
+  const std::optional<std::string>& given = arguments_.script.pretrained_vae_model_name_or_path;
+  if (!given) {
+    autoencoder_ = directory_.load("vae", kAutoencoderClass, of_frozen_parts());
+    return;
+  }
+  autoencoder_folder_ = resolve_model(*given);
+  if (!directory_exists(*autoencoder_folder_))
+    fail(ErrorKind::kUsage, "--pretrained_vae_model_name_or_path: expected a folder with config.json, found {}",
+         autoencoder_folder_->string());
+  autoencoder_ = load_trained(autoencoder_folder_->string(), of_frozen_parts());
+  if (autoencoder_->architecture() != kAutoencoderClass)
+    fail(ErrorKind::kUsage, "--pretrained_vae_model_name_or_path: expected an {}, found {}", kAutoencoderClass,
+         autoencoder_->architecture());
 }
 
 void LatentTraining::load_networks() {
@@ -160,13 +176,18 @@ PipelineOutput LatentTraining::output(std::shared_ptr<const WeightAverage> avera
                       .schedule = dump_json(json_of(schedule), 2) + "\n",
                       .base = base,
                       .average = std::move(average)};
+  if (!autoencoder_folder_ && trains_ != Trains::kControlNet) return made;
+  Json index = parse_json(made.index, directory_.where());
+  if (autoencoder_folder_) {
+    made.others["vae"] = *autoencoder_folder_;
+    index["vae"] = {"diffusers", kAutoencoderClass};
+  }
   if (trains_ == Trains::kControlNet) {
-    Json index = parse_json(made.index, directory_.where());
     index["_class_name"] = "StableDiffusionControlNetPipeline";
     made.part = find_family(setup_.model->config())->model_type;  // as diffusers calls the folder, too
     index[made.part] = {"diffusers", kControlNetClass};
-    made.index = dump_json(index, 2) + "\n";
   }
+  made.index = dump_json(index, 2) + "\n";
   return made;
 }
 

@@ -34,6 +34,7 @@ class LatentTraining {
  private:
   void refuse_what_is_not_trained() const;
   void load_networks();
+  void load_autoencoder();
   void choose_extents(Resampling resampling);
   const Model& network() const { return network_ ? *network_ : *setup_.model; }
   PipelineOutput output(std::shared_ptr<const WeightAverage> average) const;
@@ -47,6 +48,7 @@ class LatentTraining {
   std::unique_ptr<PromptEncoders> encoders_;
   std::shared_ptr<TextStates> states_;
   std::shared_ptr<const Model> autoencoder_;
+  std::optional<fs::path> autoencoder_folder_;  // where it is not the pipeline's
   LatentScale scale_;
   std::optional<TrainingNoise> noise_;
   PictureParts parts_;

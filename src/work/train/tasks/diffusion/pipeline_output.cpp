@@ -14,16 +14,21 @@ namespace {
 
 constexpr std::string_view kPrefixOfPeft = "base_model.model.";
 
-void link_or_copy(const fs::path& from, const fs::path& to) {
+// By value: a link would share its bytes with the base, and files of a hub's snapshot are relative links themselves.
+void copy_to(const fs::path& from, const fs::path& to) {
   std::error_code error;
-  if (fs::equivalent(from, to, error)) return;
+  const fs::path source = fs::canonical(from, error);
+  if (error) fail("{}: cannot be read: {}", from.string(), error.message());
+  const fs::path folder = fs::canonical(to.parent_path(), error);
+  if (error) fail("{}: is no folder: {}", to.parent_path().string(), error.message());
+  if (folder / to.filename() == source) return;
   fs::remove(to, error);
-  fs::create_hard_link(from, to, error);
-  if (!error) return;
-  error.clear();
-  fs::copy_file(from, to, fs::copy_options::overwrite_existing, error);
+  if (!error) fs::copy_file(source, to, error);
   if (error) fail("{}: cannot be copied to {}: {}", from.string(), to.string(), error.message());
 }
+
+// The configuration of a network and its weights, in one file or in shards.
+bool is_of_network(const std::string& name) { return name == "config.json" || name.find("model") != name.npos; }
 
 }  // namespace
 
@@ -33,18 +38,24 @@ void PipelineOutput::write(const fs::path& directory) const {
   make_directories(own);
   write_file(own / "config.json", read_file(directory / "config.json"));
   if (average) average->write(own / kNetworkWeightsName);
-  else link_or_copy(weights, own / kNetworkWeightsName);
-  if (!base.empty())
-    for (const fs::path& folder : list_directory(base)) {
-      const std::string name = folder.filename().string();
-      // Checkpoints of an earlier run may lie in the base.
-      if (!directory_exists(folder) || name == part || name == "scheduler" ||
-          !parse_json(index, "index").contains(name))
-        continue;
-      make_directories(directory / name);
-      for (const fs::path& file : list_directory(folder))
-        if (file_exists(file)) link_or_copy(file, directory / name / file.filename());
-    }
+  else copy_to(weights, own / kNetworkWeightsName);
+  const Json named = parse_json(index, "index");
+  for (const fs::path& folder : base.empty() ? std::vector<fs::path>() : list_directory(base)) {
+    const std::string name = folder.filename().string();
+    // Checkpoints of an earlier run may lie in the base.
+    if (!directory_exists(folder) || name == part || name == "scheduler" || others.contains(name) ||
+        !named.contains(name))
+      continue;
+    make_directories(directory / name);
+    for (const fs::path& file : list_directory(folder))
+      if (file_exists(file)) copy_to(file, directory / name / file.filename());
+  }
+  for (const auto& [name, folder] : others) {
+    make_directories(directory / name);
+    for (const fs::path& file : list_directory(folder))
+      if (file_exists(file) && is_of_network(file.filename().string()))
+        copy_to(file, directory / name / file.filename());
+  }
   make_directories(directory / "scheduler");
   write_file(directory / "scheduler" / kSchedulerConfigName, schedule);
   write_file(directory / kPipelineIndexName, index);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a run of training writes beside the model, so that it draws: a directory of a pipeline, whose other parts are
-// those of the base, or a file of LoRA. Files are links where the file system has them.
+// copies of the base's, or a file of LoRA.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@ struct PipelineOutput {
   std::string index;                             // model_index.json
   std::string schedule;                          // scheduler_config.json
   fs::path base;                                 // where the other parts lie; empty: there are none
+  std::map<std::string, fs::path> others = {};   // folders of networks in the place of the base's
   std::shared_ptr<const WeightAverage> average;  // what is drawn with; null: the weights
 
   // Into a directory that holds config.json and model.safetensors of the part.

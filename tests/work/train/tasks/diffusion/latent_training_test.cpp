@@ -68,6 +68,8 @@ TEST_F(TrainingOfLatents, BadRowsAreNamedBeforeTheFirstUpdate) {
   };
   EXPECT_SAYS(with_rows("{\"file_name\": \"0.png\"}\n"), "captions");
   EXPECT_SAYS(with_rows("{\"file_name\": \"0.png\", \"text\": []}\n"), "metadata.jsonl");
+  EXPECT_SAYS(with_rows("{\"file_name\": \"0.png\", \"conditioning_image\": \"3.png\", \"prompt\": \"a cat\"}\n"),
+              "found file_name, conditioning_image, prompt; name it with --caption_column");
   EXPECT_SAYS(with_rows("{\"file_name\": \"9.png\", \"text\": \"a cat\"}\n"), "9.png");
   write_file(pictures() / "1.png", "no picture");
   EXPECT_SAYS(with_rows("{\"file_name\": \"1.png\", \"text\": \"a cat\"}\n"), "1.png");
@@ -113,6 +115,42 @@ TEST_F(TrainingOfLatents, AdaptersAreSavedAsALoraThatIsDrawnWith) {
     return std::get<std::vector<Picture>>(results.at(0)).at(0).values;
   };
   EXPECT_NE(drawn(true), drawn(false));
+}
+
+// As a hub's snapshot has them: each file is a relative link to one of blobs/.
+TEST_F(TrainingOfLatents, PartsOfABaseOfLinksAreCopied) {
+  const fs::path base = folder_ / "snapshots" / "1", blobs = folder_ / "blobs";
+  fs::create_directories(blobs);
+  fs::copy(pipeline_folder(), base, fs::copy_options::recursive);
+  size_t number = 0;
+  for (const fs::path& file : list_files_below(base)) {
+    const fs::path blob = blobs / std::to_string(number++);
+    fs::rename(file, blob);
+    fs::create_symlink(fs::relative(blob, file.parent_path()), file);
+  }
+  train(arguments("text-to-image", {"--model_name_or_path", base.string(), "--max_train_steps", "1"}));
+  for (const char* name : {"vae/config.json", "vae/diffusion_pytorch_model.safetensors", "text_encoder/config.json"}) {
+    EXPECT_EQ(fs::symlink_status(out() / name).type(), fs::file_type::regular) << name;
+    EXPECT_EQ(read_file(out() / name), read_file(base / name)) << name;
+    EXPECT_EQ(fs::hard_link_count(out() / name), 1u) << name;
+  }
+  EXPECT_EQ(fs::hard_link_count(out() / "unet" / kNetworkWeightsName), 1u);
+}
+
+TEST_F(TrainingOfLatents, TheGivenAutoencoderIsSaved) {
+  const fs::path given = folder_ / "given";
+  fs::copy(fs::path(pipeline_folder()) / "vae", given);
+  write_file(given / "README.md", "an autoencoder");
+  Json config = read_json(given / "config.json");
+  config["scaling_factor"] = 0.5;
+  write_file(given / "config.json", dump_json(config));
+  const std::string flag = "--pretrained_vae_model_name_or_path";
+  EXPECT_SAYS(refusal("text-to-image", {flag, pipeline_folder() + "/unet"}), "expected an AutoencoderKL");
+  train(arguments("text-to-image", {flag, given.string(), "--max_train_steps", "1"}));
+  for (const char* name : {"config.json", kNetworkWeightsName})
+    EXPECT_EQ(read_file(out() / "vae" / name), read_file(given / name)) << name;
+  EXPECT_FALSE(path_exists(out() / "vae" / "README.md"));
+  EXPECT_TRUE(path_exists(out() / "text_encoder" / "config.json"));
 }
 
 TEST_F(TrainingOfLatents, AResumedRunHasTheSameAverage) {
