@@ -158,6 +158,8 @@ ImageLayer decode_png_layer(Bytes bytes, const std::string& where) {
   };
   expect(read_png_header(reader.png(), reader.info(), header));
   expect_canvas(where, header.width, header.height);
+  if (header.colors == PNG_COLOR_TYPE_GRAY && header.depth == 16)
+    fail(ErrorKind::kUnsupported, "{}: frames of 16-bit grays are not carried out; write them in 8 bits", where);
   ImageLayer layer{header.width, header.height, {}};
   layer.pixels.resize(static_cast<size_t>(4 * layer.width * layer.height));
   std::vector<png_bytep> rows;

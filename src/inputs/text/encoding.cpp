@@ -66,6 +66,10 @@ void truncate(Encoding& encoding, size_t length, size_t stride, Side side, bool 
   }
   require(stride < length, "stride: expected less than the {} tokens that truncation leaves, found {}", length, stride);
   const size_t step = length - stride;
+  // A text of a megabyte in windows of which each repeats all but one token would be a million of them.
+  require(!keep_overflowing || (size - length) / step < kMostWindows,
+          "stride: {} tokens in windows of {} of which each repeats {} are more than {} windows; give a smaller stride",
+          size, length, stride, kMostWindows);
   if (side == Side::kRight) {
     for (size_t begin = 0;; begin += step) {
       const size_t end = std::min(begin + length, size);

@@ -11,7 +11,10 @@ void append_special(Encoding& encoding, int64_t id, std::string_view token, int6
 // Appends `other`. Every overflowing part of one is joined with the other and its overflowing parts.
 void merge(Encoding& encoding, const Encoding& other);
 
-// Cuts to `length` tokens; the parts cut off become overflowing encodings that repeat `stride` tokens.
+inline constexpr size_t kMostWindows = 16384;  // of one text
+
+// Cuts to `length` tokens; the parts cut off become overflowing encodings that repeat `stride` tokens. Throws where
+// they are more than kMostWindows.
 void truncate(Encoding& encoding, size_t length, size_t stride, Side side, bool keep_overflowing);
 
 // Cuts one encoding or two to `length` tokens together. An error if a strategy that cuts one of them cannot reach it.

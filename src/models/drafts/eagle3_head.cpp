@@ -66,8 +66,9 @@ class Eagle3Head : public DraftHead {
     tokens_ = d2t_->value.to_vector<int64_t>();
     for (size_t row = 0; row < tokens_.size(); ++row) {
       const int64_t distance = tokens_[row];
-      tokens_[row] += static_cast<int64_t>(row);
-      if (distance < -kFarthest || distance > kFarthest || tokens_[row] < 0 || tokens_[row] >= config_.vocabulary)
+      const bool is_far = distance < -kFarthest || distance > kFarthest;  // and no number to add to
+      if (!is_far) tokens_[row] += static_cast<int64_t>(row);
+      if (is_far || tokens_[row] < 0 || tokens_[row] >= config_.vocabulary)
         fail("drafts: d2t[{}] = {} leads to none of the model's {} tokens", row, distance, config_.vocabulary);
     }
   }

@@ -82,6 +82,12 @@ TEST_F(TokenizerTest, PairsTruncationAndOverflow) {
   EXPECT_THROW(tokenizer.encode("a b c d e", {}, options), Error);
   options.truncation = Truncation::kLongestFirst, options.stride = 3;
   EXPECT_THROW(tokenizer.encode("a b c d e", {}, options), Error);
+  std::string long_text;
+  for (int i = 0; i < 20000; ++i) long_text += "a ";
+  options.stride = 2;
+  EXPECT_THROW(tokenizer.encode(long_text, {}, options), Error);  // a window for each token
+  options.return_overflowing_tokens = false;
+  EXPECT_EQ(tokenizer.encode(long_text, {}, options).size(), 5u);
 }
 
 TEST_F(TokenizerTest, IllFormedTextBecomesReplacementCharacters) {

@@ -15,7 +15,7 @@ namespace {
 
 struct DPTConfig {
   explicit DPTConfig(const Config& config)
-      : vit(config),
+      : vit(with_defaults(config, R"({"image_size": 384})")),
         neck(dpt_neck_shape(config, {96, 192, 384, 768}, 256)),
         layers(config.get_ints("backbone_out_indices", {2, 5, 8, 11})),
         head_map(dpt_head_map(config, neck.widths.size())),

@@ -99,9 +99,8 @@ class RTDetrBody {
   RTDetrDecoder decoder_;
 };
 
-// What both classes give of the decoder, whose queries begin at `first`.
-[[maybe_unused]] NamedTensors with_decoder_states(NamedTensors outputs, const RTDetrOutput& output,
-                                                  const ForwardContext& context) {
+// What both classes give of the decoder.
+NamedTensors with_decoder_states(NamedTensors outputs, const RTDetrOutput& output, const ForwardContext& context) {
   std::vector<Tensor> states = output.decoded.states, boxes, logits;
   for (const RTDetrDetections& each : output.decoded.heads) {
     boxes.push_back(each.boxes);

@@ -111,8 +111,9 @@ RTDetrConfig::RTDetrConfig(const Config& config, bool second)
   if (!(csp >= 1 && csp <= static_cast<double>(kRTDetrMostWidth)))
     fail("{}: hidden_expansion: {} times encoder_hidden_dim is no width", config.where(), expansion);
   csp_width = static_cast<int64_t>(csp);
-  if (num_denoising > kRTDetrMostWidth)
-    fail("{}: num_denoising: expected at most {}, found {}", config.where(), kRTDetrMostWidth, num_denoising);
+  // There are twice as many noisy queries, and a number for each pair of them.
+  if (num_denoising > kRTDetrMostDenoising)
+    fail("{}: num_denoising: expected at most {}, found {}", config.where(), kRTDetrMostDenoising, num_denoising);
   expect_rt_detr_maps(config, *this);
   if (second) expect_rt_detr_second(config, num_feature_levels);
   if (config.has("anchor_image_size")) {

@@ -12,6 +12,8 @@
 
 namespace transom {
 
+inline constexpr int64_t kRTDetrMostDenoising = 4096;  // of num_denoising, and boxes of a picture where it is not 0
+
 struct RTDetrConfig {
   // `second`: RT-DETR v2, whose places are drawn in by a factor of their own, or taken without interpolation.
   RTDetrConfig(const Config& config, bool second);

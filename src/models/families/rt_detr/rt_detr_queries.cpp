@@ -125,6 +125,11 @@ RTDetrNoisyQueries rt_detr_noisy_queries(const BoxLabels& labels, const RTDetrCo
   RTDetrNoisyQueries noisy;
   noisy.groups = std::max<int64_t>(c.num_denoising / std::max<int64_t>(N, 1), 1);
   const int64_t G = noisy.groups, T = 2 * N * G, C = c.num_labels;
+  if (N > kRTDetrMostDenoising)
+    fail(
+        "a picture has more than {} boxes, for each of which two noisy queries would look at all others: leave boxes "
+        "out, or set num_denoising to 0",
+        kRTDetrMostDenoising);
   const Shape all{B, T};
   const Tensor is_box = counted_boxes(labels);
   const Tensor shown = repeated(cast(is_box, DType::kFloat32), 2 * G);

@@ -20,7 +20,7 @@ VideoMAEConfig::VideoMAEConfig(const Config& config)
       tubelet_size(positive(config, "tubelet_size", 2, kMostFrames)),
       use_mean_pooling(config.get_bool("use_mean_pooling", true)),
       grid(patch_grid(vit.image_size, vit.patch_size)) {
-  vit.qkv_bias = config.get_bool("qv_bias", vit.qkv_bias);
+  if (!config.has("qkv_bias")) vit.qkv_bias = config.get_bool("qv_bias", true);  // its older name
   for (const char* of_decoder : {"decoder_hidden_size", "decoder_num_hidden_layers", "decoder_num_attention_heads",
                                  "decoder_intermediate_size", "norm_pix_loss"})
     config.get_json(of_decoder);  // which other heads have not

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sequence parallel beside tensor parallel (Korthikanti et al., "Reducing activation recomputation in large transformer
-// models", 2022): what the forward pass would sum over tp is summed into stretches of sequences instead, [batch,
-// places,
-// ...], one for each process, and so is all that is computed of it (norms, dropout, residuals), until a product with
-// weights that are cut along tp needs the whole. That is gathered for each pass anew. Which values these are follows
-// from placements alone.
+// models", 2022): what the forward pass would sum over tp is summed into stretches of sequences instead, of shape
+// [batch, places, ...], one for each process, and so is all that is computed of it (norms, dropout, residuals), until a
+// product with weights that are cut along tp needs the whole. That is gathered for each pass anew. Which values these
+// are follows from placements alone.
 #pragma once
 
 #include <vector>

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 
 #include "base/error.h"
@@ -22,7 +23,7 @@ namespace {
 
 constexpr const char* kWordBoxes = "word_boxes";
 constexpr int64_t kPage = 1000;  // extents of a page, in the numbers of boxes
-constexpr size_t kMostWords = 1'000'000;
+constexpr size_t kMostWords = 100'000;
 
 struct PageWords {
   std::vector<std::string> words;
@@ -50,9 +51,9 @@ PageWords page_words(const Json& given) {
     std::array<int64_t, 4> box{};
     for (size_t i = 0; i < 4; ++i) {
       const Json& number = each[1][i];
-      if (!number.is_number() || number.get<double>() < 0 || number.get<double>() > static_cast<double>(kPage))
-        refuse();
-      box[i] = static_cast<int64_t>(number.get<double>());
+      const double value = number.is_number() ? number.get<double>() : -1;
+      if (!(value >= 0 && value <= static_cast<double>(kPage)) || value != std::floor(value)) refuse();
+      box[i] = static_cast<int64_t>(value);
     }
     if (box[2] < box[0] || box[3] < box[1]) refuse();
     const std::string word = text::well_formed(each[0].get<std::string>());

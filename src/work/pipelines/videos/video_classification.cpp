@@ -77,11 +77,12 @@ class VideoClassification : public Pipeline {
   };
   Sampling sampling_of(const TaskOptions& options) const {
     Sampling sampling;
-    sampling.frames = is_given(options, "num_frames") ? int_option(options, "num_frames", 0)
-                                                      : model_.model->config().get_int("num_frames");
+    const int64_t own = model_.model->config().get_int("num_frames");
+    sampling.frames = int_option(options, "num_frames", own);
     sampling.rate = int_option(options, "frame_sampling_rate", 1);
-    if (sampling.frames < 1 || sampling.frames > kMostSampledFrames)
-      fail("num_frames: expected 1 to {}, found {}", kMostSampledFrames, sampling.frames);
+    // Before a frame is read: it has a position for each of its own frames, and for no other.
+    if (sampling.frames != own) fail("num_frames: expected {}, as the model has it, found {}", own, sampling.frames);
+    if (own < 1 || own > kMostSampledFrames) fail("num_frames: expected 1 to {}, found {}", kMostSampledFrames, own);
     sampling.places = sampled_frames(sampling.frames, sampling.rate);
     return sampling;
   }
@@ -127,7 +128,7 @@ TaskParameters video_classification_parameters() {
   using enum TaskParameter::Type;
   return {
       {"top_k", kInteger, "number of classes to return; none: all", "5"},
-      {"num_frames", kInteger, "frames of the video that the model sees (default: as many as it learned with)"},
+      {"num_frames", kInteger, "frames of the video that the model sees: as many as it learned with"},
       {"frame_sampling_rate", kInteger, "they are taken from this many times as many frames", "1"},
       function_to_apply_parameter(),
   };

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/terminal/log.h"
 #include "files/config/config.h"
 #include "files/config/model_config.h"
 #include "models/loading/adapters/adaptation.h"
@@ -407,7 +408,7 @@ class PagedRunner : public Runner {
   const int64_t most_tokens_;
   StepBudget budget_;
   StepDrafts drafts_;
-  std::vector<Sequence*> waiting_;  // that sit this step out
+  std::vector<Sequence*> waiting_;  // that have no part in this step
   size_t turn_ = 0;                 // whose turn it is first, where not all go at once
 };
 
@@ -431,6 +432,15 @@ std::unique_ptr<Runner> make_paged(const GenerativeModel& model, const EngineOpt
   }
   EngineOptions sized = options;
   sized.block_size = tokens_of_block(options, shapes, length);
+  const bool has_states = std::ranges::any_of(shapes, &KeyValueShape::is_state);
+  if (has_states && sized.block_size > kMostTokensAgain && sized.drafts.method != DraftOptions::Method::kNone) {
+    log(LogLevel::kWarning,
+        fmt::format("no drafts: one that is refused would cost up to {} tokens, those of a block of "
+                    "this model's states, and at most {} are worth it",
+                    sized.block_size, kMostTokensAgain));
+    if (sized.drafts.head) shapes.pop_back();
+    sized.drafts = {};
+  }
   const BlockCounts blocks = cache_blocks(sized, shapes, length);
   const int64_t limit = model.max_positions();
   const int64_t tokens = limit > 0 ? std::min(limit, options.max_batched_tokens) : options.max_batched_tokens;
