@@ -29,6 +29,11 @@ TEST(Effects, OfArgumentsThatNeedOthersAreSaid) {
   EXPECT_EQ(said({"--eval_steps", "4"}), (Sentences{"eval_steps has no effect without --eval_strategy steps"}));
   EXPECT_EQ(said({"--eval_steps", "4", "--eval_strategy", "steps"}), Sentences{});
   EXPECT_EQ(said({"--optim", "sgd", "--adam_beta1", "0.8"}), (Sentences{"adam_beta1 has no effect with this --optim"}));
+  EXPECT_EQ(said({"--ema_power", "0.5", "--dream_detail_preservation", "2", "--timestep_bias_portion", "0.5"},
+                 "unconditional-image-generation"),
+            (Sentences{"ema_power has no effect without --use_ema",
+                       "dream_detail_preservation has no effect without --dream_training",
+                       "timestep_bias_portion has no effect without --timestep_bias_strategy"}));
   EXPECT_EQ(said({"--full_determinism"}), (Sentences{"full_determinism has no effect: every run gives the same bits"}));
 }
 

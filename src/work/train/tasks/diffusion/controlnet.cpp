@@ -6,7 +6,9 @@
 
 namespace transom {
 
-void controlnet_defaults(TrainArguments& arguments) { latent_training_defaults(arguments, 5e-6); }
+void controlnet_defaults(TrainArguments& arguments) {
+  latent_training_defaults(arguments, {.learning_rate = 5e-6, .rows = 4, .epochs = 1});
+}
 
 void prepare_controlnet(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
   prepare_captioned(arguments, files, setup, true, [&] {

@@ -93,4 +93,11 @@ void DenoisingObjective::load(const std::filesystem::path& directory) {
   if (average_) average_->load(directory);
 }
 
+void DenoisingObjective::expect(bool sharded, bool /*staged*/) const {
+  if (average_ && sharded)
+    fail(ErrorKind::kUsage,
+         "--use_ema: weights that are spread over processes (--zero_stage, --fsdp, --tp_size ...) are not averaged; "
+         "leave it out");
+}
+
 }  // namespace transom

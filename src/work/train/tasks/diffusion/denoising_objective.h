@@ -31,6 +31,7 @@ class DenoisingObjective : public Objective {
   void updated(const Model& model, int64_t steps) override;
   void save(const std::filesystem::path& directory) const override;
   void load(const std::filesystem::path& directory) override;
+  void expect(bool sharded, bool staged) const override;
 
  protected:
   // What the network says of the noisy sample; `given`: the inputs of the batch that are not of this loss.

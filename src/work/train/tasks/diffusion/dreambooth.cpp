@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/files/directories.h"
-#include "work/train/arguments/task_defaults.h"
 #include "work/train/tasks/diffusion/latent_training.h"
 #include "work/train/tasks/read_report.h"
 #include "work/train/tasks/tasks.h"
@@ -15,6 +14,12 @@ namespace {
 
 void expect_prompts(const ScriptArguments& script) {
   if (!script.train_dir) fail(ErrorKind::kUsage, "--instance_data_dir: a folder of pictures is missing");
+  if (script.train_file || script.validation_file || script.validation_dir || script.max_train_samples ||
+      script.max_eval_samples)
+    fail(
+        ErrorKind::kUsage,
+        "--train_file, --validation_file, --validation_dir, --max_train_samples, --max_eval_samples: dreambooth trains "
+        "on all pictures of --instance_data_dir, and evaluates nothing; leave them out");
   if (!script.instance_prompt) fail(ErrorKind::kUsage, "--instance_prompt: the text of the pictures is missing");
   const bool class_given = script.class_data_dir || script.class_prompt;
   if (!script.with_prior_preservation && class_given)
@@ -39,16 +44,16 @@ std::vector<fs::path> class_pictures(const ScriptArguments& script) {
 }  // namespace
 
 void dreambooth_defaults(TrainArguments& arguments) {
-  latent_training_defaults(arguments, 5e-6);
-  const TrainingArguments usual;
-  set_default(arguments, "per_device_train_batch_size", arguments.training.per_device_train_batch_size,
-              usual.per_device_train_batch_size, int64_t{4});
+  latent_training_defaults(arguments,
+                           {.learning_rate = arguments.script.use_peft ? 5e-4 : 5e-6, .rows = 4, .epochs = 1});
 }
 
 void prepare_dreambooth(const TrainArguments& arguments, const TaskFiles& /*files*/, TaskSetup& setup) {
   const ScriptArguments& script = arguments.script;
   expect_prompts(script);
-  LatentTraining training(arguments, Resampling::kBilinear, setup);
+  // The script of LoRA asks how pictures are resized.
+  LatentTraining training(
+      arguments, script.use_peft ? resampling_named(script.image_interpolation_mode) : Resampling::kBilinear, setup);
   const auto pictures = training.pictures(true);
   pictures->parts.mirrors = false;
   const size_t text = training.place_of(*script.instance_prompt);

@@ -35,14 +35,19 @@ LoadOptions of_frozen_parts() { return {.dtype = "float32"}; }
 
 }  // namespace
 
-void latent_training_defaults(TrainArguments& arguments, double learning_rate) {
+void latent_training_defaults(TrainArguments& arguments, const LatentDefaults& own) {
   const TrainingArguments usual;
   const ScriptArguments of_script;
   TrainingArguments& training = arguments.training;
   ScriptArguments& script = arguments.script;
-  set_default(arguments, "learning_rate", training.learning_rate, usual.learning_rate, learning_rate);
+  set_default(arguments, "learning_rate", training.learning_rate, usual.learning_rate, own.learning_rate);
+  set_default(arguments, "per_device_train_batch_size", training.per_device_train_batch_size,
+              usual.per_device_train_batch_size, own.rows);
+  set_default(arguments, "num_train_epochs", training.num_train_epochs, usual.num_train_epochs, own.epochs);
   set_default(arguments, "lr_scheduler_type", training.lr_scheduler_type, usual.lr_scheduler_type,
               std::string("constant"));
+  if (training.lr_scheduler_type != "constant" && !training.warmup_ratio)
+    set_default(arguments, "warmup_steps", training.warmup_steps, usual.warmup_steps, kWarmupOfScripts);
   set_default(arguments, "weight_decay", training.weight_decay, usual.weight_decay, 1e-2);
   set_default(arguments, "random_flip", script.random_flip, true, false);
   set_default(arguments, "lora_r", script.lora_r, of_script.lora_r, int64_t{4});

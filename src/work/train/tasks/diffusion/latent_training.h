@@ -55,7 +55,15 @@ class LatentTraining {
   int64_t enlargement_ = 8;
 };
 
-// The defaults that the scripts share.
-void latent_training_defaults(TrainArguments& arguments, double learning_rate);
+// Defaults in which the scripts differ.
+struct LatentDefaults {
+  double learning_rate;
+  int64_t rows;  // of a batch
+  double epochs;
+};
+// These, and those that they share.
+void latent_training_defaults(TrainArguments& arguments, const LatentDefaults& own);
+// Updates over which the learning rate of all of them grows, where its course has a warm-up.
+inline constexpr double kWarmupOfScripts = 500;
 
 }  // namespace transom

@@ -5,7 +5,9 @@
 
 namespace transom {
 
-void text_to_image_defaults(TrainArguments& arguments) { latent_training_defaults(arguments, 1e-4); }
+void text_to_image_defaults(TrainArguments& arguments) {
+  latent_training_defaults(arguments, {.learning_rate = 1e-4, .rows = 16, .epochs = 100});
+}
 
 void prepare_text_to_image(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
   prepare_captioned(arguments, files, setup, false, [&] {

@@ -14,6 +14,7 @@
 #include "models/records.h"
 #include "work/train/arguments/task_defaults.h"
 #include "work/train/tasks/diffusion/denoising_objective.h"
+#include "work/train/tasks/diffusion/latent_training.h"
 #include "work/train/tasks/diffusion/noisy_pictures.h"
 #include "work/train/tasks/diffusion/pipeline_output.h"
 #include "work/train/tasks/read_report.h"
@@ -42,6 +43,22 @@ Json new_schedule(const ScriptArguments& script) {
           {"variance_type", "fixed_small"}};
 }
 
+// A schedule that is there is not made anew.
+void expect_own_schedule(const Config& own, const TrainArguments& arguments) {
+  const ScriptArguments usual, &script = arguments.script;
+  const int64_t steps = own.get_int("num_train_timesteps", 1000);
+  const std::string betas = own.get_string("beta_schedule", "linear");
+  const auto expect = [&](const char* name, const auto& given, const auto& by_default, const auto& found) {
+    const bool asked = arguments.given ? is_given(arguments, name) : given != by_default;
+    if (!asked || given == found) return;
+    fail(ErrorKind::kUsage,
+         "--{} {}: {} has {}, with which the network was trained; leave it out, or give the folder unet as the model",
+         name, given, own.where(), found);
+  };
+  expect("ddpm_num_steps", script.ddpm_num_steps, usual.ddpm_num_steps, steps);
+  expect("ddpm_beta_schedule", script.ddpm_beta_schedule, usual.ddpm_beta_schedule, betas);
+}
+
 PictureParts parts_of(const Config& config, const Model& model, const ScriptArguments& script) {
   PictureParts parts;
   parts.channels = config.get_int("in_channels", 3);
@@ -67,8 +84,13 @@ void unconditional_image_defaults(TrainArguments& arguments) {
   const TrainingArguments usual;
   TrainingArguments& training = arguments.training;
   set_default(arguments, "learning_rate", training.learning_rate, usual.learning_rate, 1e-4);
+  set_default(arguments, "per_device_train_batch_size", training.per_device_train_batch_size,
+              usual.per_device_train_batch_size, int64_t{16});
+  set_default(arguments, "num_train_epochs", training.num_train_epochs, usual.num_train_epochs, 100.0);
   set_default(arguments, "lr_scheduler_type", training.lr_scheduler_type, usual.lr_scheduler_type,
               std::string("cosine"));
+  if (training.lr_scheduler_type != "constant" && !training.warmup_ratio)
+    set_default(arguments, "warmup_steps", training.warmup_steps, usual.warmup_steps, kWarmupOfScripts);
   set_default(arguments, "adam_beta1", training.adam_beta1, usual.adam_beta1, 0.95);
   set_default(arguments, "weight_decay", training.weight_decay, usual.weight_decay, 1e-6);
   set_default(arguments, "random_flip", arguments.script.random_flip, true, false);
@@ -83,7 +105,10 @@ void prepare_unconditional_images(const TrainArguments& arguments, const TaskFil
   setup.model = load_model(arguments, (of_pipeline ? base / "unet" : base).string(), load_options(arguments, ""));
   const PictureParts parts = parts_of(setup.model->config(), *setup.model, script);
   Config schedule = Config::parse(dump_json(new_schedule(script)), "scheduler");
-  if (of_pipeline) schedule = Config::read(base / "scheduler" / kSchedulerConfigName);
+  if (of_pipeline) {
+    schedule = Config::read(base / "scheduler" / kSchedulerConfigName);
+    expect_own_schedule(schedule, arguments);
+  }
   if (script.prediction_type) set_field(schedule, "prediction_type", *script.prediction_type);
   const TrainingNoise noise(*make_scheduler(schedule, "ddpm"), script, {"epsilon", "sample"}, base.string());
   std::vector<std::pair<int64_t, std::string>> counts;

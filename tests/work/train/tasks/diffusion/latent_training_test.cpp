@@ -17,6 +17,7 @@
 #include "work/pipelines/pipeline.h"
 #include "work/train/tasks/diffusion/control_training.h"
 #include "work/train/tasks/task_data.h"
+#include "work/train/tasks/tasks.h"
 
 namespace transom {
 namespace {
@@ -90,11 +91,49 @@ TEST_F(TrainingOfLatents, ArgumentsThatCannotBeCarriedOutAreRefused) {
   EXPECT_SAYS(refusal("dreambooth", {"--instance_prompt", "a", "--class_prompt", "b", "--with_prior_preservation",
                                      "--class_data_dir", pictures().string()}),
               "expected 100 pictures (--num_class_images), found 4");
+  EXPECT_SAYS(refusal("dreambooth", {"--instance_prompt", "a", "--max_train_samples", "2"}), "--max_train_samples");
+  EXPECT_SAYS(refusal("dreambooth", {"--instance_prompt", "a", "--validation_dir", pictures().string()}),
+              "--validation_dir");
   EXPECT_SAYS(refusal("text-to-image-control", {"--conditioning_image_column", "edges"}), "edges");
   EXPECT_SAYS(refusal("text-to-image-control", {"--use_peft"}), "--use_peft");
   EXPECT_SAYS(refusal("text-to-image-control",
                       {"--controlnet_model_name_or_path", (fs::path(pipeline_folder()) / "unet").string()}),
               "ControlNetModel");
+}
+
+TEST_F(TrainingOfLatents, DefaultsAreThoseOfTheScripts) {
+  const auto of = [](std::vector<std::string> flags, void (*defaults)(TrainArguments&)) {
+    TrainArguments made = parse_train_arguments(flags);
+    defaults(made);
+    return made.training;
+  };
+  const std::vector<std::string> usual{"--model_name_or_path", "m", "--train_dir", "p", "--output_dir", "o"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), usual.begin(), usual.end());
+    return more;
+  };
+  const TrainingArguments drawn = of(with({"--lr_scheduler", "linear"}), text_to_image_defaults);
+  EXPECT_EQ(drawn.per_device_train_batch_size, 16);
+  EXPECT_EQ(drawn.num_train_epochs, 100);
+  EXPECT_EQ(drawn.warmup_steps, 500);
+  EXPECT_EQ(of(usual, text_to_image_defaults).warmup_steps, 0);
+  EXPECT_EQ(of(usual, controlnet_defaults).per_device_train_batch_size, 4);
+  EXPECT_EQ(of(usual, dreambooth_defaults).learning_rate, 5e-6);
+  EXPECT_EQ(of(with({"--use_peft"}), dreambooth_defaults).learning_rate, 5e-4);
+  // By as many rows as a batch has, given or not.
+  EXPECT_EQ(of(with({"--scale_lr"}), dreambooth_defaults).learning_rate, 5e-6 * 4);
+  const TrainingArguments alone = of(usual, unconditional_image_defaults);
+  EXPECT_EQ(alone.per_device_train_batch_size, 16);
+  EXPECT_EQ(alone.num_train_epochs, 100);
+  EXPECT_EQ(alone.warmup_steps, 500);
+}
+
+TEST_F(TrainingOfLatents, AnAverageOfSpreadWeightsIsRefused) {
+  const test::KeptLog quiet;
+  const TaskSetup averaged = prepare_task(arguments("text-to-image", {"--use_ema"}));
+  averaged.objective->expect(false, false);
+  EXPECT_SAYS(test::message_of([&] { averaged.objective->expect(true, false); }), "--use_ema");
+  prepare_task(arguments("text-to-image", {})).objective->expect(true, false);
 }
 
 // Factors by diffusers' names, which the pictures of a pipeline take; and the adapters, from which training goes on.
@@ -120,7 +159,7 @@ TEST_F(TrainingOfLatents, AdaptersAreSavedAsALoraThatIsDrawnWith) {
 // As a hub's snapshot has them: each file is a relative link to one of blobs/.
 TEST_F(TrainingOfLatents, PartsOfABaseOfLinksAreCopied) {
   const fs::path base = folder_ / "snapshots" / "1", blobs = folder_ / "blobs";
-  fs::create_directories(blobs);
+  for (const fs::path& folder : {base, blobs}) fs::create_directories(folder);
   fs::copy(pipeline_folder(), base, fs::copy_options::recursive);
   size_t number = 0;
   for (const fs::path& file : list_files_below(base)) {

@@ -37,31 +37,35 @@ class UnconditionalImages : public testing::Test {
                  }));
     write_file(folder_ / "unet.json", kSmallUNet);
   }
-  TrainArguments arguments(const std::string& model, const std::string& name) const {
-    TrainArguments made = parse_train_arguments({"--task",
-                                                 "unconditional-image-generation",
-                                                 model,
-                                                 name,
-                                                 "--train_dir",
-                                                 (folder_ / "pictures").string(),
-                                                 "--validation_dir",
-                                                 (folder_ / "pictures").string(),
-                                                 "--output_dir",
-                                                 (folder_ / "out").string(),
-                                                 "--do_train",
-                                                 "true",
-                                                 "--do_eval",
-                                                 "true",
-                                                 "--max_steps",
-                                                 "2",
-                                                 "--per_device_train_batch_size",
-                                                 "3",
-                                                 "--learning_rate",
-                                                 "1e-2",
-                                                 "--logging_steps",
-                                                 "1",
-                                                 "--report_to",
-                                                 "none"});
+  TrainArguments arguments(const std::string& model, const std::string& name,
+                           const std::vector<std::string>& more = {}) const {
+    const std::string pictures = (folder_ / "pictures").string(), out = (folder_ / "out").string();
+    std::vector<std::string> flags{"--task",
+                                   "unconditional-image-generation",
+                                   model,
+                                   name,
+                                   "--train_dir",
+                                   pictures,
+                                   "--validation_dir",
+                                   pictures,
+                                   "--output_dir",
+                                   out,
+                                   "--do_train",
+                                   "true",
+                                   "--do_eval",
+                                   "true",
+                                   "--max_steps",
+                                   "2",
+                                   "--per_device_train_batch_size",
+                                   "3",
+                                   "--learning_rate",
+                                   "1e-2",
+                                   "--logging_steps",
+                                   "1",
+                                   "--report_to",
+                                   "none"};
+    flags.insert(flags.end(), more.begin(), more.end());
+    TrainArguments made = parse_train_arguments(flags);
     made.training.resolve();
     return made;
   }
@@ -124,6 +128,13 @@ TEST_F(UnconditionalImages, WhatIsSavedDrawsAndIsTrainedFurther) {
   const auto results = run_pipeline(*pipeline, {TextInput("")}, options);
   EXPECT_EQ(std::get<std::vector<Picture>>(results.at(0)).at(0).width, 8);
   EXPECT_EQ(prepare_task(arguments("--model_name_or_path", out.string())).train->rows, 6);
+  const auto refused = [&](const std::string& flag, const std::string& value) {
+    return test::message_of([&] { prepare_task(arguments("--model_name_or_path", out.string(), {flag, value})); });
+  };
+  EXPECT_NE(refused("--ddpm_beta_schedule", "squaredcos_cap_v2").find("scheduler_config.json has linear"),
+            std::string::npos);
+  EXPECT_NE(refused("--ddpm_num_steps", "50").find("scheduler_config.json has 1000"), std::string::npos);
+  EXPECT_EQ(refused("--ddpm_num_steps", "1000"), "");
 }
 
 TEST_F(UnconditionalImages, RefusesWhatItCannotLearn) {
