@@ -68,9 +68,8 @@ LatentTraining::LatentTraining(const TrainArguments& arguments, Resampling resam
   refuse_what_is_not_trained();
   const ScriptArguments& script = arguments.script;
   load_networks();
-  encoders_ = std::make_unique<PromptEncoders>(directory_, of_frozen_parts(),
-                                               xl_ ? PromptEncoders::Kind::kXl : PromptEncoders::Kind::kOne);
-  states_ = std::make_shared<TextStates>(*encoders_);
+  states_ = std::make_shared<TextStates>(std::make_shared<const PromptEncoders>(
+      directory_, of_frozen_parts(), xl_ ? PromptEncoders::Kind::kXl : PromptEncoders::Kind::kOne));
   load_autoencoder();
   scale_ = LatentScale::of(*autoencoder_, xl_, directory_.where());
   enlargement_ = enlargement_of(*autoencoder_, directory_.where());
@@ -197,6 +196,7 @@ PipelineOutput LatentTraining::output(std::shared_ptr<const WeightAverage> avera
 }
 
 void LatentTraining::finish() {
+  states_->close();
   const ScriptArguments& script = arguments_.script;
   std::shared_ptr<DenoisingObjective> objective;
   if (network_) objective = std::make_shared<ControlObjective>(noise_->prediction_type(), script, network_);

@@ -45,7 +45,6 @@ class LatentTraining {
   PipelineDirectory directory_;
   bool xl_;
   std::shared_ptr<const Model> network_;  // the U-Net where it is not trained
-  std::unique_ptr<PromptEncoders> encoders_;
   std::shared_ptr<TextStates> states_;
   std::shared_ptr<const Model> autoencoder_;
   std::optional<fs::path> autoencoder_folder_;  // where it is not the pipeline's

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/terminal/log.h"
 #include "base/threads/interrupt.h"
 #include "base/threads/threads.h"
 #include "inputs/data/tables/labelled_files.h"
@@ -24,31 +25,51 @@ std::vector<float> numbers_of(const Tensor& x) { return cast(x, DType::kFloat32)
 
 }  // namespace
 
-size_t TextStates::place_of(const std::string& text) {
-  const auto found = std::find(texts_.begin(), texts_.end(), text);
-  if (found != texts_.end()) return static_cast<size_t>(found - texts_.begin());
+TextStates::States TextStates::encoded(const std::string& text) const {
   check_interrupted();
   const NoGradient fixed;
-  const PromptEncoders::Prompt prompt = encoders_(text, 0);
-  tokens_ = prompt.states.dim(1);
-  width_ = prompt.states.dim(2);
-  states_.push_back(numbers_of(prompt.states));
-  if (prompt.pooled.defined()) pooled_.push_back(numbers_of(prompt.pooled));
-  texts_.push_back(text);
-  return texts_.size() - 1;
+  const PromptEncoders::Prompt prompt = (*encoders_)(text, 0);
+  return {numbers_of(prompt.states), prompt.pooled.defined() ? numbers_of(prompt.pooled) : std::vector<float>(),
+          prompt.states.dim(2)};
+}
+
+size_t TextStates::place_of(const std::string& text) {
+  const auto [found, is_new] = places_.try_emplace(text, texts_.size());
+  if (!is_new) return found->second;
+  const size_t place = texts_.size();
+  texts_.push_back(&found->first);
+  const auto of_one = static_cast<size_t>(tokens_ * width_ + pooled_width_) * sizeof(float);
+  if (kept_.empty() || (kept_.size() == place && (place + 1) * of_one <= most_kept_)) {
+    kept_.push_back(encoded(text));
+    if (place == 0) {
+      width_ = kept_[0].width;
+      tokens_ = static_cast<int64_t>(kept_[0].whole.size()) / width_;
+      pooled_width_ = static_cast<int64_t>(kept_[0].pooled.size());
+    }
+  }
+  return place;
+}
+
+void TextStates::close() {
+  if (kept_.size() == texts_.size()) encoders_.reset();
+  else
+    log(LogLevel::kInfo, fmt::format("texts: {} of {} are encoded before the first update, the others for each batch",
+                                     kept_.size(), texts_.size()));
 }
 
 void TextStates::add(Batch& batch, const std::vector<size_t>& places) const {
   const auto rows = static_cast<int64_t>(places.size());
   FloatRows& states = batch.arrays["encoder_hidden_states"];
   states.shape = {rows, tokens_, width_};
-  for (const size_t place : places)
-    states.values.insert(states.values.end(), states_[place].begin(), states_[place].end());
-  if (pooled_.empty()) return;
-  FloatRows& pooled = batch.arrays["text_embeds"];
-  pooled.shape = {rows, static_cast<int64_t>(pooled_[0].size())};
-  for (const size_t place : places)
-    pooled.values.insert(pooled.values.end(), pooled_[place].begin(), pooled_[place].end());
+  FloatRows* const pooled = pooled_width_ > 0 ? &batch.arrays["text_embeds"] : nullptr;
+  if (pooled) pooled->shape = {rows, pooled_width_};
+  for (const size_t place : places) {
+    States made;
+    if (place >= kept_.size()) made = encoded(*texts_[place]);
+    const States& one = place < kept_.size() ? kept_[place] : made;
+    states.values.insert(states.values.end(), one.whole.begin(), one.whole.end());
+    if (pooled) pooled->values.insert(pooled->values.end(), one.pooled.begin(), one.pooled.end());
+  }
 }
 
 struct NoisyPictures::Drawn {

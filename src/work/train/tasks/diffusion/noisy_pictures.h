@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of training of diffusion: pictures, or what an autoencoder makes of them, with noise that is drawn for each, and
-// their texts. Pictures whose part is the same each time are encoded before the first update, texts always are.
+// their texts. Pictures whose part is the same each time are encoded before the first update, and texts, up to a limit
+// of what is kept.
 #pragma once
 
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "models/diffusion/latent_scale.h"
@@ -16,19 +18,32 @@
 
 namespace transom {
 
-// What the encoders say of texts, each once.
+// What the encoders say of texts, each once as long as there is room.
 class TextStates {
  public:
-  explicit TextStates(const PromptEncoders& encoders) : encoders_(encoders) {}
-  size_t place_of(const std::string& text);  // encodes it where it is new
-  // encoder_hidden_states [B, T, D], and text_embeds [B, E] where the encoders give them.
+  static constexpr size_t kMostKept = size_t{1} << 30;  // bytes
+  explicit TextStates(std::shared_ptr<const PromptEncoders> encoders, size_t most_kept = kMostKept)
+      : encoders_(std::move(encoders)), most_kept_(most_kept) {}
+  size_t place_of(const std::string& text);  // encodes it where it is new and there is room for what that gives
+  // After the last text: the encoders are let go where all is kept.
+  void close();
+  // encoder_hidden_states [B, T, D], and text_embeds [B, E] where the encoders give them. What is not kept is encoded
+  // again, to the same numbers.
   void add(Batch& batch, const std::vector<size_t>& places) const;
 
  private:
-  const PromptEncoders& encoders_;
-  std::vector<std::string> texts_;
-  std::vector<std::vector<float>> states_, pooled_;
-  int64_t tokens_ = 0, width_ = 0;
+  struct States {
+    std::vector<float> whole, pooled;
+    int64_t width = 0;
+  };
+  States encoded(const std::string& text) const;
+
+  std::shared_ptr<const PromptEncoders> encoders_;
+  size_t most_kept_;
+  std::unordered_map<std::string, size_t> places_;
+  std::vector<const std::string*> texts_;  // the keys of places_
+  std::vector<States> kept_;               // of the first texts, of one at least; all have one size
+  int64_t tokens_ = 0, width_ = 0, pooled_width_ = 0;
 };
 
 struct NoisyPictures {

@@ -16,6 +16,7 @@
 #include "work/pipelines/diffusion/lora_file.h"
 #include "work/pipelines/pipeline.h"
 #include "work/train/tasks/diffusion/control_training.h"
+#include "work/train/tasks/diffusion/noisy_pictures.h"
 #include "work/train/tasks/task_data.h"
 #include "work/train/tasks/tasks.h"
 
@@ -201,6 +202,29 @@ TEST_F(TrainingOfLatents, AResumedRunHasTheSameAverage) {
   fs::remove(weights);
   train(arguments("text-to-image", flags), (out() / "checkpoint-2").string());
   EXPECT_EQ(read_file(weights), whole);
+}
+
+TEST_F(TrainingOfLatents, TextsThatAreNotKeptGiveTheSameNumbers) {
+  const test::KeptLog quiet;
+  const PipelineDirectory directory((golden() / "sdxl" / "model").string());
+  const auto encoders =
+      std::make_shared<const PromptEncoders>(directory, LoadOptions{.dtype = "float32"}, PromptEncoders::Kind::kXl);
+  const auto batch_of = [&](size_t most_kept) {
+    TextStates states(encoders, most_kept);
+    std::vector<size_t> places;
+    for (const char* text : {"a cat", "the sea", "a cat", "", "a red house"}) places.push_back(states.place_of(text));
+    EXPECT_EQ(places, (std::vector<size_t>{0, 1, 0, 2, 3}));
+    states.close();
+    Batch batch;
+    states.add(batch, {3, 0, 2, 2, 1});
+    return batch;
+  };
+  const Batch kept = batch_of(TextStates::kMostKept), again = batch_of(1);
+  for (const char* name : {"encoder_hidden_states", "text_embeds"}) {
+    EXPECT_EQ(kept.arrays.at(name).shape, again.arrays.at(name).shape);
+    EXPECT_EQ(kept.arrays.at(name).shape[0], 5);
+    EXPECT_EQ(kept.arrays.at(name).values, again.arrays.at(name).values) << name;
+  }
 }
 
 // Until it is trained it adds nothing, and its way down is the U-Net's.
