@@ -28,8 +28,11 @@ constexpr std::string_view kMask = "attention_mask";
 // Why the padding cannot be taken out; empty: it can.
 std::string why_padding_stays(const Model& model, bool shares_rows, bool reads_padding) {
   if (!model.takes_texts_in_rows()) return fmt::format("{} needs rows of one length", model.architecture());
-  if (const Architecture* known = find_architecture(model); known && *known->head.labels == HeadLabels::kSpan)
-    return "an answer is looked for in all places of a row, padding among them";
+  if (const Architecture* known = find_architecture(model)) {
+    if (*known->head.labels == HeadLabels::kSpan)
+      return "an answer is looked for in all places of a row, padding among them";
+    if (*known->head.labels == HeadLabels::kChoice) return "a row is several choices";
+  }
   if (reads_padding) return "the task logs what the model makes of all places of a row, padding among them";
   if (model.adaptation() && model.adaptation()->virtual_tokens()) return "virtual tokens stand before each row";
   if (shares_rows)

@@ -92,6 +92,11 @@ TEST(TextPlaces, RowsAreWidenedWithTheirOwnPadding) {
   EXPECT_EQ(wide.sequences.at("KL_input_ids"), batch.sequences.at("KL_input_ids"));  // it has no padding
 }
 
+TEST(TextPlaces, ChoicesKeepTheirPadding) {
+  const auto model = golden_model("bert-multiple-choice");
+  EXPECT_EQ(padding_of_batches({}, *model, false, false), BatchPadding::kStays);
+}
+
 TEST(TextPlaces, AnswersAreLookedForInPaddingToo) {
   TrainingArguments arguments;
   const auto model = golden_model("bert-question-answering");
