@@ -376,21 +376,9 @@ struct ScriptArguments {
   bool with_prior_preservation = false;
   double prior_loss_weight = 1;
   int64_t num_class_images = 100;
-  // Textual inversion
-  std::optional<std::string> placeholder_token;
-  std::optional<std::string> initializer_token;
-  std::string learnable_property = "object";
-  int64_t num_vectors = 1;
-  int64_t repeats = 100;
-  bool save_as_full_pipeline = false;
   // ControlNet
   std::optional<std::string> controlnet_model_name_or_path;
   std::string conditioning_image_column = "conditioning_image";
-  // Of networks that say a flow (SD 3, FLUX)
-  std::string weighting_scheme = "none";
-  double logit_mean = 0, logit_std = 1, mode_scale = 1.29;
-  bool precondition_outputs = true;
-  double guidance_scale = 3.5;
 
   // Clicks
   int64_t max_ind_range = -1;

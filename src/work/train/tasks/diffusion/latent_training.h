@@ -25,7 +25,6 @@ class LatentTraining {
   // Without rows, for training or for evaluations.
   std::shared_ptr<NoisyPictures> pictures(bool trains) const;
   size_t place_of(const std::string& text) const { return states_->place_of(text); }
-  bool is_xl() const { return xl_; }
   // Encodes pictures, and makes the data of them.
   void add_data(std::shared_ptr<NoisyPictures> pictures, bool trains);
   // The loss, and what is saved.

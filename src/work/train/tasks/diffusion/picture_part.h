@@ -21,8 +21,6 @@ struct PictureParts {
   bool middle = false;  // else at random
   bool mirrors = false;
   bool mirrors_first = false;  // mirrored before it is cut
-  // Each picture is made square first, whatever its ratio.
-  bool squeezes = false;
 
   // The picture that parts are cut out of.
   Image resized(const Image& image) const;
