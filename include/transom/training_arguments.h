@@ -379,6 +379,20 @@ struct ScriptArguments {
   // ControlNet
   std::optional<std::string> controlnet_model_name_or_path;
   std::string conditioning_image_column = "conditioning_image";
+  // Flows: Stable Diffusion 3 and FLUX
+  std::optional<std::string> weighting_scheme;  // logit_normal of Stable Diffusion 3, none of FLUX
+  double logit_mean = 0, logit_std = 1, mode_scale = 1.29;
+  bool precondition_outputs = true;
+  double guidance_scale = 3.5;
+  std::optional<int64_t> max_sequence_length;  // of T5: 77 of Stable Diffusion 3, 512 of FLUX
+  std::vector<std::string> lora_blocks;        // numbers of blocks
+  // Textual inversion
+  std::optional<std::string> placeholder_token;
+  std::optional<std::string> initializer_token;
+  int64_t num_vectors = 1;
+  std::string learnable_property = "object";
+  std::optional<int64_t> repeats;  // 100; of DreamBooth 1
+  bool save_as_full_pipeline = false;
 
   // Clicks
   int64_t max_ind_range = -1;
