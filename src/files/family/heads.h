@@ -57,6 +57,7 @@ enum class HeadLabels {
   kClicks,         // labels [B]: 0 or 1
   kBoxes,  // class_labels [B, N] (-100: none) and boxes [B, N, 4]: centre, width and height in parts of the picture
   kPixelClasses,  // labels [B, height, width]
+  kMasks,         // class_labels [B, N] (-100: none) and mask_labels [B, N, height, width], 1 where an object is
   kSpectrum       // labels [B, frames, bands] of a sound; -100: none
 };
 

@@ -17,11 +17,12 @@
 namespace transom {
 namespace {
 
-// Python's int() of a quotient, for sizes.
-int64_t scaled(int64_t x, int64_t by, int64_t over) {
-  const double value = static_cast<double>(x * by) / static_cast<double>(over);
-  if (!(value >= 1) || value > 1e9) fail("resizing an image makes an edge of {} pixels", value);
-  return static_cast<int64_t>(value);
+// Of which the extents of a picture are multiples; 0 is as good as 1.
+int64_t read_divisor(const Config& config) {
+  const int64_t divisor = config.get_int("size_divisor", 32);
+  if (divisor < 0 || divisor > 1 << 16)
+    fail("{}: size_divisor: expected a number from 0 to {}, found {}", config.where(), 1 << 16, divisor);
+  return std::max<int64_t>(divisor, 1);
 }
 
 void check_size(int64_t extent, const std::string& where, std::string_view field) {
@@ -89,6 +90,7 @@ constexpr Defaults kDefaults[] = {
     {"EfficientNet", 346, 346, 0, 0, Resampling::kBicubic, false, true},
     {"DPT", 384, 384, 0, 0, Resampling::kBicubic, false, true},
     {"Detr", 0, 0, 800, 0, Resampling::kBilinear, false, false, true},
+    {"Mask2Former", 0, 0, 800, 0, Resampling::kBilinear, false, false, true},
     {"RTDetr", 640, 640, 0, 0, Resampling::kBilinear, false, true, true, false, false},
     {"OwlViT", 768, 768, 0, 0, Resampling::kBicubic, true, true},
     {"Owlv2", 960, 960, 0, 0, Resampling::kBilinear, true, true},
@@ -151,6 +153,8 @@ constexpr KnownKey kImageKeys[] = {{"image_processor_type"},
                                    {"do_image_splitting", "false"},
                                    {"do_grayscale", "false"},
                                    {"size_divisor", "1"},
+                                   {"ignore_index"},  // of labels, as num_labels is
+                                   {"num_labels"},
                                    {"apply_ocr"},  // words and boxes are given
                                    {"ocr_lang"},
                                    {"tesseract_config"},
@@ -207,7 +211,7 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
     do_rescale_ = config.get_bool("rescale", do_rescale_);  // as its first files have it
   do_normalize_ = config.get_bool("do_normalize", defaults->normalizes);
   do_convert_rgb_ = config.get_bool("do_convert_rgb", defaults->clip_colors || defaults->converts);
-  const bool is_detector = family == "Detr" || family == "RTDetr" || family == "Yolos";
+  const bool is_detector = family == "Detr" || family == "RTDetr" || family == "Yolos" || family == "Mask2Former";
   cutter_ = make_picture_cutter(family, config, read_resampling(config, defaults->resampling));
   const bool is_sam = family == "Sam";
   const bool is_page = family == "Donut";
@@ -249,6 +253,7 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
   if (is_detector) read_detr(config);
   if (family == "RTDetr") masks_ = config.get_bool("do_pad", config.get_bool("pad_and_return_pixel_mask", false));
   if (family == "Yolos") size_.whole = 16;
+  if (family == "Mask2Former") size_.raised = read_divisor(config);
   if (defaults->imagenet_colors) {
     mean_ = {0.485f, 0.456f, 0.406f};
     deviation_ = {0.229f, 0.224f, 0.225f};
@@ -340,42 +345,6 @@ ImageProcessor::Size ImageProcessor::read_size(const Config& config, std::string
   for (const int64_t extent : {size.height, size.width, size.shortest_edge, size.longest_edge})
     if (extent != 0) check_size(extent, config.where(), field);
   return size;
-}
-
-std::array<int64_t, 2> ImageProcessor::Size::of(const Image& image) const {
-  if (shortest_edge == 0 && height == 0 && longest_edge > 0) {
-    const double scale = static_cast<double>(longest_edge) / static_cast<double>(std::max(image.width, image.height));
-    const auto near = [&](int64_t extent) {  // as Python's int() of what is a half more
-      return std::max<int64_t>(static_cast<int64_t>(static_cast<double>(extent) * scale + 0.5), 1);
-    };
-    return {near(image.height), near(image.width)};
-  }
-  if (shortest_edge == 0) return {height, width};
-  const bool upright = image.width <= image.height;
-  const int64_t shorter = std::min(image.width, image.height), longer = std::max(image.width, image.height);
-  if (longest_edge == 0) {
-    const int64_t other = scaled(shortest_edge, longer, shorter);
-    return upright ? std::array{other, shortest_edge} : std::array{shortest_edge, other};
-  }
-  // The longest edge is a limit.
-  int64_t size = shortest_edge;
-  std::optional<double> limited;
-  const double s = static_cast<double>(shorter), l = static_cast<double>(longer);
-  if (l / s * static_cast<double>(size) > static_cast<double>(longest_edge)) {
-    limited = static_cast<double>(longest_edge) * s / l;
-    size = std::lrint(*limited);
-  }
-  if (shorter == size) return {whole_part(image.height), whole_part(image.width)};
-  const int64_t other = whole_part(limited ? static_cast<int64_t>(*limited * l / s) : scaled(size, longer, shorter));
-  size = whole_part(size);
-  return image.width < image.height ? std::array{other, size} : std::array{size, other};
-}
-
-int64_t ImageProcessor::Size::whole_part(int64_t extent) const {
-  if (extent < whole)
-    fail("size: a picture becomes {} pixels wide or high: expected {} or more, of which multiples are taken", extent,
-         whole);
-  return extent - extent % whole;
 }
 
 Image ImageProcessor::center_cropped(const Image& image, int64_t height, int64_t width) const {

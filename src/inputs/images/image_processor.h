@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From pictures to what models of images take: the image processors of Transformers (ViT, DeiT, CLIP, SigLIP, LLaVA,
-// BiT, BLIP, ConvNeXt, EfficientNet, DPT, DETR, RT-DETR, YOLOS, Donut, OWL-ViT, OWLv2, SAM, SegFormer, and timm's), by
-// their preprocessor_config.json, with the arithmetic of their PIL versions.
+// BiT, BLIP, ConvNeXt, EfficientNet, DPT, DETR, RT-DETR, Mask2Former, YOLOS, Donut, OWL-ViT, OWLv2, SAM, SegFormer, and
+// timm's), by their preprocessor_config.json, with the arithmetic of their PIL versions.
 #pragma once
 
 #include <array>
@@ -74,8 +74,10 @@ class ImageProcessor {
   // How large a picture becomes: both extents, or the shortest edge, perhaps with a limit of the longest.
   struct Size {
     int64_t height = 0, width = 0, shortest_edge = 0, longest_edge = 0;
-    int64_t whole = 1;  // with a longest edge: extents are cut to multiples, as those of YOLOS are
+    int64_t whole = 1;   // with a longest edge: extents are cut to multiples, as those of YOLOS are
+    int64_t raised = 1;  // extents are raised to multiples, as those of Mask2Former are
     int64_t whole_part(int64_t extent) const;
+    std::array<int64_t, 2> before_raising(const Image& image) const;
     std::array<int64_t, 2> of(const Image& image) const;  // height, width
   };
   static Size read_size(const Config& config, std::string_view field, const Size& otherwise, bool square);

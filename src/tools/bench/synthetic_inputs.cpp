@@ -75,6 +75,9 @@ class Maker {
       case HeadLabels::kBoxes:
         add_boxes(inputs);
         break;
+      case HeadLabels::kMasks:
+        add_masks(inputs);
+        break;
       case HeadLabels::kPixelClasses: {
         const Shape& image = inputs.at("pixel_values").shape();
         inputs.set("labels", integers({batch_, image[2], image[3]}, 0, pixel_classes()));
@@ -199,6 +202,20 @@ class Maker {
     }
     inputs.set("class_labels", integers({batch_, kBoxes}, 0, pixel_classes()));
     inputs.set("boxes", Tensor::from(boxes, {batch_, kBoxes, 4}));
+  }
+
+  // Three objects a picture, each of a third of its rows.
+  void add_masks(NamedTensors& inputs) {
+    constexpr int64_t kObjects = 3;
+    const Shape& image = inputs.at("pixel_values").shape();
+    const int64_t height = image[2], width = image[3];
+    std::vector<float> masks;
+    for (int64_t object = 0; object < batch_ * kObjects; ++object)
+      for (int64_t row = 0; row < height; ++row)
+        masks.insert(masks.end(), static_cast<size_t>(width),
+                     row * kObjects / height == object % kObjects ? 1.0F : 0.0F);
+    inputs.set("class_labels", integers({batch_, kObjects}, 0, pixel_classes()));
+    inputs.set("mask_labels", Tensor::from(masks, {batch_, kObjects, height, width}));
   }
 
   // Of boxes and pixels, which id2label names.
