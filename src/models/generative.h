@@ -44,6 +44,13 @@ struct TextEnds {
   int64_t start, end, padding;
 };
 
+// A picture that layers read beside the tokens, by attention, in parts (tiles) of R places each.
+struct PictureSource {
+  std::vector<KeysAndValues> layers;  // of each layer that reads it: [parts R, G, d]
+  int64_t parts = 0;
+  int64_t seen = 0;  // the first so many are what tokens behind the picture see; those before it see all
+};
+
 class GenerativeModel : public Model {
  public:
   // Whether an encoder reads the inputs, so that generation begins at decoder_start_token_id.
@@ -77,6 +84,13 @@ class GenerativeModel : public Model {
   // `inputs` without padding.
   virtual TextPositions positions_of(const ModelInputs& inputs) const;
 
+  // R of models whose layers read pictures beside the tokens; 0: the model reads none so. Of such models an input has
+  // one place, where it stands among the tokens, and makes no row for it: a token sees the picture before it and those
+  // that stand right before that one, or, before the first picture of its text, all of them.
+  virtual int64_t source_rows() const { return 0; }
+  // Of such an input, not computed yet.
+  PictureSource source_of(const AttachedInput& input, ForwardContext& context) const;
+
   // The logits [B, V], f32, of what follows the tokens.
   Tensor next_logits(const PassInputs& pass, ForwardContext& context) const;
   // Of a model without an encoder: the same behind each of the last `count` tokens, [B, count, V].
@@ -98,6 +112,8 @@ class GenerativeModel : public Model {
   virtual Tensor run_step(const PassInputs& pass, ForwardContext& context) const;
   // What embed() gives, [n, D], in the model's precision. By default of inputs_embeds alone.
   virtual Tensor run_embedding(const NamedTensors& tensors, ForwardContext& context) const;
+  // What source_of() gives, in the model's precision.
+  virtual PictureSource run_source(const NamedTensors& tensors, ForwardContext& context) const;
   // Of a model with an embedding_width(): the embeddings [B, T, D] of tokens, as inputs_embeds has them.
   virtual Tensor embeddings_of(const Tensor& input_ids, ForwardContext& context) const;
 

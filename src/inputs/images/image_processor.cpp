@@ -80,6 +80,7 @@ constexpr Defaults kDefaults[] = {
     {"Idefics2", 0, 0, 378, 0, Resampling::kBilinear, false, false, false, true},
     {"Idefics3", 0, 0, 4 * 364, 0, Resampling::kLanczos, false, false, false, true},
     {"SmolVLM", 0, 0, 4 * 364, 0, Resampling::kLanczos, false, false, false, true},
+    {"Mllama", 224, 224, 0, 0, Resampling::kBilinear, false, false, false, true},
     {"Qwen2VL", 0, 0, 56 * 56, 0, Resampling::kBicubic, true, false},
     {"Llava", 0, 0, 224, 224, Resampling::kBicubic, true, false},
     {"Blip", 384, 384, 0, 0, Resampling::kBicubic, true, true},

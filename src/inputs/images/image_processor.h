@@ -37,17 +37,25 @@ class ImageProcessor {
     // model is told of the picture, by the names of its arguments.
     int64_t parts = 0, rows = 0, columns = 0;
     int64_t together = 1;  // pictures of the text
+    bool grouped = false;  // models read those of a text on an axis of their own: [1, pictures, parts, ...]
     int64_t patches = 0;   // of processors that lay patches out as rows of numbers, which are all of `values`
     std::vector<std::pair<std::string, std::vector<int64_t>>> beside = {};
     // The same picture, or parts, with zeros at the right and below, which `mask` tells: for each part.
     void fill_up(int64_t to_height, int64_t to_width);
-    // Of pixel_values, for this picture alone: [1, 3, height, width], [1, parts, 3, height, width], [patches, numbers],
-    // or, where a mask tells which patches there are, [1, patches, numbers].
+    // Of pixel_values, for this picture alone: [1, 3, height, width], [1, parts, 3, height, width] (`grouped`: with one
+    // more axis before the parts), [patches, numbers], or, where a mask tells which patches there are, [1, patches,
+    // numbers].
     std::vector<int64_t> shape() const {
       if (patches > 0 && !mask.empty()) return {1, patches, static_cast<int64_t>(values.size()) / patches};
       if (patches > 0) return {patches, static_cast<int64_t>(values.size()) / patches};
       if (parts == 0) return {1, 3, height, width};
+      if (grouped) return {1, 1, parts, 3, height, width};
       return {1, parts, 3, height, width};
+    }
+    // Of what is told beside, in numbers, for this picture alone.
+    std::vector<int64_t> shape_beside(const std::vector<int64_t>& numbers) const {
+      const auto count = static_cast<int64_t>(numbers.size());
+      return grouped && count > 1 ? std::vector<int64_t>{1, 1, count} : std::vector<int64_t>{1, count};
     }
     // What models call the mask, and its shape for this picture alone.
     std::string mask_name() const { return parts > 0 || patches > 0 ? "pixel_attention_mask" : "pixel_mask"; }

@@ -9,6 +9,7 @@
 #include "base/json/json.h"
 #include "files/config/config.h"
 #include "files/config/picture_grid.h"
+#include "inputs/images/canvas_cutter.h"
 
 namespace transom {
 namespace {
@@ -434,6 +435,7 @@ std::shared_ptr<const PictureCutter> make_picture_cutter(const std::string& fami
   if (family == "LlavaOnevision")
     return std::make_shared<GridCutter>(config, resampling, onevision_resolutions(), 384, true);
   if (family == "Qwen2VL") return std::make_shared<PatchCutter>(config, resampling);
+  if (family == "Mllama") return make_canvas_cutter(config, resampling);
   if (family == "Siglip2") return std::make_shared<FlexibleCutter>(config, resampling);
   return nullptr;
 }

@@ -138,6 +138,17 @@ Tensor GenerativeModel::embed(const AttachedInput& input, ForwardContext& contex
   return cast(rows, DType::kFloat32);
 }
 
+PictureSource GenerativeModel::source_of(const AttachedInput& input, ForwardContext& context) const {
+  if (input.places.size() != 1 || input.places[0].count != 1)
+    fail("prompt: {} reads a picture beside the tokens: expected one place where it stands", architecture());
+  prepare(context);
+  return run_source(input.tensors, context);
+}
+
+PictureSource GenerativeModel::run_source(const NamedTensors&, ForwardContext&) const {
+  fail(ErrorKind::kInternal, "{} reads no pictures beside its tokens", architecture());
+}
+
 TextPositions GenerativeModel::positions_of(const ModelInputs&) const {
   fail(ErrorKind::kInternal, "{} does not say where its tokens stand", architecture());
 }

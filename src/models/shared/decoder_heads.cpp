@@ -30,6 +30,7 @@ class DecoderModel : public GenerativeModel {
   bool takes_texts_in_rows() const override { return traits_.texts_in_rows; }
   int64_t embedding_width() const override {
     if (const auto* placed = dynamic_cast<const PlacedDecoder*>(body_.get())) return placed->embedding_width();
+    if (source_rows() > 0) return 0;
     const std::vector<std::string> names = body_->input_names();
     if (std::find(names.begin(), names.end(), "inputs_embeds") == names.end()) return 0;
     const Parameter& table = *body_->word_embeddings().weight();
@@ -40,6 +41,10 @@ class DecoderModel : public GenerativeModel {
     ForwardContext context;
     prepare(context);
     return body_->attached_inputs(inputs, context);
+  }
+  int64_t source_rows() const override {
+    const auto* reader = dynamic_cast<const SourceDecoder*>(body_.get());
+    return reader ? reader->source_rows() : 0;
   }
   int64_t position_axes() const override {
     const auto* placed = dynamic_cast<const PlacedDecoder*>(body_.get());
@@ -52,6 +57,10 @@ class DecoderModel : public GenerativeModel {
   const Decoder& body() const { return *body_; }
 
  protected:
+  PictureSource run_source(const NamedTensors& tensors, ForwardContext& context) const override {
+    const auto* reader = dynamic_cast<const SourceDecoder*>(body_.get());
+    return reader ? reader->run_source(tensors, context) : GenerativeModel::run_source(tensors, context);
+  }
   Tensor embeddings_of(const Tensor& input_ids, ForwardContext& context) const override {
     return body_->embed(input_ids, context);
   }

@@ -14,4 +14,11 @@ class PlacedDecoder : public Decoder {
   virtual int64_t embedding_width() const = 0;
 };
 
+// Bodies whose layers read pictures beside the tokens: what GenerativeModel asks for by the same names.
+class SourceDecoder : public Decoder {
+ public:
+  virtual int64_t source_rows() const = 0;
+  virtual PictureSource run_source(const NamedTensors& tensors, ForwardContext& context) const = 0;
+};
+
 }  // namespace transom

@@ -32,8 +32,8 @@ void add_image(const ImageProcessor& processor, const std::string& file, const s
     add(views, name + "/" + pixels.mask_name(), DType::kInt64, shape_of_mask, std::move(pixels.mask));
   }
   for (auto& [beside, numbers] : pixels.beside) {
-    const auto count = static_cast<int64_t>(numbers.size());
-    add(views, name + "/" + beside, DType::kInt64, {1, count}, std::move(numbers));
+    std::vector<int64_t> shape_of_numbers = pixels.shape_beside(numbers);
+    add(views, name + "/" + beside, DType::kInt64, std::move(shape_of_numbers), std::move(numbers));
   }
   add(views, name + "/pixel_values", DType::kFloat32, shape, std::move(pixels.values));
 }

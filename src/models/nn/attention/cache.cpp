@@ -182,6 +182,10 @@ std::vector<Tensor> KeyValueCache::take() {
   take_all(layers_);
   for (Tensor& one : states_) state.push_back(std::move(one));
   take_all(encoder_layers);
+  if (sources) {
+    take_all(sources->layers);
+    for (Tensor* one : {&sources->tables, &sources->lengths, &sources->reads}) state.push_back(std::move(*one));
+  }
   for (Tensor* one : {&start_, &places_, &encoder_mask})
     if (one->defined()) state.push_back(std::move(*one));
   forget_visible();
@@ -197,6 +201,10 @@ void KeyValueCache::put(const std::vector<Tensor>& state) {
   put_all(layers_);
   for (Tensor& one : states_) one = state.at(next++);
   put_all(encoder_layers);
+  if (sources) {
+    put_all(sources->layers);
+    for (Tensor* one : {&sources->tables, &sources->lengths, &sources->reads}) *one = state.at(next++);
+  }
   start_ = state.at(next++);
   places_ = state.at(next++);
   encoder_mask = next < state.size() ? state[next] : Tensor();

@@ -7,6 +7,7 @@
 // computes the new ones, which writes in place. Letters: B rows, T new tokens, S places, G heads, D hidden.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "graph/ops/recurrence/state_places.h"
@@ -16,6 +17,15 @@ namespace transom {
 
 struct KeysAndValues {
   Tensor keys, values;  // [B, S, G, d], [B, S, G, e]
+};
+
+// Keys and values of pictures beside the text, which layers read that have no other keys (Llama 3.2 Vision). They lie
+// in blocks of R places, as those of a paged cache do: a block is a part of a picture.
+struct SeenSources {
+  std::vector<KeysAndValues> layers;  // of each layer that reads them: [blocks R, G, d]
+  Tensor tables;                      // i32 [B T, M]: the blocks that each token of the pass sees
+  Tensor lengths;                     // i32 [B T]: and how many places of them, 1 or more
+  Tensor reads;  // i64 [B T]: 0: the token's text has no pictures; 1: it stands before all of them; 2: behind one
 };
 
 class KeyValueCache {
@@ -92,6 +102,9 @@ class KeyValueCache {
   Tensor encoder_states;  // [B, S', D]
   Tensor encoder_mask;    // [B, S'] as the encoder was given it, or empty
   std::vector<KeysAndValues> encoder_layers;
+
+  // ---- of models whose layers read pictures beside the tokens: those of the texts of this pass. None: they have none.
+  std::optional<SeenSources> sources;
 
  protected:
   KeyValueCache() = default;

@@ -34,7 +34,7 @@ NamedTensors tensors_of(const ImageProcessor::Pixels& image) {
   NamedTensors tensors{{"pixel_values", Tensor::from(image.values, image.shape())}};
   if (!image.mask.empty()) tensors.set(image.mask_name(), Tensor::from(image.mask, image.mask_shape()));
   for (const auto& [name, numbers] : image.beside)
-    tensors.set(name, Tensor::from(numbers, {1, static_cast<int64_t>(numbers.size())}));
+    tensors.set(name, Tensor::from(numbers, image.shape_beside(numbers)));
   return tensors;
 }
 

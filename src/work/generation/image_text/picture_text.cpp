@@ -212,6 +212,24 @@ class PromptText : public PictureText {
   int64_t each_ = 0;
 };
 
+// Llama 3.2 Vision: one place, whatever the picture. A text without the token that begins texts gets it, behind the
+// pictures with which it begins.
+class PlainText : public PictureText {
+ public:
+  explicit PlainText(const PictureTextFiles& files) : begin_(files.tokenizer.special_token("bos").value_or("")) {}
+  int64_t places(const Pixels&) const override { return 1; }
+  std::string framed(const std::string& text, int64_t, const std::string& token) const override {
+    if (begin_.empty() || text.find(begin_) != text.npos) return text;
+    size_t behind = 0;
+    while (text.compare(behind, token.size(), token) == 0) behind += token.size();
+    return text.substr(0, behind) + begin_ + text.substr(behind);
+  }
+  bool groups_pictures() const override { return true; }
+
+ private:
+  std::string begin_;
+};
+
 // Gemma 3: a picture between two marks and empty lines; one that is cut is followed by its crops.
 class CropsText : public PictureText {
  public:
@@ -257,6 +275,7 @@ std::shared_ptr<const PictureText> make_picture_text(const ImageTokens& tokens, 
   if (tokens.processor == "Idefics2") return std::make_shared<MarkedText>(own);
   if (tokens.processor == "Qwen2VL") return std::make_shared<BlockText>();
   if (tokens.processor == "PaliGemma") return std::make_shared<PromptText>(files);
+  if (tokens.processor == "Mllama") return std::make_shared<PlainText>(files);
   if (tokens.processor == "Gemma3") return std::make_shared<CropsText>(files);
   fail(ErrorKind::kInternal, "no processor of texts with pictures is called {}", tokens.processor);
 }

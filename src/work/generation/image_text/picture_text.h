@@ -32,6 +32,8 @@ class PictureText {
   virtual bool tells_places() const { return false; }
   // Whether the model reads the tokens beside the pictures with them, as an input of its own.
   virtual bool reads_all_at_once() const { return false; }
+  // Whether a picture is no row among the tokens, and layers read those of a text by where they stand in it.
+  virtual bool groups_pictures() const { return false; }
 };
 
 // What says how a processor writes.
