@@ -5,6 +5,7 @@ import timm
 import torch
 
 import dense
+import masks
 from deformable import DEFORMABLE, extents_of
 from family import Family, names
 
@@ -231,6 +232,7 @@ DETECTION |= {
     ),
     **DEFORMABLE,
     **dense.DENSE,
+    **masks.MASKS,
 }
 
 
@@ -285,6 +287,8 @@ def inputs_of(name, family_name, class_name, config, random):
         return {"pixel_values": floats(pictures, 3, 32, 32)} | texts_of(config.text_config, texts, random)
     if family_name in dense.DENSE:
         return dense.inputs_of(name, class_name, config, random, floats)
+    if family_name in masks.MASKS:
+        return masks.inputs_of(class_name, config, random, floats)
     if family_name in DEFORMABLE:
         inputs = {"pixel_values": floats(2, 3, *extents_of(config))}
         return inputs | box_labels(random) if class_name.endswith("ObjectDetection") else inputs
@@ -355,6 +359,8 @@ def box_labels(random):
 
 def arguments(inputs):
     """The labels of detectors as a list, one dictionary a picture, without what is padding."""
+    if "mask_labels" in inputs:
+        return masks.arguments(inputs)
     if "boxes" not in inputs:
         return inputs
     others = {key: value for key, value in inputs.items() if key not in ("boxes", "class_labels")}

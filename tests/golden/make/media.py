@@ -14,7 +14,7 @@ import moving
 from common import write_json
 
 PICTURES = ("alpha.png", "gradient.png", "gray.png", "shapes.jpg")
-WITH_NARROW = ("detr", "rt_detr", "owlv2", "yolos", "sam", "segformer", "siglip", "idefics", "llava_next", "llava_onevision", "qwen2")
+WITH_NARROW = ("detr", "mask2former", "rt_detr", "owlv2", "yolos", "sam", "segformer", "siglip", "idefics", "llava_next", "llava_onevision", "qwen2")
 NARROW = ("pixel.png", "panorama.png")  # of one pixel, and much wider than high
 RGB = dict(do_normalize=True, do_rescale=True, do_resize=True, rescale_factor=1 / 255)
 HALF = dict(image_mean=[0.5] * 3, image_std=[0.5] * 3)
@@ -146,6 +146,14 @@ PROCESSORS = {  # class without its ending, and the fields of preprocessor_confi
         RGB
         | IMAGENET
         | dict(resample=3, do_pad=True, size=dict(shortest_edge=9, longest_edge=15), pad_size=dict(height=15, width=16)),
+    ),
+    "mask2former": (
+        "Mask2FormerImageProcessor",
+        RGB | IMAGENET | dict(resample=2, size=dict(shortest_edge=21, longest_edge=37), size_divisor=8, ignore_index=255),
+    ),
+    "mask2former_squashed": (
+        "Mask2FormerImageProcessor",
+        RGB | IMAGENET | dict(resample=3, size=dict(height=13, width=18), size_divisor=5, pad_size=dict(height=17, width=24)),
     ),
     "yolos": (
         "YolosImageProcessor",

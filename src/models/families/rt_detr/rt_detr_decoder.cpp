@@ -11,23 +11,6 @@
 namespace transom {
 namespace {
 
-// The first places that a query looks at: on a square around its box, one direction a head, further out point by point.
-std::vector<float> rt_detr_first_offsets(int64_t heads, int64_t maps, int64_t points) {
-  std::vector<float> values;
-  for (int64_t head = 0; head < heads; ++head) {
-    const float angle =
-        static_cast<float>(head) * static_cast<float>(2 * std::numbers::pi / static_cast<double>(heads));
-    const float x = std::cos(angle), y = std::sin(angle), most = std::max(std::abs(x), std::abs(y));
-    for (int64_t map = 0; map < maps; ++map)
-      for (int64_t point = 1; point <= points; ++point)
-        for (const float part : {x, y}) values.push_back(part / most * static_cast<float>(point));
-  }
-  return values;
-}
-
-// The deviation of weights that are drawn evenly by the sum of their extents (Glorot and Bengio, 2010).
-double glorot_deviation(int64_t in, int64_t out) { return std::sqrt(2 / static_cast<double>(in + out)); }
-
 DetrLayerShape rt_detr_decoder_shape(const RTDetrConfig& c) {
   return {.width = c.d_model,
           .heads = c.decoder_attention_heads,
@@ -41,6 +24,21 @@ DetrLayerShape rt_detr_decoder_shape(const RTDetrConfig& c) {
 }
 
 }  // namespace
+
+std::vector<float> first_looked_at_offsets(int64_t heads, int64_t maps, int64_t points) {
+  std::vector<float> values;
+  for (int64_t head = 0; head < heads; ++head) {
+    const float angle =
+        static_cast<float>(head) * static_cast<float>(2 * std::numbers::pi / static_cast<double>(heads));
+    const float x = std::cos(angle), y = std::sin(angle), most = std::max(std::abs(x), std::abs(y));
+    for (int64_t map = 0; map < maps; ++map)
+      for (int64_t point = 1; point <= points; ++point)
+        for (const float part : {x, y}) values.push_back(part / most * static_cast<float>(point));
+  }
+  return values;
+}
+
+double glorot_deviation(int64_t in, int64_t out) { return std::sqrt(2 / static_cast<double>(in + out)); }
 
 RTDetrLinear::RTDetrLinear(const Scope& scope, int64_t in, int64_t out, double deviation, const Initial& bias)
     : path_(scope.path()),
@@ -64,7 +62,7 @@ class RTDetrCrossAttention {
         scale_(c.offset_scale),
         nearest_(c.nearest_places),
         sampling_offsets_(scope / "sampling_offsets", c.d_model, 2 * places(), 0,
-                          Initial::given(rt_detr_first_offsets(heads_, maps_, points_))),
+                          Initial::given(first_looked_at_offsets(heads_, maps_, points_))),
         attention_weights_(scope / "attention_weights", c.d_model, places(), {.deviation = 0}),
         value_proj_(scope / "value_proj", c.d_model, c.d_model, {.deviation = glorot_deviation(c.d_model, c.d_model)}),
         output_proj_(scope / "output_proj", c.d_model, c.d_model,

@@ -19,6 +19,12 @@ struct RTDetrMemory {
   Axes heights, widths;
 };
 
+// The first places that a query looks at: on a square around its own, one direction a head, further out point by point.
+// [heads, maps, points, 2].
+std::vector<float> first_looked_at_offsets(int64_t heads, int64_t maps, int64_t points);
+// The deviation of weights that are drawn evenly by the sum of their extents (Glorot and Bengio, 2010).
+double glorot_deviation(int64_t in, int64_t out);
+
 // A linear layer whose new bias is not zero: what tells classes, most of which are rare, and where to look.
 class RTDetrLinear {
  public:

@@ -27,6 +27,7 @@ struct SwinForm {
   bool rolls_first = false;       // grids are padded after they are shifted
   bool drops_both_paths = false;  // of a block; else the path of its attention alone
   bool drops_inside = false;      // of the feed-forward layer too
+  bool gives_unmerged = false;    // states of stages are those before their merging
 };
 
 // Of a stage: the sides of its windows, and by how much every second block shifts them.
@@ -240,7 +241,8 @@ class SwinPatchMerging {
 class SwinStages {
  public:
   // `scope` is that of the list of stages.
-  SwinStages(const Scope& scope, const SwinStagesConfig& c) : merges_first_(c.form.merges_first) {
+  SwinStages(const Scope& scope, const SwinStagesConfig& c)
+      : merges_first_(c.form.merges_first), gives_unmerged_(merges_first_ || c.form.gives_unmerged) {
     int64_t blocks = 0, block = 0;
     for (const int64_t depth : c.depths) blocks += depth;
     for (size_t i = 0; i < c.depths.size(); ++i) {
@@ -263,12 +265,12 @@ class SwinStages {
         x = context.gradient_checkpointing && context.training
                 ? checkpoint([&](const std::vector<Tensor>& in) { return layer(in[0], grid, context); }, {x})
                 : layer(x, grid, context);
-      if (merges_first_) states.push_back(x);
+      if (gives_unmerged_) states.push_back(x);
       if (i < downsample_.size()) {
         x = downsample_[i](x, grid, context);
         grid = merged(grid);
       }
-      if (!merges_first_) states.push_back(x);
+      if (!gives_unmerged_) states.push_back(x);
     }
     return states;
   }
@@ -276,7 +278,7 @@ class SwinStages {
   static Extents merged(Extents grid) { return {(grid[0] + 1) / 2, (grid[1] + 1) / 2}; }
 
  private:
-  bool merges_first_;
+  bool merges_first_, gives_unmerged_;
   std::vector<std::vector<SwinLayer>> stages_;
   std::vector<SwinPatchMerging> downsample_;
 };

@@ -19,13 +19,11 @@ bool is_known_to_host(const Tensor& tensor) {
   return tensor.node()->computed(tensor.output()) && (is_in_host_memory(tensor) || buffer_of(tensor)->host_pointer());
 }
 
-void expect_box_values(const BoxLabels& labels, int64_t classes) {
+void expect_box_values(const BoxLabels& labels) {
   if (!is_known_to_host(labels.classes) || !is_known_to_host(labels.boxes)) return;
   const std::vector<int64_t> ids = labels.classes.to_vector<int64_t>();
   const std::vector<float> boxes = labels.boxes.to_vector<float>();
   for (size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] >= classes)
-      fail("class_labels: {} is no class: expected numbers in [0, {}), or -100 for no box", ids[i], classes);
     if (ids[i] < 0) continue;
     for (size_t k = 4 * i; k < 4 * i + 4; ++k)
       if (!std::isfinite(boxes[k]) || (k % 4 > 1 && boxes[k] < 0))
@@ -53,6 +51,12 @@ struct Overlap {
 
 }  // namespace
 
+void expect_classes(const Tensor& ids, int64_t classes) {
+  if (!is_known_to_host(ids)) return;
+  for (const int64_t id : ids.to_vector<int64_t>())
+    if (id >= classes) fail("class_labels: {} is no class: expected numbers in [0, {}), or -100 for none", id, classes);
+}
+
 BoxLabels box_labels(const NamedTensors& inputs, int64_t classes) {
   const Tensor ids = inputs.find("class_labels"), boxes = inputs.find("boxes");
   if (!ids.defined() && !boxes.defined()) return {};
@@ -62,7 +66,8 @@ BoxLabels box_labels(const NamedTensors& inputs, int64_t classes) {
     fail("class_labels and boxes: expected [{}, boxes] and [{}, boxes, 4], found {} and {}", B, B,
          to_string(ids.shape()), to_string(boxes.shape()));
   const BoxLabels labels{cast(ids, DType::kInt64), boxes};
-  expect_box_values(labels, classes);
+  expect_classes(labels.classes, classes);
+  expect_box_values(labels);
   return labels;
 }
 
@@ -139,18 +144,22 @@ Tensor matched_queries(const Tensor& logits, const Tensor& boxes, const BoxLabel
   return matched_by_cost(of_class * weights.class_cost, boxes, labels, weights);
 }
 
+Tensor class_loss_of_queries(const Tensor& logits, const Tensor& matches, const Tensor& classes, double no_object,
+                             const ForwardContext& context) {
+  const int64_t B = logits.dim(0), Q = logits.dim(1), C = logits.dim(2) - 1;
+  const Tensor targets = reshape(values_of_queries(matches, classes, Q, static_cast<double>(C)), {B * Q});
+  const Tensor none = full({B * Q}, static_cast<double>(C), DType::kInt64);
+  const Tensor weight = select(equal(targets, none), full({B * Q}, no_object), full({B * Q}, 1));
+  const Tensor losses =
+      cross_entropy(reshape(cast(logits, DType::kFloat32), {B * Q, C + 1}), targets, -100, context.computing);
+  return mean_of(sum(losses * weight), sum(weight), context);
+}
+
 Tensor detection_loss(const Tensor& logits, const Tensor& boxes, const BoxLabels& labels,
                       const DetectionWeights& weights, const ForwardContext& context) {
-  const int64_t B = logits.dim(0), Q = logits.dim(1), classes = logits.dim(2) - 1, N = labels.classes.dim(1);
   const Tensor matches = matched_queries(logits, boxes, labels, weights, context.computing);
-
-  const Tensor targets = reshape(values_of_queries(matches, labels.classes, Q, static_cast<double>(classes)), {B * Q});
-  const Tensor none = full({B * Q}, static_cast<double>(classes), DType::kInt64);
-  const Tensor weight = select(equal(targets, none), full({B * Q}, weights.no_object), full({B * Q}, 1));
-  const Tensor losses =
-      cross_entropy(reshape(cast(logits, DType::kFloat32), {B * Q, classes + 1}), targets, -100, context.computing);
-  const Tensor of_classes = mean_of(sum(losses * weight), sum(weight), context);
-  if (N == 0) return of_classes;
+  const Tensor of_classes = class_loss_of_queries(logits, matches, labels.classes, weights.no_object, context);
+  if (labels.classes.dim(1) == 0) return of_classes;
   return of_classes + mean_of(distance_of_matches(boxes, matches, labels, weights), number_of_boxes(labels), context);
 }
 
