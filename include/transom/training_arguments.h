@@ -274,6 +274,12 @@ struct ScriptArguments {
   bool mask_truncated_completions = false;
   bool use_bias_correction_kl = true;
   std::optional<double> off_policy_mask_threshold;
+  std::string rollout_quantization = "none";
+  // What TRL corrects between its engine and its step, by its names: here where rollouts have other weights, or
+  // use_vllm asks for it.
+  bool use_vllm = false, vllm_importance_sampling_correction = true;
+  std::string vllm_importance_sampling_mode = "sequence_mask";
+  std::optional<double> vllm_importance_sampling_clip_min, vllm_importance_sampling_clip_max = 3;
   double entropy_coef = 0;
   double sapo_temperature_neg = 1.05, sapo_temperature_pos = 1;
   double vespo_k_pos = 2, vespo_lambda_pos = 3, vespo_k_neg = 3, vespo_lambda_neg = 2;

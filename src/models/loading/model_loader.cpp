@@ -131,13 +131,8 @@ namespace {
 
 // Rounds a linear weight by the method of LoadOptions::quantization, where that has codes of its own.
 void pack(Parameter& weight, const std::string& quantization) {
-  const bool by_row = quantization == "int8_channel";
-  if (weight.use == Parameter::Use::kOther || weight.value.rank() != 2) return;
-  if (!by_row && (!is_in_block(weight.name) || (quantization != "nf4" && quantization != "fp4"))) return;
-  const Tensor rows = weight.use == Parameter::Use::kTransposedLinear ? permute(weight.value, {1, 0}) : weight.value;
-  weight.packed = std::make_shared<const PackedMatrix>(by_row ? packed_by_row(rows)
-                                                              : packed_in_blocks(rows, four_bit_values(quantization)));
-  weight.value = {};
+  weight.packed = codes_of_weight(weight, quantization);
+  if (weight.packed) weight.value = {};
 }
 
 }  // namespace

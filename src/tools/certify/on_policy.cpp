@@ -33,10 +33,14 @@ struct Policy {
 
 struct Setting {
   const char* name;
-  bool bf16, lora;
+  bool bf16, lora, codes = false;
 };
-constexpr Setting kSettings[] = {
-    {"f32", false, false}, {"bf16", true, false}, {"f32, LoRA", false, true}, {"bf16, LoRA", true, true}};
+constexpr Setting kSettings[] = {{"f32", false, false},
+                                 {"bf16", true, false},
+                                 {"f32, LoRA", false, true},
+                                 {"bf16, LoRA", true, true},
+                                 {"codes, LoRA", false, true, true},
+                                 {"codes, bf16, LoRA", true, true, true}};
 
 // Two layers each, and sizes that are no multiples of registers.
 std::vector<Policy> own_policies() {
@@ -290,9 +294,12 @@ Compared compare_policy(Model& model, int64_t prompts, uint64_t seed, int64_t ba
 }
 
 std::unique_ptr<Model> policy_of(const Policy& policy, const Setting& setting, uint64_t seed) {
-  LoadOptions options{.seed = seed, .quantization = "decompressed"};
-  std::unique_ptr<Model> model = policy.directory.empty() ? Model::from_config(policy.config, {.seed = seed})
-                                                          : Model::from_pretrained(policy.directory, options);
+  // Codes are those of the checkpoint, or where it has none, nf4.
+  const std::string quantization = setting.codes ? "nf4" : "decompressed";
+  std::unique_ptr<Model> model =
+      policy.directory.empty()
+          ? Model::from_config(policy.config, {.seed = seed, .quantization = setting.codes ? "nf4" : "none"})
+          : Model::from_pretrained(policy.directory, {.seed = seed, .quantization = quantization});
   const auto* writer = dynamic_cast<const GenerativeModel*>(model.get());
   if (!writer || !writer->can_generate() || writer->has_encoder())
     fail(ErrorKind::kUsage, "--level on-policy: {} is no decoder that writes: expected a causal language model",

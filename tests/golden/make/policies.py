@@ -4,6 +4,7 @@ they are apart says how far another implementation may be. The completions are k
 learns from the same."""
 
 import json
+import math
 import pathlib
 import re
 import shutil
@@ -89,6 +90,8 @@ BASE = dict(
 )
 # Completions are learnt from after the policy has moved.
 REUSED = dict(num_iterations=2, steps_per_generation=2, per_device_train_batch_size=4, learning_rate=5e-3)
+# The completions were written by something that is not quite the policy, as with vLLM, whose log probabilities are kept.
+OTHERWISE = dict(use_vllm=True, **REUSED)
 LORA = dict(use_peft=True, lora_r=4, lora_alpha=8, lora_dropout=0.0)
 
 # task, rows, arguments
@@ -106,6 +109,25 @@ CASES = {
     "grpo-sequence": ("grpo", "texts", dict(loss_type="grpo", importance_sampling_level="sequence", epsilon=0.01, **REUSED)),
     "grpo-delta": ("grpo", "texts", dict(delta=1.3, use_bias_correction_kl=False, beta=0.1, **REUSED)),
     "grpo-near": ("grpo", "texts", dict(off_policy_mask_threshold=0.001, **REUSED)),
+    "grpo-corrected": ("grpo", "texts", dict(mask_truncated_completions=True, off_policy_mask_threshold=0.02, **OTHERWISE)),
+    "grpo-corrected-tokens": (
+        "grpo",
+        "texts",
+        dict(
+            vllm_importance_sampling_mode="token_truncate",
+            vllm_importance_sampling_clip_max=1.1,
+            vllm_importance_sampling_clip_min=0.95,
+            importance_sampling_level="sequence",
+            loss_type="grpo",
+            beta=0.04,
+            **OTHERWISE,
+        ),
+    ),
+    "grpo-corrected-vespo": (
+        "grpo",
+        "texts",
+        dict(loss_type="vespo", vllm_importance_sampling_mode="token_mask", vllm_importance_sampling_clip_max=1.15, **OTHERWISE),
+    ),
     "grpo-entropy": ("grpo", "texts", dict(entropy_coef=0.05, **REUSED)),
     "grpo-warm": ("grpo", "texts", dict(temperature=0.7, beta=0.04)),
     "grpo-accumulated": ("grpo", "texts", dict(per_device_train_batch_size=4, gradient_accumulation_steps=2)),
@@ -132,7 +154,7 @@ CASES = {
 class RecordedPairs:
     """The same of OnlineDPOTrainer, whose completions are two of each prompt; kept with those of a prompt together."""
 
-    def __init__(self, trainer, kept, seed):
+    def __init__(self, trainer, kept, seed, logprobs):
         self.kept, self.given, self.taken = [], kept, 0
 
     def __enter__(self):
@@ -145,14 +167,14 @@ class RecordedPairs:
                 ids, mask, made, made_mask, more = recorded.generate(trainer, model, prompts, images)
                 texts = [row[keep.bool()].tolist() for row, keep in zip(made, made_mask)]
                 for i in range(count):
-                    recorded.kept += [texts[i], texts[count + i]]
+                    recorded.kept += [dict(completion_ids=texts[j]) for j in (i, count + i)]
             else:
                 said = [maybe_apply_chat_template({"prompt": each}, trainer.processing_class)["prompt"] for each in prompts]
                 read = trainer.processing_class(
                     text=said, return_tensors="pt", padding=True, padding_side="left", add_special_tokens=False
                 )
                 ids, mask, more = read["input_ids"].repeat(2, 1), read["attention_mask"].repeat(2, 1), None
-                part = recorded.given[recorded.taken : recorded.taken + 2 * count]
+                part = [each["completion_ids"] for each in recorded.given[recorded.taken : recorded.taken + 2 * count]]
                 recorded.taken += 2 * count
                 texts = part[0::2] + part[1::2]
                 width = max(map(len, texts))
@@ -170,13 +192,27 @@ class RecordedPairs:
         online_dpo.OnlineDPOTrainer._generate = self.generate
 
 
+def written_logprobs(trainer, prompts, completions, first):
+    """Log probabilities of the tokens as they were written: those of the policy, and a little more or less."""
+    lists = []
+    for number, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):
+        with torch.no_grad():
+            logits = trainer.model(torch.tensor([prompt + completion])).logits[0, len(prompt) - 1 : -1]
+        logs = torch.log_softmax(logits / trainer.temperature, -1)
+        own = logs.gather(-1, torch.tensor(completion)[:, None])[:, 0].tolist()
+        lists.append(
+            [round(min(x + 0.1 * math.sin(7 * (first + number) + 3 * i), 0.0), 6) for i, x in enumerate(own)]
+        )
+    return lists
+
+
 class Recorded:
     """While it lives, a trainer's completions are kept, or are those that were kept; and its batches are drawn by a
     generator of their own, which another implementation can have."""
 
-    def __init__(self, trainer, kept, seed):
+    def __init__(self, trainer, kept, seed, logprobs):
         self.trainer, self.kept, self.given, self.seed, self.shuffles = trainer, [], kept, seed, 0
-        self.taken = 0
+        self.taken, self.logprobs = 0, logprobs
 
     def __enter__(self):
         self.generate = self.trainer._generate_single_turn
@@ -184,14 +220,23 @@ class Recorded:
         recorded = self
 
         def generate(trainer, *args, **kwargs):
+            logs = None
             if recorded.given is None:
+                corrects, trainer.use_vllm = trainer.use_vllm, False
                 made = recorded.generate(trainer, *args, **kwargs)
+                trainer.use_vllm = corrects
                 ids = made[0] if isinstance(made, tuple) else made
+                if recorded.logprobs:
+                    logs = written_logprobs(trainer, args[0], ids, len(recorded.kept))
             else:
-                ids = recorded.given[recorded.taken : recorded.taken + len(args[0])]
-                recorded.taken += len(ids)
-            recorded.kept += ids
-            return ids if isinstance(trainer, trl.RLOOTrainer) else (ids, None)
+                part = recorded.given[recorded.taken : recorded.taken + len(args[0])]
+                recorded.taken += len(part)
+                ids = [each["completion_ids"] for each in part]
+                if recorded.logprobs:
+                    logs = [each["logprobs"] for each in part]
+            for i, each in enumerate(ids):
+                recorded.kept.append(dict(completion_ids=each) | (dict(logprobs=logs[i]) if logs else {}))
+            return ids if isinstance(trainer, trl.RLOOTrainer) else (ids, logs)
 
         def shuffle(values):
             generator = torch.Generator().manual_seed(recorded.seed + recorded.shuffles)
@@ -253,8 +298,9 @@ def run(name, dtype, out, work, completions):
     if is_online:
         arguments["max_new_tokens"] = arguments.pop("max_completion_length")
         drawn |= {key: arguments.pop(key) for key in ("min_new_tokens",) if key in arguments}
+    corrects = arguments.pop("use_vllm", False)
     torch.set_default_dtype(dtype)  # of rewards and advantages, too
-    with (RecordedPairs if is_online else Recorded)(trainer, completions, arguments["seed"]) as recorded:
+    with (RecordedPairs if is_online else Recorded)(trainer, completions, arguments["seed"], corrects) as recorded:
         made = trainer(
             model=model,
             reward_funcs=rewards,
@@ -267,6 +313,7 @@ def run(name, dtype, out, work, completions):
             train_dataset=datasets.Dataset.from_list(ROWS[rows]),
             processing_class=tokenizer,
         )
+        made.use_vllm = corrects  # whose completions are those that are recorded
         made.remove_callback(transformers.PrinterCallback)
         made.train()
     torch.set_default_dtype(torch.float32)
@@ -296,7 +343,7 @@ def make_case(name, out):
         for key, value in record.items():
             distances[key] = max(distances.get(key, 0.0), abs(value - other[key]))
     write_json(folder / "log_history.json", history)
-    write_lines(folder / "completions.jsonl", [dict(completion_ids=ids) for ids in completions])
+    write_lines(folder / "completions.jsonl", completions)
     arguments = (ONLINE if task == "online-dpo" else BASE) | more
     arguments.pop("min_new_tokens", None)
     start = "../../sft/qwen2/model"

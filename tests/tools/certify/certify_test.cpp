@@ -116,7 +116,7 @@ TEST(Certify, SamplesAreOnPolicy) {
       test::run_command(kProgram + " certify --seed 1 --device cpu --level on-policy --prompts 24 --json");
   ASSERT_EQ(outcome.status, 0) << outcome.output;
   const Json report = parse_json(outcome.output, "the certificate");
-  ASSERT_EQ(report["rows"].size(), 8u);
+  ASSERT_EQ(report["rows"].size(), 12u);
   for (const Json& row : report["rows"]) {
     EXPECT_EQ(row["verdict"], "pass") << row.dump();
     EXPECT_GE(row["cases"], 24) << row.dump();

@@ -9,6 +9,7 @@
 #include "base/threads/threads.h"
 #include "files/blocks/coded_matrix.h"
 #include "models/loading/weights/packed_weights.h"
+#include "transom/ops.h"
 
 namespace transom {
 namespace {
@@ -70,6 +71,15 @@ PackedMatrix packed_in_blocks(const Tensor& weight, const std::vector<float>& va
     }
   });
   return *packed_matrix(matrix);
+}
+
+std::shared_ptr<const PackedMatrix> codes_of_weight(const Parameter& weight, const std::string& quantization) {
+  const bool by_row = quantization == "int8_channel";
+  if (weight.use == Parameter::Use::kOther || weight.value.rank() != 2) return nullptr;
+  if (!by_row && (!is_in_block(weight.name) || (quantization != "nf4" && quantization != "fp4"))) return nullptr;
+  const Tensor rows = weight.use == Parameter::Use::kTransposedLinear ? permute(weight.value, {1, 0}) : weight.value;
+  return std::make_shared<const PackedMatrix>(by_row ? packed_by_row(rows)
+                                                     : packed_in_blocks(rows, four_bit_values(quantization)));
 }
 
 bool is_in_block(const std::string& name) {

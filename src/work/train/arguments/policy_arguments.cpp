@@ -58,6 +58,23 @@ const Argument kPolicyArguments[] = {
     field<&P::off_policy_mask_threshold>("off_policy_mask_threshold",
                                          "Leave out bad completions that the policy is farther from than this (grpo).")
         .at_least(0),
+    field<&P::rollout_quantization>("rollout_quantization",
+                                    "Completions are written by weights that are rounded to these codes; those that "
+                                    "learn stay as they are.")
+        .one_of({"none", "nf4", "fp4", "int8_channel"}),
+    field<&P::use_vllm>(
+        "use_vllm",
+        "Compare the log probabilities of completions as they were written with those of the step, and "
+        "correct for what differs (grpo), as TRL does beside vLLM; the engine is that of this process."),
+    field<&P::vllm_importance_sampling_correction>(
+        "vllm_importance_sampling_correction",
+        "Weigh losses by the probability of a completion in the step, as a part of that with which it was written."),
+    field<&P::vllm_importance_sampling_mode>("vllm_importance_sampling_mode",
+                                             "Weights of tokens or of completions; outside of the bounds they are cut "
+                                             "to them, or nothing is learnt.")
+        .one_of({"token_truncate", "token_mask", "sequence_truncate", "sequence_mask"}),
+    field<&P::vllm_importance_sampling_clip_min>("vllm_importance_sampling_clip_min", "Their lower bound.").at_least(0),
+    field<&P::vllm_importance_sampling_clip_max>("vllm_importance_sampling_clip_max", "Their upper bound.").at_least(0),
     field<&P::entropy_coef>("entropy_coef", "Weight of the entropy of tokens, which is made larger (grpo)."),
     field<&P::sapo_temperature_neg>("sapo_temperature_neg", "Temperature of sapo where the advantage is negative.")
         .above(0),
@@ -77,6 +94,7 @@ const Argument kPolicyArguments[] = {
                                 "Learn from these completions in place of new ones: JSON lines with completion_ids, in "
                                 "the order in which they are asked for."),
     alias("max_new_tokens", "max_completion_length"),
+    alias("vllm_importance_sampling_cap", "vllm_importance_sampling_clip_max"),
     alias("reward_model_path", "reward_model_name_or_path"),
     only_default("missing_eos_penalty", {"", "null", "none"},
                  "completions without an end have the rewards that reward_funcs give them"),
@@ -91,7 +109,6 @@ const Argument kPolicyArguments[] = {
     ignored("entropy_coef_delta", "it is of use_adaptive_entropy"),
     ignored("entropy_target", "it is of use_adaptive_entropy"),
     ignored("log_multimodal", "prompts have no pictures"),
-    ignored("use_vllm", kOwnEngine),
     ignored("vllm_mode", kOwnEngine),
     ignored("vllm_model_impl", kOwnEngine),
     ignored("vllm_enable_sleep_mode", kOwnEngine),
@@ -103,11 +120,6 @@ const Argument kPolicyArguments[] = {
     ignored("vllm_gpu_memory_utilization", kOwnEngine),
     ignored("vllm_max_model_length", kOwnEngine),
     ignored("vllm_tensor_parallel_size", kOwnEngine),
-    ignored("vllm_importance_sampling_correction", kOwnEngine),
-    ignored("vllm_importance_sampling_mode", kOwnEngine),
-    ignored("vllm_importance_sampling_clip_max", kOwnEngine),
-    ignored("vllm_importance_sampling_clip_min", kOwnEngine),
-    ignored("vllm_importance_sampling_cap", kOwnEngine),
     ignored("use_transformers_continuous_batching", kOwnEngine),
     ignored("transformers_continuous_batching_config", kOwnEngine),
     ignored("use_transformers_paged", kOwnEngine),

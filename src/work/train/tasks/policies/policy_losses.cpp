@@ -84,10 +84,15 @@ void measure_clips(Measured& measured, const Tensor& ratio, const Tensor& advant
 }
 
 // The weights of VESPO, f32 [R, 1]: e^l w^k e^(-l w) of the ratio w of a whole completion; no gradient goes through.
-Tensor gamma_weights(const Tensor& log_ratio, const Tensor& counted, const Tensor& advantages,
-                     const PolicyLossOptions& options) {
+Tensor gamma_weights(const PolicyScores& s, const Tensor& log_ratio, const PolicyLossOptions& options) {
   const NoGradient fixed;
-  const Tensor whole = as_column(rows_of(clamped(log_ratio.detach(), -20, 20) * counted));
+  const Tensor counted = s.counted, advantages = as_column(s.advantages);
+  Tensor whole = as_column(rows_of(clamped(log_ratio.detach(), -20, 20) * counted));
+  if (s.weights.defined()) {
+    // Weights of 0 count as 1e-8; those of tokens that are not learnt as 1.
+    const Tensor known = select(greater(counted, same(counted, 0)), s.weights, same(counted, 1));
+    whole = whole + as_column(rows_of(clamped(log(maximum(known, same(known, 1e-8))), std::nullopt, 20)));
+  }
   const Tensor log_weight = clamped(whole, std::log(1e-8), 20);
   const Tensor good = greater_equal(advantages, same(advantages, 0));
   const auto chosen = [&](double if_good, double if_bad) {
@@ -98,13 +103,21 @@ Tensor gamma_weights(const Tensor& log_ratio, const Tensor& counted, const Tenso
   return exp(rate + k * log_weight - rate * exp(log_weight));
 }
 
+// One weight for each completion, that of its tokens, which are equal; 1 where nothing is learnt: f32 [R, 1].
+Tensor weight_of_rows(const PolicyScores& s) {
+  const Tensor learns = greater(rows_of(s.counted), full({s.counted.dim(0)}, 0));
+  return as_column(select(learns, reduce_max(s.weights, {1}), full({s.counted.dim(0)}, 1)));
+}
+
 PolicyLoss leave_one_out_loss(const PolicyScores& s, const PolicyLossOptions& options, int64_t rank, int64_t ranks) {
   const Tensor logps = as_column(rows_of(s.logps * s.counted)), old = as_column(rows_of(s.old * s.counted));
   const Tensor advantages = as_column(s.advantages);
   const Tensor ratio = exp(logps - old);
   const Tensor clipped = clamped(ratio, 1 - options.epsilon_low, 1 + options.epsilon_high);
   PolicyLoss result;
-  result.loss = -mean(reshape(clipped_gain(ratio, clipped, advantages), {-1}), {0});
+  Tensor gain = clipped_gain(ratio, clipped, advantages);
+  if (s.weights.defined()) gain = gain * weight_of_rows(s);
+  result.loss = -mean(reshape(gain, {-1}), {0});
   const NoGradient only_numbers;
   Measured measured;
   measured.add_mean(s.entropies.detach(), s.counted);
@@ -158,12 +171,14 @@ PolicyLoss group_loss(const PolicyScores& s, const PolicyLossOptions& o, int64_t
   const Tensor whole = as_column(rows_of(log_ratio * s.counted) / at_least_one(rows_of(s.counted)));
   const Tensor ratio = exp(o.of_sequences ? whole : log_ratio);
   const Tensor advantages = spread(as_column(s.advantages), ratio.shape());
-  const Tensor phi = o.type == "vespo" ? gamma_weights(log_ratio, s.counted, as_column(s.advantages), o) : Tensor();
+  const Tensor phi = o.type == "vespo" ? gamma_weights(s, log_ratio, o) : Tensor();
   Tensor losses = unweighted_loss(s, o, ratio, advantages, phi);
   if (o.off_policy_threshold)
-    losses = losses * spread(kept_completions(s, old, *o.off_policy_threshold), losses.shape());
+    losses = losses * spread(kept_completions(s, s.sampled.defined() ? s.sampled : old, *o.off_policy_threshold),
+                             losses.shape());
   Tensor divergence;
   losses = spread(losses, places);
+  if (s.weights.defined() && o.type != "vespo") losses = losses * s.weights;
   if (o.beta != 0) {
     const Tensor away = s.reference - s.logps;
     divergence = exp(away) - away - 1.0;

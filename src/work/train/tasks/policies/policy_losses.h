@@ -22,6 +22,8 @@ struct PolicyScores {
   Tensor normaliser;  // f32 [1]: what losses that are sums over tokens divide by
   Tensor parts;       // f32 [1]: so many batches are one update
   Tensor rewards;     // f32 [R], of Online DPO
+  Tensor sampled;     // f32 [R, T - 1]: as logps, when they were written; undefined: old
+  Tensor weights;     // f32 [R, T - 1]: of losses, as weights_of_rollout; undefined: 1
 };
 
 struct PolicyLoss {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "base/error.h"
@@ -12,34 +11,18 @@
 #include "base/json/json.h"
 #include "base/numbers/mt19937.h"
 #include "inputs/data/text/padding.h"
-#include "runtime/distributed/process_group.h"
 #include "runtime/tensor/evaluate.h"
 #include "transom/gradients.h"
 #include "transom/ops.h"
 #include "work/train/loop/model_inputs.h"
 #include "work/train/tasks/chats/token_measures.h"
 #include "work/train/tasks/policies/pair_loss.h"
+#include "work/train/tasks/policies/rollouts/of_processes.h"
 
 namespace transom {
 namespace {
 
 constexpr const char* kRolloutsFile = "rollouts.json";
-
-// Lists of all processes, one behind the other; each gives as many.
-std::vector<float> of_all_processes(const std::vector<float>& mine) {
-  ProcessGroup* group = process_group();
-  if (!group) return mine;
-  std::vector<float> all;
-  for (const std::string& bytes : group->all_gather({reinterpret_cast<const char*>(mine.data()), mine.size() * 4})) {
-    if (bytes.size() != mine.size() * 4)
-      fail(ErrorKind::kDevice, "completions: another process sent {} bytes, expected {}", bytes.size(),
-           mine.size() * 4);
-    std::vector<float> values(mine.size());
-    std::memcpy(values.data(), bytes.data(), bytes.size());
-    all.insert(all.end(), values.begin(), values.end());
-  }
-  return all;
-}
 
 double mean_of_list(const std::vector<float>& values) {
   double sum = 0;
@@ -127,7 +110,14 @@ PolicyObjective::Written PolicyObjective::write(Model& model, const PolicyPrompt
   std::vector<TokenIds> texts;
   for (const int64_t row : rows) texts.push_back(prompts.rows.at(static_cast<size_t>(row)).tokens);
   CompletionWriter& writer = training ? *run_.writer : *run_.evaluation_writer;
-  const std::vector<TokenIds> completions = writer.write(model, texts, seed, first);
+  if (run_.rollout_weights) run_.rollout_weights->renew(model);
+  std::vector<WrittenCompletion> completed;
+  {
+    const RolloutWeights::InPlace writing(run_.rollout_weights.get());
+    completed = writer.write(model, texts, seed, first);
+  }
+  std::vector<TokenIds> completions;
+  for (const WrittenCompletion& each : completed) completions.push_back(each.tokens);
   Written written;
   std::vector<float> prompt_lengths, lengths, ended;
   float tokens = 0;
@@ -136,6 +126,7 @@ PolicyObjective::Written PolicyObjective::write(Model& model, const PolicyPrompt
     const bool ends = std::find(run_.ends.begin(), run_.ends.end(), completions[i].back()) != run_.ends.end();
     Rollout rollout{.tokens = texts[i], .prompt = static_cast<int64_t>(texts[i].size())};
     rollout.tokens.insert(rollout.tokens.end(), completions[i].begin(), completions[i].end());
+    if (run_.correction.on) rollout.sampled = std::move(completed[i].logprobs);
     rollout.counts = ends || !run_.plan.masks_truncated;
     if (rollout.counts) tokens += static_cast<float>(completions[i].size());
     prompt_lengths.push_back(static_cast<float>(texts[i].size()));
@@ -154,6 +145,7 @@ PolicyObjective::Written PolicyObjective::write(Model& model, const PolicyPrompt
     for (const Rollout& row : written.rows) longest = std::max(longest, static_cast<int64_t>(row.tokens.size()));
     add_log_probabilities(model, written.rows, training ? run_.plan.batch_rows : run_.plan.evaluated_rows,
                           padded_length(longest, run_.padding));
+    correct(written.rows, training);
     float away = 0, counted = 0;
     for (const Rollout& row : written.rows) {
       float of_row = 0;
@@ -211,7 +203,15 @@ void PolicyObjective::generate(Model& model, int64_t number) {
   else
     for (const int64_t place : generator.randperm(static_cast<int64_t>(written.rows.size())))
       rollouts_.rows.push_back(std::move(written.rows[static_cast<size_t>(place)]));
-  if (!run_.loss.leave_one_out) add_log_probabilities(model, rollouts_.rows, plan.batch_rows, rollouts_.length);
+  if (run_.loss.leave_one_out) return;
+  add_log_probabilities(model, rollouts_.rows, plan.batch_rows, rollouts_.length);
+  correct(rollouts_.rows, true);
+}
+
+void PolicyObjective::correct(std::vector<Rollout>& rows, bool training) {
+  if (!run_.correction.on) return;
+  for (Rollout& row : rows) row.weights = weights_of_rollout(row, run_.correction);
+  for (const auto& [name, value] : measured_correction(rows, run_.correction)) note(training, name, value);
 }
 
 void PolicyObjective::add_log_probabilities(const Model& model, std::vector<Rollout>& rows, int64_t at_once,
@@ -237,6 +237,10 @@ void PolicyObjective::add_log_probabilities(const Model& model, std::vector<Roll
     const ForwardContext context{.computing = run_.computing};
     if (old) keep(&Rollout::old, values(model.forward(given, context).at("logits"), mask));
     if (referred) keep(&Rollout::reference, values(reference()->logits(model, given, context), mask));
+    if (!run_.correction.on || std::ranges::none_of(some, [](const Rollout& row) { return row.sampled.empty(); }))
+      continue;
+    const RolloutWeights::InPlace writing(run_.rollout_weights.get());
+    keep(&Rollout::sampled, values(model.forward(given, context).at("logits"), mask));
   }
 }
 
@@ -245,7 +249,7 @@ void PolicyObjective::add_log_probabilities(const Model& model, std::vector<Roll
 NamedTensors PolicyObjective::inputs_of(const Model& model, std::span<const Rollout> rows, int64_t length,
                                         double normaliser, double parts) const {
   std::vector<Features> features;
-  FloatRows advantages, scores, old, reference;
+  FloatRows advantages, scores, old, reference, sampled, weights;
   const auto count = static_cast<int64_t>(rows.size());
   for (const Rollout& row : rows) {
     Features each;
@@ -256,7 +260,12 @@ NamedTensors PolicyObjective::inputs_of(const Model& model, std::span<const Roll
     features.push_back(std::move(each));
     advantages.values.push_back(row.advantage);
     scores.values.push_back(row.score);
-    for (const auto& [list, values] : {std::pair(&old, &row.old), std::pair(&reference, &row.reference)}) {
+    const std::vector<float> of_tokens =
+        row.weights.size() == 1
+            ? std::vector<float>(row.tokens.size() - static_cast<size_t>(row.prompt), row.weights[0])
+            : row.weights;
+    for (const auto& [list, values] : {std::pair(&old, &row.old), std::pair(&reference, &row.reference),
+                                       std::pair(&sampled, &row.sampled), std::pair(&weights, &of_tokens)}) {
       if (values->empty()) continue;
       std::vector<float> places(static_cast<size_t>(length - 1), 0);
       std::copy(values->begin(), values->end(), places.begin() + row.prompt - 1);
@@ -269,8 +278,9 @@ NamedTensors PolicyObjective::inputs_of(const Model& model, std::span<const Roll
   advantages.shape = scores.shape = {count};
   batch.arrays["advantages"] = std::move(advantages);
   if (run_.loss.of_pairs) batch.arrays["scores"] = std::move(scores);
-  for (const auto& [name, list] : {std::pair("old_logps", &old), std::pair("ref_logps", &reference)})
-    if (!list->values.empty()) {
+  for (const auto& [name, list] : {std::pair("old_logps", &old), std::pair("ref_logps", &reference),
+                                   std::pair("sampled_logps", &sampled), std::pair("sampling_weights", &weights)})
+    if (list->values.size() == static_cast<size_t>(count * (length - 1))) {
       list->shape = {count, length - 1};
       batch.arrays[name] = std::move(*list);
     }
@@ -306,7 +316,10 @@ void PolicyObjective::complete_evaluation(Model& model, NamedTensors& inputs, in
   int64_t longest = 0;
   for (const Rollout& row : written.rows) longest = std::max(longest, static_cast<int64_t>(row.tokens.size()));
   const int64_t length = padded_length(longest, run_.padding);
-  if (!run_.loss.leave_one_out) add_log_probabilities(model, written.rows, count, length);
+  if (!run_.loss.leave_one_out) {
+    add_log_probabilities(model, written.rows, count, length);
+    correct(written.rows, false);
+  }
   inputs = inputs_of(model, written.rows, length,
                      std::max(written.tokens, 1.0) / static_cast<double>(run_.plan.processes), 1);
 }
@@ -324,7 +337,9 @@ Tensor PolicyObjective::loss(const LossPass& pass, const NamedTensors& inputs, N
                       .advantages = inputs.at("advantages"),
                       .normaliser = inputs.at("normaliser"),
                       .parts = inputs.at("parts"),
-                      .rewards = inputs.find("scores")};
+                      .rewards = inputs.find("scores"),
+                      .sampled = inputs.find("sampled_logps"),
+                      .weights = inputs.find("sampling_weights")};
   if (run_.loss.of_pairs) {
     const PolicyLoss made = pair_loss(scores, run_.loss);
     if (outputs) outputs->set("policy_sums", made.sums);
@@ -360,6 +375,8 @@ std::vector<std::string> PolicyObjective::number_names() const {
     for (const char* what : {"/mean", "/std"}) names.push_back("rewards/" + reward.name + what);
   for (const char* what : {"mean", "min", "max"})
     for (const char* of : {"_length", "_terminated_length"}) names.push_back(fmt::format("completions/{}{}", what, of));
+  for (const std::string& name : run_.correction.on ? names_of_correction() : std::vector<std::string>())
+    names.push_back(name);
   return names;
 }
 

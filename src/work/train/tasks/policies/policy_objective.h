@@ -14,12 +14,13 @@
 #include "transom/batch.h"
 #include "transom/tokenizer.h"
 #include "work/train/tasks/policies/advantages.h"
-#include "work/train/tasks/policies/completion_writer.h"
-#include "work/train/tasks/policies/completions_log.h"
 #include "work/train/tasks/policies/policy_losses.h"
 #include "work/train/tasks/policies/policy_rows.h"
 #include "work/train/tasks/policies/rewards/rewards.h"
-#include "work/train/tasks/policies/rollouts.h"
+#include "work/train/tasks/policies/rollouts/completion_writer.h"
+#include "work/train/tasks/policies/rollouts/completions_log.h"
+#include "work/train/tasks/policies/rollouts/rollout_weights.h"
+#include "work/train/tasks/policies/rollouts/rollouts.h"
 #include "work/train/tasks/preferences/objectives/dpo_objective.h"
 
 namespace transom {
@@ -29,6 +30,8 @@ struct PolicyRun {
   AdvantageOptions advantages;
   GenerationPlan plan;
   bool keeps_old = false;  // keeps_old_probabilities
+  RolloutCorrection correction;
+  std::shared_ptr<RolloutWeights> rollout_weights;  // null: those that learn write completions
   std::shared_ptr<CompletionWriter> writer, evaluation_writer;
   std::vector<Reward> rewards;
   Tokenizer tokenizer;
@@ -41,8 +44,8 @@ struct PolicyRun {
 };
 
 // Inputs of a batch, once it is completed: input_ids, attention_mask, completion_mask [R, T] (1 where a token is
-// learnt), advantages f32 [R], normaliser and parts f32 [1]; old_logps and ref_logps f32 [R, T - 1] where they are
-// kept.
+// learnt), advantages f32 [R], normaliser and parts f32 [1]; old_logps, ref_logps, sampled_logps and sampling_weights
+// f32 [R, T - 1] where they are kept.
 class PolicyObjective final : public ReferredObjective {
  public:
   PolicyObjective(PolicyRun run, std::shared_ptr<ReferencePolicy> reference, std::optional<ReferenceMoves> moves);
@@ -69,8 +72,10 @@ class PolicyObjective final : public ReferredObjective {
   Written write(Model& model, const PolicyPrompts& prompts, const std::vector<int64_t>& rows, int64_t generations,
                 uint64_t seed, int64_t first, bool training, int64_t number);
   void generate(Model& model, int64_t number);
-  // Log probabilities of the completions under the policy and the reference as they are, a batch at a time.
+  // Log probabilities of the completions under the policy and the reference as they are, a batch at a time; and, with a
+  // correction, under the weights that wrote them, where these did not say.
   void add_log_probabilities(const Model& model, std::vector<Rollout>& rows, int64_t at_once, int64_t length) const;
+  void correct(std::vector<Rollout>& rows, bool training);
   RewardTable rewards_of(const PolicyPrompts& prompts, const std::vector<int64_t>& rows,
                          const std::vector<TokenIds>& completions, LoggedCompletions& logged) const;
   NamedTensors inputs_of(const Model& model, std::span<const Rollout> rows, int64_t length, double normaliser,

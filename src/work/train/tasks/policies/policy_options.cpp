@@ -138,9 +138,49 @@ GenerationPlan generation_plan(const TrainArguments& arguments) {
   return plan;
 }
 
-bool keeps_old_probabilities(const TrainArguments& arguments, const GenerationPlan& plan) {
+RolloutCorrection rollout_correction(const TrainArguments& arguments) {
+  const ScriptArguments& script = arguments.script;
+  const bool rounds = script.rollout_quantization != "none";
+  if (rounds && is_of_pairs(script))
+    fail(ErrorKind::kUsage,
+         "--rollout_quantization: expected none, found {}: a preference has no ratio of probabilities that what it "
+         "changes could be corrected by",
+         script.rollout_quantization);
+  RolloutCorrection correction;
+  const bool compares = rounds || (script.use_vllm && !is_leave_one_out(script) && !is_of_pairs(script));
+  correction.on = compares && script.vllm_importance_sampling_correction;
+  if (!correction.on) return correction;
+  const std::string& mode = script.vllm_importance_sampling_mode;
+  correction.of_sequences = mode.starts_with("sequence");
+  correction.masks = mode.ends_with("mask");
+  correction.least = script.vllm_importance_sampling_clip_min,
+  correction.most = script.vllm_importance_sampling_clip_max;
+  if (correction.least && correction.most && *correction.least >= *correction.most)
+    fail(ErrorKind::kUsage,
+         "--vllm_importance_sampling_clip_min: expected less than vllm_importance_sampling_clip_max {}, found {}",
+         *correction.most, *correction.least);
+  if (!correction.masks && !correction.least && !correction.most)
+    fail(ErrorKind::kUsage,
+         "--vllm_importance_sampling_mode {}: expected vllm_importance_sampling_clip_min or "
+         "vllm_importance_sampling_clip_max, which weights are cut to, found neither",
+         mode);
+  if (is_leave_one_out(script) && !correction.of_sequences)
+    fail(ErrorKind::kUsage,
+         "--vllm_importance_sampling_mode: the losses of rloo are of completions: expected sequence_mask or "
+         "sequence_truncate, found {}",
+         mode);
+  if (policy_loss_of(script) == "vespo" && correction.of_sequences)
+    fail(ErrorKind::kUsage,
+         "--vllm_importance_sampling_mode: the weights of vespo are of tokens: expected token_truncate or token_mask, "
+         "found {}",
+         mode);
+  return correction;
+}
+
+bool keeps_old_probabilities(const TrainArguments& arguments, const GenerationPlan& plan,
+                             const RolloutCorrection& correction) {
   if (is_of_pairs(arguments.script)) return false;
-  return is_leave_one_out(arguments.script) ||
+  return correction.on || is_leave_one_out(arguments.script) ||
          arguments.training.gradient_accumulation_steps % plan.batches_of_generation() != 0;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "transom/training_arguments.h"
+#include "work/train/tasks/policies/rollouts/rollout_correction.h"
 
 namespace transom {
 
@@ -67,8 +68,10 @@ struct GenerationPlan {
 PolicyLossOptions policy_loss_options(const TrainArguments& arguments);
 AdvantageOptions advantage_options(const TrainArguments& arguments, size_t rewards);
 GenerationPlan generation_plan(const TrainArguments& arguments);
+RolloutCorrection rollout_correction(const TrainArguments& arguments);
 // Whether completions may be of an earlier policy than the one that learns from them, whose log probabilities are then
 // kept.
-bool keeps_old_probabilities(const TrainArguments& arguments, const GenerationPlan& plan);
+bool keeps_old_probabilities(const TrainArguments& arguments, const GenerationPlan& plan,
+                             const RolloutCorrection& correction);
 
 }  // namespace transom

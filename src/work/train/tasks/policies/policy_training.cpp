@@ -211,7 +211,10 @@ void prepare_policy_training(const TrainArguments& arguments, const TaskFiles& f
   const Dataset& any = files.any();
   PolicyRun run{.loss = policy_loss_options(arguments), .tokenizer = tokenizer_of_policy(script)};
   run.plan = generation_plan(arguments);
-  run.keeps_old = keeps_old_probabilities(arguments, run.plan);
+  run.correction = rollout_correction(arguments);
+  if (script.rollout_quantization != "none")
+    run.rollout_weights = std::make_shared<RolloutWeights>(script.rollout_quantization);
+  run.keeps_old = keeps_old_probabilities(arguments, run.plan, run.correction);
   run.computing = computing_of(arguments.training, false);
   run.computing.batch_invariant = true;  // as PolicyObjective::keeps_rows_apart has it
   if (arguments.training.label_smoothing_factor > 0)
@@ -243,11 +246,11 @@ void prepare_policy_training(const TrainArguments& arguments, const TaskFiles& f
   const GenerationConfig config = generation_of(script, tokenizer, *setup.model, *pad);
   run.ends = config.eos_token_id;
   run.ends.push_back(*pad);
-  run.evaluation_writer = engine_writer(config, run.computing.dtype);
+  run.evaluation_writer = engine_writer(config, run.computing.dtype, run.correction.on);
   run.writer = run.evaluation_writer;
   if (script.completions_file)
     run.writer = file_writer(*script.completions_file, script.max_completion_length,
-                             text_config_of(setup.model->config()).get_int("vocab_size"));
+                             text_config_of(setup.model->config()).get_int("vocab_size"), run.correction.on);
   if (script.log_completions)
     run.log.emplace(arguments.training.output_dir,
                     script.json ? std::optional<int64_t>(0) : script.num_completions_to_print,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "work/train/tasks/policies/completion_writer.h"
+#include "work/train/tasks/policies/rollouts/completion_writer.h"
 
 #include <algorithm>
 #include <map>
@@ -23,6 +23,14 @@ uint64_t seed_of_completion(uint64_t seed, int64_t number) {
   return x ^ (x >> 31);
 }
 
+// Whether tokens are drawn from other scores than the model's, before temperature and what cuts unlikely ones.
+bool changes_scores(const GenerationConfig& c) {
+  return c.repetition_penalty != 1 || c.no_repeat_ngram_size != 0 || !c.bad_words_ids.empty() ||
+         !c.sequence_bias.empty() || c.forced_bos_token_id || !c.forced_eos_token_id.empty() ||
+         !c.suppress_tokens.empty() || !c.begin_suppress_tokens.empty() || !c.forced_decoder_ids.empty() ||
+         c.min_new_tokens || c.min_length != 0;
+}
+
 // While it lives, the model computes as a step of training does.
 class ComputesAsStep {
  public:
@@ -42,13 +50,16 @@ class ComputesAsStep {
 
 class EngineWriter final : public CompletionWriter {
  public:
-  EngineWriter(GenerationConfig config, DType dtype) : config_(std::move(config)), dtype_(dtype) {}
+  EngineWriter(GenerationConfig config, DType dtype, bool logprobs)
+      : config_(std::move(config)),
+        dtype_(dtype),
+        logprobs_(logprobs && config_.temperature == 1 && !changes_scores(config_)) {}
 
-  std::vector<TokenIds> write(Model& model, const std::vector<TokenIds>& prompts, uint64_t seed,
-                              int64_t first) override {
+  std::vector<WrittenCompletion> write(Model& model, const std::vector<TokenIds>& prompts, uint64_t seed,
+                                       int64_t first) override {
     const NoGradient inference;
     const ComputesAsStep same(model, dtype_);
-    std::vector<TokenIds> texts(prompts.size());
+    std::vector<WrittenCompletion> texts(prompts.size());
     const auto config_of = [&](size_t i) {
       GenerationConfig config = config_;
       config.seed = seed_of_completion(seed, first + static_cast<int64_t>(i));
@@ -57,7 +68,7 @@ class EngineWriter final : public CompletionWriter {
     if (!has_trait("several_texts")) {  // devices that compute one text at a time
       for (size_t i = 0; i < prompts.size(); ++i) {
         const TokenIds text = generate(model, ModelInputs(prompts[i]), config_of(i)).sequences.at(0);
-        texts[i].assign(text.begin() + static_cast<std::ptrdiff_t>(prompts[i].size()), text.end());
+        texts[i].tokens.assign(text.begin() + static_cast<std::ptrdiff_t>(prompts[i].size()), text.end());
       }
       return texts;
     }
@@ -66,15 +77,20 @@ class EngineWriter final : public CompletionWriter {
     Engine engine(model, EngineOptions{.max_sequences = std::max<int64_t>(1, count), .max_waiting = count});
     std::map<uint64_t, size_t> places;
     for (size_t i = 0; i < prompts.size(); ++i)
-      places[engine.add({.prompt = ModelInputs(prompts[i]), .config = config_of(i), .skip_special_tokens = false})] = i;
+      places[engine.add({.prompt = ModelInputs(prompts[i]),
+                         .config = config_of(i),
+                         .logprobs = logprobs_ ? std::optional<int64_t>(0) : std::nullopt,
+                         .skip_special_tokens = false})] = i;
     for (size_t ended = 0; ended < places.size();) {
       if (!engine.step())
         fail(ErrorKind::kInternal, "the engine makes no step and has {} completions left", places.size() - ended);
       for (EngineEvent& event : engine.take()) {
         if (event.finish == FinishReason::kError) fail("{}", event.error);
         if (event.end_token) event.tokens.push_back(*event.end_token);
-        TokenIds& text = texts[places.at(event.request)];
-        text.insert(text.end(), event.tokens.begin(), event.tokens.end());
+        if (event.end_logprobs) event.logprobs.push_back(*event.end_logprobs);
+        WrittenCompletion& text = texts[places.at(event.request)];
+        text.tokens.insert(text.tokens.end(), event.tokens.begin(), event.tokens.end());
+        for (const TokenLogprobs& each : event.logprobs) text.logprobs.push_back(each.logprob);
         ended += event.finish.has_value();
       }
     }
@@ -84,11 +100,12 @@ class EngineWriter final : public CompletionWriter {
  private:
   GenerationConfig config_;
   DType dtype_;
+  bool logprobs_;
 };
 
 class FileWriter final : public CompletionWriter {
  public:
-  FileWriter(const std::string& path, int64_t most_tokens, int64_t vocabulary) : path_(path) {
+  FileWriter(const std::string& path, int64_t most_tokens, int64_t vocabulary, bool logprobs) : path_(path) {
     std::istringstream lines(read_file(path));
     int64_t number = 0;
     for (std::string line; std::getline(lines, line);) {
@@ -108,11 +125,16 @@ class FileWriter final : public CompletionWriter {
                 where, vocabulary - 1, dump_json(id));
         tokens.push_back(token);
       }
-      completions_.push_back(std::move(tokens));
+      require(!logprobs || row.contains("logprobs"),
+              "{}: expected logprobs, those of the tokens as they were written, which "
+              "--vllm_importance_sampling_correction "
+              "reads; found none",
+              where);
+      completions_.push_back({std::move(tokens), logprobs_of(row, ids.size(), where)});
     }
   }
 
-  std::vector<TokenIds> write(Model&, const std::vector<TokenIds>& prompts, uint64_t, int64_t first) override {
+  std::vector<WrittenCompletion> write(Model&, const std::vector<TokenIds>& prompts, uint64_t, int64_t first) override {
     const size_t end = static_cast<size_t>(first) + prompts.size();
     require(end <= completions_.size(), "{}: expected at least {} lines, a completion each, found {}", path_, end,
             completions_.size());
@@ -120,18 +142,33 @@ class FileWriter final : public CompletionWriter {
   }
 
  private:
+  static std::vector<float> logprobs_of(const Json& row, size_t count, const std::string& where) {
+    std::vector<float> numbers;
+    if (!row.contains("logprobs")) return numbers;
+    const Json& given = row["logprobs"];
+    require(given.is_array() && given.size() == count,
+            "{}: logprobs: expected a list of {} numbers, one for each token", where, count);
+    for (const Json& each : given) {
+      require(each.is_number() && each.get<double>() <= 0, "{}: logprobs: expected numbers of at most 0, found {}",
+              where, dump_json(each));
+      numbers.push_back(each.get<float>());
+    }
+    return numbers;
+  }
+
   std::string path_;
-  std::vector<TokenIds> completions_;
+  std::vector<WrittenCompletion> completions_;
 };
 
 }  // namespace
 
-std::unique_ptr<CompletionWriter> engine_writer(GenerationConfig config, DType dtype) {
-  return std::make_unique<EngineWriter>(std::move(config), dtype);
+std::unique_ptr<CompletionWriter> engine_writer(GenerationConfig config, DType dtype, bool logprobs) {
+  return std::make_unique<EngineWriter>(std::move(config), dtype, logprobs);
 }
 
-std::unique_ptr<CompletionWriter> file_writer(const std::string& path, int64_t most_tokens, int64_t vocabulary) {
-  return std::make_unique<FileWriter>(path, most_tokens, vocabulary);
+std::unique_ptr<CompletionWriter> file_writer(const std::string& path, int64_t most_tokens, int64_t vocabulary,
+                                              bool logprobs) {
+  return std::make_unique<FileWriter>(path, most_tokens, vocabulary, logprobs);
 }
 
 }  // namespace transom

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "work/train/tasks/policies/rollouts.h"
+#include "work/train/tasks/policies/rollouts/rollouts.h"
 
 #include "base/error.h"
 #include "base/json/json.h"
@@ -14,7 +14,9 @@ std::string Rollouts::text() const {
                    {"counts", row.counts},
                    {"advantage", row.advantage},
                    {"old", row.old},
-                   {"reference", row.reference}});
+                   {"reference", row.reference},
+                   {"sampled", row.sampled},
+                   {"weights", row.weights}});
   return dump_json({{"number", number}, {"length", length}, {"tokens", tokens}, {"rows", all}});
 }
 
@@ -33,13 +35,15 @@ Rollouts Rollouts::read(const std::string& text, const std::string& where) {
       row.advantage = each.at("advantage").get<float>();
       row.old = each.at("old").get<std::vector<float>>();
       row.reference = each.at("reference").get<std::vector<float>>();
+      row.sampled = each.value("sampled", std::vector<float>());
+      row.weights = each.value("weights", std::vector<float>());
       const auto length = static_cast<int64_t>(row.tokens.size());
       const auto fits = [&](const std::vector<float>& values) {
         return values.empty() || static_cast<int64_t>(values.size()) == length - row.prompt;
       };
-      require(
-          row.prompt > 0 && row.prompt < length && length <= rollouts.length && fits(row.old) && fits(row.reference),
-          "{}: expected completions behind their prompts, found others", where);
+      require(row.prompt > 0 && row.prompt < length && length <= rollouts.length && fits(row.old) &&
+                  fits(row.reference) && fits(row.sampled) && (row.weights.size() == 1 || fits(row.weights)),
+              "{}: expected completions behind their prompts, found others", where);
       rollouts.rows.push_back(std::move(row));
     }
     return rollouts;

@@ -18,6 +18,8 @@ struct Rollout {
   float score = 0;  // of Online DPO: its rewards
   // Of the completion's tokens; empty: none are kept.
   std::vector<float> old, reference;
+  std::vector<float> sampled;  // as the completion was written
+  std::vector<float> weights;  // weights_of_rollout
 };
 
 // Those of this process, in the order in which they are learnt from.

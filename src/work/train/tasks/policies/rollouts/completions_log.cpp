@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "work/train/tasks/policies/completions_log.h"
+#include "work/train/tasks/policies/rollouts/completions_log.h"
 
 #include <algorithm>
 #include <cmath>
