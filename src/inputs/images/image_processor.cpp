@@ -251,10 +251,7 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
     if (size_.height == 0) fail("{}: size: expected height and width for {}", config.where(), type);
   }
   reduces_labels_ = config.get_bool("do_reduce_labels", config.get_bool("reduce_labels", false));
-  if (is_detector) read_detr(config);
-  if (family == "RTDetr") masks_ = config.get_bool("do_pad", config.get_bool("pad_and_return_pixel_mask", false));
-  if (family == "Yolos") size_.whole = 16;
-  if (family == "Mask2Former") size_.raised = read_divisor(config);
+  if (is_detector) read_detr(config, family);
   if (defaults->imagenet_colors) {
     mean_ = {0.485f, 0.456f, 0.406f};
     deviation_ = {0.229f, 0.224f, 0.225f};
@@ -272,14 +269,16 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
 
 // The shortest edge with a limit of the longest, which older files write as size and max_size; or both extents. Padding
 // is for batches, and for pictures that are all brought to pad_size.
-void ImageProcessor::read_detr(const Config& config) {
+void ImageProcessor::read_detr(const Config& config, std::string_view family) {
   constexpr int64_t kLongest = 1333;
   if (!config.has("size") || !json_of(config)["size"].is_object())
     size_.longest_edge = config.has("size") ? config.get_int("max_size", kLongest) : kLongest;
   if (size_.height == 0 && size_.longest_edge == 0)
     fail("{}: size: expected shortest_edge and longest_edge, or height and width", config.where());
   check_size(size_.height == 0 ? size_.longest_edge : size_.height, config.where(), "size");
-  masks_ = config.get_bool("do_pad", config.get_bool("pad_and_return_pixel_mask", true));
+  masks_ = config.get_bool("do_pad", config.get_bool("pad_and_return_pixel_mask", family != "RTDetr"));
+  if (family == "Yolos") size_.whole = 16;
+  if (family == "Mask2Former") size_.raised = read_divisor(config);
   if (config.has("pad_size")) pad_size_ = read_size(config, "pad_size", {}, true);
   for (const char* of_labels : {"format", "do_convert_annotations"}) config.get_json(of_labels);
 }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -90,7 +91,7 @@ class ImageProcessor {
   };
   static Size read_size(const Config& config, std::string_view field, const Size& otherwise, bool square);
   void read_timm(const Config& config);
-  void read_detr(const Config& config);
+  void read_detr(const Config& config, std::string_view family);
   void read_sam(const Config& config);
   void pad(Pixels& pixels) const;
   Pixels cut(const Image& image, int64_t together) const;
