@@ -133,10 +133,10 @@ struct EngineOptions {
   const Tokenizer* tokenizer = nullptr;  // for texts and stop strings; outlives the engine
   int64_t block_size = 16;               // tokens of a block of the KV cache
   int64_t cache_bytes = 0;               // of the KV cache; 0: a share of the free memory, at least one full context
-  // Of keys and values in the cache: "auto", as the model computes, but float16 where its products round inputs to 8
-  // bits, which loses more; "float16" and "bfloat16" take half of what "float32" does, and half of the time to read,
-  // for some of the last digits. Not where texts are computed row by row.
-  std::string cache_dtype = "auto";
+  // Of keys and values in the cache: kAuto, as the model computes, but float16 where its products round inputs to 8
+  // bits, which loses more; kFloat16 and kBFloat16 take half of what kFloat32 does, and half of the time to read, for
+  // some of the last digits. Not where texts are computed row by row.
+  OneOf<ModelDType> cache_dtype = ModelDType::kAuto;
   int64_t max_batched_tokens = 512;  // of a step, prompts and single tokens together
   // Seconds that a step should take in which texts are written beside prompts that are read: prompts come by parts, as
   // large as the time of the steps before allows, so that the texts go on evenly. 0: parts up to max_batched_tokens.

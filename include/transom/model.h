@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "transom/computing.h"
+#include "transom/precision.h"
 #include "transom/tensor.h"
 
 namespace transom {
@@ -96,19 +97,11 @@ struct LoadOptions {
   std::string problem_type;         // of sequence classification; empty: as config.json says, or found from the labels
   bool ignore_mismatched_sizes = false;
   uint64_t seed = 42;  // of parameters that the checkpoint lacks
-  // The type of the weights, in which the model computes: "float32", "bfloat16", "float16" (or fp32, bf16, fp16), or
-  // "auto": the type that config.json names, else that of the checkpoint. Tensors that the file holds in this type are
-  // read where the file is mapped, without a copy.
-  std::string dtype = "float32";
-  // "none"; "int8": linear layers round weights and inputs to 8-bit integers; "int8_channel": linear layers hold their
-  // weights as 8-bit integers with a scale for each output, and compute in the type above; "nf4", "fp4": the same with
-  // the 4-bit codes of bitsandbytes and a scale for each 64. All are for inference, or frozen beside adapters.
-  // "decompressed": compressed weights (GGUF, GPTQ, AWQ ...) become plain ones, which can be trained.
-  std::string quantization = "none";
-  // How products with compressed weights read inputs: "float32"; "int8": as the checkpoint says, in 8 bits where its
-  // format allows; "fastest": the fastest form that the format allows, which may be 8 or 16 bits;
-  // "float8": in f8_e4m3fn with a scale for each row, of checkpoints whose codes are f8_e4m3fn.
-  std::string activations = "float32";
+  // The type of the weights, in which the model computes. Tensors that the file holds in this type are read where the
+  // file is mapped, without a copy.
+  OneOf<ModelDType> dtype = ModelDType::kFloat32;
+  OneOf<Quantization> quantization = Quantization::kNone;
+  OneOf<Activations> activations = Activations::kFloat32;
   // Of a directory of PEFT: keeps its adapters beside the frozen weights; only adapters are then trained and saved.
   // Otherwise they are merged into the weights.
   bool keep_adapters = false;

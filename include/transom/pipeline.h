@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "transom/hub.h"
+#include "transom/precision.h"
 #include "transom/tasks.h"
 
 namespace transom {
@@ -20,11 +21,11 @@ struct PipelineOptions {
   // "cpu", "cuda:1" ...: makes this the device in use, as set_device does. Empty: the device in use, else the best one.
   // A process computes on one device: another one than that of its tensors is refused.
   std::string device;
-  std::string dtype = "float32";        // of weights and products: "auto", "bfloat16" ...; LoadOptions::dtype
-  std::string quantization = "none";    // LoadOptions::quantization
-  std::string activations = "float32";  // LoadOptions::activations
-  int64_t batch_size = 1;               // how many inputs of a call go through the model at once, where the task can
-  HubOptions hub;                       // of models named by their id: revision, token, cache, progress
+  OneOf<ModelDType> dtype = ModelDType::kFloat32;  // of weights and products
+  OneOf<Quantization> quantization = Quantization::kNone;
+  OneOf<Activations> activations = Activations::kFloat32;
+  int64_t batch_size = 1;  // how many inputs of a call go through the model at once, where the task can
+  HubOptions hub;          // of models named by their id: revision, token, cache, progress
 };
 
 // A cheap handle to a model that is ready to answer. Any number of threads may ask it at once, or copies of it.

@@ -19,6 +19,30 @@
 
 namespace transom {
 
+// ---- options that are one of a few; a name in quotes does as well
+
+// "none": tokens, each with its label; else groups of tokens, whose label is that of all ("simple"), of the first of a
+// word's ("first"), of the surest ("max"), or of the mean of the scores ("average").
+enum class AggregationStrategy { kNone, kSimple, kFirst, kMax, kAverage };
+// "none": no pooling; "auto": as sentence-transformers' files in the directory say; "cls", "max", "mean",
+// "mean_sqrt_len_tokens", "weightedmean", "lasttoken".
+enum class Pooling { kNone, kAuto, kCls, kMax, kMean, kMeanSqrtLength, kWeightedMean, kLastToken };
+// "softmax", "sigmoid", "none": how logits become scores.
+enum class ScoreFunction { kSoftmax, kSigmoid, kNone };
+// "semantic", "instance", "panoptic".
+enum class SegmentationSubtask { kSemantic, kInstance, kPanoptic };
+// "char" or "word" of CTC models, "segment" or "word" of Whisper.
+enum class Timestamps { kCharacter, kWord, kSegment };
+// "transcribe", "translate" (into English).
+enum class SpeechTask { kTranscribe, kTranslate };
+
+const OptionNames<AggregationStrategy>& option_names(AggregationStrategy);
+const OptionNames<Pooling>& option_names(Pooling);
+const OptionNames<ScoreFunction>& option_names(ScoreFunction);
+const OptionNames<SegmentationSubtask>& option_names(SegmentationSubtask);
+const OptionNames<Timestamps>& option_names(Timestamps);
+const OptionNames<SpeechTask>& option_names(SpeechTask);
+
 // ---- tasks: what a pipeline reads (Input), how (Options), and what it returns (Result)
 
 struct TextClassificationTask {
@@ -26,7 +50,7 @@ struct TextClassificationTask {
   using Input = std::string;
   struct Options {
     std::optional<int64_t> top_k = 1;  // how many classes; nothing: all
-    std::string function_to_apply;     // "softmax", "sigmoid" or "none"
+    std::optional<OneOf<ScoreFunction>> function_to_apply;
   };
   using Result = std::vector<ClassScore>;  // by falling score
 };
@@ -35,7 +59,7 @@ struct TokenClassificationTask {
   static constexpr const char* kName = "token-classification";
   using Input = std::string;
   struct Options {
-    std::string aggregation_strategy = "none";  // "simple", "first", "max" or "average"
+    OneOf<AggregationStrategy> aggregation_strategy = AggregationStrategy::kNone;
     std::vector<std::string> ignore_labels = {"O"};
     std::optional<int64_t> stride;  // tokens that two windows of a long text share
   };
@@ -68,9 +92,7 @@ struct FeatureExtractionTask {
   static constexpr const char* kName = "feature-extraction";
   using Input = std::string;
   struct Options {
-    // "auto": as sentence-transformers' files in the directory say; "cls", "max", "mean", "mean_sqrt_len_tokens",
-    // "weightedmean", "lasttoken".
-    std::string pooling = "none";
+    std::optional<OneOf<Pooling>> pooling;  // empty: kNone, or kAuto of a model that gives weights of tokens
     // Of vectors of texts: what texts begin with, by its name in config_sentence_transformers.json or as it is; empty:
     // the model's default.
     std::string prompt_name;
@@ -85,8 +107,8 @@ struct SentenceSimilarityTask {
   static constexpr const char* kName = "sentence-similarity";
   using Input = SentencesInput;
   struct Options {
-    std::string pooling = "auto";  // or one of those of feature extraction
-    std::string prompt_name;       // as of feature extraction
+    std::optional<OneOf<Pooling>> pooling;  // empty: kAuto
+    std::string prompt_name;                // as of feature extraction
     std::optional<std::string> prompt;
   };
   using Result = std::vector<double>;  // of each sentence, in their order
@@ -109,7 +131,7 @@ struct ImageClassificationTask {
   using Input = std::string;
   struct Options {
     std::optional<int64_t> top_k = 5;  // nothing: all
-    std::string function_to_apply;
+    std::optional<OneOf<ScoreFunction>> function_to_apply;
   };
   using Result = std::vector<ClassScore>;
 };
@@ -122,7 +144,7 @@ struct VideoClassificationTask {
     std::optional<int64_t> top_k = 5;   // nothing: all
     std::optional<int64_t> num_frames;  // that the model sees; nothing: as many as it learned with
     int64_t frame_sampling_rate = 1;    // they are taken from this many times as many
-    std::string function_to_apply;
+    std::optional<OneOf<ScoreFunction>> function_to_apply;
   };
   using Result = std::vector<ClassScore>;  // by falling score
 };
@@ -140,7 +162,7 @@ struct ImageSegmentationTask {
   static constexpr const char* kName = "image-segmentation";
   using Input = std::string;
   struct Options {
-    std::string subtask;  // "semantic", "instance" or "panoptic"; empty: what the model does
+    std::optional<OneOf<SegmentationSubtask>> subtask;  // empty: what the model does
     // Of objects: the score that one needs, the chance that one of its pixels needs, and the part of it that those
     // above leave. Nothing: 0.9, 0.5 and 0.5.
     std::optional<double> threshold, mask_threshold, overlap_mask_area_threshold;
@@ -163,7 +185,7 @@ struct AudioClassificationTask {
   using Input = std::string;
   struct Options {
     std::optional<int64_t> top_k;  // nothing: all
-    std::string function_to_apply;
+    std::optional<OneOf<ScoreFunction>> function_to_apply;
   };
   using Result = std::vector<ClassScore>;
 };
@@ -173,9 +195,10 @@ struct SpeechRecognitionTask {
   using Input = std::string;
   struct Options {
     std::optional<double> chunk_length_s;
-    std::string return_timestamps;  // "char" or "word" of CTC models, "segment" or "word" of Whisper; empty: none
-    bool return_language = false;   // of Whisper, as what follows
-    std::string language, task;     // "english"; "transcribe" or "translate"
+    std::optional<OneOf<Timestamps>> return_timestamps;  // empty: none
+    bool return_language = false;                        // of Whisper, as what follows
+    std::string language;                                // "english"
+    std::optional<OneOf<SpeechTask>> task;
   };
   using Result = Transcription;
 };

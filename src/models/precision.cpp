@@ -1,29 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/precision.h"
 
-#include "base/error.h"
-
 namespace transom {
 
-std::optional<DType> parse_precision(const std::string& name, const std::string& where) {
-  if (name == "auto") return std::nullopt;
-  if (name == "float32" || name == "fp32" || name == "f32") return DType::kFloat32;
-  if (name == "bfloat16" || name == "bf16") return DType::kBFloat16;
-  if (name == "float16" || name == "fp16" || name == "f16") return DType::kFloat16;
-  fail(ErrorKind::kUsage, "{}: expected auto, float32, bfloat16 or float16, found {}", where, quoted(name));
+const OptionNames<ModelDType>& option_names(ModelDType) {
+  using Name = OptionNames<ModelDType>::Name;
+  static constexpr Name names[] = {
+      {"auto", ModelDType::kAuto},       {"float32", ModelDType::kFloat32}, {"bfloat16", ModelDType::kBFloat16},
+      {"float16", ModelDType::kFloat16}, {"fp32", ModelDType::kFloat32},    {"f32", ModelDType::kFloat32},
+      {"bf16", ModelDType::kBFloat16},   {"fp16", ModelDType::kFloat16},    {"f16", ModelDType::kFloat16}};
+  static constexpr OptionNames<ModelDType> all{"dtype", names};
+  return all;
 }
 
-void check_quantization(const std::string& name, const std::string& where) {
-  for (const char* known : {"none", "int8", "int8_channel", "nf4", "fp4", "decompressed"})
-    if (name == known) return;
-  fail(ErrorKind::kUsage, "{}: expected none, int8, int8_channel, nf4, fp4 or decompressed, found {}", where,
-       quoted(name));
+const OptionNames<Quantization>& option_names(Quantization) {
+  using Name = OptionNames<Quantization>::Name;
+  static constexpr Name names[] = {
+      {"none", Quantization::kNone}, {"int8", Quantization::kInt8}, {"int8_channel", Quantization::kInt8Channel},
+      {"nf4", Quantization::kNf4},   {"fp4", Quantization::kFp4},   {"decompressed", Quantization::kDecompressed}};
+  static constexpr OptionNames<Quantization> all{"quantization", names};
+  return all;
 }
 
-void check_activations(const std::string& name, const std::string& where) {
-  for (const char* known : {"float32", "static", "int8", "fastest", "float8"})
-    if (name == known) return;
-  fail(ErrorKind::kUsage, "{}: expected float32, static, int8, fastest or float8, found {}", where, quoted(name));
+const OptionNames<Activations>& option_names(Activations) {
+  using Name = OptionNames<Activations>::Name;
+  static constexpr Name names[] = {{"float32", Activations::kFloat32},
+                                   {"static", Activations::kStatic},
+                                   {"int8", Activations::kInt8},
+                                   {"fastest", Activations::kFastest},
+                                   {"float8", Activations::kFloat8}};
+  static constexpr OptionNames<Activations> all{"activations", names};
+  return all;
+}
+
+std::optional<DType> dtype_of(ModelDType type) {
+  switch (type) {
+    case ModelDType::kAuto:
+      return std::nullopt;
+    case ModelDType::kFloat32:
+      return DType::kFloat32;
+    case ModelDType::kBFloat16:
+      return DType::kBFloat16;
+    case ModelDType::kFloat16:
+      return DType::kFloat16;
+  }
+  return std::nullopt;
 }
 
 std::string name_of_precision(DType dtype) {

@@ -155,6 +155,28 @@ TEST_F(ModelPrecision, AutoIsTheTypeOfTheConfigurationElseOfTheCheckpoint) {
             std::string::npos);
 }
 
+template <typename E>
+void expect_names_of_all(std::initializer_list<E> values) {
+  for (const E value : values) {
+    const std::string name(OneOf<E>(value).name());
+    EXPECT_FALSE(name.empty()) << static_cast<int>(value);
+    EXPECT_EQ(static_cast<E>(OneOf<E>(name)), value) << name;
+  }
+  for (const auto& each : option_names(E()).names) EXPECT_EQ(static_cast<E>(OneOf<E>(each.name)), each.value);
+  const std::string message = message_of([] { OneOf<E>("no such name"); });
+  for (const E value : values) EXPECT_NE(message.find(OneOf<E>(value).name()), std::string::npos) << message;
+}
+
+TEST(OneOf, HasANameForEveryValueAndRefusesOthers) {
+  expect_names_of_all({ModelDType::kAuto, ModelDType::kFloat32, ModelDType::kBFloat16, ModelDType::kFloat16});
+  expect_names_of_all({Quantization::kNone, Quantization::kInt8, Quantization::kInt8Channel, Quantization::kNf4,
+                       Quantization::kFp4, Quantization::kDecompressed});
+  expect_names_of_all(
+      {Activations::kFloat32, Activations::kStatic, Activations::kInt8, Activations::kFastest, Activations::kFloat8});
+  EXPECT_EQ(message_of([] { OneOf<ModelDType>::parse("half", "--dtype"); }),
+            "--dtype: expected auto, float32, bfloat16 or float16, found 'half'");
+}
+
 TEST_F(ModelPrecision, IsWhatIsSaved) {
   const std::string path = save("bf16", kLlama, "bfloat16"), copy = (folder_ / "copy").string();
   const auto model = Model::from_pretrained(path, {.dtype = "auto"});

@@ -80,15 +80,16 @@ void give_text(char** text, std::string_view value) {
 
 PipelineOptions loading_options(const char* options, bool takes_batches, const std::string& where) {
   PipelineOptions result;
+  std::string dtype(result.dtype.name()), quantization(result.quantization.name()),
+      activations(result.activations.name()), token;
   const Json given = parse_json(object_or_empty(options), where);
   if (!given.is_object())
     fail(ErrorKind::kUsage, "{}: expected a JSON object, found {}", where, quoted(dump_json(given)));
   for (const auto& [name, value] : given.items()) {
-    std::string token;
     std::string* text = name == "device"         ? &result.device
-                        : name == "dtype"        ? &result.dtype
-                        : name == "quantization" ? &result.quantization
-                        : name == "activations"  ? &result.activations
+                        : name == "dtype"        ? &dtype
+                        : name == "quantization" ? &quantization
+                        : name == "activations"  ? &activations
                         : name == "revision"     ? &result.hub.revision
                         : name == "token"        ? &token
                                                  : nullptr;
@@ -103,6 +104,7 @@ PipelineOptions loading_options(const char* options, bool takes_batches, const s
     else result.batch_size = value.get<int64_t>();
     if (name == "token") result.hub.token = token;
   }
+  result.dtype = dtype, result.quantization = quantization, result.activations = activations;
   return result;
 }
 

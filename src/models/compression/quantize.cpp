@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "base/files/directories.h"
 #include "base/files/files.h"
 #include "models/compression/calibration/calibration_texts.h"

@@ -76,7 +76,7 @@ Choice choose(const Config& config, const std::string& task) {
 
 // The type that the weights get: what the options name, else the configuration, else the checkpoint.
 DType weight_dtype(const LoadOptions& options, const Config& config, const Checkpoint* checkpoint) {
-  if (const std::optional<DType> named = parse_precision(options.dtype, "LoadOptions::dtype")) return *named;
+  if (const std::optional<DType> named = dtype_of(options.dtype)) return *named;
   const auto known = [](DType dtype) {
     return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;
   };
@@ -130,7 +130,7 @@ void apply_labels(Config& config, const LoadOptions& options) {
 namespace {
 
 // Rounds a linear weight by the method of LoadOptions::quantization, where that has codes of its own.
-void pack(Parameter& weight, const std::string& quantization) {
+void pack(Parameter& weight, OneOf<Quantization> quantization) {
   weight.packed = codes_of_weight(weight, quantization);
   if (weight.packed) weight.value = {};
 }
@@ -149,8 +149,6 @@ class ModelLoader {
     // The model is saved without.
     if (config.has("quantization_config")) set_field(config, "quantization_config", nullptr);
     const DType dtype = weight_dtype(options, config, checkpoint);
-    check_quantization(options.quantization, "LoadOptions::quantization");
-    check_activations(options.activations, "LoadOptions::activations");
     std::optional<CheckpointParameters> parameters(std::in_place, checkpoint, *choice.family, options, dtype);
     std::unique_ptr<Model> model = choice.architecture->make(config, Scope(*parameters));
     if (!parameters->untied().empty()) {
@@ -172,8 +170,9 @@ class ModelLoader {
     source.finish(config);
     if (checkpoint && !report) warn_of_missing(source.report, checkpoint->where());  // who asks for it, says it
     model->dtype_ = dtype;
-    model->computing_ = {
-        .dtype = dtype, .int8 = options.quantization == "int8", .batch_invariant = options.batch_invariant};
+    model->computing_ = {.dtype = dtype,
+                         .int8 = options.quantization == Quantization::kInt8,
+                         .batch_invariant = options.batch_invariant};
     for (const auto& buffer : source.buffers) source.turn_coded(*buffer);
     for (const auto& parameter : source.parameters) {
       if (source.turn_coded(*parameter)) parameter->value.set_requires_grad();

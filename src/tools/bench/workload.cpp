@@ -156,7 +156,7 @@ class TrainingWorkload : public ModelWorkload {
  private:
   static TrainingArguments arguments_of(const BenchOptions& options) {
     TrainingArguments arguments;
-    arguments.bf16 = parse_precision(options.dtype, "--dtype") == DType::kBFloat16;
+    arguments.bf16 = OneOf<ModelDType>::parse(options.dtype, "--dtype") == ModelDType::kBFloat16;
     arguments.seed = options.seed;
     arguments.activation_checkpointing = options.gradient_checkpointing;
     arguments.max_predictions_per_seq = options.max_predictions_per_seq;
@@ -219,9 +219,9 @@ void BenchOptions::check() const {
   if (task == "train" && scenario == "inference")
     fail(ErrorKind::kUsage,
          "--scenario: the task train is a scenario of training; for a forward pass give --task forward");
-  if (parse_precision(dtype, "--dtype") == DType::kFloat16 && training())
+  if (OneOf<ModelDType>::parse(dtype, "--dtype") == ModelDType::kFloat16 && training())
     fail(ErrorKind::kUsage, "--dtype: training in float16 is not offered; expected float32 or bfloat16");
-  check_quantization(quantization, "--quantization");
+  OneOf<Quantization>::parse(quantization, "--quantization");
   if (quantization != "none" && (training() || gradients()))
     fail(ErrorKind::kUsage, "--quantization: is for inference; training needs gradients");
   if (gradients() && !scenario.empty())

@@ -26,17 +26,22 @@ TaskInput input_of(const typename Task::Input& input) {
 
 std::optional<std::string> if_any(const std::string& text) { return text.empty() ? std::nullopt : std::optional(text); }
 
+template <typename E>
+std::optional<std::string> name_if_any(const std::optional<OneOf<E>>& option) {
+  return option ? std::optional<std::string>(option->name()) : std::nullopt;
+}
+
 TaskOptions::Value none_or(const std::optional<int64_t>& number) {
   return number ? TaskOptions::Value(*number) : TaskOptions::Value();
 }
 
 TaskOptions options_of(const TextClassificationTask::Options& given) {
-  return TaskOptions{{"top_k", none_or(given.top_k)}}.set("function_to_apply", if_any(given.function_to_apply));
+  return TaskOptions{{"top_k", none_or(given.top_k)}}.set("function_to_apply", name_if_any(given.function_to_apply));
 }
 
 TaskOptions options_of(const TokenClassificationTask::Options& given) {
   return TaskOptions{{"ignore_labels", given.ignore_labels}}
-      .set("aggregation_strategy", if_any(given.aggregation_strategy))
+      .set("aggregation_strategy", std::string(given.aggregation_strategy.name()))
       .set("stride", given.stride);
 }
 
@@ -57,7 +62,7 @@ TaskOptions options_of(const FillMaskTask::Options& given) {
 
 TaskOptions options_of(const FeatureExtractionTask::Options& given) {
   TaskOptions options;
-  options.set("pooling", if_any(given.pooling)).set("prompt_name", if_any(given.prompt_name));
+  options.set("pooling", name_if_any(given.pooling)).set("prompt_name", if_any(given.prompt_name));
   options.set("prompt", given.prompt).set("truncate_dim", given.truncate_dim);
   if (given.normalize_embeddings) options.set("normalize_embeddings", true);
   return options;
@@ -65,7 +70,7 @@ TaskOptions options_of(const FeatureExtractionTask::Options& given) {
 
 TaskOptions options_of(const SentenceSimilarityTask::Options& given) {
   TaskOptions options;
-  options.set("pooling", if_any(given.pooling)).set("prompt_name", if_any(given.prompt_name));
+  options.set("pooling", name_if_any(given.pooling)).set("prompt_name", if_any(given.prompt_name));
   return options.set("prompt", given.prompt);
 }
 
@@ -79,7 +84,7 @@ TaskOptions options_of(const ObjectDetectionTask::Options& given) { return {{"th
 
 TaskOptions options_of(const ImageSegmentationTask::Options& given) {
   TaskOptions options;
-  options.set("subtask", if_any(given.subtask)).set("threshold", given.threshold);
+  options.set("subtask", name_if_any(given.subtask)).set("threshold", given.threshold);
   options.set("mask_threshold", given.mask_threshold);
   return options.set("overlap_mask_area_threshold", given.overlap_mask_area_threshold);
 }
@@ -89,26 +94,27 @@ TaskOptions options_of(const ZeroShotImageClassificationTask::Options& given) {
 }
 
 TaskOptions options_of(const ImageClassificationTask::Options& given) {
-  return TaskOptions{{"top_k", none_or(given.top_k)}}.set("function_to_apply", if_any(given.function_to_apply));
+  return TaskOptions{{"top_k", none_or(given.top_k)}}.set("function_to_apply", name_if_any(given.function_to_apply));
 }
 
 TaskOptions options_of(const VideoClassificationTask::Options& given) {
   return TaskOptions{{"top_k", none_or(given.top_k)}, {"frame_sampling_rate", given.frame_sampling_rate}}
       .set("num_frames", given.num_frames)
-      .set("function_to_apply", if_any(given.function_to_apply));
+      .set("function_to_apply", name_if_any(given.function_to_apply));
 }
 
 TaskOptions options_of(const AudioClassificationTask::Options& given) {
-  return TaskOptions().set("top_k", given.top_k).set("function_to_apply", if_any(given.function_to_apply));
+  return TaskOptions().set("top_k", given.top_k).set("function_to_apply", name_if_any(given.function_to_apply));
 }
 
 TaskOptions options_of(const SpeechRecognitionTask::Options& given) {
   TaskOptions options;
   options.set("chunk_length_s", given.chunk_length_s);
-  if (given.return_timestamps == "segment") options.set("return_timestamps", true);
-  else options.set("return_timestamps", if_any(given.return_timestamps));
+  if (given.return_timestamps && *given.return_timestamps == Timestamps::kSegment)
+    options.set("return_timestamps", true);
+  else options.set("return_timestamps", name_if_any(given.return_timestamps));
   if (given.return_language) options.set("return_language", true);
-  return options.set("language", if_any(given.language)).set("task", if_any(given.task));
+  return options.set("language", if_any(given.language)).set("task", name_if_any(given.task));
 }
 
 TaskOptions options_of(const TextOptions& given, const TaskParameters& parameters) {

@@ -92,15 +92,15 @@ int forward(const ForwardArguments& options) {
   options.sharding.join();
   LoadOptions load;
   options.numbers.apply_to(load);
-  if (load.activations == "fastest") load.activations = "int8";  // as the checkpoint asks
+  if (load.activations == Activations::kFastest) load.activations = Activations::kInt8;  // as the checkpoint asks
   const bool wants_gradients = !options.gradients.empty();
-  if (wants_gradients && load.quantization == "none") load.quantization = "decompressed";
-  if (wants_gradients && load.quantization != "decompressed")
-    fail(ErrorKind::kUsage, "--gradients: there are none through --quantization {}", load.quantization);
+  if (wants_gradients && load.quantization == Quantization::kNone) load.quantization = Quantization::kDecompressed;
+  if (wants_gradients && load.quantization != Quantization::kDecompressed)
+    fail(ErrorKind::kUsage, "--gradients: there are none through --quantization {}", load.quantization.name());
   const fs::path onnx = onnx::find_onnx_file(options.model);
   if (!onnx.empty()) {
-    if (wants_gradients || load.quantization != "none" || load.activations != "float32" || load.dtype != "float32" ||
-        options.kwargs != "{}")
+    if (wants_gradients || load.quantization != Quantization::kNone || load.activations != Activations::kFloat32 ||
+        load.dtype != ModelDType::kFloat32 || options.kwargs != "{}")
       fail(ErrorKind::kUsage,
            "{}: an ONNX file is computed as it is: --gradients, --quantization, --activations, --dtype and --kwargs "
            "do not apply",

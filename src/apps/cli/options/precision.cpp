@@ -4,6 +4,7 @@
 
 #include "apps/cli/command.h"
 #include "base/error.h"
+#include "transom/model.h"
 
 namespace transom {
 
@@ -21,11 +22,10 @@ void PrecisionOptions::add_to(Command& command) {
 }
 
 void PrecisionOptions::apply_to(LoadOptions& load) const {
-  parse_precision(dtype, "--dtype");
-  check_quantization(quantization, "--quantization");
   if (activations != "float32" && activations != "int8" && activations != "float8")
     fail(ErrorKind::kUsage, "--activations: expected float32, int8 or float8, found {}", quoted(activations));
-  load.dtype = dtype, load.quantization = quantization;
+  load.dtype = OneOf<ModelDType>::parse(dtype, "--dtype");
+  load.quantization = OneOf<Quantization>::parse(quantization, "--quantization");
   load.activations = activations == "int8" ? "fastest" : activations;
 }
 

@@ -194,7 +194,7 @@ std::unique_ptr<ServedModel> load_served_model(const ModelSource& source, const 
   served->root = source.path;
   served->created = std::time(nullptr);
   served->task = options.task.empty() ? task_of_model(directory) : options.task;
-  served->dtype = options.load.dtype;
+  served->dtype = options.load.dtype.name();
   served->model_type = model_type_of(description_in(directory_of_model(directory)));
   if (served->task == "text-generation") load_generator(*served, directory, options);
   else if (served->task == "feature-extraction" || served->task == "sentence-similarity")

@@ -309,10 +309,10 @@ std::unique_ptr<Model> Adaptation::load(const fs::path& directory, LoadOptions o
   AdapterConfig config(Config::read(directory / kAdapterConfig));
   const AdapterKind& kind = config.kind();
   const bool keep = options.keep_adapters, stays = keep || !kind.unmerged.empty();
-  for (const char* codes : {"int8_channel", "nf4", "fp4"})
+  for (const Quantization codes : {Quantization::kInt8Channel, Quantization::kNf4, Quantization::kFp4})
     if (options.quantization == codes && !stays)
       fail(ErrorKind::kUsage, "{}: quantization: adapters are merged into weights of none or int8, found {}",
-           directory.string(), codes);
+           directory.string(), options.quantization.name());
   const AdapterFile file(directory, kind);
   std::string pipeline;
   if (const AdapterTask* task = find_adapter_task(config.task_type(), base_of_adapters(directory), pipeline)) {
@@ -321,8 +321,8 @@ std::unique_ptr<Model> Adaptation::load(const fs::path& directory, LoadOptions o
   }
   options.keep_adapters = false;
   // Adapters are merged into plain weights; they are kept beside codes, too.
-  if (keep && options.quantization == "decompressed") options.quantization = "none";
-  if (!stays && options.quantization == "none") options.quantization = "decompressed";
+  if (keep && options.quantization == Quantization::kDecompressed) options.quantization = Quantization::kNone;
+  if (!stays && options.quantization == Quantization::kNone) options.quantization = Quantization::kDecompressed;
   LoadReport of_base;
   std::unique_ptr<Model> model = load_base(base_of_adapters(directory).string(), config, options, &of_base);
   std::shared_ptr<Adaptation> adaptation(new Adaptation(std::move(config)));

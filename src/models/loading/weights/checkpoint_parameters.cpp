@@ -204,7 +204,7 @@ bool CheckpointParameters::load(const std::string& name, const Type& type, Param
 // and who evaluates such a weight by itself, as eager mode does, gets numbers that are not frozen.
 bool CheckpointParameters::is_kept_stored(const TensorView& view, const Type& type) const {
   return type.dtype == DType::kFloat32 && (view.dtype == DType::kBFloat16 || view.dtype == DType::kFloat16) &&
-         type.shape.size() == 2 && options_.quantization == "none" && options_.keep_stored_types &&
+         type.shape.size() == 2 && options_.quantization == Quantization::kNone && options_.keep_stored_types &&
          mode() != Mode::kEager && has_trait("stored_weights");
 }
 
@@ -221,17 +221,17 @@ void CheckpointParameters::load_compressed(const CompressedWeight& weight, const
   const Shape shape = weight.shape.empty() ? Shape{layout.rows, layout.depth} : weight.shape;
   if (shape != type.shape && turned_shape(shape) != type.shape) return replace_mismatched(shape, type, parameter);
   coded_.emplace(&parameter, std::pair(shape, type));
-  if (weight.integers && options_.quantization != "decompressed" &&
-      (options_.activations != "float32" || options_.quantization == "int8")) {
+  if (weight.integers && options_.quantization != Quantization::kDecompressed &&
+      (options_.activations != Activations::kFloat32 || options_.quantization == Quantization::kInt8)) {
     parameter.packed = std::make_shared<const PackedMatrix>(integer_matrix(*weight.integers, input_scales_));
     return;
   }
-  if (options_.quantization != "decompressed" && weight.shape.empty())
+  if (options_.quantization != Quantization::kDecompressed && weight.shape.empty())
     if (std::optional<PackedMatrix> packed = packed_matrix(weight.matrix, true)) {
-      if (options_.activations == "int8" || options_.quantization == "int8")
+      if (options_.activations == Activations::kInt8 || options_.quantization == Quantization::kInt8)
         packed->activations = rounded_activations(layout);
-      else if (options_.activations == "fastest") packed->activations = fast_activations(layout);
-      else if (options_.activations == "float8") {
+      else if (options_.activations == Activations::kFastest) packed->activations = fast_activations(layout);
+      else if (options_.activations == Activations::kFloat8) {
         if (!holds_float8(layout))
           fail(ErrorKind::kUsage, "{}: activations float8: {} has codes of {} bits, expected f8_e4m3fn",
                checkpoint_->where(), quoted(parameter.name), layout.bits);

@@ -73,13 +73,15 @@ PackedMatrix packed_in_blocks(const Tensor& weight, const std::vector<float>& va
   return *packed_matrix(matrix);
 }
 
-std::shared_ptr<const PackedMatrix> codes_of_weight(const Parameter& weight, const std::string& quantization) {
-  const bool by_row = quantization == "int8_channel";
+std::shared_ptr<const PackedMatrix> codes_of_weight(const Parameter& weight, OneOf<Quantization> quantization) {
+  const bool by_row = quantization == Quantization::kInt8Channel;
   if (weight.use == Parameter::Use::kOther || weight.value.rank() != 2) return nullptr;
-  if (!by_row && (!is_in_block(weight.name) || (quantization != "nf4" && quantization != "fp4"))) return nullptr;
+  if (!by_row &&
+      (!is_in_block(weight.name) || (quantization != Quantization::kNf4 && quantization != Quantization::kFp4)))
+    return nullptr;
   const Tensor rows = weight.use == Parameter::Use::kTransposedLinear ? permute(weight.value, {1, 0}) : weight.value;
-  return std::make_shared<const PackedMatrix>(by_row ? packed_by_row(rows)
-                                                     : packed_in_blocks(rows, four_bit_values(quantization)));
+  return std::make_shared<const PackedMatrix>(
+      by_row ? packed_by_row(rows) : packed_in_blocks(rows, four_bit_values(std::string(quantization.name()))));
 }
 
 bool is_in_block(const std::string& name) {

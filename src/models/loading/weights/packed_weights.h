@@ -45,7 +45,7 @@ std::vector<float> four_bit_values(const std::string& type);
 // A matrix [N, K] whose numbers, 64 of a row at a time, are the nearest of `values` times the largest magnitude.
 PackedMatrix packed_in_blocks(const Tensor& weight, const std::vector<float>& values);
 // The codes of a linear weight by LoadOptions::quantization; null where that has none of its own for it.
-std::shared_ptr<const PackedMatrix> codes_of_weight(const Parameter& weight, const std::string& quantization);
+std::shared_ptr<const PackedMatrix> codes_of_weight(const Parameter& weight, OneOf<Quantization> quantization);
 // Whether a parameter belongs to one of the numbered layers of a model: heads and embeddings do not.
 bool is_in_block(const std::string& name);
 

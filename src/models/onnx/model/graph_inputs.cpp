@@ -25,9 +25,8 @@ Value converted(const Tensor& given, const ValueInfo& input) {
 }
 
 void check_load_options(const LoadOptions& options, const fs::path& file) {
-  const bool same_type =
-      options.dtype == "auto" || parse_precision(options.dtype, "LoadOptions::dtype") == DType::kFloat32;
-  if (!same_type || options.quantization != "none")
+  const bool same_type = dtype_of(options.dtype).value_or(DType::kFloat32) == DType::kFloat32;
+  if (!same_type || options.quantization != Quantization::kNone)
     fail("{}: another precision of an ONNX file is not supported: it computes in the types that it names",
          file.string());
 }

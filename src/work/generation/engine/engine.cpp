@@ -75,9 +75,6 @@ std::unique_ptr<Runner> runner_for(const GenerativeModel& model, const EngineOpt
   check_counts("max_waiting", options.max_waiting, 1);
   check_counts("max_batched_tokens", options.max_batched_tokens, 1);
   check_counts("block_size", options.block_size, 1);
-  if (options.cache_dtype != "auto" && options.cache_dtype != "float32" && options.cache_dtype != "float16" &&
-      options.cache_dtype != "bfloat16")
-    fail("cache_dtype: expected auto, float32, float16 or bfloat16, found {}", quoted(options.cache_dtype));
   if (!(options.step_seconds >= 0)) fail("step_seconds: expected at least 0, found {}", options.step_seconds);
   check_counts("num_assistant_tokens", options.num_assistant_tokens, 1);
   check_drafts(options);

@@ -84,9 +84,9 @@ void follow_engine(const Model& model, Evaluator& evaluator) {
     const ProcessCommand command = command_of(evaluator.from_leader(""));
     if (command.kind == Kind::kEnd) return;
     if (command.kind == Kind::kMake) {
-      program =
-          std::make_unique<PagedProgram>(*writer, key_value_shapes(*writer, std::string(name_of(command.cache_dtype))),
-                                         command.blocks, command.block_size, command.blocks);
+      program = std::make_unique<PagedProgram>(
+          *writer, key_value_shapes(*writer, OneOf<ModelDType>(name_of(command.cache_dtype))), command.blocks,
+          command.block_size, command.blocks);
       continue;
     }
     if (!program) refuse_command();

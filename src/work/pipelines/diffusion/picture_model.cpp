@@ -24,7 +24,7 @@ std::unique_ptr<PictureModel> load_picture_model(const PipelineDirectory& direct
 }
 
 std::unique_ptr<Model> load_picture_decoder(const PipelineDirectory& directory, LoadOptions options) {
-  if (options.dtype == "float16" || options.dtype == "fp16") options.dtype = "float32";
+  if (options.dtype == ModelDType::kFloat16) options.dtype = ModelDType::kFloat32;
   return directory.load("vae", "AutoencoderKL", options);
 }
 

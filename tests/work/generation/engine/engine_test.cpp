@@ -433,7 +433,7 @@ TEST_F(OnGpt2, ACacheOf16BitsHoldsTwiceAsMuch) {
     Engine(*model, {.cache_dtype = "int3"});
     ADD_FAILURE() << "expected a refusal";
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "cache_dtype: expected auto, float32, float16 or bfloat16, found 'int3'");
+    EXPECT_STREQ(error.what(), "dtype: expected auto, float32, bfloat16 or float16, found 'int3'");
   }
 }
 

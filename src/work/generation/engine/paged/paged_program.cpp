@@ -76,7 +76,7 @@ bool rounds_inputs(const GenerativeModel& model) {
 
 }  // namespace
 
-std::vector<KeyValueShape> key_value_shapes(const GenerativeModel& model, const std::string& cache_dtype) {
+std::vector<KeyValueShape> key_value_shapes(const GenerativeModel& model, ModelDType cache_dtype) {
   const NoGradient inference;
   PagedCache cache;
   const Tensor one = zeros({1, 1}, DType::kInt64);
@@ -87,7 +87,7 @@ std::vector<KeyValueShape> key_value_shapes(const GenerativeModel& model, const 
   if (shapes.empty()) fail(ErrorKind::kUnsupported, "{} keeps no keys", model.architecture());
   for (KeyValueShape& shape : shapes)
     if (shape.is_state()) continue;
-    else if (cache_dtype != "auto") shape.dtype = parse_dtype(cache_dtype);
+    else if (const std::optional<DType> given = dtype_of(cache_dtype)) shape.dtype = *given;
     else if (shape.dtype == DType::kFloat32 && rounds_inputs(model)) shape.dtype = DType::kFloat16;
   return shapes;
 }

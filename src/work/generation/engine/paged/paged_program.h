@@ -20,7 +20,7 @@ namespace transom {
 
 // What the layers of the model keep of a token, in the type EngineOptions::cache_dtype, then what they keep of a text.
 // Throws kUnsupported for a model whose attention cannot be paged.
-std::vector<KeyValueShape> key_value_shapes(const GenerativeModel& model, const std::string& cache_dtype = "auto");
+std::vector<KeyValueShape> key_value_shapes(const GenerativeModel& model, ModelDType cache_dtype = ModelDType::kAuto);
 
 // What a head for drafts keeps of a token, in the type of the model's keys.
 KeyValueShape shape_of_head(const GenerativeModel& model, const DraftHead& head, DType dtype);

@@ -19,7 +19,7 @@ void RolloutWeights::renew(const Model& model) {
         ErrorKind::kUsage,
         "--rollout_quantization {}: expected linear layers with plain weights, found none: those of a compressed model "
         "write completions with their own codes; leave it out",
-        quantization_);
+        quantization_.name());
 }
 
 RolloutWeights::InPlace::InPlace(const RolloutWeights* codes) {

@@ -4,7 +4,6 @@
 
 #include <map>
 #include <memory>
-#include <string>
 
 #include "transom/model.h"
 
@@ -12,8 +11,8 @@ namespace transom {
 
 class RolloutWeights {
  public:
-  // `quantization` as LoadOptions names it: nf4, fp4 or int8_channel.
-  explicit RolloutWeights(std::string quantization) : quantization_(std::move(quantization)) {}
+  // kNf4, kFp4 or kInt8Channel.
+  explicit RolloutWeights(OneOf<Quantization> quantization) : quantization_(quantization) {}
 
   // The codes of the weights as they are now. Those of weights that do not learn are made once.
   void renew(const Model& model);
@@ -32,7 +31,7 @@ class RolloutWeights {
   };
 
  private:
-  std::string quantization_;
+  OneOf<Quantization> quantization_;
   std::map<std::shared_ptr<Parameter>, std::shared_ptr<const PackedMatrix>> codes_;
 };
 
