@@ -45,7 +45,7 @@ struct TextEnds {
 };
 
 // A picture that layers read beside the tokens, by attention, in parts (tiles) of R places each.
-struct PictureSource {
+struct AttendedPicture {
   std::vector<KeysAndValues> layers;  // of each layer that reads it: [parts R, G, d]
   int64_t parts = 0;
   int64_t seen = 0;  // the first so many are what tokens behind the picture see; those before it see all
@@ -89,7 +89,7 @@ class GenerativeModel : public Model {
   // that stand right before that one, or, before the first picture of its text, all of them.
   virtual int64_t source_rows() const { return 0; }
   // Of such an input, not computed yet.
-  PictureSource source_of(const AttachedInput& input, ForwardContext& context) const;
+  AttendedPicture source_of(const AttachedInput& input, ForwardContext& context) const;
 
   // The logits [B, V], f32, of what follows the tokens.
   Tensor next_logits(const PassInputs& pass, ForwardContext& context) const;
@@ -113,7 +113,7 @@ class GenerativeModel : public Model {
   // What embed() gives, [n, D], in the model's precision. By default of inputs_embeds alone.
   virtual Tensor run_embedding(const NamedTensors& tensors, ForwardContext& context) const;
   // What source_of() gives, in the model's precision.
-  virtual PictureSource run_source(const NamedTensors& tensors, ForwardContext& context) const;
+  virtual AttendedPicture run_source(const NamedTensors& tensors, ForwardContext& context) const;
   // Of a model with an embedding_width(): the embeddings [B, T, D] of tokens, as inputs_embeds has them.
   virtual Tensor embeddings_of(const Tensor& input_ids, ForwardContext& context) const;
 

@@ -138,14 +138,14 @@ Tensor GenerativeModel::embed(const AttachedInput& input, ForwardContext& contex
   return cast(rows, DType::kFloat32);
 }
 
-PictureSource GenerativeModel::source_of(const AttachedInput& input, ForwardContext& context) const {
+AttendedPicture GenerativeModel::source_of(const AttachedInput& input, ForwardContext& context) const {
   if (input.places.size() != 1 || input.places[0].count != 1)
     fail("prompt: {} reads a picture beside the tokens: expected one place where it stands", architecture());
   prepare(context);
   return run_source(input.tensors, context);
 }
 
-PictureSource GenerativeModel::run_source(const NamedTensors&, ForwardContext&) const {
+AttendedPicture GenerativeModel::run_source(const NamedTensors&, ForwardContext&) const {
   fail(ErrorKind::kInternal, "{} reads no pictures beside its tokens", architecture());
 }
 

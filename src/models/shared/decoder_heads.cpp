@@ -57,7 +57,7 @@ class DecoderModel : public GenerativeModel {
   const Decoder& body() const { return *body_; }
 
  protected:
-  PictureSource run_source(const NamedTensors& tensors, ForwardContext& context) const override {
+  AttendedPicture run_source(const NamedTensors& tensors, ForwardContext& context) const override {
     const auto* reader = dynamic_cast<const SourceDecoder*>(body_.get());
     return reader ? reader->run_source(tensors, context) : GenerativeModel::run_source(tensors, context);
   }

@@ -18,7 +18,7 @@ class PlacedDecoder : public Decoder {
 class SourceDecoder : public Decoder {
  public:
   virtual int64_t source_rows() const = 0;
-  virtual PictureSource run_source(const NamedTensors& tensors, ForwardContext& context) const = 0;
+  virtual AttendedPicture run_source(const NamedTensors& tensors, ForwardContext& context) const = 0;
 };
 
 }  // namespace transom
