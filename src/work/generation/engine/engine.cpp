@@ -15,6 +15,7 @@
 #include "models/loading/adapters/adaptation.h"
 #include "models/loading/adapters/adapter_set.h"
 #include "models/loading/maximum_tokens.h"
+#include "models/shared/decoder.h"
 #include "runtime/tensor/evaluator.h"
 #include "work/generation/embedded_inputs.h"
 #include "work/generation/engine/mask_turns.h"
@@ -130,6 +131,8 @@ class Engine::Implementation {
       taken->rules = std::make_shared<const SamplingRules>(request, taken->length, vocabulary_);
       for (const AttachedInput& input : request.prompt.attached) taken->contents.push_back(content_of(input));
       if (model_.position_axes() > 1) taken->positions = model_.positions_of(request.prompt);
+      if (model_.source_rows() > 0)  // tokens before the first picture see them all
+        for (const std::string& content : taken->contents) taken->seen_by_all += content;
       taken->request = std::move(request);
       TextDeltas::check(options_.tokenizer, taken->request.config.stop_strings);
       const std::lock_guard lock(mutex_);
@@ -207,10 +210,8 @@ class Engine::Implementation {
   int64_t check(const EngineRequest& request) const {
     const GenerationConfig& config = request.config;
     if (request.prompt.tokens.empty()) fail("prompt: expected at least one token");
-    for (const int64_t token : request.prompt.tokens)
-      if (token < 0 || token >= vocabulary_)
-        fail("prompt: the token {} is not among the model's {}", token, vocabulary_);
     check_attached(request.prompt);
+    check_tokens(request);
     check_counts("num_beams", config.num_beams, 1);
     check_counts("num_return_sequences", config.num_return_sequences, 1);
     for (const auto& [name, count] :
@@ -235,6 +236,24 @@ class Engine::Implementation {
     return length;
   }
 
+  // A picture that is read beside the tokens may stand at a token that has a vector and is never written.
+  void check_tokens(const EngineRequest& request) const {
+    const ModelInputs& prompt = request.prompt;
+    std::set<int64_t> pictures;
+    if (model_.source_rows() > 0)
+      for (const AttachedInput& input : prompt.attached) pictures.insert(input.places[0].begin);
+    const int64_t known = pictures.empty() ? vocabulary_ : body_of(model_).word_embeddings().weight()->value.dim(0);
+    for (size_t place = 0; place < prompt.tokens.size(); ++place) {
+      const int64_t token = prompt.tokens[place];
+      if (token >= 0 && token < vocabulary_) continue;
+      if (token < 0 || token >= known || !pictures.contains(static_cast<int64_t>(place)))
+        fail("prompt: the token {} is not among the model's {}", token, vocabulary_);
+      if (request.prompt_logprobs)
+        fail(ErrorKind::kUnsupported, "prompt_logprobs: the token {} of a picture is never written: it has none",
+             token);
+    }
+  }
+
   void check_attached(const ModelInputs& prompt) const {
     check_places(prompt.attached, static_cast<int64_t>(prompt.tokens.size()));
     if (model_.has_encoder()) return check_encoder_inputs(prompt);
@@ -243,7 +262,8 @@ class Engine::Implementation {
       if (input.places.empty())
         fail("prompt: this model has no encoder: an input beside its tokens needs places among them");
       ForwardContext context;
-      model_.embed(input, context);  // is not computed: shapes alone are checked
+      if (model_.source_rows() > 0) model_.source_of(input, context);
+      else model_.embed(input, context);  // is not computed: shapes alone are checked
     }
   }
 

@@ -21,6 +21,7 @@ struct AdmittedRequest {
   int64_t length = 0;  // the most tokens of a sequence, with its prompt
   std::shared_ptr<const SamplingRules> rules;
   std::vector<std::string> contents;       // of each attached input, content_of()
+  std::string seen_by_all;                 // contents that the first token hangs on
   std::optional<TextPositions> positions;  // of a model with several axes
   RequestAdapter adapter;
   std::chrono::steady_clock::time_point arrival{};

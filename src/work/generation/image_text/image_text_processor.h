@@ -54,6 +54,10 @@ class ImageTextProcessor {
   // token_type_ids of these tokens where the model learns with them; empty: it has none.
   std::vector<int64_t> token_types(std::span<const int64_t> tokens) const;
 
+  // Whether a picture is no row among the tokens, and the model is told by a mask which tokens see which pictures of
+  // their text.
+  bool groups_pictures() const { return writes_->groups_pictures(); }
+
   using Encode = std::function<TokenIds(const std::string&)>;
   // The expanded text encoded, by `encode` unless the processor lets no tokenizer add tokens of its own, with the
   // pictures in their places.

@@ -212,6 +212,7 @@ Tensor Decoding::read(const std::vector<int64_t>& ids, int64_t length) {
     fail("generate: expected {} tokens for each of {} rows, found {}; give all processes the same prompts", coming,
          count, ids.size());
   const PassInputs inputs = inputs_of(ids, length);
+  cache_->sources = sources_of_pass(length);
   cache_->begin(coming);
   const bool compiled = seen > 0 && coming == 1 && mode() != Mode::kEager && !EvaluatorScope::current() &&
                         model_.one_program_for_all_steps() && !inputs.embeddings.defined();
@@ -229,7 +230,7 @@ PassInputs Decoding::inputs_of(const std::vector<int64_t>& ids, int64_t length) 
   const std::vector<int64_t> positions = positions_of(ids, length);
   PassInputs inputs{Tensor::from(ids, {count, coming}),
                     Tensor::from(positions, axes == 1 ? Shape{count, coming} : Shape{axes, count, coming})};
-  if (seen >= filled_) return inputs;
+  if (seen >= filled_ || model_.source_rows() > 0) return inputs;
   embed();
   const int64_t width = model_.embedding_width();
   std::vector<float> rows(static_cast<size_t>(count * coming * width), 0);
@@ -292,6 +293,52 @@ void Decoding::embed() {
         }));
 }
 
+// The keys of all pictures one behind the other, each of which has blocks of its own.
+void Decoding::make_sources() {
+  if (EvaluatorScope::current())
+    fail(ErrorKind::kUnsupported, "pictures that {} reads beside its tokens are not offered over several processes",
+         model_.architecture());
+  std::vector<KeysAndValues> all;
+  int32_t next = 0;
+  for (const std::vector<AttachedInput>& row : attached_) {
+    std::vector<PlacedSource> placed;
+    for (const AttachedInput& input : row) {
+      ForwardContext context{.computing = computing_};
+      PictureSource source = model_.source_of(input, context);
+      PlacedSource& one =
+          placed.emplace_back(PlacedSource{.place = input.places[0].begin, .blocks = {}, .seen = source.seen});
+      for (int64_t i = 0; i < source.parts; ++i) one.blocks.push_back(next++);
+      const size_t layers = source.layers.size();
+      for (size_t i = 0; i < layers; ++i) {
+        if (all.size() <= i) all.push_back(source.layers[i]);
+        else
+          all[i] = {concatenate({all[i].keys, source.layers[i].keys}, 0),
+                    concatenate({all[i].values, source.layers[i].values}, 0)};
+      }
+    }
+    sources_.emplace_back(std::move(placed));
+  }
+  std::vector<Tensor> computed;
+  for (const KeysAndValues& layer : all) computed.push_back(layer.keys), computed.push_back(layer.values);
+  eval(computed);
+  source_layers_ = std::move(all);
+}
+
+// What the tokens that the cache has not seen yet see of pictures.
+std::optional<SeenSources> Decoding::sources_of_pass(int64_t length) {
+  if (model_.source_rows() == 0 || filled_ == 0) return std::nullopt;
+  if (sources_.empty()) make_sources();
+  std::vector<SeenBlocks> tokens;
+  for (const SourcesOfText& row : sources_)
+    for (int64_t place = cache_->length(); place < length; ++place) tokens.push_back(row.at(place));
+  const SourceNumbers numbers = source_numbers(tokens, model_.source_rows());
+  const auto count = static_cast<int64_t>(tokens.size());
+  return SeenSources{.layers = source_layers_,
+                     .tables = Tensor::from(numbers.tables, {count, numbers.blocks}),
+                     .lengths = Tensor::from(numbers.lengths, {count}),
+                     .reads = Tensor::from(numbers.reads, {count})};
+}
+
 void Decoding::repeat(int64_t times) {
   if (times == 1) return;
   if (!cache_ || times < 1) fail("generate: expected rows that were read, to be repeated {} times", times);
@@ -299,6 +346,7 @@ void Decoding::repeat(int64_t times) {
   mask_ = repeated(mask_, times);
   attached_ = repeated(attached_, times);
   embedded_ = repeated(embedded_, times);
+  sources_ = repeated(sources_, times);
   positions_ = repeated(positions_, times);
   cache_->repeat(times);
 }

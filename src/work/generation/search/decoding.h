@@ -10,6 +10,7 @@
 #include "transom/compile.h"
 #include "transom/generation.h"
 #include "work/generation/embedded_inputs.h"
+#include "work/generation/seen_sources.h"
 
 namespace transom {
 
@@ -57,6 +58,8 @@ class Decoding {
   PassInputs inputs_of(const std::vector<int64_t>& ids, int64_t length);
   std::vector<int64_t> positions_of(const std::vector<int64_t>& ids, int64_t length);
   void embed();
+  void make_sources();
+  std::optional<SeenSources> sources_of_pass(int64_t length);
   Tensor pass(const PassInputs& inputs);
   Tensor step(const PassInputs& inputs);
   const GenerativeModel& model_;
@@ -68,6 +71,8 @@ class Decoding {
   int64_t seeded_ = 0;                                           // how many these are
   std::vector<std::shared_ptr<const EmbeddedInputs>> embedded_;  // of each row, from the first pass on that needs them
   std::vector<TextPositions> positions_;                         // likewise, of a model with several axes
+  std::vector<KeysAndValues> source_layers_;  // of a model that reads pictures beside its tokens: those of all rows
+  std::vector<SourcesOfText> sources_;        // likewise, of each row
   bool use_cache_;
   Computing computing_;
   int64_t vocabulary_ = 0;

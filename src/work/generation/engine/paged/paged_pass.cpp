@@ -50,6 +50,11 @@ PagedPass pass_of(std::span<const PassToken> silent, std::span<const PassToken> 
       std::copy_n(token.blocks->begin(), blocks_for(token), table);
       table += pass.blocks;
     }
+  if (widths.source == 0) return pass;
+  std::vector<SeenBlocks> seen(padding);
+  for (const auto& some : {silent, scored})
+    for (const PassToken& token : some) seen.push_back(token.sources);
+  pass.sources = source_numbers(seen, widths.source);
   return pass;
 }
 

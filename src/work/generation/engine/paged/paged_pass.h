@@ -14,11 +14,13 @@ struct PassToken {
   const std::vector<int32_t>* blocks{};      // of its text, up to this token at least; they outlive the call
   const TextPositions* positions = nullptr;  // of its text; null: a token stands at its place
   const float* row = nullptr;                // [D], in place of the token's embedding
+  SeenBlocks sources = {};                   // of pictures beside the tokens
 };
 
 // Of the model.
 struct TokenWidths {
   int64_t position_axes = 1, embedding = 0;  // D
+  int64_t source = 0;                        // rows of a block of pictures beside the tokens; 0: there are none
 };
 
 // Padding first, then tokens whose scores nobody asks for, then those that are `scored`, whose scores are the last rows

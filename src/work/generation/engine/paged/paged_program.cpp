@@ -22,10 +22,21 @@
 namespace transom {
 namespace {
 
-// Before the pools: ids, positions, slots, block tables, lengths; then rows in place of tokens, and where they stand.
-constexpr size_t kInputs = 5, kInputsOfRows = 2;
+// Before the pools: ids, positions, slots, block tables, lengths; then rows in place of tokens, and where they stand;
+// then what tokens see of pictures beside them, and the pools of these.
+constexpr size_t kInputs = 5, kInputsOfRows = 2, kInputsOfSources = 3;
 
-size_t inputs_before_pools(bool embeds) { return kInputs + (embeds ? kInputsOfRows : 0); }
+size_t inputs_before_pools(bool embeds, size_t sources) {
+  return kInputs + (embeds ? kInputsOfRows : 0) + (sources > 0 ? kInputsOfSources + sources : 0);
+}
+
+// Of a pass with so many pools of pictures, whose inputs begin at `next`.
+SeenSources seen_sources(const std::vector<Tensor>& in, size_t next, size_t sources) {
+  SeenSources seen{.layers = {}, .tables = in[next], .lengths = in[next + 1], .reads = in[next + 2]};
+  next += kInputsOfSources;
+  for (size_t i = 0; i < sources; i += 2) seen.layers.push_back({in[next + i], in[next + i + 1]});
+  return seen;
+}
 
 // [1, N], of a model with several axes [axes, 1, N].
 Shape shape_of_positions(int64_t axes, int64_t tokens) { return axes == 1 ? Shape{1, tokens} : Shape{axes, 1, tokens}; }
@@ -176,12 +187,13 @@ std::vector<Tensor> PagedProgram::traced(const StepKind& kind, const Computing& 
   if (kind.embeds) pass.embeddings = in[kInputs], pass.is_given = in[kInputs + 1];
   std::vector<KeysAndValues> pools;
   std::vector<Tensor> states;
-  size_t next = inputs_before_pools(kind.embeds);
+  size_t next = inputs_before_pools(kind.embeds, kind.sources);
   for (const KeyValueShape& shape : std::span(shapes_).first(shapes_.size() - (head_ ? 1 : 0)))
     if (shape.is_state()) states.push_back(in[next++]);
     else pools.push_back({in[next], in[next + 1]}), next += 2;
   PagedCache cache(std::move(pools), block_size_, {.slots = in[2], .block_tables = in[3], .lengths = in[4]},
                    std::move(states));
+  if (kind.sources > 0) cache.sources = seen_sources(in, inputs_before_pools(kind.embeds, 0), kind.sources);
   std::vector<Tensor> results;
   Tensor hidden;
   if (kind.states) {
@@ -203,7 +215,8 @@ const CompiledFunction& PagedProgram::step(const StepKind& kind, const Computing
   if (known != steps_.end()) return known->second;
   const auto trace = [this, kind, computing](const std::vector<Tensor>& in) { return traced(kind, computing, in); };
   CompileOptions options{.name = "engine step", .capture = false, .donated = {}};
-  for (size_t i = 0; i < pools_of_model(); ++i) options.donated.push_back(inputs_before_pools(kind.embeds) + i);
+  for (size_t i = 0; i < pools_of_model(); ++i)
+    options.donated.push_back(inputs_before_pools(kind.embeds, kind.sources) + i);
   return steps_.emplace(kind, compile(trace, std::move(options))).first->second;
 }
 
@@ -219,6 +232,12 @@ std::vector<float> PagedProgram::embed(const AttachedInput& input, const Request
   tell({.kind = ProcessCommand::Kind::kEmbed, .attached = input});
   if (evaluator_) compute_together({&rows, 1}, pools_);
   return rows.to_vector<float>();
+}
+
+PictureSource PagedProgram::source_of(const AttachedInput& input, const RequestAdapter& adapter) const {
+  const NoGradient inference;
+  ForwardContext context{.computing = {.adapters = adapter.set.get()}};
+  return model_.source_of(input, context);
 }
 
 void PagedProgram::grow(int64_t blocks) {
@@ -325,7 +344,8 @@ std::span<float> PagedProgram::run(const PagedPass& pass, const RequestAdapter& 
                       adapter.number,
                       !pass.embeddings.empty(),
                       logarithms && !evaluator_,
-                      head_ && pass.embeddings.empty()};
+                      head_ && pass.embeddings.empty(),
+                      pass.sources.blocks > 0 ? pass.source_pools.size() : 0};
   std::vector<Tensor> arguments{Tensor::from(pass.ids, {1, tokens}),
                                 Tensor::from(pass.positions, shape_of_positions(model_.position_axes(), tokens)),
                                 Tensor::from(pass.slots, {tokens}),
@@ -334,6 +354,12 @@ std::span<float> PagedProgram::run(const PagedPass& pass, const RequestAdapter& 
   if (kind.embeds) {
     arguments.push_back(Tensor::from(pass.embeddings, {1, tokens, model_.embedding_width()}));
     arguments.push_back(Tensor::from(pass.is_given, {1, tokens}));
+  }
+  if (kind.sources > 0) {
+    arguments.push_back(Tensor::from(pass.sources.tables, {tokens, pass.sources.blocks}));
+    arguments.push_back(Tensor::from(pass.sources.lengths, {tokens}));
+    arguments.push_back(Tensor::from(pass.sources.reads, {tokens}));
+    arguments.insert(arguments.end(), pass.source_pools.begin(), pass.source_pools.end());
   }
   const auto of_head = pools_.begin() + static_cast<ptrdiff_t>(pools_of_model());
   std::vector<Tensor> kept(std::make_move_iterator(of_head), std::make_move_iterator(pools_.end()));

@@ -15,6 +15,7 @@
 #include "models/nn/attention/paged_cache.h"
 #include "transom/compile.h"
 #include "work/generation/engine/engine_adapters.h"
+#include "work/generation/seen_sources.h"
 
 namespace transom {
 
@@ -33,6 +34,9 @@ struct PagedPass {
   // [N, D] and [N]: where the second is not 0 the row stands in place of the token's embedding. Both empty: nowhere.
   std::vector<float> embeddings = {};
   std::vector<int64_t> is_given = {};
+  // What tokens see of pictures beside them, and their keys and values. Of no blocks: no text has any.
+  SourceNumbers sources = {};
+  std::vector<Tensor> source_pools = {};
 };
 
 struct ProcessCommand;  // generation/processes/process_command.h
@@ -66,6 +70,8 @@ class PagedProgram {
   // What the model makes of an input among the tokens, a row [D] for each of its places. If it throws, nothing is lost,
   // but over several processes all is, as after run().
   std::vector<float> embed(const AttachedInput& input, const RequestAdapter& adapter);
+  // Likewise of an input that is read beside the tokens, not computed yet; of this process alone.
+  PictureSource source_of(const AttachedInput& input, const RequestAdapter& adapter) const;
   // Programs for other adapters than those with these numbers go.
   void keep_adapters(const std::set<size_t>& used);
   // Makes room for so many more blocks; programs are compiled anew only where that is beyond what was reserved. If it
@@ -86,6 +92,7 @@ class PagedProgram {
     bool embeds;            // rows stand in place of tokens
     bool logarithms;        // of the softmax of the scores, behind these
     bool states;            // that a head reads, behind those
+    size_t sources;         // pools of pictures beside the tokens
     auto operator<=>(const StepKind&) const = default;
   };
   std::vector<Tensor> traced(const StepKind& kind, const Computing& computing, const std::vector<Tensor>& in) const;

@@ -13,11 +13,13 @@
 #include "files/config/config.h"
 #include "files/config/model_config.h"
 #include "models/loading/adapters/adaptation.h"
+#include "runtime/tensor/evaluator.h"
 #include "work/generation/embedded_inputs.h"
 #include "work/generation/engine/drafts/step_drafts.h"
 #include "work/generation/engine/mask_turns.h"
 #include "work/generation/engine/paged/paged_pass.h"
 #include "work/generation/engine/paged/sequence_cache.h"
+#include "work/generation/engine/paged/source_pool.h"
 #include "work/generation/engine/paged/step_budget.h"
 #include "work/generation/engine/paged/step_part.h"
 #include "work/generation/engine/runner.h"
@@ -37,7 +39,8 @@ class PagedRunner : public Runner {
       : program_(model, shapes, blocks.first, options.block_size, blocks.most, options.drafts.head),
         texts_(program_, blocks, options.block_size, options.prefix_caching),
         has_states_(std::ranges::any_of(shapes, &KeyValueShape::is_state)),
-        widths_{model.position_axes(), model.embedding_width()},
+        widths_{model.position_axes(), model.embedding_width(), model.source_rows()},
+        pictures_(model.source_rows()),
         most_tokens_(most_tokens),
         budget_(options.step_seconds, most_tokens),
         drafts_(model, program_, options, most_tokens, blocks.most, has_states_ ? options.block_size / 2 : 0) {}
@@ -75,6 +78,7 @@ class PagedRunner : public Runner {
   void forget(Sequence& sequence) override {
     texts_.forget(sequence);
     embedded_.erase(&sequence);
+    looking_.erase(&sequence);
     drafts_.forget(sequence);
   }
 
@@ -276,6 +280,7 @@ class PagedRunner : public Runner {
   bool embed(const StepPart& part) {
     Sequence& sequence = *part.sequence;
     const AdmittedRequest& taken = sequence.request();
+    if (widths_.source > 0) return hold_pictures(sequence);
     if (part.begin >= end_of_places(taken.request.prompt.attached)) return true;
     std::shared_ptr<const EmbeddedInputs>& embedded = embedded_[&sequence];
     const auto is_lacking = [&] { return !embedded || embedded->from() > part.begin; };
@@ -295,10 +300,37 @@ class PagedRunner : public Runner {
     return true;
   }
 
+  // The pictures beside the tokens of a text, which it holds until it ends. False where that fails, which ends the
+  // sequence.
+  bool hold_pictures(Sequence& sequence) {
+    const AdmittedRequest& taken = sequence.request();
+    if (taken.request.prompt.attached.empty() || looking_.contains(&sequence)) return true;
+    try {
+      Looking looking;
+      std::vector<PlacedSource> placed;
+      for (size_t i = 0; i < taken.contents.size(); ++i) {
+        const AttachedInput& input = taken.request.prompt.attached[i];
+        const std::string name = std::to_string(taken.adapter.number) + ' ' + taken.contents[i];
+        looking.held.push_back(pictures_.hold(name, [&] { return program_.source_of(input, taken.adapter); }));
+        placed.push_back({input.places[0].begin, looking.held.back()->blocks, looking.held.back()->seen});
+      }
+      looking.sources = SourcesOfText(std::move(placed));
+      looking_.emplace(&sequence, std::move(looking));
+    } catch (const std::exception& error) {
+      if (const auto* known = dynamic_cast<const Error*>(&error); known && known->kind() == ErrorKind::kInterrupted)
+        throw;
+      sequence.finish(FinishReason::kError, error.what());
+      return false;
+    }
+    return true;
+  }
+
   PassToken pass_token(const StepPart& part, int64_t place) const {
     PassToken token{.id = part.token(place), .place = place, .blocks = &part.text->blocks};
     if (const auto& positions = part.sequence->request().positions) token.positions = &*positions;
     if (part.sequence->request().request.prompt.attached.empty()) return token;
+    if (const auto looking = looking_.find(part.sequence); looking != looking_.end())
+      token.sources = looking->second.sources.at(place);
     if (const auto found = embedded_.find(part.sequence); found != embedded_.end() && found->second)
       token.row = found->second->at(place);
     return token;
@@ -327,7 +359,8 @@ class PagedRunner : public Runner {
     for (const StepPart* part : parts)
       for (int64_t place = part->begin; place < part->end(); ++place)
         (part->is_scored(place) ? scored : silent).push_back(pass_token(*part, place));
-    const PagedPass pass = pass_of(silent, scored, texts_.block_size(), most_tokens_, widths_);
+    PagedPass pass = pass_of(silent, scored, texts_.block_size(), most_tokens_, widths_);
+    if (pass.sources.blocks > 0) pass.source_pools = pictures_.pools();
     const bool logarithms = std::any_of(parts.begin(), parts.end(), [](const StepPart* part) {
       const EngineRequest& request = part->sequence->request().request;
       return request.logprobs || request.prompt_logprobs;
@@ -405,6 +438,12 @@ class PagedRunner : public Runner {
   const bool has_states_;
   std::map<const Sequence*, std::shared_ptr<const EmbeddedInputs>> embedded_;  // those of a request have one
   const TokenWidths widths_;
+  struct Looking {
+    std::vector<std::shared_ptr<const SourcePool::Held>> held;
+    SourcesOfText sources;
+  };
+  SourcePool pictures_;  // beside the tokens
+  std::map<const Sequence*, Looking> looking_;
   const int64_t most_tokens_;
   StepBudget budget_;
   StepDrafts drafts_;
@@ -418,6 +457,9 @@ std::unique_ptr<Runner> make_paged(const GenerativeModel& model, const EngineOpt
   if (model.has_encoder() || model.cache_expires_at() < 0) return nullptr;
   // Virtual tokens are in no text, by which blocks are shared.
   if (model.adaptation() && model.adaptation()->virtual_tokens()) return nullptr;
+  if (model.source_rows() > 0 && EvaluatorScope::current())
+    fail(ErrorKind::kUnsupported, "{} reads pictures beside its tokens, which is not offered over several processes",
+         model.architecture());
   if (model.cache_expires_at() > 0 && length >= model.cache_expires_at()) return nullptr;
   std::vector<KeyValueShape> shapes;
   try {

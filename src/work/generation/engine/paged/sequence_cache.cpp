@@ -58,8 +58,9 @@ bool SequenceCache::reserve(SequenceBlocks& text, int64_t tokens) {
 // ---- beginnings that are shared
 
 // All that fills it. Before the tokens of a text's first block stand its tenant and salt in numbers that are no tokens,
-// so that the text is found by those alone who may know of it; behind the tokens of each block, in such numbers too,
-// the contents of the inputs that fill places of it, with the first of these places and the rows that stand there.
+// so that the text is found by those alone who may know of it, and the contents that all tokens see; behind the tokens
+// of each block, in such numbers too, the contents of the inputs that fill places of it, with the first of these places
+// and the rows that stand there.
 TokenIds SequenceCache::name_of_block(const Sequence& sequence, size_t block) const {
   TokenIds name;
   const AdmittedRequest& taken = sequence.request();
@@ -69,6 +70,7 @@ TokenIds SequenceCache::name_of_block(const Sequence& sequence, size_t block) co
   };
   if (block == 0)
     for (const std::string* secret : {&taken.request.tenant, &taken.request.cache_salt}) append(*secret);
+  if (block == 0 && !taken.seen_by_all.empty()) append(taken.seen_by_all);
   const int64_t begin = static_cast<int64_t>(block) * block_size_, end = begin + block_size_;
   name.insert(name.end(), sequence.tokens().begin() + begin, sequence.tokens().begin() + end);
   for (size_t i = 0; i < taken.contents.size(); ++i) {

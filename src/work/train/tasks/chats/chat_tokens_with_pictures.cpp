@@ -115,6 +115,9 @@ ChatTokens ChatEncoder::encode_seen(const ChatRow& row, const std::string& where
   ChatTokens tokens =
       row.prompt.is_null() ? encode_seen_whole(row, pictures, where) : encode_seen_prompt(row, pictures);
   options_.pictures->places(tokens.ids, pictures);  // throws where they are not as many
+  if (options_.pictures->groups_pictures())         // a token that is never written
+    for (size_t i = 0; i < tokens.ids.size(); ++i)
+      if (tokens.ids[i] == options_.pictures->image_token_id()) tokens.labels[i] = kIgnoredLabel;
   return tokens;
 }
 

@@ -2,10 +2,12 @@
 #include "work/train/tasks/chats/picture_batches.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/threads/threads.h"
 #include "inputs/images/picture_source.h"
+#include "models/vision_language/picture_spans.h"
 
 namespace transom {
 namespace {
@@ -85,6 +87,81 @@ void add_pictures(Batch& batch, std::span<const Pixels> given) {
   if (masked) add_masks(batch, pictures);
 }
 
+namespace {
+
+// Those of the most filled row; null: no row has a picture.
+const Pixels* first_of(std::span<const std::vector<Pixels>> rows, int64_t& most) {
+  const Pixels* first = nullptr;
+  for (const std::vector<Pixels>& row : rows) {
+    most = std::max(most, static_cast<int64_t>(row.size()));
+    if (!first && !row.empty()) first = &row[0];
+  }
+  return first;
+}
+
+// [rows, most, ...]: which tiles tokens see of the pictures of their row.
+FloatRows seen_tiles_of(const PaddedRows& ids, std::span<const std::vector<Pixels>> rows, int64_t most, int64_t tiles,
+                        int64_t image_token) {
+  FloatRows seen{{ids.rows, ids.length, most, tiles}, {}};
+  seen.values.assign(static_cast<size_t>(ids.rows * ids.length * most * tiles), 0.0f);
+  for (int64_t row = 0; row < ids.rows; ++row) {
+    const std::span<const int64_t> tokens(ids.values.data() + row * ids.length, static_cast<size_t>(ids.length));
+    const std::vector<FilledPlaces> spans = spans_of_token(tokens, image_token);
+    const std::vector<Pixels>& own = rows[static_cast<size_t>(row)];
+    if (spans.size() != own.size())
+      fail("a row of the batch has {} places for pictures (token {}), and {} pictures; raise --max_length",
+           spans.size(), image_token, own.size());
+    for (size_t i = 0; i < spans.size(); ++i)
+      for (int64_t place = spans[i].begin; place < spans[i].end(); ++place) {
+        const int64_t first = ((row * ids.length + place) * most + static_cast<int64_t>(i)) * tiles;
+        std::fill_n(seen.values.begin() + first, own[i].rows * own[i].columns, 1.0f);
+      }
+  }
+  return seen;
+}
+
+}  // namespace
+
+void add_grouped_pictures(Batch& batch, std::span<const std::vector<Pixels>> rows, int64_t image_token) {
+  int64_t most = 0;
+  const Pixels* first = first_of(rows, most);
+  if (!first) return;
+  const auto count = static_cast<int64_t>(rows.size());
+  const auto append = [&](const std::string& name, std::vector<int64_t> shape, const auto& numbers_of, float blank) {
+    FloatRows& array = batch.arrays[name];
+    shape[0] = count, shape[1] = most;
+    size_t each = 1;
+    for (size_t axis = 2; axis < shape.size(); ++axis) each *= static_cast<size_t>(shape[axis]);
+    for (const std::vector<Pixels>& row : rows) {
+      for (const Pixels& picture : row) {
+        const auto& numbers = numbers_of(picture);
+        if (numbers.size() != each)
+          fail(ErrorKind::kInternal, "{}: a picture has {} numbers, another {}", name, numbers.size(), each);
+        array.values.insert(array.values.end(), numbers.begin(), numbers.end());
+      }
+      for (int64_t i = static_cast<int64_t>(row.size()); i < most; ++i) {
+        array.values.push_back(blank);
+        array.values.resize(array.values.size() + each - 1, 0.0f);
+      }
+    }
+    array.shape = std::move(shape);
+  };
+  append(
+      "pixel_values", first->shape(), [](const Pixels& picture) -> const auto& { return picture.values; }, 0);
+  for (size_t i = 0; i < first->beside.size(); ++i) {
+    const auto& [name, numbers] = first->beside[i];
+    const bool is_mask = name.ends_with("_mask");  // whose first part is told to be there of black pictures too
+    append(
+        name,
+        first->shape_beside(numbers), [i](const Pixels& picture) -> const auto& { return picture.beside.at(i).second; },
+        is_mask ? 1 : 0);
+  }
+  const auto ids = batch.sequences.find("input_ids");
+  if (ids == batch.sequences.end() || ids->second.rows != count)
+    fail(ErrorKind::kInternal, "pictures of {} rows, and other rows of tokens", count);
+  batch.arrays["cross_attention_mask"] = seen_tiles_of(ids->second, rows, most, first->parts, image_token);
+}
+
 TrainingData with_pictures(TrainingData data, std::vector<std::vector<std::string>> pictures,
                            std::shared_ptr<const ImageTextProcessor> processor) {
   data.batch = [make = std::move(data.batch),
@@ -100,7 +177,18 @@ TrainingData with_pictures(TrainingData data, std::vector<std::vector<std::strin
     std::vector<Pixels> pixels(names.size());
     parallel_for(names.size(), [&](size_t i) { pixels[i] = processor->prepared(read_picture(names[i]), together[i]); });
     Batch batch = make(rows);
-    add_pictures(batch, pixels);
+    if (processor->groups_pictures()) {
+      std::vector<std::vector<Pixels>> by_rows;
+      auto next = std::make_move_iterator(pixels.begin());
+      for (const int64_t row : rows) {
+        const auto end = next + static_cast<ptrdiff_t>((*pictures)[static_cast<size_t>(row)].size());
+        by_rows.emplace_back(next, end);
+        next = end;
+      }
+      add_grouped_pictures(batch, by_rows, processor->image_token_id());
+    } else {
+      add_pictures(batch, pixels);
+    }
     if (const auto ids = batch.sequences.find("input_ids"); ids != batch.sequences.end()) {
       PaddedRows types = ids->second;
       types.values = processor->token_types(ids->second.values);
