@@ -60,7 +60,7 @@ class MllamaDecoder : public SourceDecoder {
   std::vector<std::vector<AttachedInput>> attached_inputs(const NamedTensors& inputs,
                                                           ForwardContext& context) const override;
   int64_t source_rows() const override { return c_.places; }
-  PictureSource run_source(const NamedTensors& tensors, ForwardContext& context) const override;
+  AttendedPicture run_source(const NamedTensors& tensors, ForwardContext& context) const override;
 
  private:
   static bool is_of_pictures(const std::string& name) {
@@ -125,7 +125,7 @@ PicturesBeside MllamaDecoder::beside(const Tensor& states, const NamedTensors& i
   return {states, reshape(additive_where(places), {B, 1, T, n * P}), reshape(some, {B, T, 1}), reads};
 }
 
-PictureSource MllamaDecoder::run_source(const NamedTensors& tensors, ForwardContext& context) const {
+AttendedPicture MllamaDecoder::run_source(const NamedTensors& tensors, ForwardContext& context) const {
   for (const auto& [name, tensor] : tensors.items())
     if (name == kSeen || !is_of_pictures(name))
       fail("an input beside the tokens: unknown {}; a picture is {}, {} and {}", quoted(name), kMllamaPixels, kForms,

@@ -304,7 +304,7 @@ void Decoding::make_sources() {
     std::vector<PlacedSource> placed;
     for (const AttachedInput& input : row) {
       ForwardContext context{.computing = computing_};
-      PictureSource source = model_.source_of(input, context);
+      AttendedPicture source = model_.source_of(input, context);
       PlacedSource& one =
           placed.emplace_back(PlacedSource{.place = input.places[0].begin, .blocks = {}, .seen = source.seen});
       for (int64_t i = 0; i < source.parts; ++i) one.blocks.push_back(next++);

@@ -234,7 +234,7 @@ std::vector<float> PagedProgram::embed(const AttachedInput& input, const Request
   return rows.to_vector<float>();
 }
 
-PictureSource PagedProgram::source_of(const AttachedInput& input, const RequestAdapter& adapter) const {
+AttendedPicture PagedProgram::source_of(const AttachedInput& input, const RequestAdapter& adapter) const {
   const NoGradient inference;
   ForwardContext context{.computing = {.adapters = adapter.set.get()}};
   return model_.source_of(input, context);

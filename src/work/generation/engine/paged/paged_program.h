@@ -71,7 +71,7 @@ class PagedProgram {
   // but over several processes all is, as after run().
   std::vector<float> embed(const AttachedInput& input, const RequestAdapter& adapter);
   // Likewise of an input that is read beside the tokens, not computed yet; of this process alone.
-  PictureSource source_of(const AttachedInput& input, const RequestAdapter& adapter) const;
+  AttendedPicture source_of(const AttachedInput& input, const RequestAdapter& adapter) const;
   // Programs for other adapters than those with these numbers go.
   void keep_adapters(const std::set<size_t>& used);
   // Makes room for so many more blocks; programs are compiled anew only where that is beyond what was reserved. If it

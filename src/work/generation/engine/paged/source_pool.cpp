@@ -28,12 +28,12 @@ void SourcePool::make_room(size_t blocks, const std::vector<Tensor>& like) {
 }
 
 std::shared_ptr<const SourcePool::Held> SourcePool::hold(const std::string& name,
-                                                         const std::function<PictureSource()>& make) {
+                                                         const std::function<AttendedPicture()>& make) {
   std::erase_if(held_, [](const auto& known) { return known.second.expired(); });
   if (const auto known = held_.find(name); known != held_.end())
     if (std::shared_ptr<const Held> held = known->second.lock()) return held;
   const NoGradient inference;
-  const PictureSource source = make();
+  const AttendedPicture source = make();
   std::vector<Tensor> layers;
   for (const KeysAndValues& layer : source.layers) layers.push_back(layer.keys), layers.push_back(layer.values);
   if (layers.empty() || source.parts < 1 || layers[0].dim(0) != source.parts * rows_)

@@ -43,7 +43,7 @@ class SourcePool {
   };
   // The picture of this name, which tells what it holds and whose weights read it; made where nobody holds it. Throws
   // where it cannot be made or there is no memory for it; those that are held stay.
-  std::shared_ptr<const Held> hold(const std::string& name, const std::function<PictureSource()>& make);
+  std::shared_ptr<const Held> hold(const std::string& name, const std::function<AttendedPicture()>& make);
 
  private:
   void make_room(size_t blocks, const std::vector<Tensor>& like);

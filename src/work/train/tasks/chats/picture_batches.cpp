@@ -90,7 +90,7 @@ void add_pictures(Batch& batch, std::span<const Pixels> given) {
 namespace {
 
 // Those of the most filled row; null: no row has a picture.
-const Pixels* first_of(std::span<const std::vector<Pixels>> rows, int64_t& most) {
+const Pixels* first_picture_of(std::span<const std::vector<Pixels>> rows, int64_t& most) {
   const Pixels* first = nullptr;
   for (const std::vector<Pixels>& row : rows) {
     most = std::max(most, static_cast<int64_t>(row.size()));
@@ -124,7 +124,7 @@ FloatRows seen_tiles_of(const PaddedRows& ids, std::span<const std::vector<Pixel
 
 void add_grouped_pictures(Batch& batch, std::span<const std::vector<Pixels>> rows, int64_t image_token) {
   int64_t most = 0;
-  const Pixels* first = first_of(rows, most);
+  const Pixels* first = first_picture_of(rows, most);
   if (!first) return;
   const auto count = static_cast<int64_t>(rows.size());
   const auto append = [&](const std::string& name, std::vector<int64_t> shape, const auto& numbers_of, float blank) {
