@@ -51,7 +51,7 @@ struct Overlap {
 
 }  // namespace
 
-void expect_classes(const Tensor& ids, int64_t classes) {
+void expect_object_classes(const Tensor& ids, int64_t classes) {
   if (!is_known_to_host(ids)) return;
   for (const int64_t id : ids.to_vector<int64_t>())
     if (id >= classes) fail("class_labels: {} is no class: expected numbers in [0, {}), or -100 for none", id, classes);
@@ -66,7 +66,7 @@ BoxLabels box_labels(const NamedTensors& inputs, int64_t classes) {
     fail("class_labels and boxes: expected [{}, boxes] and [{}, boxes, 4], found {} and {}", B, B,
          to_string(ids.shape()), to_string(boxes.shape()));
   const BoxLabels labels{cast(ids, DType::kInt64), boxes};
-  expect_classes(labels.classes, classes);
+  expect_object_classes(labels.classes, classes);
   expect_box_values(labels);
   return labels;
 }

@@ -38,7 +38,7 @@ Tensor detection_loss(const Tensor& logits, const Tensor& boxes, const BoxLabels
 // ---- parts, for other losses of matched queries; `matches` i64 [B, N], -1 for none
 
 // Refuses classes in host memory that are not below `classes`.
-void expect_classes(const Tensor& ids, int64_t classes);
+void expect_object_classes(const Tensor& ids, int64_t classes);
 // The cross entropy of all queries, over the sum of their weights, f32 []: logits [B, Q, C + 1], `classes` i64 [B, N].
 Tensor class_loss_of_queries(const Tensor& logits, const Tensor& matches, const Tensor& classes, double no_object,
                              const ForwardContext& context);

@@ -57,7 +57,7 @@ MaskLabels mask_labels(const NamedTensors& inputs, int64_t classes) {
     fail("class_labels and mask_labels: expected [{}, objects] and [{}, objects, height, width], found {} and {}", B, B,
          to_string(ids.shape()), to_string(masks.shape()));
   const MaskLabels labels{cast(ids, DType::kInt64), masks};
-  expect_classes(labels.classes, classes);
+  expect_object_classes(labels.classes, classes);
   return labels;
 }
 
