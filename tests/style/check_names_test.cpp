@@ -41,6 +41,30 @@ TEST(CheckNames, TwoOfOneNameAreNamed) {
             "src/a/one.cpp:3\n");
 }
 
+TEST(CheckNames, OneThatAHeaderBesideItDeclaresIsNamed) {
+  const transom::test::TemporaryFolder folder;
+  fs::create_directories(folder.path() / "src/a");
+  const auto write = [&](const char* file, const std::string& text) { std::ofstream(folder.path() / file) << text; };
+  write("src/a/one.h", "void expect_one(int x);\n");
+  write("src/a/two.cpp", "namespace {\n\nvoid expect_two(int x) {\n}\n\n}  // namespace\n");
+  EXPECT_EQ(check_names(folder.path().string()).output, "");
+  write("src/a/two.cpp", "namespace {\n\nvoid expect_one(long x) {\n}\n\n}  // namespace\n");
+  EXPECT_EQ(check_names(folder.path().string()).output,
+            "src/a/two.cpp:3: the private function 'expect_one' has the name of a function of src/a/one.h:1\n");
+}
+
+TEST(CheckNames, ATypeWithTheNameOfAnAliasIsNamed) {
+  const transom::test::TemporaryFolder folder;
+  fs::create_directories(folder.path() / "src/a");
+  const auto write = [&](const char* file, const std::string& text) { std::ofstream(folder.path() / file) << text; };
+  write("src/a/one.h", "namespace transom {\nusing Source = int;\n}  // namespace transom\n");
+  write("src/a/two.h", "namespace transom {\nstruct Sink {\n};\n}  // namespace transom\n");
+  EXPECT_EQ(check_names(folder.path().string()).output, "");
+  write("src/a/two.h", "namespace transom {\nstruct Source {\n};\n}  // namespace transom\n");
+  EXPECT_EQ(check_names(folder.path().string()).output,
+            "src/a/two.h:2: the type 'transom::Source' is defined again: src/a/one.h:2\n");
+}
+
 TEST(CheckNames, TwoConstantsOfOneNameAreNamed) {
   const transom::test::TemporaryFolder folder;
   fs::create_directories(folder.path() / "tests/a");

@@ -25,7 +25,7 @@ struct Rows {
   std::vector<float> scales;   // [rows, groups]
 };
 
-Rows rows_of(const BlockMatrix& matrix) {
+Rows rows_to_write(const BlockMatrix& matrix) {
   const BlockLayout& l = matrix.layout();
   Rows rows{std::vector<uint8_t>(static_cast<size_t>(l.rows * l.depth)),
             std::vector<float>(static_cast<size_t>(l.rows * l.groups()))};
@@ -151,7 +151,7 @@ void write_codes(const BlockMatrix& matrix, QuantizedFormat format, const std::s
   const BlockLayout& l = matrix.layout();
   if (!can_write_codes(l, format))
     fail("{}: [{}, {}] in groups of {} does not fit the format", module, l.rows, l.depth, l.group);
-  const Rows rows = rows_of(matrix);
+  const Rows rows = rows_to_write(matrix);
   if (format == QuantizedFormat::kGptq) write_gptq(l, rows, module, tensors);
   else if (format == QuantizedFormat::kAwq) write_awq(l, rows, module, tensors);
   else if (l.inputs_by_token) write_bytes(l, rows, module, tensors);

@@ -37,8 +37,8 @@ void copy_part(std::span<const std::byte> from, const Shape& shape, const std::v
     copy_part(from, shape, places, dimension + 1, base + place * strides[dimension], strides, last, width, to);
 }
 
-std::vector<std::byte> part_of(const ProcessMesh& mesh, std::span<const std::byte> whole, const Type& type,
-                               const Placement& placement) {
+std::vector<std::byte> bytes_of_part(const ProcessMesh& mesh, std::span<const std::byte> whole, const Type& type,
+                                     const Placement& placement) {
   const std::vector<std::vector<int64_t>> places = places_of_part(mesh, placement, type.shape);
   std::vector<int64_t> strides(type.shape.size(), 1);
   size_t last = 0;
@@ -93,7 +93,7 @@ Tensor ShardedTensors::hold_part_of(const Tensor& whole, const Placement& placem
     const Tensor local = buffer_of(whole)->is_writable() ? whole : Tensor::from_bytes(whole.to_bytes(), type);
     return hold(local, type, placement, stored);
   }
-  return hold(Tensor::from_bytes(part_of(mesh_, ReadableValues(whole).bytes(), type, placement),
+  return hold(Tensor::from_bytes(bytes_of_part(mesh_, ReadableValues(whole).bytes(), type, placement),
                                  {type.dtype, local_shape(mesh_, placement, type.shape)}),
               type, placement, stored);
 }
@@ -101,7 +101,7 @@ Tensor ShardedTensors::hold_part_of(const Tensor& whole, const Placement& placem
 Tensor ShardedTensors::hold_part_on_host(const Tensor& whole, const Placement& placement) {
   const Type type = whole.type();
   std::vector<std::byte> bytes = whole.to_bytes();
-  if (!placement.sharded().empty()) bytes = part_of(mesh_, bytes, type, placement);
+  if (!placement.sharded().empty()) bytes = bytes_of_part(mesh_, bytes, type, placement);
   return hold(in_host_memory(std::move(bytes), {type.dtype, local_shape(mesh_, placement, type.shape)}), type,
               placement);
 }

@@ -285,7 +285,7 @@ std::vector<Json> curve_of(const RandomLayout& layout, const fs::path& folder, c
 }
 
 // Of losses, norms and rates of two runs.
-double largest_difference(const std::vector<Json>& one, const std::vector<Json>& all) {
+double largest_curve_difference(const std::vector<Json>& one, const std::vector<Json>& all) {
   if (one.size() != all.size() || one.empty()) fail("expected {} steps, found {}", one.size(), all.size());
   double largest = 0;
   for (size_t i = 0; i < one.size(); ++i)
@@ -326,18 +326,18 @@ Curves curves_of(const RandomLayout& layout, const fs::path& folder) {
 
 double difference_of_curves(const RandomLayout& layout, const std::filesystem::path& folder) {
   const Curves curves = curves_of(layout, folder);
-  return largest_difference(curves.one, curves.all);
+  return largest_curve_difference(curves.one, curves.all);
 }
 
 CurveDifference difference_within(const RandomLayout& layout, const std::filesystem::path& folder, double rounding) {
   const Curves curves = curves_of(layout, folder);
-  CurveDifference difference{largest_difference(curves.one, curves.all), rounding};
+  CurveDifference difference{largest_curve_difference(curves.one, curves.all), rounding};
   RandomLayout apart = layout;
   const auto flag = std::find(apart.words.begin(), apart.words.end(), "--gradient_accumulation_steps");
   if (difference.found <= rounding || flag == apart.words.end()) return difference;
   flag[1] = std::to_string(std::stoll(flag[1]) * layout.whole_batch);
   const std::vector<Json> parts = curve_of(apart, folder, "apart", 1, 1, words_of_one(layout));
-  difference.allowed = std::max(rounding, 4 * largest_difference(curves.one, parts));
+  difference.allowed = std::max(rounding, 4 * largest_curve_difference(curves.one, parts));
   return difference;
 }
 

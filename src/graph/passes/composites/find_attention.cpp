@@ -59,7 +59,7 @@ struct Scores {
 };
 
 // c tanh(y / c)
-std::optional<std::pair<Tensor, double>> uncapped(const Tensor& x, const Numbers& numbers) {
+std::optional<std::pair<Tensor, double>> uncapped(const Tensor& x, const LeafNumbers& numbers) {
   const Scaled outer = numbers.scaled(x);
   if (!is_op(outer.value, op::tanh) || outer.factor <= 0) return std::nullopt;
   const Tensor inner = input_of(outer.value);
@@ -71,7 +71,7 @@ std::optional<std::pair<Tensor, double>> uncapped(const Tensor& x, const Numbers
   return std::nullopt;
 }
 
-std::optional<Scores> scores_of(const Tensor& x, const Numbers& numbers, int steps) {
+std::optional<Scores> scores_of(const Tensor& x, const LeafNumbers& numbers, int steps) {
   if (steps == 0) return std::nullopt;
   const auto with_bias = [&](const Tensor& rest, const Tensor& bias) {
     auto found = scores_of(rest, numbers, steps - 1);
@@ -103,7 +103,7 @@ std::optional<Scores> scores_of(const Tensor& x, const Numbers& numbers, int ste
 }
 
 // Numbers that q or k are multiplied with go into the scale, also those before a permutation.
-Scaled without_numbers(const Tensor& x, const Numbers& numbers) {
+Scaled without_numbers(const Tensor& x, const LeafNumbers& numbers) {
   Scaled outer = numbers.scaled(x);
   if (!is_op(outer.value, op::permute)) return outer;
   const Scaled inner = numbers.scaled(input_of(outer.value));
@@ -129,7 +129,7 @@ struct Weights {
   bool zeros_for_nan = false;
 };
 
-std::optional<Weights> weights_of(const Tensor& x, const Numbers& numbers) {
+std::optional<Weights> weights_of(const Tensor& x, const LeafNumbers& numbers) {
   if (is_op(x, op::softmax)) return Weights{input_of(x)};
   if (!is_op(x, op::select) || !is_op(input_of(x, 2), op::softmax) || !is_op(input_of(x, 0), op::not_equal))
     return std::nullopt;
@@ -140,7 +140,7 @@ std::optional<Weights> weights_of(const Tensor& x, const Numbers& numbers) {
   return Weights{input_of(softmax), true};
 }
 
-Tensor attention_of(const Tensor& root, const Numbers& numbers) {
+Tensor attention_of(const Tensor& root, const LeafNumbers& numbers) {
   if (contracted(root) != 2) return {};
   const auto weights = weights_of(input_of(root, 0), numbers);
   if (!weights) return {};
@@ -178,7 +178,7 @@ Tensor attention_of(const Tensor& root, const Numbers& numbers) {
 
 }  // namespace
 
-Graph find_attention(const Graph& graph, const Numbers& numbers) {
+Graph find_attention(const Graph& graph, const LeafNumbers& numbers) {
   return rewrite(graph, [&](const Node& node, const std::vector<Tensor>& inputs) -> std::vector<Tensor> {
     if (!is_op(node, op::dot_general) || node.types[0].dtype != DType::kFloat32) return {};
     const Tensor root = emit(*node.operation, inputs, node.attributes);

@@ -9,7 +9,7 @@
 namespace transom {
 
 Graph find_composites(const Graph& graph, LeafNumber number_of_leaf) {
-  const Numbers numbers(std::move(number_of_leaf));
+  const LeafNumbers numbers(std::move(number_of_leaf));
   // What a graph computes twice is one value afterwards, so that patterns may compare.
   Graph found = simplify(graph);
   const auto step = [&](std::string_view name, Graph next) {

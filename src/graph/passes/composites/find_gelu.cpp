@@ -21,7 +21,7 @@ struct Product {
   std::vector<Tensor> factors;
 };
 
-void take_apart(const Tensor& x, const Tensor& atom, const Numbers& numbers, int steps, Product& product) {
+void take_apart(const Tensor& x, const Tensor& atom, const LeafNumbers& numbers, int steps, Product& product) {
   if (product.factors.size() > kMostFactors) return;
   if (!x.same_as(atom) && steps > 0) {
     if (const std::optional<double> number = numbers(x)) {
@@ -55,7 +55,7 @@ void take_apart(const Tensor& x, const Tensor& atom, const Numbers& numbers, int
   product.factors.push_back(x);
 }
 
-Product product_of(const Tensor& x, const Tensor& atom, const Numbers& numbers) {
+Product product_of(const Tensor& x, const Tensor& atom, const LeafNumbers& numbers) {
   Product product;
   take_apart(x, atom, numbers, kMostGeluSteps, product);
   return product;
@@ -70,7 +70,7 @@ bool is_power(const Product& product, const Tensor& atom, size_t power, double n
 }
 
 // Whether u is sqrt(2 / pi) (x + 0.044715 x^3), also as x (1 + 0.044715 x^2).
-bool is_tanh_argument(const Tensor& u, const Tensor& x, const Numbers& numbers) {
+bool is_tanh_argument(const Tensor& u, const Tensor& x, const LeafNumbers& numbers) {
   const Product product = product_of(u, x, numbers);
   if (!near(product.number, kSqrtTwoOverPi)) return false;
   const auto is_sum = [&](const Tensor& sum, auto&& is_first, size_t power) {
@@ -97,7 +97,7 @@ struct Distribution {
   double number = 1;
 };
 
-std::optional<Distribution> distribution_of(const Tensor& factor, const Numbers& numbers) {
+std::optional<Distribution> distribution_of(const Tensor& factor, const LeafNumbers& numbers) {
   if (!is_op(factor, op::add)) return std::nullopt;
   for (const size_t one : {size_t{0}, size_t{1}}) {
     const std::optional<double> number = numbers(input_of(factor, one));
@@ -109,7 +109,7 @@ std::optional<Distribution> distribution_of(const Tensor& factor, const Numbers&
 }
 
 // The sums among the factors of a product, a few steps down.
-void find_sums(const Tensor& x, const Numbers& numbers, int steps, std::vector<Tensor>& sums) {
+void find_sums(const Tensor& x, const LeafNumbers& numbers, int steps, std::vector<Tensor>& sums) {
   if (is_op(x, op::add)) sums.push_back(x);
   if (steps == 0) return;
   if (is_op(x, op::mul))
@@ -118,7 +118,7 @@ void find_sums(const Tensor& x, const Numbers& numbers, int steps, std::vector<T
 }
 
 // What x may be, where u is the argument of the function.
-std::vector<Tensor> candidates(const Tensor& u, const Numbers& numbers) {
+std::vector<Tensor> candidates(const Tensor& u, const LeafNumbers& numbers) {
   std::vector<Tensor> found;
   for (Tensor x = u;;) {
     found.push_back(x);
@@ -137,7 +137,7 @@ std::vector<Tensor> candidates(const Tensor& u, const Numbers& numbers) {
   return found;
 }
 
-Tensor gelu_of(const Tensor& root, const Numbers& numbers) {
+Tensor gelu_of(const Tensor& root, const LeafNumbers& numbers) {
   std::vector<Tensor> sums;
   find_sums(root, numbers, 3, sums);
   for (const Tensor& sum : sums) {
@@ -160,7 +160,7 @@ Tensor gelu_of(const Tensor& root, const Numbers& numbers) {
 
 }  // namespace
 
-Graph find_gelu(const Graph& graph, const Numbers& numbers) {
+Graph find_gelu(const Graph& graph, const LeafNumbers& numbers) {
   return rewrite(graph, [&](const Node& node, const std::vector<Tensor>& inputs) -> std::vector<Tensor> {
     if ((!is_op(node, op::mul) && !is_op(node, op::div)) || node.types[0].dtype != DType::kFloat32) return {};
     const Tensor root = emit(*node.operation, inputs, node.attributes);

@@ -28,7 +28,7 @@ Tensor spread_from(Tensor x) {
 }
 
 // What is averaged along its last axis, where x is such a mean, spread over that axis again or not.
-Tensor averaged(const Tensor& x, const Numbers& numbers) {
+Tensor averaged(const Tensor& x, const LeafNumbers& numbers) {
   const Scaled mean = numbers.scaled(spread_from(x));
   const Tensor sum = spread_from(mean.value);
   if (!is_op(sum, op::reduce_sum)) return {};
@@ -39,7 +39,7 @@ Tensor averaged(const Tensor& x, const Numbers& numbers) {
 }
 
 // What is squared.
-Tensor squared(const Tensor& x, const Numbers& numbers) {
+Tensor squared(const Tensor& x, const LeafNumbers& numbers) {
   if (is_op(x, op::mul) && input_of(x, 0).same_as(input_of(x, 1))) return input_of(x);
   if (is_op(x, op::pow) && numbers.is(input_of(x, 1), 2)) return input_of(x);
   return {};
@@ -52,7 +52,7 @@ struct Normal {
 };
 
 // Of mean(x^2) + epsilon.
-std::optional<Normal> power_of(const Tensor& spread, const Numbers& numbers) {
+std::optional<Normal> power_of(const Tensor& spread, const LeafNumbers& numbers) {
   const Tensor sum = spread_from(spread);
   if (!is_op(sum, op::add)) return std::nullopt;
   for (const size_t side : {size_t{0}, size_t{1}}) {
@@ -66,14 +66,14 @@ std::optional<Normal> power_of(const Tensor& spread, const Numbers& numbers) {
 }
 
 // Of sqrt(mean(x^2) + epsilon).
-std::optional<Normal> root_of(const Tensor& spread, const Numbers& numbers) {
+std::optional<Normal> root_of(const Tensor& spread, const LeafNumbers& numbers) {
   const Tensor root = spread_from(spread);
   if (is_op(root, op::sqrt)) return power_of(input_of(root), numbers);
   if (is_op(root, op::pow) && numbers.is(input_of(root, 1), 0.5)) return power_of(input_of(root), numbers);
   return std::nullopt;
 }
 
-std::optional<Normal> inverse_root_of(const Tensor& spread, const Numbers& numbers) {
+std::optional<Normal> inverse_root_of(const Tensor& spread, const LeafNumbers& numbers) {
   const Tensor inverse = spread_from(spread);
   if (is_op(inverse, op::rsqrt)) return power_of(input_of(inverse), numbers);
   if (is_op(inverse, op::pow) && numbers.is(input_of(inverse, 1), -0.5)) return power_of(input_of(inverse), numbers);
@@ -81,7 +81,7 @@ std::optional<Normal> inverse_root_of(const Tensor& spread, const Numbers& numbe
   return std::nullopt;
 }
 
-std::optional<Normal> normal_of(const Tensor& y, const Numbers& numbers) {
+std::optional<Normal> normal_of(const Tensor& y, const LeafNumbers& numbers) {
   if (is_op(y, op::div)) {
     const auto found = root_of(input_of(y, 1), numbers);
     if (found && found->x.same_as(input_of(y, 0))) return found;
@@ -103,13 +103,13 @@ Tensor vector_of(const Tensor& x, const Shape& shape) {
   return reshaped(source, {width});
 }
 
-Tensor centred(const Tensor& x, const Numbers& numbers) {
+Tensor centred(const Tensor& x, const LeafNumbers& numbers) {
   if (!is_op(x, op::sub)) return {};
   const Tensor mean_of = averaged(input_of(x, 1), numbers);
   return mean_of.defined() && mean_of.same_as(input_of(x, 0)) ? mean_of : Tensor();
 }
 
-Tensor rms_norm_of(const Tensor& root, const Numbers& numbers) {
+Tensor rms_norm_of(const Tensor& root, const LeafNumbers& numbers) {
   for (const size_t side : {size_t{0}, size_t{1}}) {
     const Tensor scale = vector_of(input_of(root, side), root.shape());
     if (!scale.defined()) continue;
@@ -120,7 +120,7 @@ Tensor rms_norm_of(const Tensor& root, const Numbers& numbers) {
 }
 
 // A norm that was found, of what is centred, and a bias.
-Tensor layer_norm_of(const Tensor& root, const Numbers& numbers) {
+Tensor layer_norm_of(const Tensor& root, const LeafNumbers& numbers) {
   for (const size_t side : {size_t{0}, size_t{1}}) {
     const Tensor norm = input_of(root, 1 - side);
     if (!is_op(norm, op::rms_norm)) continue;
@@ -147,7 +147,7 @@ Tensor softmax_of(const Tensor& root) {
 
 }  // namespace
 
-Graph find_norms(const Graph& graph, const Numbers& numbers) {
+Graph find_norms(const Graph& graph, const LeafNumbers& numbers) {
   return rewrite(graph, [&](const Node& node, const std::vector<Tensor>& inputs) -> std::vector<Tensor> {
     const bool product = is_op(node, op::mul), quotient = is_op(node, op::div);
     if ((!product && !quotient && !is_op(node, op::add)) || node.types[0].dtype != DType::kFloat32) return {};

@@ -5,7 +5,7 @@
 
 namespace transom {
 
-std::optional<double> Numbers::operator()(Tensor x) const {
+std::optional<double> LeafNumbers::operator()(Tensor x) const {
   while (is_floating(x.dtype()) && (is_op(x, op::broadcast) || is_op(x, op::reshape) || is_op(x, op::cast)))
     x = Tensor(input_of(x));
   if (!is_floating(x.dtype())) return std::nullopt;
@@ -13,7 +13,7 @@ std::optional<double> Numbers::operator()(Tensor x) const {
   return is_input(*x.node()) && of_leaf_ ? of_leaf_(x) : std::nullopt;
 }
 
-bool Numbers::is(const Tensor& x, double value) const {
+bool LeafNumbers::is(const Tensor& x, double value) const {
   const std::optional<double> found = (*this)(x);
   return found && std::abs(*found - value) <= 1e-6 * std::abs(value);
 }
@@ -25,7 +25,7 @@ bool is_moderate(double factor) { return std::abs(factor) > 1e-18 && std::abs(fa
 
 }  // namespace
 
-Scaled Numbers::scaled(const Tensor& x) const {
+Scaled LeafNumbers::scaled(const Tensor& x) const {
   Scaled result{x};
   for (;;) {
     const Tensor value = result.value;

@@ -17,9 +17,9 @@ struct Scaled {
   double factor = 1;
 };
 
-class Numbers {
+class LeafNumbers {
  public:
-  explicit Numbers(LeafNumber of_leaf) : of_leaf_(std::move(of_leaf)) {}
+  explicit LeafNumbers(LeafNumber of_leaf) : of_leaf_(std::move(of_leaf)) {}
   // The number that all elements of a floating tensor are: of a constant or a leaf, also where it is reshaped,
   // broadcast or cast.
   std::optional<double> operator()(Tensor x) const;
@@ -36,8 +36,8 @@ inline const Tensor& input_of(const Tensor& x, size_t i = 0) { return x.node()->
 // A permutation of x, joined with the one that x may be.
 Tensor permuted(const Tensor& x, Axes permutation);
 
-Graph find_attention(const Graph& graph, const Numbers& numbers);
-Graph find_norms(const Graph& graph, const Numbers& numbers);
-Graph find_gelu(const Graph& graph, const Numbers& numbers);
+Graph find_attention(const Graph& graph, const LeafNumbers& numbers);
+Graph find_norms(const Graph& graph, const LeafNumbers& numbers);
+Graph find_gelu(const Graph& graph, const LeafNumbers& numbers);
 
 }  // namespace transom

@@ -23,7 +23,7 @@ std::shared_ptr<const TensorData> data_of(const std::string& name, const TensorV
                                                        .owner = view.owner});
 }
 
-Attribute as_read(const std::string& name, const WrittenAttribute& written) {
+Attribute attribute_as_read(const std::string& name, const WrittenAttribute& written) {
   Attribute attribute{.name = name};
   if (const auto* number = std::get_if<int64_t>(&written)) {
     attribute.type = AttributeType::kInt;
@@ -120,7 +120,7 @@ Model as_read(const WrittenModel& written, const std::vector<std::string>& outpu
   model.opsets[""] = written.opset;
   for (const WrittenNode& each : written.nodes) {
     Node node{.name = each.name, .op_type = each.operation, .inputs = each.inputs, .outputs = each.outputs};
-    for (const auto& [name, value] : each.attributes) node.attributes.push_back(as_read(name, value));
+    for (const auto& [name, value] : each.attributes) node.attributes.push_back(attribute_as_read(name, value));
     model.graph.nodes.push_back(std::move(node));
   }
   for (const auto& [name, view] : written.initializers) model.graph.initializers.push_back(data_of(name, view));

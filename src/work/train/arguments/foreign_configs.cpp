@@ -69,7 +69,7 @@ Reader only(const Json& accepted, const char* why) {
   };
 }
 
-Reader without_effect(std::vector<std::string>& notes) {
+Reader reader_without_effect(std::vector<std::string>& notes) {
   return [&notes](const std::string& name, const Json&) { notes.push_back(name + " has no effect"); };
 }
 
@@ -132,7 +132,7 @@ void read_zero(const std::string& where, const Json& object, TrainingArguments& 
         "stage3_gather_fp16_weights_on_model_save", "round_robin_gradients", "ignore_unused_parameters",
         "load_from_fp32_weights", "memory_efficient_linear", "param_persistence_threshold",
         "model_persistence_threshold"})
-    readers[name] = without_effect(notes);
+    readers[name] = reader_without_effect(notes);
   read_object(where, object, readers);
 }
 
@@ -282,7 +282,7 @@ void read_deepspeed(const Json& config, TrainingArguments& arguments, std::vecto
   for (const char* name : {"steps_per_print", "wall_clock_breakdown", "dump_state", "memory_breakdown",
                            "zero_allow_untested_optimizer", "zero_force_ds_cpu_optimizer", "comms_logger",
                            "flops_profiler", "tensorboard", "wandb", "csv_monitor", "communication_data_type"})
-    readers[name] = without_effect(notes);
+    readers[name] = reader_without_effect(notes);
   read_object("deepspeed", config, readers);
   if (is_auto(all_rows)) return;
   const int64_t expected = rows * accumulation * row_parts(arguments);

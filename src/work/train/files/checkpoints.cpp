@@ -10,10 +10,11 @@
 #include "work/train/files/manifest.h"
 
 namespace transom {
-
 namespace {
+
 constexpr std::string_view kPrefix = "checkpoint-";
-}
+
+}  // namespace
 
 std::string checkpoint_name(int64_t step) { return std::string(kPrefix) + std::to_string(step); }
 
