@@ -265,35 +265,46 @@ def t5(name, width):
     return filled(transformers.T5EncoderModel(config), name), words
 
 
-def flows(out):
-    """Transformers over patches: FLUX, and Stable Diffusion 3 with three texts and with two."""
+def flux():
     vae = filled(diffusers.AutoencoderKL(**dict(AUTOENCODER, latent_channels=2, shift_factor=0.1, scaling_factor=0.4)), "flux vae")
     encoder, words = t5("flux t5", 8)
     parts = dict(vae=vae, text_encoder=text_encoder("flux text", 6), tokenizer=tokenizer(), text_encoder_2=encoder, tokenizer_2=words)
     network = filled(diffusers.FluxTransformer2DModel(**FLUX), "flux transformer")
     scheduler = diffusers.FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=True, shift=3.0, base_image_seq_len=4, max_image_seq_len=64)
-    pipe = diffusers.FluxPipeline(**parts, transformer=network, scheduler=scheduler)
-    settings = [
-        dict(CAT, height=64, width=48, guidance_scale=2.5),
-        dict(SEA, negative_prompt="blurry", true_cfg_scale=2.0, max_sequence_length=6, num_images_per_prompt=2),
-    ]
-    record(out, "flux", pipe, settings)
-    network = filled(diffusers.FluxTransformer2DModel(**dict(FLUX, guidance_embeds=False)), "schnell transformer")
-    pipe = diffusers.FluxPipeline(**parts, transformer=network, scheduler=diffusers.FlowMatchEulerDiscreteScheduler())
-    record(out, "flux-schnell", pipe, [dict(HOUSE)], ("transformer", "scheduler"))
+    return diffusers.FluxPipeline(**parts, transformer=network, scheduler=scheduler)
+
+
+def third():
     encoder, words = t5("sd3 t5", 14)
     vae = filled(diffusers.AutoencoderKL(**dict(AUTOENCODER, shift_factor=0.1, scaling_factor=0.4)), "sd3 vae")
     parts = dict(vae=vae, text_encoder=text_encoder("sd3 text", 6, 6), tokenizer=tokenizer(), text_encoder_2=text_encoder("sd3 text 2", 6, 4), tokenizer_2=tokenizer())
     config = dict(SD3, joint_attention_dim=14, pooled_projection_dim=10, pos_embed_max_size=20, qk_norm="rms_norm", sample_size=32)
     network = filled(diffusers.SD3Transformer2DModel(**config), "sd3 transformer")
     scheduler = diffusers.FlowMatchEulerDiscreteScheduler(shift=3.0)
-    pipe = diffusers.StableDiffusion3Pipeline(**parts, text_encoder_3=encoder, tokenizer_3=words, transformer=network, scheduler=scheduler)
+    return diffusers.StableDiffusion3Pipeline(**parts, text_encoder_3=encoder, tokenizer_3=words, transformer=network, scheduler=scheduler)
+
+
+def flows(out):
+    """Transformers over patches: FLUX, and Stable Diffusion 3 with three texts and with two."""
+    pipe = flux()
+    settings = [
+        dict(CAT, height=64, width=48, guidance_scale=2.5),
+        dict(SEA, negative_prompt="blurry", true_cfg_scale=2.0, max_sequence_length=6, num_images_per_prompt=2),
+    ]
+    record(out, "flux", pipe, settings)
+    parts = {key: value for key, value in pipe.components.items() if key not in ("image_encoder", "feature_extractor")}
+    network = filled(diffusers.FluxTransformer2DModel(**dict(FLUX, guidance_embeds=False)), "schnell transformer")
+    pipe = diffusers.FluxPipeline(**dict(parts, transformer=network, scheduler=diffusers.FlowMatchEulerDiscreteScheduler()))
+    record(out, "flux-schnell", pipe, [dict(HOUSE)], ("transformer", "scheduler"))
+    pipe = third()
     settings = [
         dict(CAT, guidance_scale=3.0, negative_prompt="blurry"),
         dict(SEA, guidance_scale=1.0, num_images_per_prompt=2, clip_skip=1),
     ]
     record(out, "sd3", pipe, settings)
-    pipe = diffusers.StableDiffusion3Pipeline(**parts, text_encoder_3=None, tokenizer_3=None, transformer=network, scheduler=diffusers.FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=True))
+    parts = {key: value for key, value in pipe.components.items() if key not in ("image_encoder", "feature_extractor")}
+    scheduler = diffusers.FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=True)
+    pipe = diffusers.StableDiffusion3Pipeline(**dict(parts, text_encoder_3=None, tokenizer_3=None, scheduler=scheduler))
     record(out, "sd3-two-texts", pipe, [dict(HOUSE, guidance_scale=2.0)], ("scheduler",))
 
 

@@ -98,9 +98,11 @@ def make(part, out, only):
         import diffusion
         import diffusion_pipelines
         import diffusion_training
+        import flow_adapters
 
         diffusion.make(out)
         diffusion_pipelines.make(out)
+        flow_adapters.make(out)
         diffusion_training.make(out)
     else:
         import quantized

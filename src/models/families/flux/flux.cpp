@@ -147,7 +147,10 @@ static Family flux_family() {
       {.model_type = "flux",
        .architecture = {"FluxTransformer2DModel", body_head({}, {"sample"}), make_model<FluxTransformer2DModel>},
        .inputs = flux_inputs(),
-       .mark = "axes_dims_rope"});
+       .mark = "axes_dims_rope",
+       .lora_targets = {"attn.to_k", "attn.to_q", "attn.to_v", "attn.to_out.0", "attn.add_k_proj", "attn.add_q_proj",
+                        "attn.add_v_proj", "attn.to_add_out", "ff.net.0.proj", "ff.net.2", "ff_context.net.0.proj",
+                        "ff_context.net.2"}});
 }
 
 const RegisterFamilies kFluxFamily{flux_family};

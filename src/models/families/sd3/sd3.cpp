@@ -170,7 +170,9 @@ static Family sd3_family() {
       {.model_type = "sd3",
        .architecture = {"SD3Transformer2DModel", body_head({}, {"sample"}), make_model<SD3Transformer2DModel>},
        .inputs = sd3_inputs(),
-       .mark = "pos_embed_max_size"});
+       .mark = "pos_embed_max_size",
+       .lora_targets = {"attn.add_k_proj", "attn.add_q_proj", "attn.add_v_proj", "attn.to_add_out", "attn.to_k",
+                        "attn.to_out.0", "attn.to_q", "attn.to_v"}});
 }
 
 const RegisterFamilies kSd3Family{sd3_family};

@@ -17,10 +17,15 @@
 namespace transom {
 namespace {
 
-constexpr std::string_view kFluxPipeline = "FluxPipeline", kThirdPipeline = "StableDiffusion3Pipeline";
-constexpr int64_t kFluxPatch = 2, kFluxSampleSize = 128, kMostFlowChannels = 4096, kMostFlowSampleSize = 1 << 12;
+constexpr int64_t kMostFlowSampleSize = 1 << 12;
 
-bool is_flux(const PipelineDirectory& directory) { return directory.class_name() == kFluxPipeline; }
+const FlowPipeline& pipeline_of(const PipelineDirectory& directory) {
+  const FlowPipeline* found = find_flow_pipeline(directory.class_name());
+  if (!found)
+    fail(ErrorKind::kUnsupported, "{}: _class_name: expected {}, found {}", directory.where(),
+         fmt::join(flow_pipeline_names(), " or "), quoted(directory.class_name(), 80));
+  return *found;
+}
 
 // Maps [B, C, h, w] as rows of patches of 2 x 2 places [B, h w / 4, 4 C], or back.
 std::vector<float> repacked(const std::vector<float>& values, const Shape& map, bool packs) {
@@ -58,16 +63,14 @@ struct FlowPictures::Run {
   Tensor picture_places, text_places;  // of FLUX
 };
 
-std::vector<std::string> FlowPictures::class_names() {
-  return {std::string(kFluxPipeline), std::string(kThirdPipeline)};
-}
+std::vector<std::string> FlowPictures::class_names() { return flow_pipeline_names(); }
 
 FlowPictures::FlowPictures(const PipelineDirectory& directory, const LoadOptions& options)
-    : is_flux_(is_flux(directory)),
+    : pipeline_(pipeline_of(directory)),
+      is_flux_(pipeline_.packs),
       scheduler_(directory.scheduler()),
-      encoders_(directory, options, is_flux_ ? PromptEncoders::Kind::kFlux : PromptEncoders::Kind::kThree),
-      transformer_(
-          directory.load("transformer", is_flux_ ? "FluxTransformer2DModel" : "SD3Transformer2DModel", options)),
+      encoders_(directory, options, pipeline_.texts),
+      transformer_(directory.load("transformer", std::string(pipeline_.network), options)),
       vae_(load_picture_decoder(directory, options)) {
   const Config& config = transformer_->config();
   const Config& vae = vae_->config();
@@ -76,16 +79,8 @@ FlowPictures::FlowPictures(const PipelineDirectory& directory, const LoadOptions
   knows_guidance_ = is_flux_ && config.get_bool("guidance_embeds", false);
   text_width_ = config.get_int("joint_attention_dim", 4096);
   enlargement_ = enlargement_of(*vae_, directory.where());
-  channels_ = vae.get_int("latent_channels", 4);
-  patch_ = is_flux_ ? kFluxPatch : config.get_int("patch_size", 2);
-  const int64_t read = config.get_int("in_channels", is_flux_ ? 64 : 16);
-  const int64_t given = config.get_int("out_channels", is_flux_ ? read : 16);
-  if (channels_ < 1 || channels_ > kMostFlowChannels || read != (is_flux_ ? 4 : 1) * channels_ || given != read)
-    fail("{}: the transformer reads {} channels and gives {}, and latents have {}", directory.where(), read, given,
-         channels_);
-  if (is_flux_ && config.get_int("patch_size", 1) != 1)
-    fail(ErrorKind::kUnsupported, "{}: transformer: patch_size: expected 1, found {}", directory.where(),
-         config.get_int("patch_size", 1));
+  channels_ = flow_channels(pipeline_, config, vae, directory.where());
+  patch_ = pipeline_.patch(config);
   scaling_ = vae.get_float("scaling_factor", 0.18215);
   shift_ = vae.get_float("shift_factor", 0);
   if (scaling_ == 0 || !std::isfinite(scaling_) || !std::isfinite(shift_))
@@ -97,7 +92,8 @@ FlowPictures::FlowPictures(const PipelineDirectory& directory, const LoadOptions
 
 PictureDefaults FlowPictures::defaults(bool, bool) const {
   PictureDefaults defaults;
-  const int64_t sample = is_flux_ ? kFluxSampleSize : transformer_->config().get_int("sample_size", kFluxSampleSize);
+  const int64_t sample =
+      is_flux_ ? pipeline_.sample_size : transformer_->config().get_int("sample_size", pipeline_.sample_size);
   defaults.height = defaults.width = std::clamp<int64_t>(sample, 1, kMostFlowSampleSize) * enlargement_;
   defaults.steps = 28;
   defaults.guidance = is_flux_ ? 3.5 : 7;
@@ -109,7 +105,6 @@ void FlowPictures::check(const PictureRequest& r) const {
   if (r.start || r.mask)
     fail(ErrorKind::kUnsupported, "the pipeline draws by a text alone, and a picture to begin with is given");
   if (r.control) fail(ErrorKind::kUsage, "control_image: the pipeline has no ControlNet");
-  if (!r.loras.empty()) fail(ErrorKind::kUnsupported, "lora: not carried out for transformers over patches");
   if (r.guidance_rescale > 0) fail(ErrorKind::kUsage, "guidance_rescale has no effect on flows");
   if (is_flux_ && r.clip_skip > 0)
     fail(ErrorKind::kUsage, "clip_skip has no effect: FLUX reads the text as a whole by the last layer");
@@ -138,7 +133,7 @@ std::unique_ptr<Scheduler> FlowPictures::schedule(const PictureRequest& r) const
 }
 
 void FlowPictures::add_texts(Run& run, const PictureRequest& r) const {
-  const int64_t tokens = r.most_tokens.value_or(is_flux_ ? 512 : 256);
+  const int64_t tokens = r.most_tokens.value_or(pipeline_.most_tokens);
   const auto read = [&](const std::string& text, int64_t clip_skip) {
     const PromptEncoders::Prompt one = encoders_(text, clip_skip, tokens, text_width_);
     return PromptEncoders::Prompt{repeated_rows(one.states, r.pictures), repeated_rows(one.pooled, r.pictures)};
@@ -151,12 +146,8 @@ void FlowPictures::add_texts(Run& run, const PictureRequest& r) const {
   }
   eval(made);  // once, and not in each step
   if (!is_flux_) return;
-  std::vector<float> places;
-  const int64_t h = r.height / unit(), w = r.width / unit();
-  for (int64_t y = 0; y < h; ++y)
-    for (int64_t x = 0; x < w; ++x) places.insert(places.end(), {0, static_cast<float>(y), static_cast<float>(x)});
-  run.picture_places = Tensor::from(places, {h * w, 3});
-  run.text_places = full({tokens, 3}, 0, DType::kFloat32);
+  run.picture_places = patch_places(r.height / unit(), r.width / unit());
+  run.text_places = token_places(tokens);
 }
 
 Tensor FlowPictures::flow(const Run& run, const Tensor& x, const PromptEncoders::Prompt& prompt,
@@ -231,6 +222,15 @@ std::vector<Picture> FlowPictures::pictures(const Latents& latents) const {
   return decoded_pictures(*vae_, scaled, latents.shape);
 }
 
-std::vector<Picture> FlowPictures::draw(const PictureRequest& request) const { return pictures(latents(request)); }
+std::vector<Picture> FlowPictures::draw(const PictureRequest& request) const {
+  const std::lock_guard one_at_a_time(drawing_);
+  // Files of kohya's call T5 the third encoder, wherever it stands, and the transformer a U-Net.
+  lora_.use(request.loras, {{"transformer", transformer_.get()},
+                            {"unet", transformer_.get()},
+                            {"text_encoder", encoders_.find("text_encoder")},
+                            {"text_encoder_2", encoders_.find("text_encoder_2")},
+                            {"text_encoder_3", encoders_.find(is_flux_ ? "text_encoder_2" : "text_encoder_3")}});
+  return pictures(latents(request));
+}
 
 }  // namespace transom

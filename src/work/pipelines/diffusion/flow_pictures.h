@@ -4,11 +4,14 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include "models/diffusion/flow_pipelines.h"
 #include "models/diffusion/prompt_encoders.h"
 #include "models/diffusion/schedulers/scheduler.h"
+#include "work/pipelines/diffusion/lora_weights.h"
 #include "work/pipelines/diffusion/picture_model.h"
 
 namespace transom {
@@ -37,6 +40,7 @@ class FlowPictures : public PictureModel {
   double guidance_of(const PictureRequest& r) const { return is_flux_ ? r.true_guidance.value_or(1) : r.guidance; }
   int64_t unit() const { return enlargement_ * patch_; }  // pixels of a patch
 
+  const FlowPipeline& pipeline_;
   bool is_flux_;
   Config scheduler_;
   PromptEncoders encoders_;
@@ -44,6 +48,8 @@ class FlowPictures : public PictureModel {
   bool knows_guidance_ = false;
   int64_t channels_ = 16, patch_ = 2, enlargement_ = 8, text_width_ = 4096;
   double scaling_ = 1, shift_ = 0;
+  mutable std::mutex drawing_;
+  mutable LoraWeights lora_;
 };
 
 }  // namespace transom

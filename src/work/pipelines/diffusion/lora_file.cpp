@@ -11,6 +11,7 @@
 #include "files/checkpoint/safetensors.h"
 #include "models/diffusion/pipeline_files.h"
 #include "transom/ops.h"
+#include "work/pipelines/diffusion/lora_names.h"
 
 namespace transom {
 namespace {
@@ -40,11 +41,19 @@ struct Beginning {
   std::string_view text, part;
 };
 constexpr Beginning kBeginnings[] = {{"lora_unet_", "unet"},
+                                     {"lora_transformer_", "transformer"},
                                      {"lora_te1_", "text_encoder"},
                                      {"lora_te2_", "text_encoder_2"},
+                                     {"lora_te3_", "text_encoder_3"},
                                      {"lora_te_", "text_encoder"},
                                      {"text_encoder_2.", "text_encoder_2"},
+                                     {"text_encoder_3.", "text_encoder_3"},
                                      {"text_encoder.", "text_encoder"},
+                                     {"transformer.", "transformer"},
+                                     {"diffusion_model.", "unet"},  // ComfyUI's
+                                     {"text_encoders.clip_l.transformer.", "text_encoder"},
+                                     {"text_encoders.clip_g.transformer.", "text_encoder_2"},
+                                     {"text_encoders.t5xxl.transformer.", "text_encoder_3"},
                                      {"unet.", "unet"}};
 
 struct LoraKey {
@@ -121,17 +130,6 @@ class LoraMetadata {
 };
 
 }  // namespace
-
-std::string flat_module(const std::string& module) {
-  std::string name = module;
-  for (const std::string_view word : {"base_model.model.", "text_model.", "processor."})
-    for (size_t place; (place = name.find(word)) != name.npos;) name.erase(place, word.size());
-  for (char& c : name)
-    if (c == '.') c = '_';
-  if (name.starts_with("text_model_")) name.erase(0, std::string_view("text_model_").size());
-  if (name.ends_with("attn1_to_out") || name.ends_with("attn2_to_out")) name += "_0";  // of the first files
-  return name;
-}
 
 LoraProducts read_lora(const std::string& path) {
   fs::path file_path = path;

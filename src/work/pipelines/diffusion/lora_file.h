@@ -16,10 +16,8 @@ struct LoraProduct {
   double scale = 1;     // alpha / r
 };
 
-// A name whose dots are underscores, as kohya's scripts write it, and without the words that wrappers of modules add.
-std::string flat_module(const std::string& module);
-
-// For each part ("unet", "text_encoder", "text_encoder_2") the products by flat_module().
+// For each part ("unet", "transformer", "text_encoder", "text_encoder_2", "text_encoder_3") the products by
+// flat_module(). kohya's scripts call every network that draws a U-Net.
 using LoraProducts = std::map<std::string, std::map<std::string, LoraProduct>>;
 // `path`: a file, or a folder with pytorch_lora_weights.safetensors. Refuses what is no plain LoRA by name.
 LoraProducts read_lora(const std::string& path);

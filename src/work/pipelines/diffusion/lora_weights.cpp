@@ -2,7 +2,6 @@
 #include "work/pipelines/diffusion/lora_weights.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/error.h"
 #include "base/json/json.h"
@@ -10,64 +9,30 @@
 #include "runtime/tensor/evaluate.h"
 #include "transom/ops.h"
 #include "work/pipelines/diffusion/lora_file.h"
+#include "work/pipelines/diffusion/lora_names.h"
 
 namespace transom {
 namespace {
 
-// "down_blocks_1_resnets_0_conv1": the number behind a word, taken off.
-bool take(std::string_view& text, std::string_view word) {
-  if (!text.starts_with(word)) return false;
-  text.remove_prefix(word.size());
-  return true;
-}
-bool take_number(std::string_view& text, int64_t& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || number < 0 || number > 1000) return false;
-  text.remove_prefix(static_cast<size_t>(end - text.data()));
-  return take(text, "_");
+// The weights that a module of a file stands for: rows of its product follow each other, those of one weight behind
+// those of another.
+struct LoraTarget {
+  Parameter* weight;
+  bool swaps;  // the halves of the rows
+};
+using LoraTargets = std::map<std::string, std::vector<LoraTarget>>;  // by the flat names of modules
+
+// Modules that are one in the original files come in the order of their rows only where all of them are there.
+void add_original(std::map<std::string, std::map<size_t, LoraTarget>>& joined, std::map<std::string, size_t>& counts,
+                  Parameter* weight, const OriginalName& name) {
+  joined[name.name].emplace(name.place, LoraTarget{weight, name.swaps});
+  if (name.is_last) counts[name.name] = name.place + 1;
 }
 
-// The name of a module of a U-Net in Stability's own files, which kohya's scripts use for XL; empty: it has none.
-std::string stability_name(std::string_view flat, int64_t layers) {
-  static constexpr std::pair<std::string_view, std::string_view> kOfResnets[] = {
-      {"norm1", "in_layers_0"},  {"conv1", "in_layers_2"},  {"time_emb_proj", "emb_layers_1"},
-      {"norm2", "out_layers_0"}, {"conv2", "out_layers_3"}, {"conv_shortcut", "skip_connection"}};
-  static constexpr std::pair<std::string_view, std::string_view> kAround[] = {
-      {"conv_in", "input_blocks_0_0"},
-      {"conv_out", "out_2"},
-      {"time_embedding_linear_1", "time_embed_0"},
-      {"time_embedding_linear_2", "time_embed_2"},
-      {"add_embedding_linear_1", "label_emb_0_0"},
-      {"add_embedding_linear_2", "label_emb_0_2"}};
-  for (const auto& [name, other] : kAround)
-    if (flat == name) return std::string(other);
-  const auto of_resnet = [](std::string_view rest) {
-    for (const auto& [name, other] : kOfResnets)
-      if (rest == name) return std::string(other);
-    return std::string(rest);
-  };
-  int64_t block = 0, layer = 0;
-  if (take(flat, "mid_block_")) {
-    if (take(flat, "attentions_0_")) return "middle_block_1_" + std::string(flat);
-    if (take(flat, "resnets_") && take_number(flat, layer))
-      return fmt::format("middle_block_{}_{}", 2 * layer, of_resnet(flat));
-    return {};
-  }
-  const bool down = take(flat, "down_blocks_");
-  if ((!down && !take(flat, "up_blocks_")) || !take_number(flat, block)) return {};
-  const char* const blocks = down ? "input_blocks" : "output_blocks";
-  const int64_t first = block * (layers + 1) + (down ? 1 : 0);
-  if (take(flat, "resnets_") && take_number(flat, layer))
-    return fmt::format("{}_{}_0_{}", blocks, first + layer, of_resnet(flat));
-  if (take(flat, "attentions_") && take_number(flat, layer))
-    return fmt::format("{}_{}_1_{}", blocks, first + layer, flat);
-  if (take(flat, "downsamplers_0_")) return fmt::format("{}_{}_0_op", blocks, first + layers);
-  return {};  // an upsampler's place hangs on its block; kohya's scripts leave it out
-}
-
-// The weights of a model by the flat names of their modules.
-std::map<std::string, Parameter*> weights_of(const Model& model) {
-  std::map<std::string, Parameter*> weights;
+LoraTargets targets_of(const Model& model) {
+  LoraTargets targets;
+  std::map<std::string, std::map<size_t, LoraTarget>> joined;
+  std::map<std::string, size_t> counts;
   const Json config = json_of(model.config());
   const Json given = config.value("layers_per_block", Json());  // a number, or one for each block
   const Json first = given.is_array() && !given.empty() ? given[0] : given;
@@ -75,12 +40,24 @@ std::map<std::string, Parameter*> weights_of(const Model& model) {
     for (const auto& parameter : *list) {
       if (!parameter->name.ends_with(".weight")) continue;
       const std::string flat = flat_module(parameter->name.substr(0, parameter->name.size() - 7));
-      weights[flat] = parameter.get();
-      if (!first.is_number_integer()) continue;
-      const std::string other = stability_name(flat, std::clamp<int64_t>(first.get<int64_t>(), 0, 100));
-      if (!other.empty()) weights.emplace(other, parameter.get());
+      targets[flat] = {{parameter.get(), false}};
+      if (first.is_number_integer()) {
+        const OriginalName other = unet_original(flat, std::clamp<int64_t>(first.get<int64_t>(), 0, 100));
+        if (!other.name.empty()) add_original(joined, counts, parameter.get(), other);
+        continue;
+      }
+      const Shape shape = parameter->value.defined() ? parameter->value.shape() : Shape();
+      for (const OriginalName& other :
+           flow_originals(flat, shape.size() == 2 ? shape[0] / std::max<int64_t>(shape[1], 1) : 0))
+        add_original(joined, counts, parameter.get(), other);
     }
-  return weights;
+  for (const auto& [name, weights] : joined) {
+    if (weights.size() != counts[name]) continue;
+    std::vector<LoraTarget> list;
+    for (const auto& [place, weight] : weights) list.push_back(weight);
+    targets.emplace(name, std::move(list));
+  }
+  return targets;
 }
 
 Tensor matrix_of(const TensorView& view) {
@@ -89,22 +66,43 @@ Tensor matrix_of(const TensorView& view) {
   return reshape(values, {rows, elements(view.shape) / rows});
 }
 
-// The weight with the product added to it.
-Tensor with_product(const Parameter& weight, const LoraProduct& product, double factor, const std::string& where) {
+void expect_plain(const Parameter& weight, const LoraProduct& product, const std::string& where) {
   if (weight.packed || !weight.value.defined() || weight.use == Parameter::Use::kTransposedLinear)
     fail(ErrorKind::kUnsupported,
          "{}: {}: the weight is packed: LoRA is added to plain weights; load without "
          "quantization",
          where, quoted(product.module, 120));
-  const Shape shape = weight.value.shape();
-  const int64_t rank = product.down.shape[0];
-  const int64_t inputs = elements(product.down.shape) / rank;
-  if (shape.size() < 2 || product.up.shape[0] != shape[0] || elements(product.up.shape) != shape[0] * rank ||
-      inputs * shape[0] != elements(shape))
-    fail("{}: {}: the factors [{}] and [{}] make no weight [{}]", where, quoted(product.module, 120),
-         fmt::join(product.up.shape, ", "), fmt::join(product.down.shape, ", "), fmt::join(shape, ", "));
-  const Tensor change = matmul(matrix_of(product.up), matrix_of(product.down), Computing{}) * (product.scale * factor);
-  return cast(cast(weight.value, DType::kFloat32) + reshape(change, shape), weight.value.dtype());
+}
+
+// What is added to each of the weights.
+std::vector<Tensor> changes_of(const std::vector<LoraTarget>& targets, const LoraProduct& product, double factor,
+                               const std::string& where) {
+  int64_t rows = 0;
+  std::string shapes;
+  for (const LoraTarget& target : targets) {
+    expect_plain(*target.weight, product, where);
+    rows += target.weight->value.rank() < 2 ? 0 : target.weight->value.dim(0);
+    shapes += (shapes.empty() ? "[" : ", [") + fmt::format("{}]", fmt::join(target.weight->value.shape(), ", "));
+  }
+  const int64_t rank = product.down.shape[0], inputs = elements(product.down.shape) / rank;
+  for (const LoraTarget& target : targets) {
+    const Shape shape = target.weight->value.shape();
+    if (shape.size() < 2 || product.up.shape[0] != rows || elements(product.up.shape) != rows * rank ||
+        inputs * shape[0] != elements(shape) || (target.swaps && shape[0] % 2 != 0))
+      fail("{}: {}: the factors [{}] and [{}] make no weight {}", where, quoted(product.module, 120),
+           fmt::join(product.up.shape, ", "), fmt::join(product.down.shape, ", "), shapes);
+  }
+  const Tensor up = matrix_of(product.up), down = matrix_of(product.down);
+  std::vector<Tensor> changes;
+  int64_t begin = 0;
+  for (const LoraTarget& target : targets) {
+    const Shape shape = target.weight->value.shape();
+    Tensor own = targets.size() == 1 ? up : slice(up, 0, begin, begin + shape[0]);
+    if (target.swaps) own = concatenate({slice(own, 0, shape[0] / 2, shape[0]), slice(own, 0, 0, shape[0] / 2)}, 0);
+    changes.push_back(reshape(matmul(own, down, Computing{}) * (product.scale * factor), shape));
+    begin += shape[0];
+  }
+  return changes;
 }
 
 }  // namespace
@@ -121,18 +119,20 @@ void LoraWeights::add(const LoraFile& file, const Parts& parts) {
         std::find_if(parts.begin(), parts.end(), [&, &part = part](const auto& each) { return each.first == part; });
     if (found == parts.end() || !found->second)
       fail("{}: changes the part {}, which the pipeline does not have", file.path, part);
-    const std::map<std::string, Parameter*> weights = weights_of(*found->second);
+    const LoraTargets targets = targets_of(*found->second);
     for (const auto& [flat, product] : products) {
-      const auto weight = weights.find(flat);
-      if (weight == weights.end())
+      const auto target = targets.find(flat);
+      if (target == targets.end())
         fail("{}: {}: the {} has no such module; is the file of another model?", file.path, quoted(product.module, 120),
-             part);
-      Parameter& parameter = *weight->second;
-      const Tensor changed = with_product(parameter, product, file.scale, file.path);
-      const auto kept = std::find_if(originals_.begin(), originals_.end(),
-                                     [&](const auto& each) { return each.first == &parameter; });
-      if (kept == originals_.end()) originals_.emplace_back(&parameter, parameter.value);
-      parameter.value = changed;
+             found->second->architecture());
+      const std::vector<Tensor> changes = changes_of(target->second, product, file.scale, file.path);
+      for (size_t i = 0; i < changes.size(); ++i) {
+        Parameter& parameter = *target->second[i].weight;
+        const auto kept = std::find_if(originals_.begin(), originals_.end(),
+                                       [&](const auto& each) { return each.first == &parameter; });
+        if (kept == originals_.end()) originals_.emplace_back(&parameter, parameter.value);
+        parameter.value = cast(cast(parameter.value, DType::kFloat32) + changes[i], parameter.value.dtype());
+      }
     }
   }
 }

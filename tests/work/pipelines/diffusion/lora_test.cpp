@@ -121,5 +121,94 @@ TEST(Lora, IsAddedByStabilitysNamesAndTakenOut) {
   EXPECT_NE(test::message_of([&] { lora.use({{text, 1}}, parts); }).find("text_encoder"), std::string::npos);
 }
 
+std::shared_ptr<Parameter> weight_of(const Model& model, const std::string& module) {
+  for (const auto* list : {&model.parameters(), &model.frozen()})
+    for (const auto& parameter : *list)
+      if (parameter->name == module + ".weight") return parameter;
+  return nullptr;
+}
+
+// One module of an original file, whose rows are those of several weights one behind the other.
+void expect_rows(const std::string& pipeline, const std::string& name, const std::vector<std::string>& modules,
+                 bool swaps = false) {
+  SCOPED_TRACE(name);
+  const auto model = Model::from_pretrained((test::golden_folder() / "diffusion" / pipeline / "transformer").string());
+  std::vector<std::vector<float>> before;
+  std::vector<std::shared_ptr<Parameter>> weights;
+  int64_t rows = 0;
+  for (const std::string& module : modules) {
+    weights.push_back(weight_of(*model, module));
+    ASSERT_TRUE(weights.back()) << module;
+    before.push_back(weights.back()->value.to_vector<float>());
+    rows += weights.back()->value.dim(0);
+  }
+  const int64_t in = elements(weights[0]->value.shape()) / weights[0]->value.dim(0);
+  const auto numbered = std::make_shared<std::vector<float>>();
+  for (int64_t row = 0; row < rows; ++row) numbered->push_back(static_cast<float>(row + 1));
+  const TensorView up{DType::kFloat32, {rows, 1}, std::as_bytes(std::span(*numbered)), numbered};
+  const test::TemporaryFolder folder;
+  LoraWeights lora;
+  const std::string path =
+      written(folder, {{name + ".lora_down.weight", numbers({1, in})}, {name + ".lora_up.weight", up}});
+  lora.use({{path, 0.5}}, {{"unet", model.get()}, {"transformer", model.get()}});
+  int64_t first = 0;
+  for (size_t m = 0; m < weights.size(); ++m) {
+    const std::vector<float> changed = weights[m]->value.to_vector<float>();
+    const int64_t own = weights[m]->value.dim(0);
+    for (size_t i = 0; i < changed.size(); ++i) {
+      int64_t row = static_cast<int64_t>(i) / in;
+      if (swaps) row = (row + own / 2) % own;
+      ASSERT_NEAR(changed[i], before[m][i] + 0.5f * static_cast<float>(first + row + 1), 1e-4f) << modules[m] << i;
+    }
+    first += own;
+  }
+  lora.use({}, {});
+  for (size_t m = 0; m < weights.size(); ++m) EXPECT_EQ(weights[m]->value.to_vector<float>(), before[m]);
+}
+
+TEST(Lora, OriginalNamesOfFluxAreThoseOfSeveralWeights) {
+  const std::string block = "transformer_blocks.0.", single = "single_transformer_blocks.0.";
+  for (const char* before : {"lora_unet_", "diffusion_model."}) {
+    const std::string start = before;
+    const char by = start.back();
+    const auto joined = [&](std::string name) {
+      for (char& c : name)
+        if (by == '_' && c == '.') c = '_';
+      return start + name;
+    };
+    expect_rows("flux/model", joined("double_blocks.0.img_attn.qkv"),
+                {block + "attn.to_q", block + "attn.to_k", block + "attn.to_v"});
+    expect_rows("flux/model", joined("double_blocks.0.txt_mlp.2"), {block + "ff_context.net.2"});
+    expect_rows("flux/model", joined("single_blocks.0.linear1"),
+                {single + "attn.to_q", single + "attn.to_k", single + "attn.to_v", single + "proj_mlp"});
+    expect_rows("flux/model", joined("final_layer.adaLN_modulation.1"), {"norm_out.linear"}, true);
+    expect_rows("flux/model", joined("guidance_in.in_layer"), {"time_text_embed.guidance_embedder.linear_1"});
+  }
+}
+
+TEST(Lora, OriginalNamesOfStableDiffusion3AreThoseOfSeveralWeights) {
+  const std::string first = "transformer_blocks.0.", last = "transformer_blocks.1.";
+  expect_rows("sd3/model", "lora_unet_joint_blocks_0_context_block_attn_qkv",
+              {first + "attn.add_q_proj", first + "attn.add_k_proj", first + "attn.add_v_proj"});
+  expect_rows("sd3/model", "lora_unet_joint_blocks_1_x_block_mlp_fc1", {last + "ff.net.0.proj"});
+  expect_rows("sd3/model", "lora_unet_joint_blocks_0_context_block_adaLN_modulation_1",
+              {first + "norm1_context.linear"});
+  // Of the last block, which gives no text, scale and shift stand the other way round.
+  expect_rows("sd3/model", "lora_unet_joint_blocks_1_context_block_adaLN_modulation_1", {last + "norm1_context.linear"},
+              true);
+  expect_rows("sd3/model", "lora_unet_y_embedder_mlp_0", {"time_text_embed.text_embedder.linear_1"});
+}
+
+TEST(Lora, RowsOfSeveralWeightsHaveToFit) {
+  const auto model = Model::from_pretrained((test::golden_folder() / "diffusion/flux/model/transformer").string());
+  const test::TemporaryFolder folder;
+  const std::string name = "lora_unet_double_blocks_0_img_attn_qkv";
+  const std::string path =
+      written(folder, {{name + ".lora_down.weight", numbers({1, 16})}, {name + ".lora_up.weight", numbers({32, 1})}});
+  LoraWeights lora;
+  const std::string message = test::message_of([&] { lora.use({{path, 1}}, {{"unet", model.get()}}); });
+  EXPECT_NE(message.find("make no weight [16, 16], [16, 16], [16, 16]"), std::string::npos) << message;
+}
+
 }  // namespace
 }  // namespace transom
