@@ -44,7 +44,8 @@ LatentScale LatentScale::of(const Model& autoencoder, bool of_channels, const st
 }
 
 Tensor LatentScale::for_network(const Tensor& latents) const {
-  const Tensor centred = means.empty() ? latents : latents - numbers_of_channels(means);
+  const Tensor shifted = shift == 0 ? latents : latents - shift;
+  const Tensor centred = means.empty() ? shifted : shifted - numbers_of_channels(means);
   const Tensor scaled = centred * factor;
   return deviations.empty() ? scaled : scaled / numbers_of_channels(deviations);
 }

@@ -14,18 +14,19 @@ struct LatentScale {
   int64_t channels = 4;
   double factor = 1;
   std::vector<float> means, deviations;  // of each channel; empty: 0 and 1
+  double shift = 0;                      // of pipelines of flows: what is taken away before
 
   // As the configuration of the autoencoder says; `of_channels`: latents_mean and latents_std are read, which diffusers
   // reads of XL alone. `where` names the pipeline in errors.
   static LatentScale of(const Model& autoencoder, bool of_channels, const std::string& where);
 
   float for_network(float value, size_t channel) const {
-    return (value - (means.empty() ? 0 : means[channel])) * static_cast<float>(factor) /
+    return (value - static_cast<float>(shift) - (means.empty() ? 0 : means[channel])) * static_cast<float>(factor) /
            (deviations.empty() ? 1 : deviations[channel]);
   }
   float for_decoder(float value, size_t channel) const {
     return value * (deviations.empty() ? 1 : deviations[channel]) / static_cast<float>(factor) +
-           (means.empty() ? 0 : means[channel]);
+           (means.empty() ? 0 : means[channel]) + static_cast<float>(shift);
   }
   // The same of [B, C, h, w].
   Tensor for_network(const Tensor& latents) const;

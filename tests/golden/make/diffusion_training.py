@@ -76,9 +76,9 @@ def weighed(scheduler, said, target, timesteps, settings, counts=None):
     return total + settings.get("prior_loss_weight", 1.0) * loss[counts:].mean() if counts else total
 
 
-def run(network, trained, loss_of, rows, batches, ema=None, clip=1.0):
+def run(network, trained, loss_of, rows, batches, ema=None, clip=1.0, decay=1e-2):
     """AdamW over all weights alike, as the scripts have it; the order of rows is that of a run without shuffling."""
-    optimizer = torch.optim.AdamW(trained, lr=RATE, weight_decay=1e-2)
+    optimizer = torch.optim.AdamW(trained, lr=RATE, weight_decay=decay)
     average = EMAModel(network.parameters(), **ema) if ema is not None else None
     losses = []
     for update in range(UPDATES):

@@ -99,11 +99,13 @@ def make(part, out, only):
         import diffusion_pipelines
         import diffusion_training
         import flow_adapters
+        import flow_training
 
         diffusion.make(out)
         diffusion_pipelines.make(out)
         flow_adapters.make(out)
         diffusion_training.make(out)
+        flow_training.make(out)
     else:
         import quantized
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arguments of diffusion, by the names of the scripts of Diffusers: train_text_to_image, train_dreambooth,
-// textual_inversion, train_controlnet, each with those of their relatives (_lora, _sdxl), and train_unconditional.
+// textual_inversion, train_controlnet, each with those of their relatives (_lora, _sdxl, _sd3, _flux), and
+// train_unconditional.
 #include "work/train/arguments/diffusion_arguments.h"
 
 namespace transom {
@@ -60,12 +61,31 @@ const Argument kDiffusionArguments[] = {
                                        "Train on pictures of the class beside, so that it stays what it was."),
     field<&D::prior_loss_weight>("prior_loss_weight", "Weight of their loss."),
     field<&D::num_class_images>("num_class_images", "Pictures of the class that are used.").at_least(1),
+    field<&D::repeats>("repeats", "How often a pass goes over each picture (default 1).").at_least(1).at_most(1000000),
 
     section("ControlNet"),
     field<&D::controlnet_model_name_or_path>("controlnet_model_name_or_path",
                                              "ControlNet to begin with (default: the U-Net's own way down)."),
     field<&D::conditioning_image_column>("conditioning_image_column", "Column of the pictures that it sees."),
 
+    section("Flows: Stable Diffusion 3 and FLUX"),
+    field<&D::weighting_scheme>("weighting_scheme",
+                                "Which places between noise and picture are drawn more often, or count more (default: "
+                                "logit_normal of Stable Diffusion 3, none of FLUX).")
+        .one_of({"sigma_sqrt", "logit_normal", "mode", "cosmap", "none"}),
+    field<&D::logit_mean>("logit_mean", "Mean of logit_normal."),
+    field<&D::logit_std>("logit_std", "Standard deviation of logit_normal.").above(0),
+    field<&D::mode_scale>("mode_scale", "Scale of mode."),
+    field<&D::precondition_outputs>("precondition_outputs",
+                                    "Of Stable Diffusion 3: the loss is over the picture that the network means."),
+    field<&D::guidance_scale>("guidance_scale", "Of FLUX (dev): the guidance that the network is told."),
+    field<&D::max_sequence_length>("max_sequence_length",
+                                   "Tokens that T5 reads (default: 77 of Stable Diffusion 3, 512 of FLUX).")
+        .at_least(1)
+        .at_most(512),
+    field<&D::lora_blocks>("lora_blocks", "Numbers of the blocks that get adapters (default: all)."),
+
+    alias("lora_layers", "lora_target_modules"),
     alias("pretrained_model_name_or_path", "model_name_or_path"),
     alias("model_config_name_or_path", "config_name"),
     alias("revision", "model_revision"),
@@ -85,6 +105,10 @@ const Argument kDiffusionArguments[] = {
     ignored("pre_compute_text_embeddings", "texts are computed ahead in any case"),
     ignored("enable_xformers_memory_efficient_attention", kNoAttention),
     ignored("enable_npu_flash_attention", kNoAttention),
+    ignored("cache_latents", "pictures whose part is the same each time are encoded ahead in any case"),
+    ignored("upcast_before_saving", "what is saved has the type of the weights that are trained"),
+    ignored("prior_generation_precision", "pictures of the class are drawn by `transom run text-to-image`"),
+    ignored("sample_batch_size", "pictures of the class are drawn by `transom run text-to-image`"),
     ignored("set_grads_to_none", "gradients take no memory between updates"),
     ignored("offload_ema", "the average is kept on the device"),
     ignored("foreach_ema", "the average is one program"),

@@ -7,7 +7,7 @@
 #include "models/nn/losses/loss_divisors.h"
 #include "transom/gradients.h"
 #include "transom/ops.h"
-#include "work/train/tasks/diffusion/training_noise.h"
+#include "work/train/tasks/diffusion/drawn_noise.h"
 
 namespace transom {
 namespace {
@@ -69,11 +69,13 @@ Tensor DenoisingObjective::loss(const LossPass& pass, const NamedTensors& inputs
   const Tensor &noise = inputs.at(kNoise), &kept = inputs.at(kKept), &added = inputs.at(kAdded);
   const Tensor other = inputs.find(kInputNoise);
   Tensor noisy = kept * sample + added * (other.defined() ? other : noise);
-  Tensor target = prediction_type_ == "sample"         ? sample
-                  : prediction_type_ == "v_prediction" ? kept * noise - added * sample
-                                                       : noise;
+  Tensor target = prediction_type_ == "sample" || preconditioned_ ? sample
+                  : prediction_type_ == "v_prediction"            ? kept * noise - added * sample
+                  : prediction_type_ == "flow"                    ? noise - sample
+                                                                  : noise;
   if (detail_) rectify(pass, inputs, given, noisy, target);
-  const Tensor answer = said(pass, given, noisy, pass.context);
+  Tensor answer = said(pass, given, noisy, pass.context);
+  if (preconditioned_) answer = noisy - added * answer;
   if (answer.shape() != target.shape())
     fail("the network gives {}, and is to give {}", to_string(answer.shape()), to_string(target.shape()));
   const Tensor distance = answer - target, weights = inputs.find(kRowWeight);

@@ -34,6 +34,8 @@ class DenoisingObjective : public Objective {
   void expect(bool sharded, bool staged) const override;
 
  protected:
+  // From the network's own answer to the sample that it means, and the loss over that (SD 3's scripts).
+  void precondition() { preconditioned_ = true; }
   // What the network says of the noisy sample; `given`: the inputs of the batch that are not of this loss.
   virtual Tensor said(const LossPass& pass, const NamedTensors& given, const Tensor& noisy,
                       ForwardContext& context) const;
@@ -46,6 +48,7 @@ class DenoisingObjective : public Objective {
 
   std::string prediction_type_;
   std::optional<double> detail_;  // of DREAM
+  bool preconditioned_ = false;
   std::shared_ptr<const Model> autoencoder_;
   LatentScale scale_;
   std::shared_ptr<WeightAverage> average_;

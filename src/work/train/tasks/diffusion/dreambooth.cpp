@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/files/directories.h"
+#include "base/terminal/log.h"
 #include "work/train/tasks/diffusion/latent_training.h"
 #include "work/train/tasks/read_report.h"
 #include "work/train/tasks/tasks.h"
@@ -41,6 +42,18 @@ std::vector<fs::path> class_pictures(const ScriptArguments& script) {
   return files;
 }
 
+// How the scripts make parts of pictures of the instance.
+void choose_parts(const FlowPipeline* flow, const ScriptArguments& script, PictureParts& parts) {
+  parts.mirrors = flow && script.random_flip;
+  if (script.random_flip && !flow)
+    log(LogLevel::kInfo, "random_flip has no effect: the script of a U-Net mirrors no pictures");
+  // Those of LoRA beside a U-Net and of the whole FLUX ask how pictures are resized.
+  if (flow ? flow->packs && !script.use_peft : script.use_peft)
+    parts.resampling = resampling_named(script.image_interpolation_mode);
+  else if (script.image_interpolation_mode != ScriptArguments().image_interpolation_mode)
+    log(LogLevel::kInfo, "image_interpolation_mode has no effect: the script resizes by bilinear");
+}
+
 }  // namespace
 
 void dreambooth_defaults(TrainArguments& arguments) {
@@ -51,34 +64,35 @@ void dreambooth_defaults(TrainArguments& arguments) {
 void prepare_dreambooth(const TrainArguments& arguments, const TaskFiles& /*files*/, TaskSetup& setup) {
   const ScriptArguments& script = arguments.script;
   expect_prompts(script);
-  // The script of LoRA asks how pictures are resized.
-  LatentTraining training(
-      arguments, script.use_peft ? resampling_named(script.image_interpolation_mode) : Resampling::kBilinear, setup);
+  LatentTraining training(arguments, Resampling::kBilinear, setup);
   const auto pictures = training.pictures(true);
-  pictures->parts.mirrors = false;
+  choose_parts(training.flow(), script, pictures->parts);
   const size_t text = training.place_of(*script.instance_prompt);
   for (const fs::path& file : images_below(*script.train_dir))
     pictures->rows.push_back({.file = file, .texts = {text}});
-  const auto instances = static_cast<int64_t>(pictures->rows.size());
-  pictures->count = instances;
+  const auto instances = static_cast<int64_t>(pictures->rows.size()), repeats = script.repeats.value_or(1);
+  pictures->count = instances * repeats;
   std::vector<std::pair<int64_t, std::string>> counts{{instances, "of the instance"}};
+  int64_t others = 0;
   if (script.with_prior_preservation) {
     // Each half of a batch has a mean of its own, and the loss is their sum: a mean over both counts them by half.
     for (NoisyPictures::Row& row : pictures->rows) row.count.factor = 2;
     const size_t of_class = training.place_of(*script.class_prompt);
+    const auto weight = static_cast<float>(script.prior_loss_weight);
     for (const fs::path& file : class_pictures(script))
-      pictures->rows.push_back(
-          {.file = file, .texts = {of_class}, .count = {2 * static_cast<float>(script.prior_loss_weight), false}});
-    const auto others = static_cast<int64_t>(pictures->rows.size()) - instances;
-    pictures->count = std::max(instances, others);
-    pictures->chosen = [instances, others](const std::vector<int64_t>& asked) {
-      std::vector<int64_t> rows;
-      for (const int64_t row : asked) rows.push_back(row % instances);
-      for (const int64_t row : asked) rows.push_back(instances + row % others);
-      return rows;
-    };
+      pictures->rows.push_back({.file = file, .texts = {of_class}, .count = {2 * weight, false}, .mirrors = false});
+    others = static_cast<int64_t>(pictures->rows.size()) - instances;
+    pictures->count = std::max(pictures->count, others);
     counts.emplace_back(others, "of the class");
   }
+  if (others > 0 || repeats > 1)
+    pictures->chosen = [instances, others, repeats](const std::vector<int64_t>& asked) {
+      std::vector<int64_t> rows;
+      for (const int64_t row : asked) rows.push_back(row % (instances * repeats) / repeats);
+      for (const int64_t row : asked)
+        if (others > 0) rows.push_back(instances + row % others);
+      return rows;
+    };
   setup.reads = what_is_read({fmt::format("images: files of {}", *script.train_dir)}, counts);
   training.add_data(pictures, true);
   training.finish();

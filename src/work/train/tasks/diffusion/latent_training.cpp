@@ -14,6 +14,10 @@
 #include "transom/hub.h"
 #include "work/train/arguments/task_defaults.h"
 #include "work/train/tasks/diffusion/control_training.h"
+#include "work/train/tasks/diffusion/flow_noise.h"
+#include "work/train/tasks/diffusion/flow_objective.h"
+#include "work/train/tasks/diffusion/flow_training.h"
+#include "work/train/tasks/diffusion/training_noise.h"
 #include "work/train/tasks/text/text_features.h"
 
 namespace transom {
@@ -24,9 +28,10 @@ constexpr const char *kUNetClass = "UNet2DConditionModel", *kAutoencoderClass = 
 
 bool is_of_xl(const PipelineDirectory& directory) {
   constexpr std::string_view kPlain = "StableDiffusionPipeline", kXl = "StableDiffusionXLPipeline";
+  if (find_flow_pipeline(directory.class_name())) return false;
   if (directory.class_name() != kPlain && directory.class_name() != kXl)
-    fail(ErrorKind::kUnsupported, "{}: _class_name: expected {} or {} to train, found {}", directory.where(), kPlain,
-         kXl, quoted(directory.class_name(), 80));
+    fail(ErrorKind::kUnsupported, "{}: _class_name: expected {}, {}, {} to train, found {}", directory.where(), kPlain,
+         kXl, fmt::join(flow_pipeline_names(), ", "), quoted(directory.class_name(), 80));
   return directory.class_name() == kXl;
 }
 
@@ -35,7 +40,8 @@ LoadOptions of_frozen_parts() { return {.dtype = "float32"}; }
 
 }  // namespace
 
-void latent_training_defaults(TrainArguments& arguments, const LatentDefaults& own) {
+void latent_training_defaults(TrainArguments& arguments, const LatentDefaults& given) {
+  const LatentDefaults own = flow_training_defaults(arguments, given);
   const TrainingArguments usual;
   const ScriptArguments of_script;
   TrainingArguments& training = arguments.training;
@@ -48,10 +54,11 @@ void latent_training_defaults(TrainArguments& arguments, const LatentDefaults& o
               std::string("constant"));
   if (training.lr_scheduler_type != "constant" && !training.warmup_ratio)
     set_default(arguments, "warmup_steps", training.warmup_steps, usual.warmup_steps, kWarmupOfScripts);
-  set_default(arguments, "weight_decay", training.weight_decay, usual.weight_decay, 1e-2);
+  set_default(arguments, "weight_decay", training.weight_decay, usual.weight_decay, own.weight_decay);
   set_default(arguments, "random_flip", script.random_flip, true, false);
   set_default(arguments, "lora_r", script.lora_r, of_script.lora_r, int64_t{4});
-  set_default(arguments, "lora_alpha", script.lora_alpha, of_script.lora_alpha, static_cast<double>(script.lora_r));
+  set_default(arguments, "lora_alpha", script.lora_alpha, of_script.lora_alpha,
+              own.lora_alpha.value_or(static_cast<double>(script.lora_r)));
   set_default(arguments, "lora_dropout", script.lora_dropout, of_script.lora_dropout, 0.0);
   if (!script.init_lora_weights) script.init_lora_weights = "gaussian";
   if (script.scale_lr)
@@ -64,21 +71,53 @@ LatentTraining::LatentTraining(const TrainArguments& arguments, Resampling resam
       setup_(setup),
       trains_(trains),
       directory_(arguments.script.model_name_or_path),
+      flow_(find_flow_pipeline(directory_.class_name())),
       xl_(is_of_xl(directory_)) {
   refuse_what_is_not_trained();
-  const ScriptArguments& script = arguments.script;
   load_networks();
-  states_ = std::make_shared<TextStates>(std::make_shared<const PromptEncoders>(
-      directory_, of_frozen_parts(), xl_ ? PromptEncoders::Kind::kXl : PromptEncoders::Kind::kOne));
+  read_texts();
   load_autoencoder();
   scale_ = LatentScale::of(*autoencoder_, xl_, directory_.where());
+  if (flow_) scale_.shift = autoencoder_->config().get_float("shift_factor", 0);
   enlargement_ = enlargement_of(*autoencoder_, directory_.where());
   if (trains == Trains::kControlNet && !setup.model)
     setup.model = new_controlnet(*network_, enlargement_, load_options(arguments, ""));
   choose_extents(resampling);
-  const auto scheduler = make_scheduler(directory_.scheduler(), "ddpm");
-  noise_.emplace(*scheduler, script, std::initializer_list<std::string_view>{"epsilon", "v_prediction"},
-                 directory_.where());
+  choose_noise();
+}
+
+std::string LatentTraining::network_class() const { return flow_ ? std::string(flow_->network) : kUNetClass; }
+
+void LatentTraining::read_texts() {
+  const auto kind = flow_ ? flow_->texts : xl_ ? PromptEncoders::Kind::kXl : PromptEncoders::Kind::kOne;
+  auto encoders = std::make_shared<const PromptEncoders>(directory_, of_frozen_parts(), kind);
+  if (!flow_) {
+    states_ = std::make_shared<TextStates>(std::move(encoders));
+    return;
+  }
+  const TextStates::Form form{.t5_tokens = arguments_.script.max_sequence_length.value_or(flow_->packs ? 512 : 77),
+                              .t5_width = network().config().get_int("joint_attention_dim", 4096),
+                              .pooled = "pooled_projections"};
+  states_ = std::make_shared<TextStates>(std::move(encoders), form);
+}
+
+void LatentTraining::choose_noise() {
+  const ScriptArguments& script = arguments_.script;
+  if (!flow_) {
+    noise_ = std::make_shared<TrainingNoise>(*make_scheduler(directory_.scheduler(), "ddpm"), script,
+                                             std::initializer_list<std::string_view>{"epsilon", "v_prediction"},
+                                             directory_.where());
+    return;
+  }
+  const Config schedule = directory_.scheduler();
+  if (make_scheduler(schedule)->prediction_type() != "flow")
+    fail(ErrorKind::kUnsupported, "{}: scheduler: expected FlowMatchEulerDiscreteScheduler, found {}",
+         directory_.where(), quoted(schedule.get_string("_class_name")));
+  std::optional<double> guidance;
+  if (flow_->packs && network().config().get_bool("guidance_embeds", false)) guidance = script.guidance_scale;
+  noise_ = std::make_shared<FlowNoise>(schedule, script,
+                                       script.weighting_scheme.value_or(flow_->packs ? "none" : "logit_normal"),
+                                       flow_->packs, guidance);
 }
 
 void LatentTraining::load_autoencoder() {
@@ -100,8 +139,8 @@ void LatentTraining::load_autoencoder() {
 void LatentTraining::load_networks() {
   const ScriptArguments& script = arguments_.script;
   const LoadOptions trained = load_options(arguments_, "");
-  if (trains_ == Trains::kUNet) {
-    setup_.model = load_model(arguments_, directory_.folder("unet", kUNetClass).string(), trained);
+  if (trains_ == Trains::kNetwork) {
+    setup_.model = load_model(arguments_, directory_.folder(part(), network_class()).string(), trained);
     return;
   }
   network_ = directory_.load("unet", kUNetClass, of_frozen_parts());
@@ -114,25 +153,29 @@ void LatentTraining::load_networks() {
 
 void LatentTraining::choose_extents(Resampling resampling) {
   const ScriptArguments& script = arguments_.script;
-  const Config& unet = network().config();
-  if (unet.get_int("in_channels", 4) != scale_.channels || unet.get_int("out_channels", 4) != scale_.channels)
+  const Config& config = network().config();
+  const auto channels = [&](const char* name) { return config.get_int(name, 4); };
+  if (flow_) flow_channels(*flow_, config, autoencoder_->config(), directory_.where());
+  else if (channels("in_channels") != scale_.channels || channels("out_channels") != scale_.channels)
     fail(ErrorKind::kUnsupported, "{}: unet: expected {} channels in and out, as latents have, found {} and {}",
-         directory_.where(), scale_.channels, unet.get_int("in_channels", 4), unet.get_int("out_channels", 4));
-  const int64_t usual = unet.get_pair("sample_size", 64)[0];
+         directory_.where(), scale_.channels, channels("in_channels"), channels("out_channels"));
+  const int64_t usual = config.get_pair("sample_size", flow_ ? flow_->sample_size : 64)[0];
   if (usual < 1 || usual > kLargestResolution)
-    fail("{}: unet: sample_size: expected 1 to {}, found {}", directory_.where(), kLargestResolution, usual);
+    fail("{}: {}: sample_size: expected 1 to {}, found {}", directory_.where(), part(), kLargestResolution, usual);
   parts_.height = parts_.width = script.resolution.value_or(usual * enlargement_);
-  if (parts_.height % enlargement_ != 0 || parts_.height > kLargestResolution)
-    fail(ErrorKind::kUsage, "--resolution: expected a multiple of {}, up to {}, found {}", enlargement_,
-         kLargestResolution, parts_.height);
+  const int64_t unit = enlargement_ * (flow_ ? flow_->patch(config) : 1);
+  if (unit < 1 || parts_.height % unit != 0 || parts_.height > kLargestResolution)
+    fail(ErrorKind::kUsage, "--resolution: expected a multiple of {}, up to {}, found {}", unit, kLargestResolution,
+         parts_.height);
   parts_.resampling = resampling;
   parts_.middle = script.center_crop || trains_ == Trains::kControlNet;
-  parts_.mirrors_first = xl_;
+  parts_.mirrors_first = xl_ || flow_;
 }
 
 void LatentTraining::refuse_what_is_not_trained() const {
   const ScriptArguments& script = arguments_.script;
-  if (trains_ == Trains::kControlNet && xl_)
+  expect_arguments_of(script, flow_, directory_.class_name());
+  if (trains_ == Trains::kControlNet && (xl_ || flow_))
     fail(ErrorKind::kUnsupported, "{}: expected a StableDiffusionPipeline to train a ControlNet beside, found {}",
          directory_.where(), directory_.class_name());
   if (!script.use_peft) return;
@@ -147,7 +190,7 @@ void LatentTraining::refuse_what_is_not_trained() const {
 
 std::shared_ptr<NoisyPictures> LatentTraining::pictures(bool trains) const {
   const ScriptArguments& script = arguments_.script;
-  auto made = std::make_shared<NoisyPictures>(parts_, *noise_);
+  auto made = std::make_shared<NoisyPictures>(parts_, noise_);
   made->parts.mirrors = trains && script.random_flip;
   if (!trains) made->parts.middle = true;
   made->seed = arguments_.training.seed;
@@ -175,7 +218,7 @@ PipelineOutput LatentTraining::output(std::shared_ptr<const WeightAverage> avera
   Config schedule = directory_.scheduler();
   // What is drawn with it must take for what the network says.
   if (script.prediction_type) set_field(schedule, "prediction_type", *script.prediction_type);
-  PipelineOutput made{.part = "unet",
+  PipelineOutput made{.part = part(),
                       .index = read_file(base / kPipelineIndexName),
                       .schedule = dump_json(json_of(schedule), 2) + "\n",
                       .base = base,
@@ -199,7 +242,8 @@ void LatentTraining::finish() {
   states_->close();
   const ScriptArguments& script = arguments_.script;
   std::shared_ptr<DenoisingObjective> objective;
-  if (network_) objective = std::make_shared<ControlObjective>(noise_->prediction_type(), script, network_);
+  if (flow_) objective = std::make_shared<FlowObjective>(script, *flow_, !flow_->packs && script.precondition_outputs);
+  else if (network_) objective = std::make_shared<ControlObjective>(noise_->prediction_type(), script, network_);
   else objective = std::make_shared<DenoisingObjective>(noise_->prediction_type(), script);
   objective->encode_by(autoencoder_, scale_);
   std::shared_ptr<WeightAverage> average;
@@ -212,7 +256,10 @@ void LatentTraining::finish() {
   setup_.preprocess_outputs = [](const NamedTensors&) { return NamedTensors(); };
   setup_.compute_metrics = [](const Predictions&) { return Metrics(); };
   setup_.metric_names.emplace();
-  if (script.use_peft) setup_.save_tokenizer = [](const std::string& directory) { write_lora(directory, "unet"); };
+  if (script.use_peft)
+    setup_.save_tokenizer = [part = part(), by_peft = flow_ != nullptr](const std::string& directory) {
+      write_lora(directory, part, by_peft);
+    };
   else setup_.save_tokenizer = [made = output(average)](const std::string& directory) { made.write(directory); };
 }
 

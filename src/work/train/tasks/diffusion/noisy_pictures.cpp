@@ -28,7 +28,7 @@ std::vector<float> numbers_of(const Tensor& x) { return cast(x, DType::kFloat32)
 TextStates::States TextStates::encoded(const std::string& text) const {
   check_interrupted();
   const NoGradient fixed;
-  const PromptEncoders::Prompt prompt = (*encoders_)(text, 0);
+  const PromptEncoders::Prompt prompt = (*encoders_)(text, 0, form_.t5_tokens, form_.t5_width);
   return {numbers_of(prompt.states), prompt.pooled.defined() ? numbers_of(prompt.pooled) : std::vector<float>(),
           prompt.states.dim(2)};
 }
@@ -61,7 +61,7 @@ void TextStates::add(Batch& batch, const std::vector<size_t>& places) const {
   const auto rows = static_cast<int64_t>(places.size());
   FloatRows& states = batch.arrays["encoder_hidden_states"];
   states.shape = {rows, tokens_, width_};
-  FloatRows* const pooled = pooled_width_ > 0 ? &batch.arrays["text_embeds"] : nullptr;
+  FloatRows* const pooled = pooled_width_ > 0 ? &batch.arrays[form_.pooled] : nullptr;
   if (pooled) pooled->shape = {rows, pooled_width_};
   for (const size_t place : places) {
     States made;
@@ -115,16 +115,18 @@ void NoisyPictures::encode_ahead() {
 
 void NoisyPictures::draw_row(size_t place, const Row& row, size_t number, Mt19937& random, Drawn& drawn) const {
   PicturePart part;
+  PictureParts own = parts;
+  own.mirrors = parts.mirrors && row.mirrors;
   Extents extents;
   const size_t size = drawn.clean.size() / std::max<size_t>(drawn.texts.size(), 1);
   const std::span<float> clean = drawn.clean.subspan(place * size, size);
   if (ahead_) {
     extents = extents_[number];
-    part = parts.draw(extents.resized_height, extents.resized_width, random);
+    part = own.draw(extents.resized_height, extents.resized_width, random);
   } else {
     const Image image = read_image(row.file), resized = parts.resized(image);
     extents = {image.height, image.width, resized.height, resized.width};
-    part = parts.draw(resized.height, resized.width, random);
+    part = own.draw(resized.height, resized.width, random);
     const std::vector<float> pixels = parts.pixels(resized, part);
     std::copy(pixels.begin(), pixels.end(), clean.begin());
   }
@@ -188,7 +190,7 @@ void NoisyPictures::fill(Batch& batch, const std::vector<int64_t>& asked, uint64
   });
   const bool usual =
       std::all_of(counts.begin(), counts.end(), [](const RowCount& each) { return each.factor == 1 && each.by_ratio; });
-  noise.draw(batch, C, h, w, randoms, usual ? std::span<const RowCount>() : counts);
+  noise->draw(batch, C, h, w, randoms, usual ? std::span<const RowCount>() : counts);
   if (states) states->add(batch, drawn.texts);
   if (tells_extents) batch.arrays["time_ids"] = {{n, 6}, drawn.time_ids};
 }

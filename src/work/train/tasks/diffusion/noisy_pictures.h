@@ -13,8 +13,8 @@
 #include "models/diffusion/latent_scale.h"
 #include "models/diffusion/prompt_encoders.h"
 #include "transom/trainer.h"
+#include "work/train/tasks/diffusion/drawn_noise.h"
 #include "work/train/tasks/diffusion/picture_part.h"
-#include "work/train/tasks/diffusion/training_noise.h"
 
 namespace transom {
 
@@ -22,13 +22,20 @@ namespace transom {
 class TextStates {
  public:
   static constexpr size_t kMostKept = size_t{1} << 30;  // bytes
+  // How T5 reads a text, and what the network calls the text as a whole.
+  struct Form {
+    int64_t t5_tokens = 0, t5_width = 0;
+    const char* pooled = "text_embeds";
+  };
   explicit TextStates(std::shared_ptr<const PromptEncoders> encoders, size_t most_kept = kMostKept)
       : encoders_(std::move(encoders)), most_kept_(most_kept) {}
+  TextStates(std::shared_ptr<const PromptEncoders> encoders, const Form& form)
+      : encoders_(std::move(encoders)), most_kept_(kMostKept), form_(form) {}
   size_t place_of(const std::string& text);  // encodes it where it is new and there is room for what that gives
   // After the last text: the encoders are let go where all is kept.
   void close();
-  // encoder_hidden_states [B, T, D], and text_embeds [B, E] where the encoders give them. What is not kept is encoded
-  // again, to the same numbers.
+  // encoder_hidden_states [B, T, D], and the texts as a whole [B, E] where the encoders give them. What is not kept is
+  // encoded again, to the same numbers.
   void add(Batch& batch, const std::vector<size_t>& places) const;
 
  private:
@@ -40,6 +47,7 @@ class TextStates {
 
   std::shared_ptr<const PromptEncoders> encoders_;
   size_t most_kept_;
+  Form form_;
   std::unordered_map<std::string, size_t> places_;
   std::vector<const std::string*> texts_;  // the keys of places_
   std::vector<States> kept_;               // of the first texts, of one at least; all have one size
@@ -52,11 +60,13 @@ struct NoisyPictures {
     std::vector<size_t> texts = {};  // places in `states`, of which one is drawn
     RowCount count = {};
     std::filesystem::path control = {};  // a second picture, which a ControlNet sees
+    bool mirrors = true;                 // where `parts` do
   };
-  NoisyPictures(const PictureParts& its_parts, const TrainingNoise& its_noise) : parts(its_parts), noise(its_noise) {}
+  NoisyPictures(const PictureParts& its_parts, std::shared_ptr<const DrawnNoise> its_noise)
+      : parts(its_parts), noise(std::move(its_noise)) {}
 
   PictureParts parts;
-  TrainingNoise noise;
+  std::shared_ptr<const DrawnNoise> noise;
   int64_t seed = 0;
   std::vector<Row> rows = {};
   // Of each batch the rows of these numbers, from those that are asked for; empty: those themselves.

@@ -61,7 +61,7 @@ void PipelineOutput::write(const fs::path& directory) const {
   write_file(directory / kPipelineIndexName, index);
 }
 
-void write_lora(const fs::path& directory, const std::string& part) {
+void write_lora(const fs::path& directory, const std::string& part, bool by_peft) {
   const SafetensorsFile adapters = SafetensorsFile::open(directory / kAdapterFile);
   NamedViews named;
   for (const auto& [key, view] : adapters.tensors()) {
@@ -69,7 +69,8 @@ void write_lora(const fs::path& directory, const std::string& part) {
     if (name.starts_with(kPrefixOfPeft)) name.erase(0, kPrefixOfPeft.size());
     for (const auto& [peft, diffusers] :
          {std::pair<std::string_view, std::string_view>{".lora_A.", ".lora.down."}, {".lora_B.", ".lora.up."}})
-      if (const size_t place = name.find(peft); place != name.npos) name.replace(place, peft.size(), diffusers);
+      if (const size_t place = name.find(peft); !by_peft && place != name.npos)
+        name.replace(place, peft.size(), diffusers);
     named.emplace_back(part + "." + name, view);
   }
   // Without it the readers take alpha for the rank.

@@ -27,7 +27,7 @@ struct PipelineOutput {
 };
 
 // pytorch_lora_weights.safetensors, as diffusers' save_lora_weights names the factors of a part; from the adapters that
-// a directory of PEFT holds.
-void write_lora(const fs::path& directory, const std::string& part);
+// a directory of PEFT holds. `by_peft`: by PEFT's names of the two factors, which diffusers gives transformers.
+void write_lora(const fs::path& directory, const std::string& part, bool by_peft);
 
 }  // namespace transom

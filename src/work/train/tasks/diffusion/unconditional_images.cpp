@@ -17,6 +17,7 @@
 #include "work/train/tasks/diffusion/latent_training.h"
 #include "work/train/tasks/diffusion/noisy_pictures.h"
 #include "work/train/tasks/diffusion/pipeline_output.h"
+#include "work/train/tasks/diffusion/training_noise.h"
 #include "work/train/tasks/read_report.h"
 #include "work/train/tasks/tasks.h"
 #include "work/train/tasks/text/text_features.h"
@@ -110,7 +111,9 @@ void prepare_unconditional_images(const TrainArguments& arguments, const TaskFil
     expect_own_schedule(schedule, arguments);
   }
   if (script.prediction_type) set_field(schedule, "prediction_type", *script.prediction_type);
-  const TrainingNoise noise(*make_scheduler(schedule, "ddpm"), script, {"epsilon", "sample"}, base.string());
+  const auto noise =
+      std::make_shared<TrainingNoise>(*make_scheduler(schedule, "ddpm"), script,
+                                      std::initializer_list<std::string_view>{"epsilon", "sample"}, base.string());
   std::vector<std::pair<int64_t, std::string>> counts;
   const auto made = [&](const std::string& directory, bool trains) {
     auto all = std::make_shared<NoisyPictures>(parts, noise);
@@ -128,7 +131,7 @@ void prepare_unconditional_images(const TrainArguments& arguments, const TaskFil
   if (script.validation_dir) setup.validation = made(*script.validation_dir, false);
   setup.reads = what_is_read(
       {fmt::format("images: files of {}", script.train_dir.value_or(script.validation_dir.value_or("")))}, counts);
-  auto objective = std::make_shared<DenoisingObjective>(noise.prediction_type(), script);
+  auto objective = std::make_shared<DenoisingObjective>(noise->prediction_type(), script);
   std::shared_ptr<WeightAverage> average;
   if (script.use_ema)
     average = std::make_shared<WeightAverage>(

@@ -129,6 +129,70 @@ TEST_F(TrainingOfLatents, DefaultsAreThoseOfTheScripts) {
   EXPECT_EQ(alone.warmup_steps, 500);
 }
 
+TEST_F(TrainingOfLatents, DefaultsOfFlowsAreThoseOfTheirScripts) {
+  const auto of = [&](const char* pipeline, std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"--model_name_or_path", (golden() / pipeline / "model").string(), "--train_dir", "p",
+                                 "--output_dir", "o"});
+    TrainArguments made = parse_train_arguments(flags);
+    dreambooth_defaults(made);
+    return made;
+  };
+  for (const char* pipeline : {"flux", "sd3"})
+    for (const bool of_lora : {false, true}) {
+      const TrainArguments made =
+          of(pipeline, of_lora ? std::vector<std::string>{"--use_peft"} : std::vector<std::string>{});
+      EXPECT_EQ(made.training.learning_rate, 1e-4);
+      EXPECT_EQ(made.training.weight_decay, 1e-4);
+    }
+  EXPECT_EQ(of("flux", {"--use_peft", "--rank", "8"}).script.lora_alpha, 4);
+  EXPECT_EQ(of("sd3", {"--use_peft", "--rank", "8"}).script.lora_alpha, 8);
+  EXPECT_EQ(of("sd3", {"--use_peft", "--lora_blocks", "1", "--lora_layers", "attn.to_q,attn.to_k"})
+                .script.lora_target_modules,
+            (std::vector<std::string>{"transformer_blocks.1.attn.to_q", "transformer_blocks.1.attn.to_k"}));
+  EXPECT_EQ(of("sd3", {"--use_peft", "--lora_blocks", "0,1"}).script.lora_target_modules.size(), 16u);
+  EXPECT_SAYS(test::message_of([&] { of("sd3", {"--use_peft", "--lora_blocks", "1x"}); }), "--lora_blocks");
+}
+
+TEST_F(TrainingOfLatents, ArgumentsOfOtherNetworksAreRefused) {
+  const auto refused = [&](const char* pipeline, std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"--model_name_or_path", (golden() / pipeline / "model").string()});
+    return refusal("text-to-image", flags);
+  };
+  for (const char* name : {"snr_gamma", "noise_offset", "input_perturbation"})
+    EXPECT_SAYS(refused("sd3", {fmt::format("--{}", name), "1"}), name);
+  EXPECT_SAYS(refused("flux", {"--prediction_type", "epsilon"}), "--prediction_type");
+  EXPECT_SAYS(refused("flux", {"--precondition_outputs", "false"}), "--precondition_outputs");
+  EXPECT_SAYS(refused("sd3", {"--guidance_scale", "2"}), "--guidance_scale");
+  EXPECT_SAYS(refused("sd3", {"--mode_scale", "2"}), "--mode_scale");
+  EXPECT_SAYS(refused("flux", {"--logit_std", "2"}), "--logit_std");
+  EXPECT_SAYS(refused("sd-pndm", {"--weighting_scheme", "mode"}), "--weighting_scheme");
+  EXPECT_SAYS(refused("sd-pndm", {"--max_sequence_length", "20"}), "--max_sequence_length");
+  EXPECT_SAYS(refused("flux", {"--resolution", "18"}), "multiple of 4");
+  const std::vector<std::string> control{"--model_name_or_path", (golden() / "sd3" / "model").string()};
+  EXPECT_SAYS(refusal("text-to-image-control", control), "ControlNet");
+}
+
+// PEFT's names of the factors, as diffusers gives them to transformers; in 16 bits, too.
+TEST_F(TrainingOfLatents, ALoraOfAFlowIsDrawnWith) {
+  const std::string base = (golden() / "flux" / "model").string();
+  train(arguments("text-to-image", {"--model_name_or_path", base, "--use_peft", "--rank", "2", "--lora_blocks", "0",
+                                    "--bf16", "--max_sequence_length", "8", "--train_batch_size", "2"}));
+  const LoraProducts products = read_lora((out() / kLoraWeightsName).string());
+  ASSERT_EQ(products.size(), 1u);
+  EXPECT_EQ(products.at("transformer").size(), 12u);
+  for (const auto& [module, product] : products.at("transformer")) EXPECT_EQ(product.scale, 2) << module;
+  const auto pipeline = make_pipeline("text-to-image", base);
+  const auto drawn = [&](bool with_lora) {
+    TaskOptions options;
+    for (const auto& [name, value] : {std::pair("num_inference_steps", 1), {"height", 16}, {"width", 16}, {"seed", 1}})
+      options.set(name, int64_t{value});
+    if (with_lora) options.set("lora", out().string());
+    const auto results = run_pipeline(*pipeline, {TextInput("a dog")}, options);
+    return std::get<std::vector<Picture>>(results.at(0)).at(0).values;
+  };
+  EXPECT_NE(drawn(true), drawn(false));
+}
+
 TEST_F(TrainingOfLatents, AnAverageOfSpreadWeightsIsRefused) {
   const test::KeptLog quiet;
   const TaskSetup averaged = prepare_task(arguments("text-to-image", {"--use_ema"}));

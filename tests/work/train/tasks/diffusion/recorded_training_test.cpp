@@ -51,7 +51,7 @@ void begin_adapters_at(Model& model, const SafetensorsFile& start) {
   size_t found = 0;
   for (const auto& parameter : model.parameters())
     for (const auto& [name, view] : start.tensors())
-      if (parameter->name.ends_with(name)) {
+      if (("." + parameter->name).ends_with("." + name)) {
         ASSERT_EQ(parameter->value.shape(), view.shape) << name;
         parameter->value = Tensor::from_bytes(view.bytes, parameter->value.type()).set_requires_grad();
         ++found;
@@ -60,20 +60,22 @@ void begin_adapters_at(Model& model, const SafetensorsFile& start) {
   ASSERT_EQ(found, model.parameters().size());
 }
 
-// The name of a weight in the files of diffusers.
-std::string written_name(const std::string& name, bool of_lora) {
+// The name of a weight in the files of diffusers, which have PEFT's names of the factors of a transformer.
+std::string written_name(const std::string& name, const std::string& part, bool of_lora) {
   if (!of_lora) return name;
-  std::string written = "unet." + name;
+  std::string written = part + "." + name;
+  if (part == "transformer") return written;
   for (const auto& [from, to] :
        {std::pair<std::string, std::string>{".lora_A.", ".lora.down."}, {".lora_B.", ".lora.up."}})
     if (const size_t place = written.find(from); place != written.npos) written.replace(place, from.size(), to);
   return written;
 }
 
-void expect_weights_near(const fs::path& file, const SafetensorsFile& expected, double atol, bool of_lora) {
+void expect_weights_near(const fs::path& file, const SafetensorsFile& expected, double atol, const std::string& part,
+                         bool of_lora) {
   const SafetensorsFile found = SafetensorsFile::open(file);
   for (const auto& [name, view] : expected.tensors()) {
-    const TensorView* own = found.find(written_name(name, of_lora));
+    const TensorView* own = found.find(written_name(name, part, of_lora));
     ASSERT_TRUE(own) << name;
     ASSERT_EQ(own->bytes.size(), view.bytes.size()) << name;
     const auto* of_own = reinterpret_cast<const float*>(own->bytes.data());
@@ -92,8 +94,9 @@ TEST_P(RecordedTraining, TenUpdatesAreThoseOfTheScript) {
   TrainArguments arguments = parse_train_arguments(flags_of(about, output));
   arguments.training.resolve();
   TaskSetup task = prepare_task(arguments);
-  const bool of_lora = GetParam() == "lora";
-  if (of_lora) begin_adapters_at(*task.model, SafetensorsFile::open(recorded_folder() / "lora-start.safetensors"));
+  const fs::path start = recorded_folder() / (GetParam() + "-start.safetensors");
+  const bool of_lora = path_exists(start);
+  if (of_lora) begin_adapters_at(*task.model, SafetensorsFile::open(start));
   Trainer trainer(std::move(task.model), task.training);
   configure_trainer(trainer, task);
   std::vector<double> losses;
@@ -106,11 +109,12 @@ TEST_P(RecordedTraining, TenUpdatesAreThoseOfTheScript) {
     EXPECT_NEAR(losses[i], loss, std::abs(loss) * rtol[i].get<double>()) << "update " << i + 1;
   }
   trainer.save_model();
-  const std::string part = path_exists(output / "controlnet") ? "controlnet" : "unet";
+  const bool of_flow = path_exists(fs::path(arguments.script.model_name_or_path) / "transformer");
+  const std::string part = path_exists(output / "controlnet") ? "controlnet" : of_flow ? "transformer" : "unet";
   const fs::path weights =
       of_lora ? output / "pytorch_lora_weights.safetensors" : output / part / "diffusion_pytorch_model.safetensors";
   expect_weights_near(weights, SafetensorsFile::open(recorded_folder() / (GetParam() + ".safetensors")),
-                      about["weights_atol"], of_lora);
+                      about["weights_atol"], part, of_lora);
 }
 
 INSTANTIATE_TEST_SUITE_P(Scripts, RecordedTraining, testing::ValuesIn(recorded_runs()), test::NameOfCase());
