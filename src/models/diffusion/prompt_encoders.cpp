@@ -6,17 +6,26 @@
 #include "base/error.h"
 #include "base/terminal/log.h"
 #include "files/config/config.h"
+#include "runtime/tensor/evaluate.h"
+#include "transom/gradients.h"
 #include "transom/ops.h"
 
 namespace transom {
 
 namespace {
 
-Encoding padded(const Tokenizer& tokenizer, const std::string& text, int64_t length) {
-  Encoding tokens =
-      tokenizer.encode(text, std::nullopt,
-                       {.truncation = Truncation::kLongestFirst, .padding = Padding::kMaxLength, .max_length = length});
-  if (tokenizer.encode(text).size() > tokens.size())
+Encoding padded(const Tokenizer& tokenizer, const LearnedTokens& words, const std::string& text, int64_t length) {
+  Encoding tokens;
+  bool is_cut = false;
+  if (!words.empty()) {
+    tokens = words.encode(tokenizer, text, length, is_cut);
+  } else {
+    tokens = tokenizer.encode(
+        text, std::nullopt,
+        {.truncation = Truncation::kLongestFirst, .padding = Padding::kMaxLength, .max_length = length});
+    is_cut = tokenizer.encode(text).size() > tokens.size();
+  }
+  if (is_cut)
     log(LogLevel::kWarning, fmt::format("the prompt is longer than {} tokens: the rest of it is not read", length));
   return tokens;
 }
@@ -63,15 +72,73 @@ Model* PromptEncoders::find(const std::string& part) const {
   return t5_ && t5_->part == part ? t5_->model.get() : nullptr;
 }
 
+Parameter& PromptEncoders::vectors_of(const Encoder& encoder) {
+  for (const auto* list : {&encoder.model->parameters(), &encoder.model->frozen()})
+    for (const auto& parameter : *list)
+      if (parameter->name.ends_with("embeddings.token_embedding.weight")) return *parameter;
+  fail("{}: has no vectors of tokens", encoder.part);
+}
+
+void PromptEncoders::forget() {
+  for (Encoder& encoder : encoders_) {
+    if (encoder.vectors.defined()) vectors_of(encoder).value = encoder.vectors;
+    encoder.vectors = Tensor();
+    encoder.words = LearnedTokens();
+  }
+}
+
+void PromptEncoders::learn(const std::vector<LearnedWord>& words) {
+  forget();
+  const NoGradient fixed;
+  try {
+    for (const LearnedWord& word : words) learn_one(word);
+  } catch (...) {
+    forget();
+    throw;
+  }
+}
+
+void PromptEncoders::learn_one(const LearnedWord& word) {
+  const int64_t width = word.rows.shape.back();
+  std::string widths;
+  for (Encoder& encoder : encoders_) {
+    if (!word.part.empty() && word.part != encoder.part) continue;
+    Parameter& vectors = vectors_of(encoder);
+    if (vectors.packed || !vectors.value.defined())
+      fail(ErrorKind::kUnsupported, "{}: the vectors of {} are packed; load without quantization", word.where,
+           encoder.part);
+    widths += fmt::format("{}{} of {}", widths.empty() ? "" : ", ", vectors.value.dim(1), encoder.part);
+    if (vectors.value.dim(1) != width) continue;
+    if (encoder.tokenizer.token_to_id(word.token) || encoder.words.holds(word.token))
+      fail(ErrorKind::kUsage, "{}: {}: the tokenizer has this token already; give another one", word.where,
+           quoted(word.token, 80));
+    if (!encoder.vectors.defined()) encoder.vectors = vectors.value;
+    const int64_t first = vectors.value.dim(0), count = elements(word.rows.shape) / width;
+    std::vector<int64_t> ids;
+    for (int64_t i = 0; i < count; ++i) ids.push_back(first + i);
+    const Tensor rows =
+        reshape(Tensor::from_bytes(word.rows.bytes, {word.rows.dtype, word.rows.shape}), {count, width});
+    vectors.value = concatenate({vectors.value, cast(rows, vectors.value.dtype())}, 0);
+    eval({vectors.value});
+    encoder.words.add(encoder.tokenizer, word.token, ids);
+    return;
+  }
+  if (widths.empty())
+    fail("{}: has vectors of {}, which the pipeline does not have", word.where,
+         word.part.empty() ? "an encoder" : word.part);
+  fail("{}: {}: the vectors are {} wide, and those of the encoders {}", word.where, quoted(word.token, 80), width,
+       widths);
+}
+
 Tensor PromptEncoders::states_of(const Encoder& encoder, const std::string& text, int64_t clip_skip,
                                  Tensor& pooled) const {
   const Config& config = encoder.model->config();
   const int64_t places = config.get_int("max_position_embeddings", 77);
   const int64_t length = std::min(encoder.tokenizer.model_max_length().value_or(places), places);
-  const Encoding tokens = padded(encoder.tokenizer, text, length);
+  const Encoding tokens = padded(encoder.tokenizer, encoder.words, text, length);
   ForwardContext context;
   context.output_hidden_states = reads_last_but_one() || clip_skip > 0;
-  const auto T = static_cast<int64_t>(tokens.size());
+  const auto T = static_cast<int64_t>(tokens.ids.size());
   NamedTensors inputs{{"input_ids", Tensor::from(tokens.ids, {1, T})}};
   if (config.get_bool("use_attention_mask", false))
     inputs.set("attention_mask", Tensor::from(tokens.attention_mask, {1, T}));
@@ -95,8 +162,8 @@ Tensor PromptEncoders::states_of(const Encoder& encoder, const std::string& text
 
 Tensor PromptEncoders::t5_states(const std::string& text, int64_t tokens, int64_t width) const {
   if (!t5_) return full({1, tokens, width}, 0, encoders_.front().model->dtype());
-  const Encoding read = padded(t5_->tokenizer, text, tokens);
-  const Tensor ids = Tensor::from(read.ids, {1, static_cast<int64_t>(read.size())});
+  const Encoding read = padded(t5_->tokenizer, t5_->words, text, tokens);
+  const Tensor ids = Tensor::from(read.ids, {1, static_cast<int64_t>(read.ids.size())});
   return t5_->model->forward({{"input_ids", ids}}).at("last_hidden_state");
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "models/diffusion/learned_words.h"
 #include "models/diffusion/pipeline_directory.h"
 #include "transom/tokenizer.h"
 
@@ -24,6 +25,8 @@ class PromptEncoders {
   // Texts that are longer than an encoder reads are cut, and a line of the log says so.
   // t5_tokens: how many T5 reads; t5_width: of its states, which are zeros where a pipeline of kThree has none.
   Prompt operator()(const std::string& text, int64_t clip_skip, int64_t t5_tokens = 0, int64_t t5_width = 0) const;
+  // Leaves texts with these learned words and no others. Needs exclusive use. Where one is refused, none is in use.
+  void learn(const std::vector<LearnedWord>& words);
   // By the name of its folder; null: there is none.
   Model* find(const std::string& part) const;
 
@@ -33,7 +36,12 @@ class PromptEncoders {
     std::unique_ptr<Model> model;
     Tokenizer tokenizer;
     bool projects;  // gives text_embeds
+    LearnedTokens words = {};
+    Tensor vectors = {};  // of the tokens without words; undefined: there are none
   };
+  void learn_one(const LearnedWord& word);
+  void forget();
+  static Parameter& vectors_of(const Encoder& encoder);
   void add(const PipelineDirectory& directory, const LoadOptions& options, const std::string& number,
            const std::string& kind);
   bool reads_last_but_one() const { return kind_ == Kind::kXl || kind_ == Kind::kThree; }

@@ -225,11 +225,12 @@ std::vector<Picture> FlowPictures::pictures(const Latents& latents) const {
 std::vector<Picture> FlowPictures::draw(const PictureRequest& request) const {
   const std::lock_guard one_at_a_time(drawing_);
   // Files of kohya's call T5 the third encoder, wherever it stands, and the transformer a U-Net.
-  lora_.use(request.loras, {{"transformer", transformer_.get()},
-                            {"unet", transformer_.get()},
-                            {"text_encoder", encoders_.find("text_encoder")},
-                            {"text_encoder_2", encoders_.find("text_encoder_2")},
-                            {"text_encoder_3", encoders_.find(is_flux_ ? "text_encoder_2" : "text_encoder_3")}});
+  files_.use(request, encoders_,
+             {{"transformer", transformer_.get()},
+              {"unet", transformer_.get()},
+              {"text_encoder", encoders_.find("text_encoder")},
+              {"text_encoder_2", encoders_.find("text_encoder_2")},
+              {"text_encoder_3", encoders_.find(is_flux_ ? "text_encoder_2" : "text_encoder_3")}});
   return pictures(latents(request));
 }
 

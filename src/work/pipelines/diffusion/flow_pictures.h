@@ -11,8 +11,8 @@
 #include "models/diffusion/flow_pipelines.h"
 #include "models/diffusion/prompt_encoders.h"
 #include "models/diffusion/schedulers/scheduler.h"
-#include "work/pipelines/diffusion/lora_weights.h"
 #include "work/pipelines/diffusion/picture_model.h"
+#include "work/pipelines/diffusion/request_files.h"
 
 namespace transom {
 
@@ -43,13 +43,13 @@ class FlowPictures : public PictureModel {
   const FlowPipeline& pipeline_;
   bool is_flux_;
   Config scheduler_;
-  PromptEncoders encoders_;
+  mutable PromptEncoders encoders_;  // whose words are those of the last request
   std::unique_ptr<Model> transformer_, vae_;
   bool knows_guidance_ = false;
   int64_t channels_ = 16, patch_ = 2, enlargement_ = 8, text_width_ = 4096;
   double scaling_ = 1, shift_ = 0;
   mutable std::mutex drawing_;
-  mutable LoraWeights lora_;
+  mutable RequestFiles files_;
 };
 
 }  // namespace transom

@@ -14,7 +14,7 @@ namespace transom {
 namespace {
 
 constexpr int64_t kLargestExtent = 16384, kMostPixelsDrawn = 4096 * 4096, kMostPictures = 64, kMostSteps = 1000;
-constexpr size_t kMostLoras = 16;
+constexpr size_t kMostLoras = 16, kMostWordFiles = 64;
 constexpr double kMostGuidance = 1e4, kMostControlScale = 1000;
 
 std::vector<LoraFile> loras_of(const TaskOptions& options) {
@@ -40,6 +40,22 @@ std::vector<LoraFile> loras_of(const TaskOptions& options) {
     loras[i].scale = scales[i];
   }
   return loras;
+}
+
+std::vector<WordFile> words_of(const TaskOptions& options) {
+  std::vector<WordFile> words;
+  for (std::string& path : texts_option(options, "textual_inversion").value_or(std::vector<std::string>{}))
+    words.push_back({.path = std::move(path)});
+  if (words.size() > kMostWordFiles)
+    fail(ErrorKind::kUsage, "textual_inversion: expected at most {} files, found {}", kMostWordFiles, words.size());
+  const auto tokens = texts_option(options, "textual_inversion_token");
+  if (!tokens) return words;
+  if (words.empty()) fail(ErrorKind::kUsage, "textual_inversion_token: has no effect without textual_inversion");
+  if (tokens->size() != words.size())
+    fail(ErrorKind::kUsage, "textual_inversion_token: expected one for each of {} files, found {}", words.size(),
+         tokens->size());
+  for (size_t i = 0; i < words.size(); ++i) words[i].token = (*tokens)[i];
+  return words;
 }
 
 void expect_within(const char* name, double value, double least, double most) {
@@ -70,6 +86,11 @@ TaskParameters picture_parameters() {
            .help = "files of LoRA, diffusers' or kohya's, or folders of them",
            .is_path = true},
           {"lora_scale", kNumbers, "how much of each is added", "1"},
+          {.name = "textual_inversion",
+           .type = kTexts,
+           .help = "files of learned words, diffusers' or AUTOMATIC1111's, or folders of them",
+           .is_path = true},
+          {"textual_inversion_token", kTexts, "how each is called in the prompt (default: as its file says)"},
           {"true_cfg_scale", kNumber, "of FLUX: guidance by a second pass with the negative_prompt, above 1", "1"},
           {"max_sequence_length", kInteger, "tokens that T5 reads, up to 512", "512 of FLUX, 256 of SD 3"},
           {.name = "control_image",
@@ -114,6 +135,7 @@ PictureRequest picture_request(const std::string& prompt, const TaskOptions& opt
   request.seed = is_given(options, "seed") ? static_cast<uint64_t>(int_option(options, "seed", 0))
                                            : static_cast<uint64_t>(std::random_device()());
   request.loras = loras_of(options);
+  request.words = words_of(options);
   if (is_given(options, "control_image")) {
     request.control = image_of(text_option(options, "control_image", ""));
     // What is drawn is as large as the picture, unless somebody says otherwise.

@@ -20,6 +20,13 @@ struct LoraFile {
   bool operator==(const LoraFile&) const = default;
 };
 
+// A file of learned words, and the token in place of its own.
+struct WordFile {
+  std::string path;
+  std::optional<std::string> token = {};
+  bool operator==(const WordFile&) const = default;
+};
+
 struct PictureRequest {
   std::string prompt;
   std::optional<std::string> negative_prompt;
@@ -33,6 +40,7 @@ struct PictureRequest {
   std::optional<Image> start, mask;  // white in the mask is drawn anew
   double strength = 0.8;
   std::vector<LoraFile> loras;
+  std::vector<WordFile> words;
   // Of a pipeline with a ControlNet: the picture that it sees, how much it counts, and from which part of the run to
   // which. Where it guesses, only the pass with the wanted text sees it.
   std::optional<Image> control;

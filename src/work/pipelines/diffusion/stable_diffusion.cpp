@@ -354,9 +354,10 @@ std::vector<Picture> StableDiffusion::pictures(const Latents& latents) const {
 
 std::vector<Picture> StableDiffusion::draw(const PictureRequest& request) const {
   const std::lock_guard one_at_a_time(drawing_);
-  lora_.use(request.loras, {{"unet", unet_.get()},
-                            {"text_encoder", encoders_.find("text_encoder")},
-                            {"text_encoder_2", encoders_.find("text_encoder_2")}});
+  files_.use(request, encoders_,
+             {{"unet", unet_.get()},
+              {"text_encoder", encoders_.find("text_encoder")},
+              {"text_encoder_2", encoders_.find("text_encoder_2")}});
   return pictures(latents(request));
 }
 

@@ -15,9 +15,9 @@
 #include "models/diffusion/latent_scale.h"
 #include "models/diffusion/prompt_encoders.h"
 #include "models/diffusion/schedulers/scheduler.h"
-#include "work/pipelines/diffusion/lora_weights.h"
 #include "work/pipelines/diffusion/picture_control.h"
 #include "work/pipelines/diffusion/picture_model.h"
+#include "work/pipelines/diffusion/request_files.h"
 
 namespace transom {
 
@@ -58,11 +58,11 @@ class StableDiffusion : public PictureModel {
   std::optional<PictureControl> control_;
   Config scheduler_, other_scheduler_;  // of the directory's class, and of one in its place
   bool xl_ = false, of_consistency_ = false, scores_aesthetics_ = false, zeros_without_negative_ = false;
-  PromptEncoders encoders_;
+  mutable PromptEncoders encoders_;  // whose words are those of the last request
   LatentScale scale_;
   int64_t input_channels_ = 4, guidance_width_ = 0, enlargement_ = 8;
   mutable std::mutex drawing_;
-  mutable LoraWeights lora_;
+  mutable RequestFiles files_;
 };
 
 }  // namespace transom

@@ -14,9 +14,9 @@
 #include "transom/hub.h"
 #include "work/train/arguments/task_defaults.h"
 #include "work/train/tasks/diffusion/control_training.h"
-#include "work/train/tasks/diffusion/flow_noise.h"
-#include "work/train/tasks/diffusion/flow_objective.h"
-#include "work/train/tasks/diffusion/flow_training.h"
+#include "work/train/tasks/diffusion/flows/flow_noise.h"
+#include "work/train/tasks/diffusion/flows/flow_objective.h"
+#include "work/train/tasks/diffusion/flows/flow_training.h"
 #include "work/train/tasks/diffusion/training_noise.h"
 #include "work/train/tasks/text/text_features.h"
 

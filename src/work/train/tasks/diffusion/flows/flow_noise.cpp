@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "work/train/tasks/diffusion/flow_noise.h"
+#include "work/train/tasks/diffusion/flows/flow_noise.h"
 
 #include <algorithm>
 #include <cmath>
