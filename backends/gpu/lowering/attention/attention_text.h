@@ -23,6 +23,9 @@ inline constexpr int64_t kLargestHead = 256;                    // of queries, k
 // Whether attention of these is run whole.
 bool claims_attention(const Facts& facts, std::span<const transom_value> inputs, const plugin::Attributes& attributes);
 
+// Whether it computes the node as paged_attention of the same keys, to the bit: causal attention whose rows keep apart.
+bool attended_apart(Emitter& emitter, const Work& work);
+
 // As the vendor's library is asked for it: of all keys, or of those up to a query's own place, with a bias of f32 or
 // none. Not where a row's bits may not depend on what else is computed, since the library chooses its kernel by the
 // lengths.

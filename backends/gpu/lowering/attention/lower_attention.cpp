@@ -161,7 +161,7 @@ void lower_by_own_kernel(Emitter& emitter, const Work& work) {
 }
 
 void lower_attention(Emitter& emitter, const Work& work) {
-  if (work.node.output().count() == 0) return;
+  if (work.node.output().count() == 0 || attended_apart(emitter, work)) return;
   const bool by_library = attended_by_library(emitter, work);
   const size_t own = emitter.launches.size();
   lower_by_own_kernel(emitter, work);

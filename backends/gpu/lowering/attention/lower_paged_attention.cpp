@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // paged_attention, keys and values read from their blocks where they lie (Kwon et al., "PagedAttention", 2023). The
 // keys of a row are cut into chunks of a fixed size, so that a few rows with many keys fill the chip, and a second
-// launch joins what the chunks gave ("Flash-Decoding", 2023). Chunks begin at fixed places and are joined in order: a
-// row has the bits that it has alone, however many keys others have.
+// launch joins what the chunks gave ("Flash-Decoding", 2023). Chunks begin at the first key that a row sees and are
+// joined in order: a row has the bits that it has alone, however many keys others have. Causal attention whose bits may
+// not depend on company (batch_invariant) goes the same way, with keys where a pass without a cache has them: what is
+// trained has the bits of what was sampled.
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <limits>
 
 #include "gpu/lowering/attention/attention_text.h"
@@ -17,10 +20,15 @@ constexpr int64_t kMostTogether = 8;                  // heads that share keys a
 constexpr int64_t kMostPartial = int64_t{128} << 20;  // bytes of what chunks give; more rows take further launches
 constexpr uint64_t kPagedMemory = 32 << 10;           // of a group
 
+bool is_paged(const Node& node) { return node.op() == "paged_attention"; }
+
 int64_t block_size_of(const Node& node) { return node.integer("block_size", node.input(1).shape.at(1)); }
 
 // Of the room for keys that a row's blocks have.
-int64_t chunks_of(const Node& node) { return divided_up(node.input(3).shape.at(1) * block_size_of(node), kChunk); }
+int64_t chunks_of(const Node& node) {
+  if (!is_paged(node)) return divided_up(node.input(1).shape.at(1), kChunk);
+  return divided_up(node.input(3).shape.at(1) * block_size_of(node), kChunk);
+}
 
 // What the chunks of a row give: for each head the sums, the largest score and the total.
 int64_t partial_bytes(const Node& node) {
@@ -42,34 +50,63 @@ class SequenceBlocks {
         window_(node_.integer("sliding_window")),
         rows_(rows),
         text(true) {
-    const int64_t size = block_size_of(node_);
     chunks_ = chunks_of(node_);
     together_ = std::min<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(H_ / G_))), kMostTogether);
     qs_ = text.address(work.inputs.at(0), storage_type(q_.dtype));
     ks_ = text.address(work.inputs.at(1), storage_type(k_.dtype));
     vs_ = text.address(work.inputs.at(2), storage_type(v_.dtype));
-    table_ = text.address(work.inputs.at(3), storage_type(node_.input(3).dtype));
-    lengths_ = text.address(work.inputs.at(4), storage_type(node_.input(4).dtype));
     partial_ = text.address(partial, "float");
-    nH_ = text.number(H_), nG_ = text.number(G_), nsize_ = text.number(size),
-    nM_ = text.number(node_.input(3).shape.at(1));
-    nblocks_ = text.number(node_.input(1).shape[0] / (node_.has("block_size") ? size : 1));
+    nH_ = text.number(H_), nG_ = text.number(G_);
     nchunks_ = text.number(chunks_), nfirst_ = text.number(first), nrows_ = text.number(rows);
     nT_ = text.number(q_.shape.at(1));
     if (window_ > 0) nwindow_ = text.number(window_);
+    if (is_paged(node_)) read_blocks(work);
+    else read_rows(work);
   }
 
   void write_chunks(Emitter& emitter);
   void write_joined(Emitter& emitter, const Operand& out);
 
  private:
+  void read_blocks(const Work& work) {
+    const int64_t size = block_size_of(node_);
+    table_ = text.address(work.inputs.at(3), storage_type(node_.input(3).dtype));
+    lengths_ = text.address(work.inputs.at(4), storage_type(node_.input(4).dtype));
+    nsize_ = text.number(size), nM_ = text.number(node_.input(3).shape.at(1));
+    nblocks_ = text.number(node_.input(1).shape[0] / (node_.has("block_size") ? size : 1));
+  }
+  void read_rows(const Work& work) {
+    nS_ = text.number(k_.shape.at(1));
+    if (node_.integer("biased") == 0) return;
+    const Type& bias = node_.input(3);
+    Shape strides = strides_of(bias.shape);
+    for (size_t i = 0; i < 4; ++i)
+      if (bias.shape.at(i) == 1) strides[i] = 0;
+    const std::string from = text.address(work.inputs.at(3), storage_type(bias.dtype)),
+                      of_batch = text.number(strides[0]), of_query = text.number(strides[2]),
+                      of_key = text.number(strides[3]);
+    bias_ = [this, &bias, from, of_batch, of_query, of_key](const std::string& key) {
+      return load(text, bias.dtype, from,
+                  fmt::format("batch * {} + (row % {}) * {} + ({}) * {}", of_batch, nT_, of_query, key, of_key));
+    };
+  }
+  std::string hides(const std::string& key) { return fmt::format("{} <= {}", bias_(key), number(kHiddenScore)); }
+
   // "row" of the queries, and the keys that it sees: from "begin" to "last".
   void write_seen() {
     text.line("const idx row = {} + own, batch = row / {};", nfirst_, nT_);
-    text.line("i64 last = (i64){}[batch] - {} + row % {};\nif (last < 0) last = 0;", lengths_, nT_, nT_);
-    text.line("if (last >= {0} * {1}) last = {0} * {1} - 1;", nM_, nsize_);
-    if (window_ > 0) text.line("const i64 begin = last - {0} + 1 > 0 ? last - {0} + 1 : 0;", nwindow_);
-    else text.line("const i64 begin = 0;");
+    if (is_paged(node_)) {
+      text.line("i64 last = (i64){}[batch] - {} + row % {};\nif (last < 0) last = 0;", lengths_, nT_, nT_);
+      text.line("if (last >= {0} * {1}) last = {0} * {1} - 1;", nM_, nsize_);
+    } else {
+      text.line("i64 last = (i64){} - {} + row % {};\nif (last < 0) last = 0;", nS_, nT_, nT_);
+    }
+    if (window_ > 0) text.line("i64 begin = last - {0} + 1 > 0 ? last - {0} + 1 : 0;", nwindow_);
+    else text.line("i64 begin = 0;");
+    if (!bias_) return;
+    // Who sees nothing sees one key, so that its numbers are finite.
+    text.line("while (begin < last && {}) --last;", hides("last"));
+    text.line("while (begin < last && {}) ++begin;", hides("begin"));
   }
   std::string infinity() { return literal(text, TRANSOM_FLOAT32, -std::numeric_limits<double>::infinity()); }
   std::string number(double value) { return argument(text, TRANSOM_FLOAT32, value); }
@@ -90,7 +127,8 @@ class SequenceBlocks {
   int64_t chunks_, together_;
   KernelText text;
   std::string qs_, ks_, vs_, table_, lengths_, partial_;
-  std::string nH_, nG_, nsize_, nM_, nblocks_, nchunks_, nfirst_, nrows_, nT_, nwindow_;
+  std::string nH_, nG_, nS_, nsize_, nM_, nblocks_, nchunks_, nfirst_, nrows_, nT_, nwindow_;
+  std::function<std::string(const std::string& key)> bias_;  // its number; none: nothing is added
 };
 
 // score[r] of this thread's key and the heads from "head" on.
@@ -127,6 +165,7 @@ void SequenceBlocks::write_weights() {
   text.line("UNROLL for (int r = 0; r < {}; ++r) {{\nfloat value = score[r] * {};", together_,
             number(node_.number("scale")));
   if (cap > 0) text.line("value = {}(value * {}) * {};", text.use("f_tanh"), number(1 / cap), number(cap));
+  if (bias_) text.line("if (seen && !({})) value += {};", hides("s0 + THREAD"), bias_("s0 + THREAD"));
   text.line("weights[r * {} + THREAD] = seen ? value : {};\n}}\nBARRIER;", kChunk, infinity());
   // As many threads for each head, each with as many keys as there are heads.
   const int64_t per = kGroup / together_;
@@ -178,16 +217,21 @@ void SequenceBlocks::write_chunks(Emitter& emitter) {
   text.line("for (idx block = GROUP; block < {} * {} * {}; block += GROUPS) {{", nrows_, nG_, nchunks_);
   text.line("const idx chunk = block % {0}, shared = block / {0} % {1}, own = block / {0} / {1};", nchunks_, nG_);
   write_seen();
-  text.line("const i64 s0 = (i64)chunk * {};", kChunk);
+  text.line("const i64 s0 = begin + (i64)chunk * {};", kChunk);
   // A chunk that the row does not see goes through no heads: not by `continue`, which some compilers of OpenCL do not
   // bring together with the barriers behind it.
-  text.line("const idx heads = s0 > last || s0 + {} <= begin ? 0 : {} / {};", kChunk, nH_, nG_);
-  text.line("const int low = begin > s0 ? (int)(begin - s0) : 0, high = last - s0 < {0} ? (int)(last - s0) + 1 : {0};",
-            kChunk);
-  text.line("const int seen = heads > 0 && THREAD >= low && THREAD < high;\nif (seen) {{\nconst i64 s = s0 + THREAD;");
-  text.line("i64 in = (i64){0}[batch * {1} + s / {2}];\nin = in < 0 ? 0 : in >= {3} ? {3} - 1 : in;", table_, nM_,
-            nsize_, nblocks_);
-  text.line("tokens[THREAD] = (idx)(in * {0} + s % {0});\n}}", nsize_);
+  text.line("const idx heads = s0 > last ? 0 : {} / {};", nH_, nG_);
+  text.line("const int low = 0, high = last - s0 < {0} ? (int)(last - s0) + 1 : {0};", kChunk);
+  text.line("int seen = heads > 0 && THREAD < high;\nif (seen) {{\nconst i64 s = s0 + THREAD;");
+  if (is_paged(node_)) {
+    text.line("i64 in = (i64){0}[batch * {1} + s / {2}];\nin = in < 0 ? 0 : in >= {3} ? {3} - 1 : in;", table_, nM_,
+              nsize_, nblocks_);
+    text.line("tokens[THREAD] = (idx)(in * {0} + s % {0});", nsize_);
+  } else {
+    text.line("tokens[THREAD] = (idx)(batch * {} + s);", nS_);
+  }
+  if (bias_) text.line("seen = s == begin || !({});", hides("s"));
+  text.line("}}");
   text.line("for (idx first = 0; first < heads; first += {}) {{\nconst idx head = shared * heads + first;", together_);
   write_scores();
   write_weights();
@@ -202,8 +246,7 @@ void SequenceBlocks::write_joined(Emitter& emitter, const Operand& out) {
   text.line("const idx c = i % {0}, head = i / {0} % {1}, own = i / {0} / {1};", e_, nH_);
   write_seen();
   text.line("GLOBAL const float* const of = {} + (own * {} + head) * {} * {};", partial_, nH_, nchunks_, e_ + 2);
-  text.line("const idx from = (idx)(begin / {0}), to_chunk = (idx)(last / {0});\nfloat most = of[from * {1} + {2}];",
-            kChunk, e_ + 2, e_);
+  text.line("const idx from = 0, to_chunk = (idx)((last - begin) / {0});\nfloat most = of[{1}];", kChunk, e_);
   text.line("for (idx k = from + 1; k <= to_chunk; ++k) {{ const float one = of[k * {} + {}];", e_ + 2, e_);
   text.line("most = most != most || one < most ? most : one; }}\nfloat total = 0, sum = 0;");
   text.line("for (idx k = from; k <= to_chunk; ++k) {{\nGLOBAL const float* const one = of + k * {};", e_ + 2);
@@ -213,7 +256,7 @@ void SequenceBlocks::write_joined(Emitter& emitter, const Operand& out) {
   emitter.launch(text, groups_for(rows_ * H_ * e_, 1), "paged attention, chunks joined");
 }
 
-void lower_paged_attention(Emitter& emitter, const Work& work) {
+void lower_by_chunks(Emitter& emitter, const Work& work) {
   if (work.node.output().count() == 0) return;
   const Shape& q = work.node.input(0).shape;
   const int64_t all = q[0] * q[1], row_bytes = partial_bytes(work.node);
@@ -238,8 +281,22 @@ bool claims_paged_attention(const Facts& facts, std::span<const transom_value> i
 
 }  // namespace
 
+bool attended_apart(Emitter& emitter, const Work& work) {
+  const Node& node = work.node;
+  const Type &q = node.input(0), &k = node.input(1), &v = node.input(2);
+  // A bias of its own for each head is of models that no pages hold.
+  const bool of_heads = node.integer("biased") != 0 && (node.input(3).rank() != 4 || node.input(3).shape[1] != 1);
+  if (node.integer("batch_invariant", 0) == 0 || node.integer("causal") == 0 || node.number("dropout") > 0 ||
+      of_heads || q.dtype == TRANSOM_FLOAT64 || k.dtype == TRANSOM_FLOAT64 || q.shape.at(3) == 0 ||
+      q.shape[3] > kLargestHead || v.shape.at(3) > kLargestHead || k.shape.at(1) < q.shape.at(1) ||
+      emitter.facts().group_memory < kPagedMemory)
+    return false;
+  lower_by_chunks(emitter, work);
+  return true;
+}
+
 void add_paged_attention_lowerings(LoweringTable& table) {
-  table["paged_attention"] = {lower_paged_attention, claims_paged_attention};
+  table["paged_attention"] = {lower_by_chunks, claims_paged_attention};
 }
 
 }  // namespace transom::gpu

@@ -54,8 +54,25 @@ const Tensor& ranges_among(std::span<const Tensor> in, const AttentionParts& p) 
   return in[3 + (p.bias.defined() ? 1 : 0) + (p.key.defined() ? 1 : 0)];
 }
 
+// Where a row's bits may not depend on company, the text is told by a bias: a device then computes it as it does
+// attention to pages, whose own decomposition is the same operation.
+Tensors ranged_by_bias(const AttentionParts& p, const Tensor& ranges, Attributes attributes) {
+  AttentionParts one = p;  // of one head
+  one.H = 1;
+  const Tensor visible = in_range(one, ranges);
+  const Tensor bias = select(visible, zeros(visible.shape()), full(visible.shape(), kMaskedScore));
+  attributes.set("biased", int64_t{1});
+  const Tensor y = make_tensor(find_operation("attention"), {p.q, p.k, p.v, bias}, std::move(attributes));
+  const Shape rows{p.B, p.T, 1, 1};
+  const Tensor sees = reshape(reduce_max(cast(visible, DType::kFloat32), {3}), rows);
+  const Tensor any = broadcast_to(greater(sees, zeros(rows)), y.shape());
+  return {select(any, y, zeros(y.shape(), y.dtype()))};
+}
+
 Tensors decompose_ranged(std::span<const Tensor> in, const Attributes& attributes) {
   const AttentionParts p = parts_of_attention(in, attributes);
+  if (attributes.has(kBatchInvariant) && !p.bias.defined() && !p.key.defined())
+    return ranged_by_bias(p, ranges_among(in, p), attributes);
   const Tensor weights = dropped_weights(p, weights_in_range(p, ranges_among(in, p)).weights);
   const Tensor narrow = reshape(cast(weights, p.v.dtype()), {p.B, p.G, p.group(), p.T, p.S});
   return {cast(ungrouped(p, wide_product(narrow, p.v, {{0, 1}, {0, 2}, {4}, {1}})), p.v.dtype())};
