@@ -161,7 +161,11 @@ EvaluatedBatch evaluate_batch(TrainStep& step, const Batch& batch, int64_t numbe
   std::optional<Batch> wide;
   if (!batch.labels.empty() || !batch.label_values.empty()) wide = with_few_lengths(batch, padding);
   NamedTensors inputs = to_inputs(wide ? *wide : batch, step.model(), padding);
-  step.objective().complete_evaluation(step.model(), inputs, number);
+  {
+    const bool whole = step.objective().asks_whole_weights(0, 0);
+    const WholeValues values(whole ? step.sharding() : nullptr, step.model(), nullptr, /*everywhere=*/true);
+    step.objective().complete_evaluation(step.model(), inputs, number);
+  }
   NamedTensors given;
   Tensor loss;
   const BatchMeasures* measures = step.objective().measures();

@@ -260,8 +260,7 @@ void Trainer::Run::Course::train_epoch(int64_t epoch) {
       run.count_tokens(made);
       micro_batches.push_back(to_inputs(with_few_lengths(std::move(made), padding), *run.model, padding));
     }
-    run.step.objective().complete_batches(*run.model, micro_batches,
-                                          epoch * batches + batch - static_cast<int64_t>(micro_batches.size()));
+    run.complete(micro_batches, epoch * batches + batch - static_cast<int64_t>(micro_batches.size()));
     run.tell(&TrainerCallback::on_step_begin);
     run.update(micro_batches);
     if (run.steps_of_this_call == arguments.throughput_warmup_steps)

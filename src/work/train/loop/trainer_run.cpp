@@ -185,6 +185,13 @@ Predictions Trainer::Run::predict(const TrainingData& data, bool loss_only, bool
                         loss_only ? OutputFilter() : predictor);
 }
 
+void Trainer::Run::complete(std::vector<NamedTensors>& micro_batches, int64_t first) {
+  Objective& objective = step.objective();
+  const bool whole = objective.asks_whole_weights(first, static_cast<int64_t>(micro_batches.size()));
+  const WholeValues values(whole ? step.sharding() : nullptr, *model, nullptr, /*everywhere=*/true);
+  objective.complete_batches(*model, micro_batches, first);
+}
+
 void Trainer::Run::count_tokens(const Batch& batch) {
   if (arguments.include_num_input_tokens_seen == "no" && !logs_tokens()) return;
   const auto mask = batch.sequences.find("attention_mask");

@@ -87,6 +87,8 @@ struct Trainer::Run {
   Predictions predict(const TrainingData& data, bool loss_only, bool drop_last = false);
 
   // Counts the tokens of a batch, or the values that a model without tokens takes.
+  // See Objective::complete_batches.
+  void complete(std::vector<NamedTensors>& micro_batches, int64_t first);
   void count_tokens(const Batch& batch);
 
   LogRecord evaluate(const std::string& prefix);

@@ -63,6 +63,9 @@ class Objective {
   // Completes the inputs of an update's micro-batches before it begins, from the weights as they are then (texts that
   // the model writes). `first`: so many micro-batches of the run came before.
   virtual void complete_batches(Model&, std::vector<NamedTensors>& /*micro_batches*/, int64_t /*first*/) {}
+  // Whether completing so many micro-batches from `first` on, or a batch of an evaluation (count 0), computes with the
+  // model: where its weights are spread over processes, these then gather them for that time.
+  virtual bool asks_whole_weights(int64_t /*first*/, int64_t /*count*/) const { return false; }
   // The same of a batch of an evaluation, this process's `number`th of it.
   virtual void complete_evaluation(Model&, NamedTensors& /*inputs*/, int64_t /*number*/) {}
   // What the host measured since it was last asked, in training or in evaluations; the log shows it beside measures().

@@ -19,8 +19,8 @@ struct PolicyScores {
   Tensor entropies;   // f32 [R, T - 1]
   Tensor counted;     // f32 [R, T - 1]: 1 where the token is learnt
   Tensor advantages;  // f32 [R]
-  Tensor normaliser;  // f32 [1]: what losses that are sums over tokens divide by
-  Tensor parts;       // f32 [1]: so many batches are one update
+  Tensor normaliser;  // f32 []: what losses that are sums over tokens divide by
+  Tensor parts;       // f32 []: so many batches are one update
   Tensor rewards;     // f32 [R], of Online DPO
   Tensor sampled;     // f32 [R, T - 1]: as logps, when they were written; undefined: old
   Tensor weights;     // f32 [R, T - 1]: of losses, as weights_of_rollout; undefined: 1

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "base/error.h"
@@ -43,15 +44,35 @@ PolicyObjective::PolicyObjective(PolicyRun run, std::shared_ptr<ReferencePolicy>
       run_(std::move(run)),
       measures_(run_.loss.of_pairs ? pair_measures() : policy_measures(run_.loss)) {}
 
-void PolicyObjective::expect(bool sharded, bool staged) const {
-  ReferredObjective::expect(sharded, staged);
-  if (sharded)
-    fail(ErrorKind::kUsage,
-         "--zero_stage, --fsdp, --tp_size ...: completions are written on whole weights; leave it out "
-         "(several processes each have the model then)");
+void PolicyObjective::expect(bool sharded, bool staged) const { ReferredObjective::expect(sharded, staged); }
+
+bool PolicyObjective::asks_whole_weights(int64_t first, int64_t count) const {
+  if (count == 0) return true;
+  const int64_t of_one = run_.plan.batches_of_generation();
+  return first / of_one != rollouts_.number || (first + count - 1) / of_one != rollouts_.number;
 }
 
 // ---- writing and scoring
+
+// Of processes that have the same completions one asks, since a program may say something else when it is asked again.
+std::vector<float> PolicyObjective::asked(const Reward& reward, const RewardRequest& request) const {
+  const size_t count = request.completions.size();
+  std::vector<float> values;
+  if (run_.plan.writer == 0) {
+    const std::vector<std::optional<double>> given = reward.function(request);
+    require(given.size() == count, "--reward_funcs: {}: expected {} rewards, one for each completion, found {}",
+            reward.name, count, given.size());
+    for (const std::optional<double>& value : given)
+      values.push_back(value ? static_cast<float>(*value) : std::numeric_limits<float>::quiet_NaN());
+  }
+  if (run_.plan.writers == 1) return values;
+  const std::string bytes = shared().of_first({reinterpret_cast<const char*>(values.data()), values.size() * 4});
+  if (bytes.size() != count * 4)
+    fail(ErrorKind::kDevice, "rewards: the first process sent {} bytes, expected {}", bytes.size(), count * 4);
+  values.resize(count);
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
 
 RewardTable PolicyObjective::rewards_of(const PolicyPrompts& prompts, const std::vector<int64_t>& rows,
                                         const std::vector<TokenIds>& completions, LoggedCompletions& logged) const {
@@ -66,14 +87,8 @@ RewardTable PolicyObjective::rewards_of(const PolicyPrompts& prompts, const std:
   }
   RewardTable table;
   for (const Reward& reward : run_.rewards) {
-    const std::vector<std::optional<double>> given = reward.function(request);
-    require(given.size() == rows.size(), "--reward_funcs: {}: expected {} rewards, one for each completion, found {}",
-            reward.name, rows.size(), given.size());
-    std::vector<float> values;
-    for (const std::optional<double>& value : given)
-      values.push_back(value ? static_cast<float>(*value) : std::numeric_limits<float>::quiet_NaN());
     table.names.push_back(reward.name);
-    table.of_rewards.push_back(of_all_processes(values));
+    table.of_rewards.push_back(gathered(asked(reward, request)));
   }
   logged.prompts = std::move(request.prompts), logged.completions = std::move(request.completions);
   logged.completion_ids = completions;
@@ -114,8 +129,14 @@ PolicyObjective::Written PolicyObjective::write(Model& model, const PolicyPrompt
   std::vector<WrittenCompletion> completed;
   {
     const RolloutWeights::InPlace writing(run_.rollout_weights.get());
-    completed = writer.write(model, texts, seed, first);
+    const auto [begin, end] = shared().range(texts.size());
+    const std::vector<TokenIds> own(texts.begin() + static_cast<std::ptrdiff_t>(begin),
+                                    texts.begin() + static_cast<std::ptrdiff_t>(end));
+    if (!own.empty()) completed = writer.write(model, own, seed, first + static_cast<int64_t>(begin));
   }
+  if (run_.plan.writers > 1) completed = read_completions(shared().all(text_of_completions(completed)));
+  if (completed.size() != rows.size())
+    fail(ErrorKind::kDevice, "completions: expected {}, found {}", rows.size(), completed.size());
   std::vector<TokenIds> completions;
   for (const WrittenCompletion& each : completed) completions.push_back(each.tokens);
   Written written;
@@ -134,8 +155,8 @@ PolicyObjective::Written PolicyObjective::write(Model& model, const PolicyPrompt
     ended.push_back(ends ? 1.0f : 0.0f);
     written.rows.push_back(std::move(rollout));
   }
-  for (const float part : of_all_processes({tokens})) written.tokens += part;
-  note_lengths(of_all_processes(prompt_lengths), of_all_processes(lengths), of_all_processes(ended), training);
+  for (const float part : gathered({tokens})) written.tokens += part;
+  note_lengths(gathered(prompt_lengths), gathered(lengths), gathered(ended), training);
 
   LoggedCompletions logged;
   logged.rewards = rewards_of(prompts, rows, completions, logged);
@@ -154,9 +175,9 @@ PolicyObjective::Written PolicyObjective::write(Model& model, const PolicyPrompt
       away += of_row,
           counted += row.counts ? static_cast<float>(row.tokens.size()) - static_cast<float>(row.prompt) : 0;
     }
-    divergence = of_all_processes(divergence);
+    divergence = gathered(divergence);
     if (run_.loss.beta != 0) {
-      const std::vector<float> all = of_all_processes({away, counted});
+      const std::vector<float> all = gathered({away, counted});
       double sum = 0, count = 0;
       for (size_t i = 0; i < all.size(); i += 2) sum += all[i], count += all[i + 1];
       note(training, "kl", sum / std::max(count, 1.0));
@@ -178,7 +199,7 @@ PolicyObjective::Written PolicyObjective::write(Model& model, const PolicyPrompt
     written.rows[i].advantage = logged.advantages[i];
     if (run_.loss.of_pairs) written.rows[i].score = preferences.scores.at(begin + i);
   }
-  if (run_.log && training && run_.plan.process == 0) run_.log->add(logged, number);
+  if (run_.log && training && run_.plan.process == 0 && run_.plan.writer == 0) run_.log->add(logged, number);
   return written;
 }
 
@@ -211,11 +232,29 @@ void PolicyObjective::generate(Model& model, int64_t number) {
 void PolicyObjective::correct(std::vector<Rollout>& rows, bool training) {
   if (!run_.correction.on) return;
   for (Rollout& row : rows) row.weights = weights_of_rollout(row, run_.correction);
-  for (const auto& [name, value] : measured_correction(rows, run_.correction)) note(training, name, value);
+  for (const auto& [name, value] : measured_correction(rows, run_.correction, run_.plan.writers == 1))
+    note(training, name, value);
 }
 
 void PolicyObjective::add_log_probabilities(const Model& model, std::vector<Rollout>& rows, int64_t at_once,
                                             int64_t length) const {
+  const auto [begin, end] = shared().range(rows.size());
+  add_own_log_probabilities(model, std::span(rows).subspan(begin, end - begin), at_once, length);
+  if (run_.plan.writers == 1) return;
+  Rollouts own{.number = 0, .length = length, .rows = {}};
+  own.rows.assign(rows.begin() + static_cast<std::ptrdiff_t>(begin), rows.begin() + static_cast<std::ptrdiff_t>(end));
+  size_t next = 0;
+  for (const std::string& text : shared().all(own.text()))
+    for (Rollout& row : Rollouts::read(text, "completions of another process").rows) {
+      if (next == rows.size() || row.tokens != rows[next].tokens)
+        fail(ErrorKind::kDevice, "completions: another process has others");
+      row.score = rows[next].score;
+      rows[next++] = std::move(row);
+    }
+}
+
+void PolicyObjective::add_own_log_probabilities(const Model& model, std::span<Rollout> rows, int64_t at_once,
+                                                int64_t length) const {
   const bool old = run_.keeps_old, referred = reference() && run_.loss.beta != 0;
   if (!old && !referred) return;
   const NoGradient only_numbers;
@@ -223,8 +262,7 @@ void PolicyObjective::add_log_probabilities(const Model& model, std::vector<Roll
     return log_probabilities(logits_at(logits, run_.loss.temperature), mask).to_vector<float>();
   };
   for (size_t begin = 0; begin < rows.size(); begin += static_cast<size_t>(at_once)) {
-    const std::span<Rollout> some =
-        std::span(rows).subspan(begin, std::min(rows.size() - begin, static_cast<size_t>(at_once)));
+    const std::span<Rollout> some = rows.subspan(begin, std::min(rows.size() - begin, static_cast<size_t>(at_once)));
     const NamedTensors inputs = inputs_of(model, some, length, 1, 1), given = policy_inputs(inputs);
     const AnswerMask mask = answer_mask(inputs.at("input_ids"), inputs.at("completion_mask"));
     const auto keep = [&](std::vector<float> Rollout::*field, const std::vector<float>& all) {
@@ -285,8 +323,9 @@ NamedTensors PolicyObjective::inputs_of(const Model& model, std::span<const Roll
       batch.arrays[name] = std::move(*list);
     }
   NamedTensors inputs = to_inputs(batch, model);
-  inputs.set("normaliser", Tensor::from(std::vector<float>{static_cast<float>(normaliser)}, {1}));
-  inputs.set("parts", Tensor::from(std::vector<float>{static_cast<float>(parts)}, {1}));
+  // Scalars, since lists have an entry for each row.
+  inputs.set("normaliser", Tensor::from(std::vector<float>{static_cast<float>(normaliser)}, {}));
+  inputs.set("parts", Tensor::from(std::vector<float>{static_cast<float>(parts)}, {}));
   return inputs;
 }
 

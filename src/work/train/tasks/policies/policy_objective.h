@@ -19,6 +19,7 @@
 #include "work/train/tasks/policies/rewards/rewards.h"
 #include "work/train/tasks/policies/rollouts/completion_writer.h"
 #include "work/train/tasks/policies/rollouts/completions_log.h"
+#include "work/train/tasks/policies/rollouts/of_processes.h"
 #include "work/train/tasks/policies/rollouts/rollout_weights.h"
 #include "work/train/tasks/policies/rollouts/rollouts.h"
 #include "work/train/tasks/preferences/objectives/dpo_objective.h"
@@ -44,7 +45,7 @@ struct PolicyRun {
 };
 
 // Inputs of a batch, once it is completed: input_ids, attention_mask, completion_mask [R, T] (1 where a token is
-// learnt), advantages f32 [R], normaliser and parts f32 [1]; old_logps, ref_logps, sampled_logps and sampling_weights
+// learnt), advantages f32 [R], normaliser and parts f32 []; old_logps, ref_logps, sampled_logps and sampling_weights
 // f32 [R, T - 1] where they are kept.
 class PolicyObjective final : public ReferredObjective {
  public:
@@ -56,6 +57,7 @@ class PolicyObjective final : public ReferredObjective {
   Tensor loss(const LossPass& pass, const NamedTensors& inputs, NamedTensors* outputs) const override;
   const BatchMeasures* measures() const override { return &measures_; }
   bool keeps_rows_apart() const override { return true; }
+  bool asks_whole_weights(int64_t first, int64_t count) const override;
   void save(const std::filesystem::path& directory) const override;
   void load(const std::filesystem::path& directory) override;
   void expect(bool sharded, bool staged) const override;
@@ -75,7 +77,14 @@ class PolicyObjective final : public ReferredObjective {
   // Log probabilities of the completions under the policy and the reference as they are, a batch at a time; and, with a
   // correction, under the weights that wrote them, where these did not say.
   void add_log_probabilities(const Model& model, std::vector<Rollout>& rows, int64_t at_once, int64_t length) const;
+  void add_own_log_probabilities(const Model& model, std::span<Rollout> rows, int64_t at_once, int64_t length) const;
   void correct(std::vector<Rollout>& rows, bool training);
+  SharedWork shared() const { return {run_.plan.writers, run_.plan.writer}; }
+  // Lists of the processes that each have rows of their own.
+  std::vector<float> gathered(const std::vector<float>& mine) const {
+    return run_.plan.writers > 1 ? mine : of_all_processes(mine);
+  }
+  std::vector<float> asked(const Reward& reward, const RewardRequest& request) const;
   RewardTable rewards_of(const PolicyPrompts& prompts, const std::vector<int64_t>& rows,
                          const std::vector<TokenIds>& completions, LoggedCompletions& logged) const;
   NamedTensors inputs_of(const Model& model, std::span<const Rollout> rows, int64_t length, double normaliser,

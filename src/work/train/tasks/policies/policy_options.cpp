@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "runtime/distributed/process_group.h"
 #include "transom/distributed.h"
+#include "work/train/setup/sharding_layout.h"
 
 namespace transom {
 namespace {
@@ -99,7 +100,16 @@ GenerationPlan generation_plan(const TrainArguments& arguments) {
   plan.evaluated_generations = script.num_generations_eval.value_or(plan.generations);
   plan.batch_rows = training.per_device_train_batch_size;
   plan.evaluated_rows = training.per_device_eval_batch_size;
-  plan.processes = process_count(), plan.process = process_rank();
+  if (const ShardingLayout layout = sharding_layout(training, process_count());
+      process_count() > 1 && layout.shards()) {
+    if (layout.size(MeshAxis::kContext) > 1)
+      fail(ErrorKind::kUsage, "--cp_size: completions of policies are not cut along their tokens; use --zero_stage");
+    const int64_t parts = layout.size(MeshAxis::kData) * layout.size(MeshAxis::kShard) * layout.size(MeshAxis::kExpert);
+    plan.batch_rows *= parts, plan.evaluated_rows *= parts;
+    plan.writers = process_count(), plan.writer = process_rank();
+  } else {
+    plan.processes = process_count(), plan.process = process_rank();
+  }
   plan.seed = training.seed;
   plan.shuffles = training.train_sampling_strategy == "random";
   plan.masks_truncated = script.mask_truncated_completions;

@@ -52,7 +52,9 @@ struct GenerationPlan {
   int64_t batch_rows = 8, evaluated_rows = 8;          // of a device
   int64_t steps = 1;                                   // batches that completions are written for at once
   int64_t iterations = 1;                              // how often they are learnt from
+  // Where weights are spread over processes, a batch is that of all of them, and there is one.
   int64_t processes = 1, process = 0;
+  int64_t writers = 1, writer = 0;  // processes that then share the work of writing, and this one among them
   int64_t seed = 42;
   bool shuffles = true;
   bool keeps_order = false;  // completions are learnt from in the order of their prompts

@@ -162,6 +162,23 @@ class FileWriter final : public CompletionWriter {
 
 }  // namespace
 
+std::string text_of_completions(const std::vector<WrittenCompletion>& completions) {
+  Json all = Json::array();
+  for (const WrittenCompletion& each : completions)
+    all.push_back({{"tokens", each.tokens}, {"logprobs", each.logprobs}});
+  return dump_json(all);
+}
+
+std::vector<WrittenCompletion> read_completions(const std::vector<std::string>& texts) {
+  std::vector<WrittenCompletion> completions;
+  for (const std::string& text : texts) {
+    const Json all = parse_json(text, "completions of another process");
+    for (const Json& each : all)
+      completions.push_back({each.at("tokens").get<TokenIds>(), each.at("logprobs").get<std::vector<float>>()});
+  }
+  return completions;
+}
+
 std::unique_ptr<CompletionWriter> engine_writer(GenerationConfig config, DType dtype, bool logprobs) {
   return std::make_unique<EngineWriter>(std::move(config), dtype, logprobs);
 }

@@ -16,6 +16,10 @@ struct WrittenCompletion {
   std::vector<float> logprobs;  // of each under what wrote it; empty: not known
 };
 
+// As text, in which the same bits come back; and lists of several processes, one behind the other.
+std::string text_of_completions(const std::vector<WrittenCompletion>& completions);
+std::vector<WrittenCompletion> read_completions(const std::vector<std::string>& texts);
+
 class CompletionWriter {
  public:
   virtual ~CompletionWriter() = default;

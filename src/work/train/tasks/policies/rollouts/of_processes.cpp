@@ -24,4 +24,10 @@ std::vector<float> of_all_processes(const std::vector<float>& mine) {
   return all;
 }
 
+std::vector<std::string> SharedWork::all(const std::string& mine) const {
+  ProcessGroup* group = processes > 1 ? process_group() : nullptr;
+  if (!group) return {mine};
+  return group->all_gather(mine);
+}
+
 }  // namespace transom

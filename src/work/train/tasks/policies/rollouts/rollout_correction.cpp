@@ -59,7 +59,7 @@ std::vector<float> weights_of_rollout(const Rollout& row, const RolloutCorrectio
 }
 
 std::vector<std::pair<std::string, double>> measured_correction(std::span<const Rollout> rows,
-                                                                const RolloutCorrection& correction) {
+                                                                const RolloutCorrection& correction, bool of_all) {
   Spread distances, weights;
   for (const Rollout& row : rows) {
     for (size_t i = 0; row.counts && i < row.old.size(); ++i) distances.add(std::abs(row.old[i] - row.sampled[i]));
@@ -68,7 +68,7 @@ std::vector<std::pair<std::string, double>> measured_correction(std::span<const 
   }
   std::vector<float> mine = distances.numbers(), of_weights = weights.numbers();
   mine.insert(mine.end(), of_weights.begin(), of_weights.end());
-  const std::vector<float> all = of_all_processes(mine);
+  const std::vector<float> all = of_all ? of_all_processes(mine) : mine;
   Spread means, mosts, mean_weights, weight_bounds;
   for (size_t i = 0; i < all.size(); i += mine.size()) {
     means.add(all[i]), mosts.add(all[i + 2]);

@@ -26,9 +26,10 @@ struct RolloutCorrection {
 // correction is of completions.
 std::vector<float> weights_of_rollout(const Rollout& row, const RolloutCorrection& correction);
 
-// What TRL logs of these completions of all processes: distances of log probabilities, and the weights.
+// What TRL logs of these completions, and those of other processes if each has its own: distances of log probabilities,
+// and the weights.
 std::vector<std::pair<std::string, double>> measured_correction(std::span<const Rollout> rows,
-                                                                const RolloutCorrection& correction);
+                                                                const RolloutCorrection& correction, bool of_all);
 std::vector<std::string> names_of_correction();
 
 }  // namespace transom
