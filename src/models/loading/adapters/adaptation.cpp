@@ -40,8 +40,9 @@ void make_plain(Parameter& weight) {
   weight.value.set_requires_grad();
 }
 
-// What the configuration does not say follows from the model.
-void complete(AdapterConfig& config, const Model& model) {
+}  // namespace
+
+void complete_adapters(AdapterConfig& config, const Model& model) {
   const AdapterKind& kind = config.kind();
   if (kind.complete) kind.complete(config, model);
   if (kind.attach && !config.says_targets()) {
@@ -55,8 +56,6 @@ void complete(AdapterConfig& config, const Model& model) {
   }
   complete_task(config, model);
 }
-
-}  // namespace
 
 std::string task_of_adapters(const fs::path& directory) {
   std::string pipeline;
@@ -173,7 +172,7 @@ bool Adaptation::attach(Model& model, uint64_t seed) {
 }
 
 void Adaptation::add(Model& model, AdapterConfig config, uint64_t seed) {
-  complete(config, model);
+  complete_adapters(config, model);
   if (parts_shared_weight(model, config))
     fail(ErrorKind::kUnsupported,
          "{}: expected a head with a weight of its own, as PEFT makes it for modules_to_save and target_modules, found "

@@ -70,6 +70,9 @@ class Adaptation {
   std::shared_ptr<AdapterTraining> training_;
 };
 
+// What a configuration of new adapters does not say follows from the model: its target modules and its task.
+void complete_adapters(AdapterConfig& config, const Model& model);
+
 // Refuses a model beside whose weights adapters stay, for who needs weights alone.
 void expect_merged(const Model& model);
 

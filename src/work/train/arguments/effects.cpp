@@ -22,8 +22,8 @@ struct OfTasks {
 };
 const OfTasks kOfTasks[] = {
     {{"label_all_tokens", "return_entity_level_metrics"}, {"token-classification"}},
-    {{"version_2_with_negative", "null_score_diff_threshold", "doc_stride", "n_best_size", "max_answer_length"},
-     {"question-answering"}},
+    {{"null_score_diff_threshold", "doc_stride", "n_best_size"}, {"question-answering"}},
+    {{"version_2_with_negative", "max_answer_length"}, {"question-answering", "text2text-generation"}},
     {{"line_by_line", "whole_word_mask", "max_predictions_per_seq"}, {"fill-mask"}},
     {{"mlm_probability", "mean_noise_span_length"}, {"fill-mask", "text2text-generation"}},
     {{"max_seq_length"},

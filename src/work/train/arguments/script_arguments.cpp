@@ -246,6 +246,10 @@ const Argument kScriptArguments[] = {
     field<&S::doc_stride>("doc_stride", "Overlap of the windows over a long context.").at_least(0),
     field<&S::n_best_size>("n_best_size", "Candidates of an answer.").at_least(1),
     field<&S::max_answer_length>("max_answer_length", "Longest answer in tokens.").at_least(1),
+    alias("val_max_answer_length", "val_max_target_length"),
+    only_default("question_column", {"", "null", "none", "question"}, "questions stand in the column question"),
+    only_default("context_column", {"", "null", "none", "context"}, "contexts stand in the column context"),
+    only_default("answer_column", {"", "null", "none", "answers"}, "answers stand in the column answers"),
 
     section("Language modelling"),
     field<&S::mlm_probability>("mlm_probability", "Ratio of tokens to mask.").above(0).at_most(1),

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "work/train/setup/adapters.h"
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "base/error.h"
 #include "base/json/json.h"
 #include "models/loading/adapters/adaptation.h"
+#include "models/loading/adapters/initial/eva.h"
+#include "models/loading/input_names.h"
 #include "models/loading/weights/untied.h"
 #include "transom/hub.h"
+#include "work/train/loop/model_inputs.h"
 
 namespace transom {
 namespace {
@@ -95,6 +100,43 @@ AdapterConfig config_of(const ScriptArguments& script, const std::string& base) 
   return AdapterConfig::with(dump_json(fields));
 }
 
+// EvaConfig's use_label_mask and label_mask_value: tokens with this label do not count; nothing: all do.
+std::optional<int64_t> label_mask_of(const AdapterConfig& config) {
+  const Json& fields = json_of(config.fields());
+  const Json eva =
+      fields.contains("eva_config") && fields["eva_config"].is_object() ? fields["eva_config"] : Json::object();
+  if (!eva.value("use_label_mask", true)) return std::nullopt;
+  return eva.value("label_mask_value", int64_t{-100});
+}
+
+// Rows as the model reads them, and which of their tokens count.
+ReadBatch read_batch(const TrainingData& data, const Model& model, int64_t first, int64_t count,
+                     std::optional<int64_t> mask_value) {
+  std::vector<int64_t> rows;
+  for (int64_t row = 0; row < count; ++row) rows.push_back((first + row) % data.rows);
+  Batch batch = data.batch(rows);
+  if (data.augment) data.augment(batch, static_cast<uint64_t>(first));
+  const NamedTensors all = to_inputs(batch, model);
+  ReadBatch read;
+  const std::vector<std::string> known = input_names_of(model);
+  for (const auto& [name, tensor] : all.items())
+    if (name != "labels" && std::find(known.begin(), known.end(), name) != known.end()) read.inputs.set(name, tensor);
+  const Tensor ids = all.find("input_ids"), mask = all.find("attention_mask"), labels = all.find("labels");
+  if (!ids.defined())
+    fail(ErrorKind::kUnsupported,
+         "--init_lora_weights eva: expected rows of tokens, found none in this task's batches");
+  read.counted.assign(static_cast<size_t>(ids.dim(0) * ids.dim(1)), true);
+  const auto leave_out = [&](const Tensor& tensor, int64_t value) {
+    if (!tensor.defined() || tensor.shape() != ids.shape()) return;
+    const std::vector<int64_t> numbers = tensor.to_vector<int64_t>();
+    for (size_t i = 0; i < numbers.size(); ++i)
+      if (numbers[i] == value) read.counted[i] = false;
+  };
+  leave_out(mask, 0);
+  if (mask_value) leave_out(labels, *mask_value);
+  return read;
+}
+
 }  // namespace
 
 std::string quantization_in_training(const ScriptArguments& script) {
@@ -116,10 +158,20 @@ std::unique_ptr<Model> load_base_model(const TrainArguments& arguments, const st
   return load_base(directory, config_of(script, directory), options, report);
 }
 
-void add_adapters(const TrainArguments& arguments, const std::string& base, Model& model) {
+void add_adapters(const TrainArguments& arguments, const std::string& base, Model& model, const TrainingData* data) {
   const ScriptArguments& script = arguments.script;
   if (!script.use_peft || model.adaptation()) return;
-  Adaptation::add(model, config_of(script, base), static_cast<uint64_t>(arguments.training.seed));
+  AdapterConfig config = config_of(script, base);
+  const auto seed = static_cast<uint64_t>(arguments.training.seed);
+  if (!begins_by_activations(config)) return Adaptation::add(model, std::move(config), seed);
+  if (!data)
+    fail(ErrorKind::kUsage,
+         "--init_lora_weights eva: expected data to train on, of which the matrices are made; found none");
+  const int64_t rows = arguments.training.per_device_train_batch_size,
+                batches = std::max<int64_t>(data->rows / rows, 1);
+  add_by_activations(model, config, seed, batches, [&, options = label_mask_of(config)](int64_t number) {
+    return read_batch(*data, model, number * rows, std::min(rows, data->rows), options);
+  });
 }
 
 }  // namespace transom

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "transom/model.h"
+#include "transom/trainer.h"
 #include "transom/training_arguments.h"
 
 namespace transom {
@@ -15,8 +16,8 @@ std::unique_ptr<Model> load_base_model(const TrainArguments& arguments, const st
                                        const LoadOptions& options, LoadReport* report = nullptr);
 
 // Gives the model new adapters where the arguments ask for them and it has none. `base` is how adapter_config.json
-// names the model.
-void add_adapters(const TrainArguments& arguments, const std::string& base, Model& model);
+// names the model; `data`, which may be null, is what it is to be trained on, which adapters may begin with.
+void add_adapters(const TrainArguments& arguments, const std::string& base, Model& model, const TrainingData* data);
 
 // LoadOptions::quantization of a model that is trained. Beside adapters the codes of a compressed checkpoint stay, and
 // plain weights become codes where the arguments ask for it (QLoRA: Dettmers et al., 2023); without adapters all are

@@ -418,7 +418,8 @@ TaskSetup prepare_task(TrainArguments arguments, HubOptions hub) {
   const std::string base = arguments.script.model_name_or_path;
   TaskSetup setup = prepare(arguments, hub);
   if (arguments.training.do_train) setup.teacher = load_teacher(arguments, std::move(hub));
-  add_adapters(arguments, base.empty() ? arguments.script.model_name_or_path : base, *setup.model);
+  add_adapters(arguments, base.empty() ? arguments.script.model_name_or_path : base, *setup.model,
+               setup.train ? &*setup.train : nullptr);
   setup.training = arguments.training;
   if (setup.complete) setup.complete(setup);
   if (const BatchMeasures* measures = setup.objective ? setup.objective->measures() : nullptr;

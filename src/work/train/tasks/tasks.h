@@ -44,6 +44,8 @@ void prepare_token_classification(const TrainArguments& arguments, const TaskFil
 // run_qa: questions, contexts, and where in them the answers are.
 bool has_questions(const Dataset& data);
 void prepare_question_answering(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// run_seq2seq_qa: the same questions, whose answers are written.
+void prepare_written_answers(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // run_mlm: text, whose tokens are masked anew for every batch.
 void prepare_masked_language_modelling(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // run_clm: text joined into blocks, each token predicted from those before it.

@@ -32,6 +32,14 @@ std::vector<std::string> texts_of_ids(const std::vector<Number>& ids, int64_t ro
 
 }  // namespace
 
+NamedTensors texts_that_are_written(const Model& model, const GenerationConfig& config, int64_t padding,
+                                    const NamedTensors& inputs) {
+  NamedTensors given;
+  for (const char* name : {"input_ids", "attention_mask"})
+    if (inputs.find(name).defined()) given.set(name, inputs.at(name));
+  return written_tokens(generate(model, given, config).sequences, padding);
+}
+
 NamedTensors written_tokens(const std::vector<TokenIds>& rows, int64_t fill) {
   size_t longest = 1;
   for (const TokenIds& row : rows) longest = std::max(longest, row.size());

@@ -17,6 +17,9 @@ constexpr const char* kWrittenTexts = "generated";
 
 // The tokens of texts as an output of that name, [rows, longest], filled up with `fill`.
 NamedTensors written_tokens(const std::vector<TokenIds>& rows, int64_t fill);
+// What the model writes for a batch's input_ids and attention_mask, filled up with the padding token.
+NamedTensors texts_that_are_written(const Model& model, const GenerationConfig& config, int64_t padding,
+                                    const NamedTensors& inputs);
 // What `text` makes of the tokens of each row of [rows, width] ids. Those below 0 are none.
 using TextOfTokens = std::function<std::string(const TokenIds& tokens)>;
 std::vector<std::string> texts_of_rows(const std::vector<float>& ids, int64_t rows, const TextOfTokens& text);

@@ -57,7 +57,7 @@ LoraInitial initial_of(const AdapterConfig& config) {
   if (name == "olora") return LoraInitial::kOrthonormal;
   if (name == "pissa" || name.starts_with("pissa_niter_")) return LoraInitial::kPrincipal;
   if (name == "loftq") return LoraInitial::kCodes;
-  if (name == "eva") return LoraInitial::kLinear;  // of trained matrices nothing of it is left
+  if (name == "eva") return LoraInitial::kLinear;  // A comes from what layers read: initial/eva.cpp
   fail(ErrorKind::kUnsupported,
        "{}: init_lora_weights = {} is not carried out; true, false, gaussian, orthogonal, olora, pissa, loftq and eva "
        "are",
@@ -213,12 +213,11 @@ AdapterKind lora_kind() {
             "loftq_config": {}, "lora_alpha": 8, "lora_bias": false, "lora_dropout": 0.0, "megatron_config": null,
             "megatron_core": "megatron.core", "r": 8, "rank_pattern": {}, "target_modules": null,
             "target_parameters": null, "trainable_token_indices": null, "use_dora": false, "use_rslora": false})",
-          .carried_out = {"alpha_pattern", "bias", "exclude_modules", "fan_in_fan_out", "init_lora_weights",
-                          "layers_pattern", "layers_to_transform", "loftq_config", "lora_alpha", "lora_bias",
-                          "lora_dropout", "r", "rank_pattern", "target_modules", "trainable_token_indices", "use_dora",
-                          "use_rslora"},
-          .without_effect = {"corda_config", "eva_config", "lora_ga_config", "megatron_core", "qalora_group_size",
-                             "runtime_config"},
+          .carried_out = {"alpha_pattern", "bias", "eva_config", "exclude_modules", "fan_in_fan_out",
+                          "init_lora_weights", "layers_pattern", "layers_to_transform", "loftq_config", "lora_alpha",
+                          "lora_bias", "lora_dropout", "r", "rank_pattern", "target_modules", "trainable_token_indices",
+                          "use_dora", "use_rslora"},
+          .without_effect = {"corda_config", "lora_ga_config", "megatron_core", "qalora_group_size", "runtime_config"},
           .usual_targets = lora_targets,
           .takes_tables = true,
           .attach = attach_lora,

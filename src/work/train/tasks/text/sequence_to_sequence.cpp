@@ -130,16 +130,6 @@ void prepare_span_corruption(const TrainArguments& arguments, const TaskFiles& f
 
 // ---- evaluation with generated texts
 
-// One row of tokens a text, filled up with the padding token.
-NamedTensors generated(const Model& model, const GenerationConfig& config, int64_t padding,
-                       const NamedTensors& inputs) {
-  NamedTensors given;
-  for (const char* name : {"input_ids", "attention_mask"})
-    if (inputs.find(name).defined()) given.set(name, inputs.at(name));
-  const GenerationOutput output = generate(model, given, config);
-  return written_tokens(output.sequences, padding);
-}
-
 std::string stripped(const std::string& text) {
   constexpr const char* kSpaces = " \t\n\r\f\v";
   const size_t begin = text.find_first_not_of(kSpaces);
@@ -194,7 +184,7 @@ void evaluate_with_generate(const ScriptArguments& script, const TextEncoder& en
   const int64_t padding = tokenizer.pad_token_id().value_or(config.pad_token_id.value_or(0));
   if (!config.pad_token_id) config.pad_token_id = padding;
   setup.predict = [model = setup.model.get(), config, padding](const NamedTensors& inputs) {
-    return generated(*model, config, padding, inputs);
+    return texts_that_are_written(*model, config, padding, inputs);
   };
   setup.compute_metrics = [tokenizer, padding, summaries,
                            shown = samples_to_show(script, 3)](const Predictions& predictions) {
@@ -238,6 +228,9 @@ void score_loss_only(TaskSetup& setup) {
 
 void prepare_sequence_to_sequence(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
   const ScriptArguments& script = arguments.script;
+  if (script.task == "text2text-generation" && !script.span_corruption && !script.text_column &&
+      has_questions(files.any()))
+    return prepare_written_answers(arguments, files, setup);
   const bool of_language = script.span_corruption || script.task == "fill-mask";
   const std::string task = script.task.value_or(script.summary_column ? "summarization" : "translation");
   if (arguments.training.do_predict && !script.predict_with_generate)
