@@ -270,7 +270,7 @@ class Walk {
   const TensorMap<Array>* exact_;
 };
 
-constexpr int kWalks = 4;
+constexpr int kWalks = 2;  // at first: where they do not cover what is found, many more decide
 
 // Of a value, as bits of a set.
 enum Kind : uint8_t { kFinite = 1, kInfinite = 2, kNegativeInfinite = 4, kNotANumber = 8 };
