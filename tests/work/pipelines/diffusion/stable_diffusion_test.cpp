@@ -110,6 +110,8 @@ TEST(FlowPictures, DrawsThePicturesOfDiffusersByFluxWithoutGuidance) { expect_pi
 TEST(FlowPictures, DrawsThePicturesOfDiffusersByThreeTexts) { expect_pictures("sd3"); }
 TEST(FlowPictures, DrawsThePicturesOfDiffusersByTwoTexts) { expect_pictures("sd3-two-texts", "sd3"); }
 TEST(StableDiffusion, AddsLora) { expect_pictures("sd-lora", "sd-euler"); }
+TEST(FlowPictures, AddsLoraToFlux) { expect_pictures("flux-lora", "flux"); }
+TEST(FlowPictures, AddsLoraToThreeTexts) { expect_pictures("sd3-lora", "sd3"); }
 
 TaskOptions given_options(const Pipeline& pipeline, const Json& options) {
   TaskOptions given;
