@@ -20,9 +20,10 @@ ConstraintPointer made(const ServedModel& model, Kind kind, const std::string& t
 }
 
 // A schema may come as an object or as its text.
-ConstraintPointer of_schema(const ServedModel& model, const Json& schema, const std::string& param) {
-  if (!schema.is_string()) return schema_constraint(model, schema, param);
-  return schema_constraint(model, parse_json_field(schema.get<std::string>(), param), param);
+ConstraintPointer of_schema(const ServedModel& model, const Json& schema, const std::string& param,
+                            Kind kind = Kind::kJsonSchema) {
+  const Json read = schema.is_string() ? parse_json_field(schema.get<std::string>(), param) : schema;
+  return made(model, kind, compact(read), param);
 }
 
 ConstraintPointer of_text(const ServedModel& model, Kind kind, const Json& text, const std::string& param) {
@@ -94,8 +95,9 @@ ConstraintPointer read_structured_output(RequestFields& fields, const ServedMode
     result = std::move(found);
   };
   const auto take_all = [&](RequestFields& from, const char* json, const char* regex, const char* choice,
-                            const char* grammar) {
-    if (const Json* value = from.any(json)) take(of_schema(model, *value, from.name_of(json)), from.name_of(json));
+                            const char* grammar, Kind of_json = Kind::kJsonSchema) {
+    if (const Json* value = from.any(json))
+      take(of_schema(model, *value, from.name_of(json), of_json), from.name_of(json));
     if (const Json* value = from.any(regex))
       take(of_text(model, Kind::kRegex, *value, from.name_of(regex)), from.name_of(regex));
     if (const Json* value = from.list(choice, 10'000))
@@ -105,7 +107,8 @@ ConstraintPointer read_structured_output(RequestFields& fields, const ServedMode
   };
   if (const Json* given = fields.object("structured_outputs")) {
     RequestFields inner(*given, "structured_outputs");
-    take_all(inner, "json", "regex", "choice", "grammar");
+    const bool others = inner.boolean("disable_additional_properties") == false;
+    take_all(inner, "json", "regex", "choice", "grammar", others ? Kind::kWholeJsonSchema : Kind::kJsonSchema);
     if (const Json* tag = inner.any("structural_tag")) {  // vLLM has it as text
       const std::string where = inner.name_of("structural_tag");
       take(of_structural_tag(model, tag->is_string() ? parse_json_field(tag->get<std::string>(), where) : *tag, where),

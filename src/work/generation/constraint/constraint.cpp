@@ -133,7 +133,8 @@ Grammar grammar_of(Kind kind, const std::string& text) {
     case Kind::kJsonObject:
       return json_object_grammar();
     case Kind::kJsonSchema:
-      return json_schema_grammar(parse_json(text, "schema"));
+    case Kind::kWholeJsonSchema:
+      return json_schema_grammar(parse_json(text, "schema"), kind == Kind::kWholeJsonSchema);
     case Kind::kRegex:
       return regex_grammar(text);
     case Kind::kChoices:

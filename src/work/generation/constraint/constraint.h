@@ -23,7 +23,8 @@ struct Vocabulary {
   std::vector<int64_t> ends;  // the tokens that end a text
 };
 
-enum class Kind { kJsonObject, kJsonSchema, kRegex, kChoices, kGbnf, kStructuralTags };
+// kWholeJsonSchema: of a schema with all properties that it allows, those that it does not name too (json_schema.h).
+enum class Kind { kJsonObject, kJsonSchema, kWholeJsonSchema, kRegex, kChoices, kGbnf, kStructuralTags };
 
 // `text`: the schema as JSON, the expression, a JSON list of strings, the grammar, tags as structural_tags.h has them;
 // at most 256 KiB. Compiled grammars are kept and shared (64 of them, by kind and text); what is new is compiled on the

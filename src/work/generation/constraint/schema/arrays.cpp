@@ -6,6 +6,7 @@
 #include "work/generation/constraint/schema/compiler.h"
 #include "work/generation/constraint/schema/facts.h"
 #include "work/generation/constraint/schema/merge.h"
+#include "work/generation/constraint/schema/validity.h"
 
 namespace transom::constraint {
 
@@ -14,17 +15,16 @@ using Part = GrammarBuilder::Part;
 Part SchemaCompiler::array(const Json& schema, const std::string& where, int depth) {
   expect_keywords(
       schema, where,
-      {"items", "prefixItems", "additionalItems", "minItems", "maxItems", "uniqueItems", "contains", "minContains"});
+      {"items", "prefixItems", "unevaluatedItems", "minItems", "maxItems", "uniqueItems", "contains", "minContains"});
   static const Json kAny = true;
   ArrayShape shape;
-  // Drafts before 2020-12 call the first items and the rest otherwise.
-  const bool older = schema.contains("items") && schema["items"].is_array();
-  const char *first_name = older ? "items" : "prefixItems", *rest_name = older ? "additionalItems" : "items";
   std::vector<const Json*> first;
-  if (schema.contains(first_name)) {
-    if (!schema[first_name].is_array()) fail("{}.{}: expected a list", where, first_name);
-    for (const Json& each : schema[first_name]) first.push_back(&each);
+  if (schema.contains("prefixItems")) {
+    if (!schema["prefixItems"].is_array()) fail("{}.prefixItems: expected a list", where);
+    for (const Json& each : schema["prefixItems"]) first.push_back(&each);
   }
+  // Nothing else has looked at the items that are left; `contains` has, so that this writes less.
+  const char* rest_name = schema.contains("items") ? "items" : "unevaluatedItems";
   const Json* rest = schema.contains(rest_name) ? &schema[rest_name] : &kAny;
   const bool closed = *rest == false;
   shape.least = count_of(schema, "minItems", 0, where), shape.most = count_of(schema, "maxItems", -1, where);
@@ -51,7 +51,7 @@ Part SchemaCompiler::array(const Json& schema, const std::string& where, int dep
   };
   if (!closed) shape.item = rule_of(*rest, where + ".items");
   for (size_t i = 0; i < first.size(); ++i)
-    shape.first.push_back(rule_of(*first[i], fmt::format("{}.{}[{}]", where, first_name, i)));
+    shape.first.push_back(rule_of(*first[i], fmt::format("{}.prefixItems[{}]", where, i)));
   if (contained == 0) return items(shape);
   if (!first.empty()) fail("{}: the keyword 'contains' beside prefixItems is not supported", where);
   shape.wanted = rule_of(kept({{"allOf", Json::array({*rest, schema["contains"]})}}), where + ".contains");

@@ -20,7 +20,8 @@ namespace transom::constraint {
 
 class SchemaCompiler {
  public:
-  explicit SchemaCompiler(const Json& root);
+  // `writes_others`: properties that are not named and nothing is said of, too.
+  explicit SchemaCompiler(const Json& root, bool writes_others = false);
   Grammar grammar(bool object_only);
 
  private:
@@ -61,7 +62,9 @@ class SchemaCompiler {
   Part of_type(const std::string& type, const Json& schema, const std::string& where, int depth);
   Part enumeration(const Json& schema, const std::string& where);
   Part reference(const Json& schema, const std::string& where);
+  bool may_be_written(const Json& value, const Json& schema, const std::string& where);
   Part combination(const Json& schema, const std::string& name, const std::string& where, int depth);
+  void leave_one(const Json& list, const Json& beside, const std::string& where, std::vector<Json>& each);
   const Json& kept(Json schema);
   int64_t count_of(const Json& schema, const char* name, int64_t otherwise, const std::string& where);
 
@@ -99,6 +102,7 @@ class SchemaCompiler {
   Part number(const Json& schema, const std::string& where, bool whole);
 
   const Json& root_;
+  bool writes_others_;
   GrammarBuilder builder_;
   std::map<std::string, uint32_t> named_, references_;
   std::vector<std::unique_ptr<Json>> kept_;

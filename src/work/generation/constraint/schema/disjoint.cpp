@@ -7,6 +7,8 @@
 #include "base/json/json.h"
 #include "work/generation/constraint/grammar/patterns.h"
 #include "work/generation/constraint/schema/facts.h"
+#include "work/generation/constraint/schema/merge.h"
+#include "work/generation/constraint/schema/validity.h"
 
 namespace transom::constraint {
 namespace {
@@ -22,18 +24,30 @@ const Json* keyword(const Json& schema, const char* name) {
 struct Written {
   const Json& schema;
   const Json* type;  // that of the schema around it, where it has none of its own
+  bool others;       // whether properties may be written that it does not name
 };
+
+// Whether it says nothing but this, and types.
+bool says_only(const Json& schema, const char* name) {
+  return std::all_of(schema.items().begin(), schema.items().end(), [&](const auto& each) {
+    return each.key() == name || each.key() == "type" || each.key() == "nullable" || only_describes(each.key());
+  });
+}
 
 class Comparison {
  public:
-  Comparison(const Json& root, int64_t& work) : root_(root), work_(work) {}
+  explicit Comparison(const Comparing& comparing)
+      : root_(comparing.root), work_(comparing.work), writes_others_(comparing.writes_others) {}
 
   // No text that is written is valid against `other`.
   bool excludes(const Written& written, const Json& given, int depth) {
     constexpr int kMostDepth = 16;
     if (depth > kMostDepth || --work_ < 0) return false;
     const Json &a = resolved(written.schema, root_), &b = resolved(given, root_);
-    const Json* around = keyword(written.schema, "$ref") ? nullptr : written.type;
+    const bool refers = keyword(written.schema, "$ref") != nullptr;
+    const Json* around = refers ? nullptr : written.type;
+    // What stands beside a reference or alternatives names properties, too.
+    bool others = written.others || (refers && !says_only(written.schema, "$ref"));
     if (b.is_boolean()) return !b.get<bool>();
     if (!a.is_object() || !b.is_object()) return false;
     if (const auto values = listed_values(a))
@@ -51,13 +65,14 @@ class Comparison {
     for (const char* name : {"anyOf", "oneOf", "allOf"})
       if (const Json* list = keyword(a, name); list && list->is_array() && !list->empty()) {
         const Json* type = keyword(a, "type") ? keyword(a, "type") : around;
+        others = others || !says_only(a, name);
         return std::all_of(list->begin(), list->end(), [&](const Json& each) {
-          return excludes({each, type}, b, depth + 1);
+          return excludes({each, type, others}, b, depth + 1);
         });
       }
     const std::set<std::string> types = types_written(a, around), allowed = types_allowed(b);
     return std::all_of(types.begin(), types.end(), [&](const std::string& type) {
-      return !allowed.contains(type) || excludes_of_type(type, a, b, depth);
+      return !allowed.contains(type) || excludes_of_type(type, a, b, others, depth);
     });
   }
 
@@ -82,11 +97,11 @@ class Comparison {
 
   bool is_invalid(const Json& value, const Json& schema) { return is_certainly_invalid(value, schema, root_, work_); }
 
-  bool excludes_of_type(const std::string& type, const Json& a, const Json& b, int depth) {
+  bool excludes_of_type(const std::string& type, const Json& a, const Json& b, bool others, int depth) {
     if (type == "number") return !limits_of(a).meet(limits_of(b));
     if (type == "string") return !counts_of(a, "Length").meet(counts_of(b, "Length")) || excludes_pattern(a, b);
     if (type == "array") return excludes_array(a, b, depth);
-    return type == "object" && excludes_object(a, b, depth);
+    return type == "object" && excludes_object(a, b, others, depth);
   }
 
   // Of formats only what is written is known: validators need not look at them.
@@ -120,7 +135,7 @@ class Comparison {
     constexpr double kMostItems = 64;
     const double certain = std::min(std::max(written.least, other.least), kMostItems);
     for (size_t i = 0; static_cast<double>(i) < certain; ++i)
-      if (excludes({item_of(a, i), nullptr}, item_of(b, i), depth + 1)) return true;
+      if (excludes({item_of(a, i), nullptr, writes_others_}, item_of(b, i), depth + 1)) return true;
     return false;
   }
 
@@ -132,45 +147,53 @@ class Comparison {
     return names;
   }
 
-  // The schema of a property; null where it is never there (written) or may be anything.
-  static const Json* property_of(const Json& schema, const std::string& name, bool is_written) {
-    const Json *properties = keyword(schema, "properties"), *others = keyword(schema, "additionalProperties");
+  // The schema of a property that may be written; null where it is never there.
+  static const Json* written_property(const Json& schema, const std::string& name, bool others) {
+    const Json *properties = keyword(schema, "properties"), *rest = keyword(schema, "additionalProperties");
     if (properties && properties->is_object())
       if (const Json* found = keyword(*properties, name.c_str())) return found;
-    if (is_written) {
-      const bool open = !others && (!properties || properties->empty());
-      return open ? &kAnything : others && *others != false ? others : nullptr;
-    }
-    return keyword(schema, "patternProperties") ? nullptr : others;
+    if (keyword(schema, "patternProperties")) return &kAnything;
+    if (rest) return *rest == false ? nullptr : rest;
+    const bool open = others || !properties || properties->empty() || keyword(schema, "minProperties") ||
+                      keyword(schema, "unevaluatedProperties") || required_of(schema).contains(name);
+    return open ? &kAnything : nullptr;
+  }
+
+  // What is said of a property; null where it may be anything.
+  static const Json* said_of(const Json& schema, const std::string& name) {
+    const Json* properties = keyword(schema, "properties");
+    if (properties && properties->is_object())
+      if (const Json* found = keyword(*properties, name.c_str())) return found;
+    return keyword(schema, "patternProperties") ? nullptr : keyword(schema, "additionalProperties");
   }
 
   // A property that is there for certain, and whose contents exclude each other; or one that the other requires and
   // that is never written.
-  bool excludes_object(const Json& a, const Json& b, int depth) {
-    const std::set<std::string> own = required_of(a), others = required_of(b);
+  bool excludes_object(const Json& a, const Json& b, bool others, int depth) {
+    const std::set<std::string> own = required_of(a), wanted = required_of(b);
     std::set<std::string> certain = own;
-    certain.insert(others.begin(), others.end());
+    certain.insert(wanted.begin(), wanted.end());
     for (const std::string& name : certain) {
       if (--work_ < 0) return false;
-      const Json *written = property_of(a, name, true), *other = property_of(b, name, false);
-      if (!written) return others.contains(name);
-      if (other && excludes({*written, nullptr}, *other, depth + 1)) return true;
+      const Json *written = written_property(a, name, others), *other = said_of(b, name);
+      if (!written) {
+        if (wanted.contains(name)) return true;
+        continue;
+      }
+      if (other && excludes({*written, nullptr, writes_others_}, *other, depth + 1)) return true;
     }
     return false;
   }
 
   const Json& root_;
   int64_t& work_;
+  bool writes_others_;
 };
 
 }  // namespace
 
-bool are_disjoint(const Json& list, const Json* type, const Json& root, int64_t& work) {
-  Comparison comparison(root, work);
-  for (const Json& a : list)
-    for (const Json& b : list)
-      if (&a != &b && !comparison.excludes({a, type}, b, 0)) return false;
-  return true;
+bool excludes(const Json& written, const Json* type, const Json& other, const Comparing& comparing) {
+  return Comparison(comparing).excludes({written, type, comparing.writes_others}, other, 0);
 }
 
 }  // namespace transom::constraint

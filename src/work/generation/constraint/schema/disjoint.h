@@ -8,11 +8,16 @@
 
 namespace transom::constraint {
 
-// Whether what the grammar writes for each schema of the list is valid against none of the others, as far as it can be
-// seen: by types, constants, limits, lengths, patterns, items, and properties that are required or never written.
-// The grammar writes less than a schema allows (no properties beside those that are named), which counts here.
-// `type`: of those that have none, or null; `root`: where their references lead; `work`: how much may still be looked
-// at.
-bool are_disjoint(const Json& list, const Json* type, const Json& root, int64_t& work);
+struct Comparing {
+  const Json& root;    // where references lead
+  int64_t& work;       // how much may still be looked at
+  bool writes_others;  // properties that are not named and nothing is said of
+};
+
+// Whether nothing that the grammar writes for `written` is valid against `other`, as far as it can be seen: by types,
+// constants, limits, lengths, patterns, items, and properties that are required or never written. The grammar writes
+// less than a schema allows (no properties beside those that are named, unless `writes_others`), which counts here.
+// `type`: of a schema that has none, or null.
+bool excludes(const Json& written, const Json* type, const Json& other, const Comparing& comparing);
 
 }  // namespace transom::constraint

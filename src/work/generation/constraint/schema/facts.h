@@ -13,9 +13,14 @@
 
 namespace transom::constraint {
 
-// A regular expression of texts that are valid in a format ("date", "uuid" ...); "" for those that describe only. Dates
-// have at most 28 days, so that each is one.
+// A regular expression of texts that are valid in a format ("date", "uuid" ...), formats.cpp; "" for those that
+// describe only.
 std::string_view pattern_of_format(std::string_view name);
+// The type of a value: "number" of whole ones, too.
+const char* type_of(const Json& value);
+bool is_whole(const Json& value);
+// Characters of a text, as JSON Schema counts; items or members of others.
+double length_of(const Json& value);
 // The place that a schema's references lead to; the schema itself where they lead nowhere.
 const Json& resolved(const Json& schema, const Json& root);
 // The place that one $ref names. Throws Error where it names none.
@@ -41,14 +46,5 @@ struct Counts {
   bool meet(const Counts& other) const { return least <= other.most && other.least <= most; }
 };
 Counts counts_of(const Json& schema, const char* what);
-
-// Whether the value is valid against a schema of one keyword: const, enum, type, pattern, required, or anyOf of such.
-// Nothing where the schema is another.
-std::optional<bool> is_valid_for_one_keyword(const Json& value, const Json& schema, int64_t& work, int depth = 0);
-
-// Whether the value is not valid for certain: by type, const, enum, limits, lengths, pattern, items, properties,
-// required, anyOf, oneOf, allOf, not. `work` is how much may still be looked at, so that no schema takes long; where it
-// ends, nothing is certain.
-bool is_certainly_invalid(const Json& value, const Json& schema, const Json& root, int64_t& work, int depth = 0);
 
 }  // namespace transom::constraint

@@ -2,6 +2,7 @@
 #include "work/generation/constraint/schema/json_schema.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include "work/generation/constraint/schema/compiler.h"
@@ -9,6 +10,8 @@
 #include "work/generation/constraint/schema/disjoint.h"
 #include "work/generation/constraint/schema/facts.h"
 #include "work/generation/constraint/schema/merge.h"
+#include "work/generation/constraint/schema/negation.h"
+#include "work/generation/constraint/schema/validity.h"
 
 namespace transom::constraint {
 
@@ -38,6 +41,7 @@ const std::map<std::string, std::string, std::less<>> kOwners{{"properties", "ob
                                                               {"contains", "array"},
                                                               {"minContains", "array"},
                                                               {"maxContains", "array"},
+                                                              {"unevaluatedItems", "array"},
                                                               {"minLength", "string"},
                                                               {"maxLength", "string"},
                                                               {"pattern", "string"},
@@ -57,11 +61,47 @@ const Json* sole(const Json& schema, const char* keyword) {
   return &(*found)[keyword];
 }
 
+// The keyword about types that is written like this one but for the case of its letters; "" where there is none.
+std::string keyword_meant_by(const std::string& name) {
+  const auto lowered = [](std::string text) {
+    std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+    return text;
+  };
+  if (!only_describes(name)) return "";
+  for (const auto& [keyword, owner] : kOwners)
+    if (keyword.size() == name.size() && lowered(keyword) == lowered(name)) return keyword;
+  return "";
+}
+
+// Whether what it forbids are values of other types.
+bool says_nothing_of(const Json& forbidden, const std::string& type) {
+  if (!forbidden.is_object() || forbidden.size() != 1) return false;
+  const std::string name = type == "integer" ? "number" : type;
+  if (const auto values = listed_values(forbidden))
+    return std::none_of(values->begin(), values->end(), [&](const Json* each) { return type_of(*each) == name; });
+  return false;
+}
+
+// Those that `not` leaves where nothing else says types, as far as the grammar keeps it.
+std::vector<std::string> types_beside_not(const Json& schema) {
+  const auto found = schema.find("not");
+  if (found == schema.end() || !found->is_object()) return {};
+  if (found->contains("required") || found->contains("anyOf")) return {"object"};
+  if (found->contains("pattern")) return {"string"};
+  std::vector<std::string> types = kTypes;
+  if (const auto values = listed_values(*found))
+    for (const Json* each : *values)
+      if (!each->is_string()) std::erase(types, type_of(*each));
+  return types;
+}
+
 }  // namespace
 
 std::string schema_text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-SchemaCompiler::SchemaCompiler(const Json& root) : root_(root) { builder_.add_rule(); }
+SchemaCompiler::SchemaCompiler(const Json& root, bool writes_others) : root_(root), writes_others_(writes_others) {
+  builder_.add_rule();
+}
 
 Grammar SchemaCompiler::grammar(bool object_only) {
   builder_.define(0, object_only ? any_object() : value(root_, "schema", 0));
@@ -79,6 +119,7 @@ void SchemaCompiler::expect_keywords(const Json& schema, const std::string& wher
     if (only_describes(name) || std::find(known.begin(), known.end(), name) != known.end()) continue;
     if (name == "type" || name == "nullable" || (name == "uniqueItems" && content == false)) continue;
     if (name == "not" && sole(schema, "type")) continue;  // taken from the types already
+    if (name == "not" && says_nothing_of(content, current_type_)) continue;
     // Keywords of other types say nothing about this one.
     const auto owner = kOwners.find(name);
     if (owner != kOwners.end() && current_type_ != owner->second &&
@@ -92,7 +133,10 @@ Part SchemaCompiler::value(const Json& schema, const std::string& where, int dep
   if (depth > kMostSchemaDepth) fail("{}: nested deeper than {} levels", where, kMostSchemaDepth);
   if (schema.is_boolean()) return schema.get<bool>() ? any_value() : nothing("{}: false allows nothing", where);
   if (!schema.is_object()) fail("{}: expected an object or true, found {}", where, quoted(schema_text(schema)));
-  if (std::optional<Json> other = with_alternatives(schema, where))
+  for (const auto& [name, content] : schema.items())
+    if (const std::string meant = keyword_meant_by(name); !meant.empty())
+      fail("{}: {} is no keyword; {} is one", where, quoted(name), quoted(meant));
+  if (std::optional<Json> other = with_alternatives(schema, root_, where))
     return value(kept(std::move(*other)), where, depth + 1);
   if (schema.contains("$ref")) {
     const bool alone = std::all_of(schema.items().begin(), schema.items().end(),
@@ -116,21 +160,12 @@ Part SchemaCompiler::merged(const Json& schema, const std::string& where, int de
 }
 
 Part SchemaCompiler::plain(const Json& schema, const std::string& where, int depth) {
-  const auto expect_simple_not = [&](const Json& value) {
-    if (schema.contains("not") && !is_valid_for_one_keyword(value, schema["not"], work_))
-      fail("{}: the keyword 'not' is supported beside listed values where it has one keyword alone", where);
-  };
   if (schema.contains("const")) {
-    expect_simple_not(schema["const"]);
-    if (is_certainly_invalid(schema["const"], schema, root_, work_))
+    if (!may_be_written(schema["const"], schema, where))
       return nothing("{}.const: the value is not valid against the keywords beside it", where);
     return builder_.literal(schema_text(schema["const"]));
   }
-  if (schema.contains("enum")) {
-    if (schema["enum"].is_array())
-      for (const Json& each : schema["enum"]) expect_simple_not(each);
-    return enumeration(schema, where);
-  }
+  if (schema.contains("enum")) return enumeration(schema, where);
   for (const char* name : {"anyOf", "oneOf"})
     if (schema.contains(name)) return combination(schema, name, where, depth);
   const std::vector<std::string> types = types_of(schema, where);
@@ -167,6 +202,7 @@ std::vector<std::string> SchemaCompiler::types_of(const Json& schema, const std:
             break;
           }
     if (types.empty() && sole(schema, "type")) types = kTypes;
+    if (types.empty()) types = types_beside_not(schema);
   }
   if (schema.contains("nullable") && schema["nullable"] == true && !types.empty()) types.emplace_back("null");
   if (const Json* forbidden = sole(schema, "type"))
@@ -191,13 +227,22 @@ Part SchemaCompiler::of_type(const std::string& type, const Json& schema, const 
   fail("{}.type: expected object, array, string, integer, number, boolean or null, found {}", where, quoted(type));
 }
 
+// Of a listed value.
+bool SchemaCompiler::may_be_written(const Json& value, const Json& schema, const std::string& where) {
+  const std::optional<bool> valid = is_valid(value, schema, root_, work_);
+  if (!valid)
+    fail("{}: whether the listed {} is valid is not known; leave out what stands beside it", where,
+         quoted(schema_text(value)));
+  return *valid;
+}
+
 Part SchemaCompiler::enumeration(const Json& schema, const std::string& where) {
   const Json& list = schema["enum"];
   if (!list.is_array() || list.empty()) fail("{}.enum: expected a list of values", where);
   if (list.size() > kMostEnum) fail("{}.enum: expected at most {} values, found {}", where, kMostEnum, list.size());
   std::vector<Part> parts;
   for (const Json& each : list)
-    if (!is_certainly_invalid(each, schema, root_, work_)) parts.push_back(builder_.literal(schema_text(each)));
+    if (may_be_written(each, schema, where)) parts.push_back(builder_.literal(schema_text(each)));
   if (parts.empty()) return nothing("{}.enum: no value of the list is valid against the keywords beside it", where);
   return builder_.either(parts);
 }
@@ -223,26 +268,39 @@ Part SchemaCompiler::combination(const Json& schema, const std::string& name, co
   beside.erase(name);
   for (const auto& [key, content] : schema.items())
     if (only_describes(key)) beside.erase(key);
-  const auto each_with = [&](size_t i) -> const Json& {
-    return beside.empty() ? list[i] : kept({{"allOf", Json::array({beside, list[i]})}});
-  };
-  if (name == "oneOf") {
-    bool disjoint = are_disjoint(list, schema.contains("type") ? &schema["type"] : nullptr, root_, work_);
-    if (!disjoint && !beside.empty()) {
-      Json whole = Json::array();
-      for (size_t i = 0; i < list.size(); ++i) whole.push_back(merged_schema(each_with(i), root_, where, work_));
-      disjoint = are_disjoint(whole, nullptr, root_, work_);
-    }
-    if (!disjoint)
-      fail(
-          "{}: oneOf is supported where no value can be valid against two of its schemas: by their types, constants, "
-          "limits, patterns or required properties; here two may both hold; use anyOf",
-          where);
-  }
+  std::vector<Json> each;
+  for (const Json& one : list) each.push_back(beside.empty() ? one : Json{{"allOf", Json::array({beside, one})}});
+  if (name == "oneOf") leave_one(list, beside, where, each);
   std::vector<Part> parts;
   for (size_t i = 0; i < list.size(); ++i)
-    parts.push_back(value(each_with(i), fmt::format("{}.{}[{}]", where, name, i), depth + 1));
+    parts.push_back(value(each[i] == list[i] ? list[i] : kept(std::move(each[i])),
+                          fmt::format("{}.{}[{}]", where, name, i), depth + 1));
   return builder_.either(parts);
+}
+
+// Takes from each schema of oneOf what is valid against another one, where that is not seen to be nothing.
+void SchemaCompiler::leave_one(const Json& list, const Json& beside, const std::string& where,
+                               std::vector<Json>& each) {
+  constexpr size_t kMostNegated = 64;
+  std::vector<Json> whole;  // what is written, with what stands beside
+  for (const Json& one : each) whole.push_back(beside.empty() ? one : kept(merged_schema(one, root_, where, work_)));
+  const Json* type = beside.contains("type") ? &beside["type"] : nullptr;
+  std::vector<std::optional<Json>> opposites(list.size());
+  for (size_t i = 0; i < list.size(); ++i) {
+    Json all = Json::array({each[i]});
+    for (size_t j = 0; j < list.size(); ++j) {
+      if (i == j || excludes(whole[i], type, list[j], {root_, work_, writes_others_})) continue;
+      if (!opposites[j] && list.size() <= kMostNegated) opposites[j] = negated(list[j], root_);
+      if (!opposites[j])
+        fail(
+            "{}: oneOf is supported where no value can be valid against two of its schemas, by their types, constants, "
+            "limits, patterns or properties, or where one can be left out of the other; here [{}] and [{}] may both "
+            "hold; use anyOf",
+            where, i, j);
+      all.push_back(*opposites[j]);
+    }
+    if (all.size() > 1) each[i] = {{"allOf", std::move(all)}};
+  }
 }
 
 int64_t SchemaCompiler::count_of(const Json& schema, const char* name, int64_t otherwise, const std::string& where) {
@@ -257,7 +315,9 @@ int64_t SchemaCompiler::count_of(const Json& schema, const char* name, int64_t o
   return count;
 }
 
-Grammar json_schema_grammar(const Json& schema) { return SchemaCompiler(schema).grammar(false); }
+Grammar json_schema_grammar(const Json& schema, bool writes_others) {
+  return SchemaCompiler(schema, writes_others).grammar(false);
+}
 Grammar json_object_grammar() {
   static const Json kAny = true;
   return SchemaCompiler(kAny).grammar(true);

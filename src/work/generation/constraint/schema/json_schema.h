@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // JSON Schema (draft 2020-12, and what older drafts name otherwise) as a grammar of texts that are valid against it.
 //
-// Properties come in the order of the schema; other properties only where additionalProperties or patternProperties ask
-// for them. Between parts stands at most one space, so that no model writes blanks for ever. allOf, and what stands
-// beside $ref, anyOf and oneOf, is merged (merge.h). A keyword that the grammar cannot keep is refused by name;
-// one that only describes is ignored.
-// https://json-schema.org/draft/2020-12
+// Properties come in the order of the schema; other properties behind them, and only where additionalProperties or
+// patternProperties ask for them, or `writes_others` does. Between parts stands at most one space, so that no model
+// writes blanks for ever. allOf, and what stands beside $ref, anyOf and oneOf, is merged (merge.h). A keyword that the
+// grammar cannot keep is refused by name; one that only describes is ignored. https://json-schema.org/draft/2020-12
 #pragma once
 
 #include <cstdint>
@@ -18,7 +17,7 @@
 namespace transom::constraint {
 
 // Throws Error that names the place in the schema and what it holds.
-Grammar json_schema_grammar(const Json& schema);
+Grammar json_schema_grammar(const Json& schema, bool writes_others = false);
 // Any JSON object.
 Grammar json_object_grammar();
 

@@ -15,13 +15,55 @@
 namespace transom::constraint {
 
 bool only_describes(const std::string& keyword) {
-  static const std::set<std::string, std::less<>> kDescriptions{
-      "title",      "description",   "default",          "examples",
-      "$schema",    "$id",           "$comment",         "$anchor",
-      "$defs",      "definitions",   "readOnly",         "writeOnly",
-      "deprecated", "discriminator", "contentMediaType", "contentEncoding",
-      "strict",     "example",       "x-order"};
-  return kDescriptions.contains(keyword) || (keyword.starts_with("x-") && keyword != kMorePatterns);
+  static const std::set<std::string, std::less<>> kSay{"$ref",
+                                                       "$dynamicRef",
+                                                       "$recursiveRef",
+                                                       "type",
+                                                       "nullable",
+                                                       "const",
+                                                       "enum",
+                                                       "not",
+                                                       "allOf",
+                                                       "anyOf",
+                                                       "oneOf",
+                                                       "if",
+                                                       "then",
+                                                       "else",
+                                                       "properties",
+                                                       "required",
+                                                       "patternProperties",
+                                                       "minProperties",
+                                                       "maxProperties",
+                                                       "additionalProperties",
+                                                       "propertyNames",
+                                                       "dependentRequired",
+                                                       "dependentSchemas",
+                                                       "dependencies",
+                                                       "unevaluatedProperties",
+                                                       "items",
+                                                       "prefixItems",
+                                                       "additionalItems",
+                                                       "unevaluatedItems",
+                                                       "minItems",
+                                                       "maxItems",
+                                                       "uniqueItems",
+                                                       "contains",
+                                                       "minContains",
+                                                       "maxContains",
+                                                       "minLength",
+                                                       "maxLength",
+                                                       "pattern",
+                                                       kMorePatterns,
+                                                       "format",
+                                                       "minimum",
+                                                       "maximum",
+                                                       "exclusiveMinimum",
+                                                       "exclusiveMaximum",
+                                                       "multipleOf",
+                                                       "divisibleBy",
+                                                       "disallow",
+                                                       "extends"};
+  return !kSay.contains(keyword);
 }
 
 namespace {
@@ -54,7 +96,7 @@ class Merger {
     if (depth > kMostDepth) fail("{}: allOf and $ref lead to each other more than {} times", where_, kMostDepth);
     if (schema.is_boolean()) return schema;
     if (!schema.is_object()) fail("{}: expected an object, true or false among the schemas of allOf", where_);
-    if (const std::optional<Json> other = with_alternatives(schema, where_)) return flat(*other, depth + 1);
+    if (const std::optional<Json> other = with_alternatives(schema, root_, where_)) return flat(*other, depth + 1);
     Json own = schema, all = true;
     if (const auto found = schema.find("$ref"); found != schema.end()) {
       own.erase("$ref");
@@ -76,12 +118,14 @@ class Merger {
   }
 
  private:
-  // What a part says of properties that it has not looked at concerns its own ones alone.
+  // What a part says of properties and items that it has not looked at concerns its own ones alone.
   static Json closed(Json part) {
-    const auto found = part.is_object() ? part.find("unevaluatedProperties") : part.end();
-    if (!part.is_object() || found == part.end()) return part;
-    if (!part.contains("additionalProperties")) part["additionalProperties"] = *found;
-    part.erase("unevaluatedProperties");
+    for (const auto& [name, own] :
+         {std::pair("unevaluatedProperties", "additionalProperties"), std::pair("unevaluatedItems", "items")}) {
+      if (!part.is_object() || !part.contains(name)) continue;
+      if (!part.contains(own)) part[own] = part[name];
+      part.erase(name);
+    }
     return part;
   }
 

@@ -9,7 +9,8 @@
 
 namespace transom::constraint {
 
-// What stands in a schema and changes nothing that is written.
+// What stands in a schema and changes nothing that is written: what is no keyword of any draft describes, too (draft
+// 2020-12, Core, 4.3.1).
 bool only_describes(const std::string& keyword);
 // More patterns that a text matches beside `pattern`, where schemas were merged.
 inline constexpr const char* kMorePatterns = "x-transom-patterns";

@@ -7,6 +7,7 @@
 #include "work/generation/constraint/grammar/regex.h"
 #include "work/generation/constraint/schema/compiler.h"
 #include "work/generation/constraint/schema/facts.h"
+#include "work/generation/constraint/schema/validity.h"
 
 namespace transom::constraint {
 
@@ -91,6 +92,49 @@ void forbid(const Json& schema, const std::string& where, std::set<std::string>&
   names.insert(required[0].get<std::string>());
 }
 
+// Names of which the same patterns say something.
+struct PatternNames {
+  std::string pattern;  // one of them
+  TextSet names;
+  std::vector<const Json*> contents;
+};
+
+// Parts without a name in common: each pattern splits those that it shares some with.
+std::vector<PatternNames> names_by_patterns(const Json& schema, const std::string& where) {
+  constexpr size_t kMostParts = 64;
+  std::vector<PatternNames> parts;
+  if (!schema.contains("patternProperties")) return parts;
+  for (const auto& [pattern, content] : schema["patternProperties"].items()) {
+    const TextSet own = set_of_pattern(pattern);
+    TextSet left = own;
+    std::vector<PatternNames> next;
+    for (PatternNames& part : parts) {
+      TextSet shared = part.names.both(own);
+      if (shared.empty()) {
+        next.push_back(std::move(part));
+        continue;
+      }
+      left = left.without(part.names);
+      TextSet rest = part.names.without(own);
+      std::vector<const Json*> contents = part.contents;
+      contents.push_back(&content);
+      next.push_back({pattern, std::move(shared), std::move(contents)});
+      if (!rest.empty()) next.push_back({part.pattern, std::move(rest), std::move(part.contents)});
+    }
+    if (!left.empty()) next.push_back({pattern, std::move(left), {&content}});
+    parts = std::move(next);
+    if (parts.size() > kMostParts)
+      fail("{}.patternProperties: more than {} parts of names that patterns share", where, kMostParts);
+  }
+  return parts;
+}
+
+Json all_of_contents(const std::vector<const Json*>& contents) {
+  Json all = Json::array();
+  for (const Json* each : contents) all.push_back(*each);
+  return {{"allOf", std::move(all)}};
+}
+
 Json both_of(const Json& a, const Json& b) { return {{"allOf", Json::array({a, b})}}; }
 
 }  // namespace
@@ -132,6 +176,7 @@ Part SchemaCompiler::object(const Json& schema, const std::string& where, int de
   const int64_t unnamed_required = std::count_if(shape.required.begin(), shape.required.end(),
                                                  [&](const std::string& name) { return !properties.contains(name); });
   if (!says_others && shape.least > static_cast<int64_t>(properties.size()) + unnamed_required) others = &kAny;
+  if (!says_others && writes_others_) others = &kAny;
   if (others && *others == false) others = nullptr;
   // What is said of a name that stands in the schema.
   const auto said_of = [&](const std::string& name, const Json* content) -> const Json* {
@@ -176,27 +221,24 @@ std::optional<uint32_t> SchemaCompiler::free_member(const Json& schema, const st
   const auto add = [&](Part name, const Json& content, const std::string& place) {
     kinds.push_back(builder_.sequence({quoted_part(name), colon(), value(content, place, depth + 1)}));
   };
-  std::vector<std::pair<std::string, TextSet>> sets;
-  if (schema.contains("patternProperties"))
-    for (const auto& [pattern, content] : schema["patternProperties"].items()) {
-      TextSet own = set_of_pattern(pattern);
-      for (const auto& [other, set] : sets)
-        if (!own.both(set).empty())
-          fail("{}.patternProperties: {} and {} match a name both, which is not supported", where, quoted(other),
-               quoted(pattern));
-      sets.emplace_back(pattern, own);
-      if (content == false) continue;
-      if (!names.empty()) own = own.without(set_of_names(names));
-      if (allowed) own = own.both(*allowed);
-      if (!own.empty()) add(own.part(builder_), content, fmt::format("{}.patternProperties.{}", where, pattern));
-    }
+  const std::vector<PatternNames> sets = names_by_patterns(schema, where);
+  for (const PatternNames& each : sets) {
+    if (std::any_of(each.contents.begin(), each.contents.end(), [](const Json* one) { return *one == false; }))
+      continue;
+    TextSet own = each.names;
+    if (!names.empty()) own = own.without(set_of_names(names));
+    if (allowed) own = own.both(*allowed);
+    if (!own.empty())
+      add(own.part(builder_), each.contents.size() == 1 ? *each.contents[0] : kept(all_of_contents(each.contents)),
+          where + ".patternProperties." + each.pattern);
+  }
   if (others) {
     const std::string place = where + ".additionalProperties";
     if (sets.empty() && !allowed) {
       add(other_name(builder_, names), *others, place);
     } else {
       TextSet own = TextSet::of([&](GrammarBuilder& builder) { return other_name(builder, names); });
-      for (const auto& [pattern, set] : sets) own = own.without(set);
+      for (const PatternNames& each : sets) own = own.without(each.names);
       if (allowed) own = own.both(*allowed);
       if (!own.empty()) add(own.part(builder_), *others, place);
     }

@@ -26,6 +26,33 @@ TEST(ConstraintSchemaObjects, TellNamesByPatternsAndCounts) {
                {R"({"b":1})"});
 }
 
+// Each name is written by all patterns that it matches.
+TEST(ConstraintSchemaObjects, PatternsMayShareNames) {
+  expect_texts(R"({"type":"object","patternProperties":{"a":{"type":"integer"},"b":{"minimum":5},"^c":false},
+                   "additionalProperties":{"type":"null"}})",
+               {R"({"a":1})", R"({"b":5})", R"({"ab":7,"x":null})"},
+               {R"({"ab":1})", R"({"a":"x"})", R"({"cx":null})", R"({"ca":5})", R"({"b":4})"});
+}
+
+// Draft 2020-12, Core, 4.3.1: keywords that are not known say nothing.
+TEST(ConstraintSchema, OtherKeywordsDescribe) {
+  expect_texts(R"({"type":"object","id":"http://a/b","self":{"vendor":"x"},"_format":"date","links":[],
+                   "properties":{"a":{"type":"null","readonly":true,"_uniqueItems":true}}})",
+               {"{}", R"({"a":null})"}, {R"({"a":1})"});
+}
+
+TEST(ConstraintSchema, WritesOthersWhereItIsAsked) {
+  const Json schema = parse_json(
+      R"({"type":"object","properties":{"a":{"type":"null"},"o":{"type":"object","properties":{"b":true}}}})", "test");
+  const Grammar named = json_schema_grammar(schema), whole = json_schema_grammar(schema, true);
+  for (const char* text : {R"({"a":null,"x":[1]})", R"({"o":{"b":1,"c":2}})", R"({"x":1})"}) {
+    EXPECT_TRUE(writes(whole, text)) << text;
+    EXPECT_FALSE(writes(named, text)) << text;
+  }
+  EXPECT_FALSE(writes(whole, R"({"a":1})"));
+  EXPECT_FALSE(writes(whole, R"({"x":1,"a":1})"));
+}
+
 // Where nothing is said of other properties, they are written only if the schema asks for some.
 TEST(ConstraintSchemaObjects, WriteWhatIsRequiredThoughNothingIsSaidOfIt) {
   expect_texts(R"({"type":"object","properties":{"a":{"type":"integer"}},"required":["b"]})",
@@ -92,15 +119,16 @@ TEST(ConstraintSchema, RefusesByNameWhatNoGrammarKeeps) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {R"({"type":"array","items":{"type":"string"},"uniqueItems":true})",
        "'uniqueItems' is supported for booleans and items of an enum of at most 1000 values, not for free strings"},
-      {R"({"type":"object","patternProperties":{"a":{},"b":{}}})", "match a name both"},
       {R"({"type":"object","minProperties":3})", "minProperties"},
       {R"({"type":"number","multipleOf":0.1234})", "multipleOf"},
       {R"({"type":"integer","minimum":9223372036854775807})", "minimum: numbers of more than 18 digits"},
       {R"({"type":"number","exclusiveMaximum":-1e20})", "exclusiveMaximum: numbers of more than 18 digits"},
       {R"j({"type":"string","pattern":"(?i:a)"})j", "a group that begins with (? and this"},
       {R"({"type":"string","pattern":"(?!a)b"})", "look-around"},
-      {R"({"type":"object","if":{"minProperties":2},"then":{}})", ".if: supported"},
-      {R"({"type":"string","not":{"minLength":3}})", "'not'"},
+      {R"({"type":"object","if":{"propertyNames":{"pattern":"a"}},"then":{}})", ".if: no opposite is known"},
+      {R"({"type":"string","minlength":3})", "'minLength' is one"},
+      {R"({"type":"object","$dynamicRef":"#a"})", "$dynamicRef"},
+      {R"({"oneOf":[{"type":"number","multipleOf":3},{"type":"number","multipleOf":5}]})", "oneOf is supported"},
       {R"({"type":"array","contains":{},"maxContains":3})", "maxContains"},
       {R"({"type":"array","minItems":5000000000})", "minItems: expected at most 1000000000"},
       {R"({"allOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"allOf":[{"$ref":"#/$defs/a"}]}}})", "lead to each other"},
