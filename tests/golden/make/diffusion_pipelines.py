@@ -9,7 +9,7 @@ import diffusers
 import torch
 import transformers
 from PIL import Image
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from common import GOLDEN, generator, write_json
 from diffusion import AUTOENCODER, CONTROL, FLUX, OTHER_CONTROL, SD3, OTHER_UNETS, PLAIN, UNET, filled
@@ -133,6 +133,16 @@ def sensitivity(pipe, run, latents):
     return rounded_up(max(10 * float((changed - latents).abs().max()), 1e-5 * float(latents.abs().max())))
 
 
+def learn(pipe, path, token):
+    """Words of a file, of XL for each of its two encoders."""
+    state = load_file(path) if path.suffix == ".safetensors" else None
+    if state is None or "clip_l" not in state:
+        pipe.load_textual_inversion(str(path.parent), weight_name=path.name, token=token)
+        return
+    pipe.load_textual_inversion(state["clip_l"], token=token, text_encoder=pipe.text_encoder, tokenizer=pipe.tokenizer)
+    pipe.load_textual_inversion(state["clip_g"], token=token, text_encoder=pipe.text_encoder_2, tokenizer=pipe.tokenizer_2)
+
+
 def record(out, name, pipe, settings, kept=None):
     """Runs of a pipeline. `kept`: parts that are stored; the others lie in the folder of another case."""
     folder = out / "diffusion" / name
@@ -147,12 +157,15 @@ def record(out, name, pipe, settings, kept=None):
     picture, mask = drawn(out)
     tensors, runs = {}, []
     for i, given in enumerate(settings):
-        arguments = {key: value for key, value in given.items() if key not in ("seed", "start", "mask", "scheduler", "lora", "lora_scale", "control")}
+        own = ("seed", "start", "mask", "scheduler", "lora", "lora_scale", "control", "textual_inversion", "textual_inversion_token")
+        arguments = {key: value for key, value in given.items() if key not in own}
         pipe.scheduler = getattr(diffusers, given["scheduler"]).from_config(of_file.config) if "scheduler" in given else of_file
         if "lora" in given:
             for number, path in enumerate(given["lora"]):
                 pipe.load_lora_weights(str(folder), weight_name=path, adapter_name=f"of_{number}")
             pipe.set_adapters([f"of_{number}" for number in range(len(given["lora"]))], given["lora_scale"])
+        for number, path in enumerate(given.get("textual_inversion", ())):
+            learn(pipe, folder / path, given["textual_inversion_token"][number] if "textual_inversion_token" in given else None)
         used = as_kind(pipe, given)
         used.set_progress_bar_config(disable=True)
         if "start" in given:
@@ -173,6 +186,10 @@ def record(out, name, pipe, settings, kept=None):
         runs.append(dict(given, atol=sensitivity(pipe, lambda: run("latent"), tensors[f"latents.{i}"])))
         if "lora" in given:
             pipe.unload_lora_weights()
+        if "textual_inversion" in given:
+            pipe.unload_textual_inversion()
+            if hasattr(pipe, "text_encoder_2"):
+                pipe.unload_textual_inversion(text_encoder=pipe.text_encoder_2, tokenizer=pipe.tokenizer_2)
     save_file(tensors, folder / "expected.safetensors")
     write_json(folder / "runs.json", {"made_by": f"diffusers {diffusers.__version__}", "runs": runs})
 

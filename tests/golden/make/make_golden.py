@@ -100,10 +100,12 @@ def make(part, out, only):
         import diffusion_training
         import flow_adapters
         import flow_training
+        import learned_words
 
         diffusion.make(out)
         diffusion_pipelines.make(out)
         flow_adapters.make(out)
+        learned_words.make(out)
         diffusion_training.make(out)
         flow_training.make(out)
     else:

@@ -42,6 +42,7 @@ PictureRequest request_of(const Json& run, const PictureModel& model, const fs::
   if (run.contains("control")) options.set("control_image", (kFolder / "mask.png").string());
   PictureRequest request = picture_request(run["prompt"].get<std::string>(), options, model.defaults(starts, masked));
   for (LoraFile& lora : request.loras) lora.path = (folder / lora.path).string();
+  for (WordFile& word : request.words) word.path = (folder / word.path).string();
   if (masked) request.mask = read_image(kFolder / "mask.png");
   if (!starts) return request;
   request.start = read_image(kFolder / "start.png");
@@ -80,7 +81,8 @@ void expect_pictures(const std::string& name, const std::string& base = "") {
   for (size_t i = 0; i < runs.size(); ++i) {
     SCOPED_TRACE(runs[i].dump());
     const PictureRequest request = request_of(runs[i], model, folder);
-    if (!request.loras.empty() || i > 0) model.draw(with_one_step(request));  // puts LoRA in place, or takes it away
+    // Puts the files of the request in place, or takes those of the last one away.
+    if (!request.loras.empty() || !request.words.empty() || i > 0) model.draw(with_one_step(request));
     const Latents latents = model.latents(request);
     const Tensor golden = expected.at("latents." + std::to_string(i));
     ASSERT_EQ(latents.shape, golden.shape());
@@ -110,6 +112,8 @@ TEST(FlowPictures, DrawsThePicturesOfDiffusersByFluxWithoutGuidance) { expect_pi
 TEST(FlowPictures, DrawsThePicturesOfDiffusersByThreeTexts) { expect_pictures("sd3"); }
 TEST(FlowPictures, DrawsThePicturesOfDiffusersByTwoTexts) { expect_pictures("sd3-two-texts", "sd3"); }
 TEST(StableDiffusion, AddsLora) { expect_pictures("sd-lora", "sd-euler"); }
+TEST(StableDiffusion, KnowsLearnedWords) { expect_pictures("sd-words", "sd-pndm"); }
+TEST(StableDiffusion, KnowsLearnedWordsOfTheTwoTextsOfXl) { expect_pictures("sdxl-words", "sdxl"); }
 TEST(FlowPictures, AddsLoraToFlux) { expect_pictures("flux-lora", "flux"); }
 TEST(FlowPictures, AddsLoraToThreeTexts) { expect_pictures("sd3-lora", "sd3"); }
 
