@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "work/train/tasks/diffusion/flows/flow_training.h"
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 
 #include "base/error.h"
@@ -12,6 +14,24 @@ namespace {
 
 constexpr double kRateOfFlows = 1e-4, kDecayOfFlows = 1e-4, kAlphaOfFlux = 4;
 constexpr size_t kMostBlocksNamed = 1000;
+
+// As the scripts write lists: names with commas between them. What is no name, as a regular expression, stays.
+std::vector<std::string> without_commas(const std::vector<std::string>& words) {
+  const auto is_of_names = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '.' || c == ','; };
+  std::vector<std::string> names;
+  for (const std::string& word : words) {
+    if (!std::ranges::all_of(word, is_of_names)) {
+      names.push_back(word);
+      continue;
+    }
+    for (size_t begin = 0; begin <= word.size();) {
+      const size_t end = std::min(word.find(',', begin), word.size());
+      if (end > begin) names.push_back(word.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  }
+  return names;
+}
 
 // Each module of each block, as PEFT finds names by their ends.
 std::vector<std::string> modules_of_blocks(const std::vector<std::string>& blocks,
@@ -38,13 +58,14 @@ LatentDefaults flow_training_defaults(TrainArguments& arguments, const LatentDef
   const PipelineDirectory directory(script.model_name_or_path);
   const FlowPipeline* flow = find_flow_pipeline(directory.class_name());
   if (!flow) return given;
+  script.lora_target_modules = without_commas(script.lora_target_modules);
   if (!script.lora_blocks.empty()) {
     std::vector<std::string> modules = script.lora_target_modules;
     if (modules.empty()) {
       const fs::path folder = directory.folder("transformer", std::string(flow->network));
       modules = *find_family(Config::read(folder / "config.json"))->weights.lora_targets;
     }
-    script.lora_target_modules = modules_of_blocks(script.lora_blocks, modules);
+    script.lora_target_modules = modules_of_blocks(without_commas(script.lora_blocks), modules);
   }
   LatentDefaults own = given;
   own.learning_rate = kRateOfFlows;
