@@ -104,7 +104,7 @@ int overfit(TrainArguments arguments, std::optional<Profile>& profile) {
       load_base_model(arguments, arguments.script.model_name_or_path,
                       {.quantization = quantization_in_training(arguments.script), .keep_adapters = true}, &report);
   expect_trained_body(*model, report, base);
-  add_adapters(arguments, base, *model);
+  add_adapters(arguments, base, *model, nullptr);
   const NamedTensors inputs = load_inputs(*arguments.script.overfit_batch);
   if (arguments.script.profile) profile.emplace();
   overfit_one_batch(*model, training, inputs, [&](const StepReport& report) {
