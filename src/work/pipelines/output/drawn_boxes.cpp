@@ -54,6 +54,18 @@ void draw_frame(Image& image, BoundingBox box, int64_t width, Color color) {
   fill_box(image, box.xmax + 1 - width, box.ymin, box.xmax + 1, box.ymax + 1, color);
 }
 
+// As wide as the text with a margin; its top left is moved so that the whole lies in the picture where it fits.
+void draw_label(Image& image, int64_t left, int64_t top, std::string_view text, int64_t scale, Color color) {
+  const int64_t height = (kGlyphHeight + 2) * scale;
+  const auto length = static_cast<int64_t>(std::min<size_t>(text.size(), 1000)) * (kGlyphWidth + 1) * scale + scale;
+  left = std::clamp<int64_t>(left, 0, std::max<int64_t>(image.width - length, 0));
+  top = std::clamp<int64_t>(top, 0, std::max<int64_t>(image.height - height, 0));
+  fill_box(image, left, top, left + length, top + height, color);
+  draw_text(image, left + scale, top + scale, text, scale, kWhite);
+}
+
+int64_t scale_of_text(const Image& image) { return std::max<int64_t>(1, std::min(image.width, image.height) / 150); }
+
 }  // namespace
 
 void draw_text(Image& image, int64_t left, int64_t top, std::string_view text, int64_t scale, Color color) {
@@ -70,7 +82,7 @@ void draw_text(Image& image, int64_t left, int64_t top, std::string_view text, i
 
 Picture with_boxes(const Image& image, const std::vector<DetectedObject>& objects) {
   Image drawn = image;
-  const int64_t scale = std::max<int64_t>(1, std::min(image.width, image.height) / 150), width = scale;
+  const int64_t scale = scale_of_text(image), width = scale;
   std::vector<std::string> classes;
   for (const auto& [label, score, box] : objects) {
     auto place = std::find(classes.begin(), classes.end(), label);
@@ -78,14 +90,40 @@ Picture with_boxes(const Image& image, const std::vector<DetectedObject>& object
     const Color color = kPalette[static_cast<size_t>(place - classes.begin()) % std::size(kPalette)];
     draw_frame(drawn, box, width, color);
     const std::string text = fmt::format("{} {:.2f}", label, score);
-    const int64_t height = (kGlyphHeight + 2) * scale;
-    const auto length = static_cast<int64_t>(std::min<size_t>(text.size(), 1000)) * (kGlyphWidth + 1) * scale + scale;
     // Above the frame, or inside of it where there is no room.
-    const int64_t left = std::clamp<int64_t>(box.xmin, 0, std::max<int64_t>(image.width - length, 0));
-    const int64_t top = std::clamp<int64_t>(box.ymin >= height ? box.ymin - height : box.ymin, 0,
-                                            std::max<int64_t>(image.height - height, 0));
-    fill_box(drawn, left, top, left + length, top + height, color);
-    draw_text(drawn, left + scale, top + scale, text, scale, kWhite);
+    const int64_t height = (kGlyphHeight + 2) * scale;
+    draw_label(drawn, box.xmin, box.ymin >= height ? box.ymin - height : box.ymin, text, scale, color);
+  }
+  return {drawn.width, drawn.height, 3, std::move(drawn.pixels)};
+}
+
+Picture with_segments(const Image& image, const std::vector<Segment>& segments) {
+  Image drawn = image;
+  struct Middle {
+    int64_t x = 0, y = 0, count = 0;
+  };
+  std::vector<Middle> middles;
+  for (size_t i = 0; i < segments.size(); ++i) {
+    const Picture& mask = segments[i].mask;
+    const auto* levels = std::get_if<std::vector<uint8_t>>(&mask.values);
+    Middle& middle = middles.emplace_back();
+    if (!levels || std::ssize(*levels) != mask.width * mask.height) continue;
+    const Color color = kPalette[i % std::size(kPalette)];
+    for (int64_t y = 0; y < std::min(mask.height, drawn.height); ++y)
+      for (int64_t x = 0; x < std::min(mask.width, drawn.width); ++x) {
+        if ((*levels)[static_cast<size_t>(y * mask.width + x)] == 0) continue;
+        uint8_t* pixel = drawn.row(y) + 3 * x;
+        for (size_t c = 0; c < 3; ++c) pixel[c] = static_cast<uint8_t>((pixel[c] + color[c]) / 2);
+        middle.x += x, middle.y += y, ++middle.count;
+      }
+  }
+  const int64_t scale = scale_of_text(image);
+  for (size_t i = 0; i < segments.size(); ++i) {
+    const Middle& middle = middles[i];
+    if (middle.count == 0) continue;
+    const std::string text =
+        segments[i].score ? fmt::format("{} {:.2f}", segments[i].label, *segments[i].score) : segments[i].label;
+    draw_label(drawn, middle.x / middle.count, middle.y / middle.count, text, scale, kPalette[i % std::size(kPalette)]);
   }
   return {drawn.width, drawn.height, 3, std::move(drawn.pixels)};
 }

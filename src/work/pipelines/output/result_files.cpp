@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "work/pipelines/output/result_files.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <set>
@@ -96,6 +97,13 @@ struct FileWriter {
   }
   void operator()(const std::vector<Segment>& segments) const {
     for (size_t i = 0; i < segments.size(); ++i) write_png(numbered(path, i + 1, segments.size()), segments[i].mask);
+    const bool are_named =
+        std::any_of(segments.begin(), segments.end(), [](const Segment& s) { return !s.label.empty(); });
+    const auto* image = input ? std::get_if<ImageInput>(input) : nullptr;
+    if (!image || !are_named) return;
+    fs::path name = path;
+    name.replace_filename(name.stem().string() + "-drawn" + name.extension().string());
+    write_png(name.string(), with_segments(image_of(image->source), segments));
   }
   template <typename T>
   void operator()(const T&) const {
