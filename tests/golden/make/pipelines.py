@@ -69,6 +69,7 @@ PICTURES_AND_TEXTS = [
 ]
 WANTED = ["the program", "a licence", "you"]
 SURE = {"pred_iou_thresh": 0.0, "stability_score_thresh": 0.0, "crops_nms_thresh": 0.6}
+FAINT = {"threshold": 0.15}  # of models of random weights
 SOUNDS = ("mono_16k.wav", "stereo_44k.wav")
 
 INVOICE = {"image": "../image/gradient.png", "question": "what is free ?"}
@@ -156,6 +157,13 @@ TASKS = {  # file: (case of the model, runs)
         [(f"../image/{file}", {}) for file in PICTURES[:3] + NARROW] + [("../image/gray.png", {"subtask": "semantic"})],
     ),
     "image-segmentation-dpt": ("dpt-segmentation", [(f"../image/{file}", {}) for file in PICTURES[1:3]]),
+    "image-segmentation-objects": (
+        "mask2former",
+        [("../image/gray.png", FAINT | kwargs) for kwargs in ({}, {"overlap_mask_area_threshold": 0.1}, {"subtask": "instance"})]
+        + [("../image/gray.png", {"subtask": "semantic"}), ("../image/gray.png", {})]
+        + [("../image/panorama.png", FAINT | kwargs) for kwargs in ({"mask_threshold": 0.1}, {"subtask": "instance"})]
+        + [("../image/pixel.png", FAINT | {"subtask": "panoptic"})],
+    ),
     "image-feature-extraction": ("vit-image-classification", [(f"../image/{file}", {}) for file in PICTURES[:2]]),
     "zero-shot-image-classification": ("clip", [(f"../image/{file}", SEEN) for file in PICTURES]),
     "zero-shot-image-classification-pairs": ("siglip", [(f"../image/{file}", SEEN) for file in PICTURES[:3]]),

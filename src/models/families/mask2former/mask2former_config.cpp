@@ -54,13 +54,13 @@ int64_t mask2former_finer_maps(const Config& config) {
 Mask2FormerConfig::Mask2FormerConfig(const Config& config)
     : feature_size(positive(config, "feature_size", 256, kMask2FormerMostWidth)),
       mask_feature_size(positive(config, "mask_feature_size", 256, kMask2FormerMostWidth)),
-      hidden_dim(positive(config, "hidden_dim", 256, kMask2FormerMostWidth)),
+      hidden_dim(positive(config, "hidden_dim", config.get_int("hidden_size", 256), kMask2FormerMostWidth)),
       num_attention_heads(positive(config, "num_attention_heads", 8)),
       num_queries(positive(config, "num_queries", 100, kMask2FormerMostWidth)),
       num_labels(number_of_labels(config)),
       encoder_layers(positive(config, "encoder_layers", 6, kMask2FormerMostLayers)),
       encoder_feedforward_dim(positive(config, "encoder_feedforward_dim", 1024, kMask2FormerMostWidth)),
-      predictions(positive(config, "decoder_layers", 10, kMask2FormerMostLayers)),
+      predictions(positive(config, "decoder_layers", config.get_int("num_hidden_layers", 10), kMask2FormerMostLayers)),
       dim_feedforward(positive(config, "dim_feedforward", 2048, kMask2FormerMostWidth)),
       activation_function(config.get_string("activation_function", "relu")),
       dropout(mask2former_part(config, "dropout", 0, 0, 1)),
@@ -81,7 +81,7 @@ Mask2FormerConfig::Mask2FormerConfig(const Config& config)
   refuse_unless(config, "use_auxiliary_loss", "true");
   // Without effect: what processors leave out, and what backbone_config says instead.
   for (const char* elsewhere : {"ignore_value", "output_auxiliary_logits", "backbone", "use_pretrained_backbone",
-                                "use_timm_backbone", "backbone_kwargs", "num_hidden_layers"})
+                                "use_timm_backbone", "backbone_kwargs"})
     config.get_json(elsewhere);
 }
 

@@ -15,6 +15,7 @@
 #include "inputs/images/image_processor.h"
 #include "models/family.h"
 #include "models/nn/vision/upsampling.h"
+#include "models/records.h"
 #include "transom/ops.h"
 #include "work/train/metrics/segmentation_metrics.h"
 #include "work/train/setup/new_model.h"
@@ -229,6 +230,12 @@ void prepare_semantic_segmentation(const TrainArguments& arguments, const TaskFi
   if (!config || !has_classes_above(*config, largest))
     for (int64_t i = 0; i <= std::max<int64_t>(largest, 1); ++i) options.labels.push_back(fmt::format("LABEL_{}", i));
   setup.model = load_model(arguments, directory.string(), options);
+  if (*head_of(*setup.model).labels != HeadLabels::kPixelClasses)
+    fail(ErrorKind::kUnsupported,
+         "{}: maps of classes are for models that tell the classes of pixels, and {} learns from masks of objects, "
+         "which "
+         "--overfit_batch takes",
+         setup.model->config().where(), setup.model->architecture());
   const std::vector<std::string> classes = setup.model->labels();
   if (classes.size() < 2)
     fail("{}: expected two classes or more to train on, found {}", setup.model->config().where(), classes.size());
