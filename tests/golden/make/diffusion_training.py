@@ -23,6 +23,12 @@ from diffusion_pipelines import pndm, xl
 from models import rounded_up
 
 SEED, UPDATES, BATCH, RATE = 5, 10, 2, 1e-3
+# The sentences of textual_inversion for things.
+THINGS = """a photo of a {}|a rendering of a {}|a cropped photo of the {}|the photo of a {}|a photo of a clean {}|a photo of a dirty {}
+a dark photo of the {}|a photo of my {}|a photo of the cool {}|a close-up photo of a {}|a bright photo of the {}|a cropped photo of a {}
+a photo of the {}|a good photo of the {}|a photo of one {}|a close-up photo of the {}|a rendition of the {}|a photo of the clean {}
+a rendition of a {}|a photo of a nice {}|a good photo of a {}|a photo of the nice {}|a photo of the small {}|a photo of the weird {}
+a photo of the large {}|a photo of a cool {}|a photo of a small {}""".replace("\n", "|").split("|")
 CAPTIONS = ["a red house", "a photo of a cat", "the sea", "a dog"]
 
 
@@ -278,6 +284,42 @@ def controlnet(folder, images):
     record(folder, "controlnet", {"task": "text-to-image-control", "model": "sd-pndm/model", "flags": flags_of(given)}, made)
 
 
+def word(folder, images):
+    """textual_inversion: all vectors of the text encoder are trained, and all but those of the word put back after each update."""
+    token, first, sentences = "<cat-toy>", "a", THINGS
+
+    def made(dtype):
+        parts = Latent(dtype)
+        words, encoder = parts.pipe.tokenizer, parts.pipe.text_encoder
+        before = len(words)
+        words.add_tokens([token, f"{token}_1"])
+        encoder.resize_token_embeddings(len(words))
+        vectors = encoder.get_input_embeddings().weight
+        (start,) = words.encode(first, add_special_tokens=False)
+        with torch.no_grad():
+            vectors[before:] = vectors[start].clone()
+        vectors.requires_grad_(True)
+        kept = vectors[:before].detach().clone()
+
+        def loss_of(chosen, update):
+            with torch.no_grad():
+                vectors[:before] = kept
+            randoms = randoms_of(update, len(chosen))
+            pixels, texts = [], []
+            for i, random in zip(chosen, randoms):
+                mirrored = float(torch.rand((1,), generator=random)) < 0.5
+                pixels.append(images[i].flip(-1) if mirrored else images[i])
+                text = sentences[int(torch.randint(0, len(sentences), (1,), generator=random))]
+                texts.append(text.format(f"{token} {token}_1"))
+            return parts.loss(torch.stack(pixels), texts, randoms, {})
+
+        losses = run(encoder, [vectors], loss_of, 2, 100, clip=None)
+        return losses, {token: vectors[before:].detach().clone()}
+
+    given = dict(train_data_dir="instance", placeholder_token=token, initializer_token=first, num_vectors=2, resolution=16)
+    record(folder, "word", {"task": "textual-inversion", "model": "sd-pndm/model", "flags": flags_of(given)}, made)
+
+
 def make(out):
     folder = out / "diffusion" / "training"
     shutil.rmtree(folder, ignore_errors=True)
@@ -288,6 +330,7 @@ def make(out):
     whole(folder, "xl", {"random_flip": True, "snr_gamma": 5.0}, images, made_by=xl)
     lora(folder, images)
     dreambooth(folder, images)
+    word(folder, images)
     controlnet(folder, images)
     unconditional(folder, "unconditional", small, "epsilon", dict(decay=0.99, use_ema_warmup=True, inv_gamma=1.0, power=0.75))
     unconditional(folder, "unconditional-sample", small, "sample")

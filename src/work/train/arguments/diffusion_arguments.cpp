@@ -61,12 +61,21 @@ const Argument kDiffusionArguments[] = {
                                        "Train on pictures of the class beside, so that it stays what it was."),
     field<&D::prior_loss_weight>("prior_loss_weight", "Weight of their loss."),
     field<&D::num_class_images>("num_class_images", "Pictures of the class that are used.").at_least(1),
-    field<&D::repeats>("repeats", "How often a pass goes over each picture (default 1).").at_least(1).at_most(1000000),
+    field<&D::repeats>("repeats", "How often a pass goes over each picture (default: 1; of textual inversion 100).")
+        .at_least(1)
+        .at_most(1000000),
 
     section("ControlNet"),
     field<&D::controlnet_model_name_or_path>("controlnet_model_name_or_path",
                                              "ControlNet to begin with (default: the U-Net's own way down)."),
     field<&D::conditioning_image_column>("conditioning_image_column", "Column of the pictures that it sees."),
+
+    section("Textual inversion"),
+    field<&D::placeholder_token>("placeholder_token", "The new word: <cat-toy>."),
+    field<&D::initializer_token>("initializer_token", "The word that its vectors begin as, which is one token: toy."),
+    field<&D::num_vectors>("num_vectors", "Vectors that stand for the word.").at_least(1).at_most(70),
+    field<&D::learnable_property>("learnable_property", "What is learned.").one_of({"object", "style"}),
+    field<&D::save_as_full_pipeline>("save_as_full_pipeline", "Save a pipeline, too: not carried out."),
 
     section("Flows: Stable Diffusion 3 and FLUX"),
     field<&D::weighting_scheme>("weighting_scheme",

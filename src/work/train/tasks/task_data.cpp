@@ -194,6 +194,13 @@ const Task kTasks[] = {
      .preprocessing = Preprocessing::kNone,
      .is_file = is_asked_for_by_name,
      .defaults = dreambooth_defaults},
+    {.name = "textual-inversion",
+     .alias = "",
+     .fits = is_asked_for,
+     .prepare = prepare_textual_inversion,
+     .preprocessing = Preprocessing::kNone,
+     .is_file = is_asked_for_by_name,
+     .defaults = textual_inversion_defaults},
     {.name = "text-to-speech",
      .alias = "text-to-audio",
      .fits =
@@ -249,7 +256,8 @@ const Task& find_folder_task(const ScriptArguments& script) {
   if (script.task)
     fail(ErrorKind::kUsage,
          "--task: folders of files are for image-classification, video-classification, "
-         "unconditional-image-generation, text-to-image, dreambooth, text-to-image-control and audio-classification, "
+         "unconditional-image-generation, text-to-image, dreambooth, textual-inversion, text-to-image-control and "
+         "audio-classification, "
          "not for {}",
          transom::quoted(*script.task));
   fail("{}: expected one folder a class, with images or sounds in it", directory);

@@ -25,6 +25,9 @@ void prepare_controlnet(const TrainArguments& arguments, const TaskFiles& files,
 // train_dreambooth of diffusers: a few pictures of one thing.
 void dreambooth_defaults(TrainArguments& arguments);
 void prepare_dreambooth(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// textual_inversion of diffusers: a few pictures of one thing, for which a word is learned.
+void textual_inversion_defaults(TrainArguments& arguments);
+void prepare_textual_inversion(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // run_semantic_segmentation: pictures, and pictures of the classes of their pixels.
 void prepare_semantic_segmentation(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // run_object_detection: pictures, and the boxes and classes of what they show.

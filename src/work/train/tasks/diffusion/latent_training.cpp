@@ -75,7 +75,7 @@ LatentTraining::LatentTraining(const TrainArguments& arguments, Resampling resam
       xl_(is_of_xl(directory_)) {
   refuse_what_is_not_trained();
   load_networks();
-  read_texts();
+  if (trains_ != Trains::kWord) read_texts();
   load_autoencoder();
   scale_ = LatentScale::of(*autoencoder_, xl_, directory_.where());
   if (flow_) scale_.shift = autoencoder_->config().get_float("shift_factor", 0);
@@ -144,6 +144,10 @@ void LatentTraining::load_networks() {
     return;
   }
   network_ = directory_.load("unet", kUNetClass, of_frozen_parts());
+  if (trains_ == Trains::kWord) {
+    setup_.model = load_model(arguments_, directory_.folder("text_encoder", "CLIPTextModel").string(), trained);
+    return;
+  }
   if (!script.controlnet_model_name_or_path) return;
   setup_.model = load_model(arguments_, *script.controlnet_model_name_or_path, trained);
   if (setup_.model->architecture() != kControlNetClass)
@@ -178,6 +182,10 @@ void LatentTraining::refuse_what_is_not_trained() const {
   if (trains_ == Trains::kControlNet && (xl_ || flow_))
     fail(ErrorKind::kUnsupported, "{}: expected a StableDiffusionPipeline to train a ControlNet beside, found {}",
          directory_.where(), directory_.class_name());
+  if (trains_ == Trains::kWord && (xl_ || flow_ || script.use_peft))
+    fail(ErrorKind::kUnsupported,
+         "{}: expected a StableDiffusionPipeline to learn a word for, without --use_peft, found {}", directory_.where(),
+         directory_.class_name());
   if (!script.use_peft) return;
   if (trains_ == Trains::kControlNet)
     fail(ErrorKind::kUsage, "--use_peft: a ControlNet is trained whole; leave it out");
@@ -245,22 +253,27 @@ void LatentTraining::finish() {
   if (flow_) objective = std::make_shared<FlowObjective>(script, *flow_, !flow_->packs && script.precondition_outputs);
   else if (network_) objective = std::make_shared<ControlObjective>(noise_->prediction_type(), script, network_);
   else objective = std::make_shared<DenoisingObjective>(noise_->prediction_type(), script);
-  objective->encode_by(autoencoder_, scale_);
   std::shared_ptr<WeightAverage> average;
   if (script.use_ema) {
     if (script.use_peft) fail(ErrorKind::kUsage, "--use_ema: averages whole weights; leave it out with --use_peft");
     average = std::make_shared<WeightAverage>(*setup_.model, WeightAverage::Growth{.most = script.ema_max_decay});
     objective->average_by(average);
   }
-  setup_.objective = objective;
+  if (script.use_peft)
+    finish(std::move(objective), [part = part(), by_peft = flow_ != nullptr](const std::string& directory) {
+      write_lora(directory, part, by_peft);
+    });
+  else finish(std::move(objective), [made = output(average)](const std::string& directory) { made.write(directory); });
+}
+
+void LatentTraining::finish(std::shared_ptr<DenoisingObjective> objective,
+                            std::function<void(const std::string&)> save) {
+  objective->encode_by(autoencoder_, scale_);
+  setup_.objective = std::move(objective);
   setup_.preprocess_outputs = [](const NamedTensors&) { return NamedTensors(); };
   setup_.compute_metrics = [](const Predictions&) { return Metrics(); };
   setup_.metric_names.emplace();
-  if (script.use_peft)
-    setup_.save_tokenizer = [part = part(), by_peft = flow_ != nullptr](const std::string& directory) {
-      write_lora(directory, part, by_peft);
-    };
-  else setup_.save_tokenizer = [made = output(average)](const std::string& directory) { made.write(directory); };
+  setup_.save_tokenizer = std::move(save);
 }
 
 }  // namespace transom

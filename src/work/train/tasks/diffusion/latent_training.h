@@ -4,6 +4,7 @@
 // its pipeline, and what is saved.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "models/diffusion/flow_pipelines.h"
 #include "models/diffusion/pipeline_directory.h"
 #include "models/diffusion/prompt_encoders.h"
+#include "work/train/tasks/diffusion/denoising_objective.h"
 #include "work/train/tasks/diffusion/noisy_pictures.h"
 #include "work/train/tasks/diffusion/pipeline_output.h"
 #include "work/train/tasks/task_data.h"
@@ -19,7 +21,7 @@ namespace transom {
 
 class LatentTraining {
  public:
-  enum class Trains { kNetwork, kControlNet };
+  enum class Trains { kNetwork, kControlNet, kWord };  // kWord: vectors of the text encoder
   // Loads the pipeline; what is trained becomes setup.model.
   LatentTraining(const TrainArguments& arguments, Resampling resampling, TaskSetup& setup,
                  Trains trains = Trains::kNetwork);
@@ -30,8 +32,12 @@ class LatentTraining {
   // Encodes pictures, and makes the data of them.
   void add_data(std::shared_ptr<NoisyPictures> pictures, bool trains);
   const FlowPipeline* flow() const { return flow_; }  // null: a U-Net
+  const PipelineDirectory& directory() const { return directory_; }
+  const std::string& prediction_type() const { return noise_->prediction_type(); }
+  std::shared_ptr<const Model> frozen_network() const { return network_; }  // where it is not trained
   // The loss, and what is saved.
   void finish();
+  void finish(std::shared_ptr<DenoisingObjective> objective, std::function<void(const std::string&)> save);
 
  private:
   void refuse_what_is_not_trained() const;

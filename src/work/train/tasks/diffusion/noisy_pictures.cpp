@@ -192,6 +192,11 @@ void NoisyPictures::fill(Batch& batch, const std::vector<int64_t>& asked, uint64
       std::all_of(counts.begin(), counts.end(), [](const RowCount& each) { return each.factor == 1 && each.by_ratio; });
   noise->draw(batch, C, h, w, randoms, usual ? std::span<const RowCount>() : counts);
   if (states) states->add(batch, drawn.texts);
+  if (!tokens.empty()) {
+    FloatRows& ids = batch.arrays[kTextIds];
+    ids.shape = {n, static_cast<int64_t>(tokens.front().size())};
+    for (const size_t text : drawn.texts) ids.values.insert(ids.values.end(), tokens[text].begin(), tokens[text].end());
+  }
   if (tells_extents) batch.arrays["time_ids"] = {{n, 6}, drawn.time_ids};
 }
 

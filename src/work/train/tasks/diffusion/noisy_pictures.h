@@ -78,6 +78,7 @@ struct NoisyPictures {
   LatentScale scale = {};
   int64_t enlargement = 1;
   std::shared_ptr<TextStates> states = {};
+  std::vector<std::vector<float>> tokens = {};  // of texts, in place of `states`: their ids
   std::optional<size_t> empty_text = {};
   double empty_texts = 0;      // the part of texts that are left out
   bool tells_extents = false;  // time_ids of XL
@@ -102,6 +103,8 @@ struct NoisyPictures {
   std::vector<Moments> plain_, mirrored_;
 };
 
+// The tokens of texts [B, T], which the text encoder reads in training.
+constexpr const char* kTextIds = "text_ids";
 // What a ControlNet sees beside the sample: [B, 3, H, W] from 0 to 1.
 constexpr const char* kControlPicture = "controlnet_cond";
 

@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "work/train/tasks/diffusion/picture_part.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "inputs/images/augment.h"
 
 namespace transom {
 
-Image PictureParts::resized(const Image& image) const { return filling(image, height, width, resampling); }
+Image PictureParts::resized(const Image& image) const {
+  if (!squashes) return filling(image, height, width, resampling);
+  if (!middle || image.height == image.width) return resize(image, width, height, resampling);
+  const int64_t side = std::min(image.height, image.width);
+  const Image square = crop(image, (image.width - side) / 2, (image.height - side) / 2, side, side);
+  return resize(square, width, height, resampling);
+}
 
 bool PictureParts::is_fixed(int64_t resized_height, int64_t resized_width) const {
   return middle || (resized_width == width && resized_height == height);

@@ -21,6 +21,7 @@ struct PictureParts {
   bool middle = false;  // else at random
   bool mirrors = false;
   bool mirrors_first = false;  // mirrored before it is cut
+  bool squashes = false;       // the whole picture, or with `middle` its middle square, whatever its form
 
   // The picture that parts are cut out of.
   Image resized(const Image& image) const;

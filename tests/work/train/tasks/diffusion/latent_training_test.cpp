@@ -172,6 +172,48 @@ TEST_F(TrainingOfLatents, ArgumentsOfOtherNetworksAreRefused) {
   EXPECT_SAYS(refusal("text-to-image-control", control), "ControlNet");
 }
 
+TEST_F(TrainingOfLatents, AWordNeedsANameAndABeginning) {
+  const auto refused = [&](std::vector<std::string> more) {
+    std::vector<std::string> flags{"--placeholder_token", "<cat>", "--initializer_token", "a"};
+    flags.insert(flags.end(), more.begin(), more.end());
+    return refusal("textual-inversion", flags);
+  };
+  EXPECT_SAYS(refusal("textual-inversion", {}), "--placeholder_token");
+  EXPECT_SAYS(refusal("textual-inversion", {"--placeholder_token", "<cat>"}), "--initializer_token");
+  EXPECT_SAYS(refused({"--initializer_token", "a photo of cats"}), "expected one token");
+  EXPECT_SAYS(refused({"--placeholder_token", "<|endoftext|>"}), "has '<|endoftext|>' already");
+  EXPECT_SAYS(refused({"--use_peft"}), "--use_peft");
+  EXPECT_SAYS(refused({"--use_ema"}), "--use_ema");
+  EXPECT_SAYS(refused({"--save_as_full_pipeline"}), "--save_as_full_pipeline");
+  EXPECT_SAYS(refused({"--validation_dir", pictures().string()}), "--validation_dir");
+  EXPECT_SAYS(refused({"--model_name_or_path", (golden() / "sdxl" / "model").string()}), "StableDiffusionPipeline");
+  TrainArguments made = arguments("textual-inversion", {"--placeholder_token", "<cat>"});
+  textual_inversion_defaults(made);
+  EXPECT_EQ(made.training.max_grad_norm, 0);
+  EXPECT_EQ(made.training.per_device_train_batch_size, 16);
+}
+
+// What was learned is drawn with, and a run goes on where it stopped.
+TEST_F(TrainingOfLatents, AWordIsDrawnWith) {
+  const std::vector<std::string> flags{"--placeholder_token", "<cat>", "--initializer_token", "a", "--num_vectors", "2",
+                                       "--train_batch_size",  "2",     "--save_steps",        "1"};
+  train(arguments("textual-inversion", flags));
+  const std::string learned = read_file(out() / "learned_embeds.safetensors");
+  fs::remove(out() / "learned_embeds.safetensors");
+  train(arguments("textual-inversion", flags), (out() / "checkpoint-1").string());
+  EXPECT_EQ(read_file(out() / "learned_embeds.safetensors"), learned);
+  const auto pipeline = make_pipeline("text-to-image", pipeline_folder());
+  const auto drawn = [&](bool with_word) {
+    TaskOptions options;
+    for (const auto& [name, value] : {std::pair("num_inference_steps", 1), {"height", 16}, {"width", 16}, {"seed", 1}})
+      options.set(name, int64_t{value});
+    if (with_word) options.set("textual_inversion", out().string());
+    const auto results = run_pipeline(*pipeline, {TextInput("a <cat>")}, options);
+    return std::get<std::vector<Picture>>(results.at(0)).at(0).values;
+  };
+  EXPECT_NE(drawn(true), drawn(false));
+}
+
 // PEFT's names of the factors, as diffusers gives them to transformers; in 16 bits, too.
 TEST_F(TrainingOfLatents, ALoraOfAFlowIsDrawnWith) {
   const std::string base = (golden() / "flux" / "model").string();

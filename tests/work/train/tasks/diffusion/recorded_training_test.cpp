@@ -111,8 +111,10 @@ TEST_P(RecordedTraining, TenUpdatesAreThoseOfTheScript) {
   trainer.save_model();
   const bool of_flow = path_exists(fs::path(arguments.script.model_name_or_path) / "transformer");
   const std::string part = path_exists(output / "controlnet") ? "controlnet" : of_flow ? "transformer" : "unet";
-  const fs::path weights =
-      of_lora ? output / "pytorch_lora_weights.safetensors" : output / part / "diffusion_pytorch_model.safetensors";
+  const fs::path learned = output / "learned_embeds.safetensors";
+  const fs::path weights = path_exists(learned) ? learned
+                           : of_lora            ? output / "pytorch_lora_weights.safetensors"
+                                                : output / part / "diffusion_pytorch_model.safetensors";
   expect_weights_near(weights, SafetensorsFile::open(recorded_folder() / (GetParam() + ".safetensors")),
                       about["weights_atol"], part, of_lora);
 }
