@@ -183,7 +183,7 @@ TEST_F(CompressedRollouts, WhatHasNoMeaningIsRefused) {
   refused("grpo", {"--use_vllm", "true", low, "4"}, "expected less than vllm_importance_sampling_clip_max 3");
   refused("grpo", {"--use_vllm", "true", "--loss_type", "vespo"}, "expected token_truncate or token_mask");
   refused("rloo", {"--rollout_quantization", "nf4", mode, "token_mask"}, "expected sequence_mask or sequence_truncate");
-  refused("online-dpo", {"--rollout_quantization", "nf4"}, "no ratio of probabilities");
+  refused("online-dpo", {"--num_generations", "2", "--rollout_quantization", "nf4"}, "no ratio of probabilities");
   refused("grpo", {"--rollout_quantization", "nf4", "--use_peft", "--load_in_4bit"}, "found none");
   write_file(work_.path() / "said.jsonl", "{\"completion_ids\": [5, 6]}\n");
   refused("grpo", {"--use_vllm", "true", "--completions_file", (work_.path() / "said.jsonl").string()},
