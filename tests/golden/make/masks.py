@@ -11,14 +11,15 @@ import torch
 from family import Family, names
 
 FIVE = {i: name for i, name in enumerate(["cat", "dog", "boat", "tree", "car"])}
-PREDICTIONS, POINTS = 3, 16
+PREDICTIONS, POINTS = 2, 16
 
 SWIN = dict(
     model_type="swin",
     embed_dim=4,
-    depths=[2, 1, 1, 1],
+    depths=[1, 1, 1, 2],
     num_heads=[1, 2, 2, 4],
     window_size=3,
+    qkv_bias=False,
     mlp_ratio=2.0,
     drop_path_rate=0.0,
     image_size=32,
@@ -64,8 +65,8 @@ MASKS = {
                 hidden_dim=32,
                 enforce_input_projection=True,
                 common_stride=2,
-                decoder_layers=2,
-                backbone_config=SWIN | dict(depths=[1, 2, 1, 2], window_size=4, qkv_bias=False),
+                decoder_layers=5,
+                backbone_config=SWIN | dict(depths=[1, 2, 1, 1], window_size=4, qkv_bias=True),
             )
         },
         more={

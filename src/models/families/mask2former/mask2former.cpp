@@ -121,28 +121,28 @@ FamilyHead mask2former_head() {
 }  // namespace
 
 static Family mask2former_family() {
-  return {
-      .model_type = "mask2former",
-      .base_prefix = "model",
-      .architectures = {{"Mask2FormerModel", body_head({"image-feature-extraction"}, kMask2FormerStates),
-                         make_model<Mask2FormerModel>},
-                        {"Mask2FormerForUniversalSegmentation", mask2former_head(),
-                         make_model<Mask2FormerForUniversalSegmentation>}},
-      .inputs = {pixels_of_any_size("backbone_config.num_channels")},
-      .processors = {.tokenizer = none,
-                     .image_processor = "Mask2Former",
-                     .positions = none,
-                     .spaced_words = false,
-                     .spans = false},
-      .weights = {.lora_targets = none,
-                  .late_parts = none,
-                  .awq_activation = none,
-                  .scaled_layers = none,
-                  .opens_no_codes = false,
-                  .multi_query = none,
-                  .renamed_parts = {{"model.pixel_level_module.encoder.", "model.pixel_level_module.encoder.swin."}}},
-      .foreign = {.gguf = none, .keras = none, .flax = none},
-      .planning = {.fused_attention = false}};
+  return {.model_type = "mask2former",
+          .base_prefix = "model",
+          .architectures = {{"Mask2FormerModel", body_head({"image-feature-extraction"}, kMask2FormerStates),
+                             make_model<Mask2FormerModel>},
+                            {"Mask2FormerForUniversalSegmentation", mask2former_head(),
+                             make_model<Mask2FormerForUniversalSegmentation>}},
+          .inputs = {pixels_of_any_size("backbone_config.num_channels")},
+          .processors = {.tokenizer = none,
+                         .image_processor = "Mask2Former",
+                         .positions = none,
+                         .spaced_words = false,
+                         .spans = false},
+          .weights = {.lora_targets = none,
+                      .late_parts = none,
+                      .awq_activation = none,
+                      .scaled_layers = none,
+                      .opens_no_codes = false,
+                      .multi_query = none,
+                      .renamed_parts = {{"model.pixel_level_module.encoder.", "model.pixel_level_module.encoder.swin."},
+                                        {"pixel_level_module.encoder.", "pixel_level_module.encoder.swin."}}},
+          .foreign = {.gguf = none, .keras = none, .flax = none},
+          .planning = {.fused_attention = false}};
 }
 
 const RegisterFamilies kMask2FormerFamily{mask2former_family};

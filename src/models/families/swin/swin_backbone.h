@@ -18,7 +18,7 @@ class SwinBackbone {
       norms_.emplace_back(scope / "hidden_states_norms" / (stage == 0 ? "stem" : "stage" + std::to_string(stage)),
                           width_of_stage(stage), 1e-5);
     // A norm of the last stage, which newer checkpoints hold and nothing reads.
-    for (const char* name : {"weight", "bias"}) (scope / "layernorm").derived(name);
+    for (const char* name : {"weight", "bias"}) (scope / "swin" / "layernorm").derived(name);
   }
   // [B, channels, H, W] -> the maps, each [B, C, h, w].
   std::vector<Tensor> operator()(const Tensor& image, ForwardContext& context) const {

@@ -41,8 +41,7 @@ std::string refusal(const Json& changes) {
 
 TEST(Mask2Former, RefusesWhatItDoesNotCarryOut) {
   EXPECT_NE(refusal({{"use_auxiliary_loss", false}}).find("use_auxiliary_loss"), std::string::npos);
-  EXPECT_NE(refusal({{"backbone_config", {{"model_type", "dinat"}}}}).find("backbones of model_type \"dinat\""),
-            std::string::npos);
+  EXPECT_NE(refusal({{"backbone_config", {{"model_type", "dinat"}}}}).find("dinat"), std::string::npos);
   EXPECT_NE(refusal({{"feature_size", 48}}).find("feature_size: expected a multiple of 32"), std::string::npos);
   EXPECT_NE(refusal({{"num_attention_heads", 3}}).find("num_attention_heads"), std::string::npos);
   EXPECT_NE(refusal({{"backbone_config", {{"out_features", {"stage3", "stage4"}}}}}).find("expected 3 maps or more"),

@@ -66,7 +66,7 @@ TEST(QueryMasks, AnObjectBelowAnotherIsToldWithoutPixels) {
 
 TEST(QueryMasks, ClassesAddUpTheirQueries) {
   // Two queries of class 2 outweigh one of class 0 on the right.
-  const Queries queries{{9, -9, -9, -9, 1, -9, 1, 0, 1, -9, 1, 0}, {30, 30, -30, 30, -30, 30}};
+  const Queries queries{{9, -9, -9, -9, -1, -9, 1, 0, -1, -9, 1, 0}, {30, 30, -30, 30, -30, 30}};
   const std::vector<QuerySegment> found = semantic_segments(queries.found(3));
   ASSERT_EQ(found.size(), 2U);
   EXPECT_EQ(found[0].label, 0);
