@@ -14,7 +14,7 @@ import moving
 from common import write_json
 
 PICTURES = ("alpha.png", "gradient.png", "gray.png", "shapes.jpg")
-WITH_NARROW = ("detr", "mask2former", "rt_detr", "owlv2", "yolos", "sam", "segformer", "siglip", "idefics", "llava_next", "llava_onevision", "qwen2")
+WITH_NARROW = ("detr", "mask2former", "rt_detr", "owlv2", "yolos", "sam", "segformer", "siglip", "idefics", "llava_next", "llava_onevision", "mllama", "qwen2")
 NARROW = ("pixel.png", "panorama.png")  # of one pixel, and much wider than high
 RGB = dict(do_normalize=True, do_rescale=True, do_resize=True, rescale_factor=1 / 255)
 HALF = dict(image_mean=[0.5] * 3, image_std=[0.5] * 3)
@@ -100,6 +100,14 @@ PROCESSORS = {  # class without its ending, and the fields of preprocessor_confi
             do_pad=True,
             image_grid_pinpoints=[[15, 15], [15, 30], [30, 15], [30, 30], [15, 45]],
         ),
+    ),
+    "mllama": (
+        "MllamaImageProcessor",
+        RGB | HALF | dict(resample=2, do_convert_rgb=True, do_pad=True, size=dict(height=16, width=16), max_image_tiles=4),
+    ),
+    "mllama_six": (
+        "MllamaImageProcessor",
+        RGB | IMAGENET | dict(resample=3, do_convert_rgb=True, do_pad=True, size=dict(height=11, width=11), max_image_tiles=6),
     ),
     "qwen2_vl": (
         "Qwen2VLImageProcessor",

@@ -8,6 +8,7 @@ import pathlib
 import torch
 from safetensors.torch import load_file, save_file
 
+import canvases
 import gemma_pictures
 import grids
 import patch_blocks
@@ -20,7 +21,7 @@ IMAGE = "<image>"
 # Two pictures, none and one: the last row can be cut off with its picture.
 TEXTS = ["short " + IMAGE + " and " + IMAGE + " " + BATCH[4], BATCH[1], IMAGE + "\n" + BATCH[1]]
 PROMPTS = [IMAGE + "\nThe licence", "You may copy " + IMAGE + " and modify"]
-READERS = patch_blocks.BLOCKS | grids.GRIDS | tiles.TILES | gemma_pictures.GEMMAS  # beside llava
+READERS = patch_blocks.BLOCKS | grids.GRIDS | tiles.TILES | gemma_pictures.GEMMAS | canvases.CANVASES  # beside llava
 WORDS, IMAGE_OF_WORDS = 60, 4  # of a case without a tokenizer
 CLIP = dict(image_mean=[0.48145466, 0.4578275, 0.40821073], image_std=[0.26862954, 0.26130258, 0.27577711])
 ROPE = dict(rope_parameters={"rope_theta": 10000.0, "rope_type": "default"})
@@ -75,6 +76,8 @@ def has_blocks(name):
 
 
 def image_token(name):
+    if canvases.has(name):
+        return canvases.IMAGE
     if gemma_pictures.has(name):
         return gemma_pictures.image_token(name)
     return patch_blocks.IMAGE if has_blocks(name) else IMAGE
@@ -121,6 +124,8 @@ def fields_of(name, is_main, tokenizer):
         vision = SIZES["vision"] | dict(model_type="clip_vision_model", hidden_act="quick_gelu", projection_dim=12)
     if not is_main:
         text["num_hidden_layers"] = vision["num_hidden_layers"] = 1
+    if canvases.has(name):
+        return canvases.parts_of(name, text, tokenizer)
     image = IMAGE_OF_WORDS if tokenizer is None else tokenizer.convert_tokens_to_ids(image_token(name))
     if gemma_pictures.has(name):
         text = {key: value for key, value in text.items() if key != "model_type"}
@@ -151,6 +156,8 @@ def expanded(texts, config):
 
 def inputs_of(name, class_name, config, tokenizer):
     random = generator("inputs of " + name)
+    if canvases.has(name):
+        return canvases.inputs_of(class_name, config, tokenizer, random)
     if gemma_pictures.has(name):
         return gemma_pictures.inputs_of(name, class_name, config, tokenizer, config.image_token_index, random)
     if tokenizer is None and has_blocks(name):
@@ -199,6 +206,8 @@ def inputs_of(name, class_name, config, tokenizer):
 
 def prompts_of(model, tokenizer, rows, name):
     """Prompts for generate(): row i has picture i of the case's inputs."""
+    if canvases.has(name):
+        return canvases.prompts_of(model, tokenizer, rows)
     if tokenizer is None and has_tiles(name):
         return tiles.prompts_of(model.config, IMAGE_OF_WORDS, rows) | {
             "pixel_values": f"inputs.safetensors:pixel_values[{rows.start}:{rows.stop}]"
@@ -251,6 +260,11 @@ def save_processor(name, config, folder):
         own = dict(processor_class=kind, image_processor=patch_blocks.images_of())
         write_json(folder / "processor_config.json", own)
         (folder / "chat_template.jinja").write_text(patch_blocks.CHAT)
+        return
+    if canvases.has(name):
+        processor, images = canvases.processor_of(config)
+        write_json(folder / "processor_config.json", processor | dict(image_processor=images))
+        (folder / "chat_template.jinja").write_text(canvases.CHAT)
         return
     if gemma_pictures.has(name):
         processor, images = gemma_pictures.processor_of(name, config)
@@ -371,8 +385,10 @@ def make_processed(folder):
         runs.append(dict(messages=plain, images=files, prompt=prompt, input_ids=made["input_ids"][0].tolist()))
         if files:
             tensors[str(len(runs) - 1)] = without_padding(made, processor)
-    mark = gemma_pictures.mark_of(folder.name) if gemma_pictures.has(folder.name) else image_token(folder.name)
-    for text, files in PLAIN + ([("no place", ["gray.png"])] if needs_pictures else []):
+    mark = image_token(folder.name) if canvases.has(folder.name) else gemma_pictures.mark_of(folder.name) if gemma_pictures.has(folder.name) else image_token(folder.name)
+    # Of texts that begin with the token that begins texts, MllamaProcessor gives it twice.
+    plain_runs = PLAIN[:1] if canvases.has(folder.name) else PLAIN
+    for text, files in plain_runs + ([("no place", ["gray.png"])] if needs_pictures else []):
         if needs_pictures and not files:
             continue
         text = text.replace(IMAGE, mark)

@@ -212,14 +212,14 @@ class PromptText : public PictureText {
   int64_t each_ = 0;
 };
 
-// Llama 3.2 Vision: one place, whatever the picture. A text with pictures and without the token that begins texts gets
-// it, behind the pictures with which it begins.
+// Llama 3.2 Vision: one place, whatever the picture. A text without the token that begins texts gets it, behind the
+// pictures with which it begins.
 class PlainText : public PictureText {
  public:
   explicit PlainText(const PictureTextFiles& files) : begin_(files.tokenizer.special_token("bos").value_or("")) {}
   int64_t places(const Pixels&) const override { return 1; }
-  std::string framed(const std::string& text, int64_t pictures, const std::string& token) const override {
-    if (pictures == 0 || begin_.empty() || text.find(begin_) != text.npos) return text;
+  std::string framed(const std::string& text, int64_t, const std::string& token) const override {
+    if (begin_.empty() || text.find(begin_) != text.npos) return text;
     size_t behind = 0;
     while (text.compare(behind, token.size(), token) == 0) behind += token.size();
     return text.substr(0, behind) + begin_ + text.substr(behind);

@@ -2,6 +2,7 @@
 // Texts with pictures in the engine: what generate() writes, one prefix a picture, equal bits in company.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 
 #include "base/json/json.h"
@@ -186,9 +187,15 @@ class SeenPictures : public Pictures {
                    std::stoll(place.substr(until + 1)));
     }
     std::vector<int64_t> numbers;
-    for (const Json& row : value)
-      for (const Json& number : row) numbers.push_back(number.get<int64_t>());
-    return Tensor::from(numbers, {static_cast<int64_t>(value.size()), static_cast<int64_t>(value[0].size())});
+    const std::function<void(const Json&)> append = [&](const Json& item) {
+      if (!item.is_array()) return numbers.push_back(item.get<int64_t>());
+      for (const Json& inner : item) append(inner);
+    };
+    append(value);
+    Shape shape;
+    for (const Json* level = &value; level->is_array(); level = &level->front())
+      shape.push_back(static_cast<int64_t>(level->size()));
+    return Tensor::from(numbers, shape);
   }
 };
 
@@ -231,8 +238,51 @@ TEST_P(SeenPictures, KeepTheirBitsInCompanyToo) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, SeenPictures,
                          testing::Values("idefics3", "smolvlm", "llava-next", "llava-next-siglip", "qwen2-vl",
-                                         "qwen2-5-vl"),
+                                         "qwen2-5-vl", "mllama"),
                          test::NameOfCase());
+
+// Pictures that layers read beside the tokens, of which a text without any has none.
+class LookedAtPictures : public SeenPictures {};
+
+TEST_P(LookedAtPictures, LeaveTextsWithoutThemAsTheyAre) {
+  const EngineRequest seeing = request(golden_prompt(0)), plain = request(ModelInputs{5, 9, 11, 6, 7});
+  Engine engine(*model, {.block_size = 4, .max_batched_tokens = 16});
+  engine.add(seeing);
+  engine.add(plain);
+  engine.add(seeing);
+  std::vector<Answered> answers;
+  for (const auto& [key, answer] : all_written(engine)) answers.push_back(answer);
+  ASSERT_EQ(answers.size(), 3u);
+  for (size_t i = 0; i < answers.size(); ++i) {
+    Engine alone(*model, {.prefix_caching = false});
+    EXPECT_EQ(answers[i].error, "");
+    EXPECT_TRUE(answers[i] == written(alone, i == 1 ? plain : seeing)) << i;
+  }
+  EXPECT_EQ(generate(*model, plain.prompt, plain.config).sequences.at(0).size(), 13u);
+}
+
+TEST_P(LookedAtPictures, StandAtOnePlaceOfAKnownToken) {
+  Engine engine(*model);
+  const auto refused = [&](const std::function<void(ModelInputs&)>& change) {
+    EngineRequest one = request(golden_prompt(0));
+    change(one.prompt);
+    return test::message_of([&] { engine.add(one); });
+  };
+  EXPECT_NE(refused([](ModelInputs& prompt) { prompt.attached[0].places[0].count = 2; }).find("one place"),
+            std::string::npos);
+  EXPECT_NE(refused([](ModelInputs& prompt) {
+              prompt.tokens[static_cast<size_t>(prompt.attached[0].places[0].begin)] = 1 << 20;
+            }).find("the token 1048576 is not among"),
+            std::string::npos);
+  EXPECT_NE(refused([](ModelInputs& prompt) { prompt.attached.clear(); }).find("is not among the model's"),
+            std::string::npos);
+  EngineRequest scored = request(golden_prompt(0));
+  scored.prompt_logprobs = 0;
+  EXPECT_NE(test::message_of([&] { engine.add(scored); }).find("is never written"), std::string::npos);
+  EXPECT_EQ(engine.statistics().waiting, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, LookedAtPictures, testing::Values("mllama"), test::NameOfCase());
 
 }  // namespace
 }  // namespace transom

@@ -99,8 +99,9 @@ ChatTokens ChatEncoder::encode_seen_prompt(const ChatRow& row, std::span<const I
   ChatTokens result;
   result.ids = tokenizer_.encode(options_.pictures->expanded(prompt, pictures), std::nullopt, kAsWritten).ids;
   const size_t length = result.ids.size();
-  const std::vector<int64_t> answer =
-      tokenizer_.encode(options_.pictures->expanded(completion, {}), std::nullopt, kAsWritten).ids;
+  // What a processor puts before any text that it is given does not stand in the middle of one.
+  if (!options_.pictures->groups_pictures()) completion = options_.pictures->expanded(completion, {});
+  const std::vector<int64_t> answer = tokenizer_.encode(completion, std::nullopt, kAsWritten).ids;
   result.ids.insert(result.ids.end(), answer.begin(), answer.end());
   result.labels = result.ids;
   if (options_.completion_only_loss) std::fill_n(result.labels.begin(), length, kIgnoredLabel);

@@ -82,6 +82,31 @@ TEST(ChatPictures, OfABatchLieOneBehindTheOther) {
   EXPECT_EQ(patches.arrays.at("image_grid_thw").shape, (std::vector<int64_t>{2, 3}));
 }
 
+TEST(ChatPictures, BesideTokensAreToldWhichTokensSeeThem) {
+  using Pixels = ImageProcessor::Pixels;
+  const auto picture = [](float value, int64_t tiles) {
+    Pixels made{.height = 1, .width = 1, .values = std::vector<float>(6, value), .parts = 2};
+    made.rows = 1, made.columns = tiles, made.grouped = true;
+    made.beside = {{"aspect_ratio_ids", {tiles}}, {"aspect_ratio_mask", {1, tiles - 1}}};
+    return made;
+  };
+  Batch batch;
+  batch.sequences["input_ids"] = {2, 4, {7, 99, 99, 5, 99, 6, 7, 0}};
+  const std::vector<std::vector<Pixels>> rows{{picture(1, 1), picture(2, 2)}, {picture(3, 2)}};
+  add_grouped_pictures(batch, rows, 99);
+  EXPECT_EQ(batch.arrays.at("pixel_values").shape, (std::vector<int64_t>{2, 2, 2, 3, 1, 1}));
+  EXPECT_EQ(batch.arrays.at("pixel_values").values[18], 0.0f);  // a picture that the second row does not have
+  EXPECT_EQ(batch.arrays.at("aspect_ratio_ids").values, (std::vector<float>{1, 2, 2, 0}));
+  EXPECT_EQ(batch.arrays.at("aspect_ratio_mask").values, (std::vector<float>{1, 0, 1, 1, 1, 1, 1, 0}));
+  const FloatRows& seen = batch.arrays.at("cross_attention_mask");
+  EXPECT_EQ(seen.shape, (std::vector<int64_t>{2, 4, 2, 2}));
+  EXPECT_EQ(seen.values, (std::vector<float>{0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 1, 1, 1, 0, 1, 1,  // side by side
+                                             1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0}));
+  batch.sequences["input_ids"].values[1] = 5;
+  EXPECT_NE(test::message_of([&] { add_grouped_pictures(batch, rows, 99); }).find("1 places for pictures"),
+            std::string::npos);
+}
+
 // Ten pictures of one colour each, in files or in the rows themselves.
 class ChatsWithPictures : public testing::Test {
  protected:
