@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "inputs/images/canvas_cutter.h"
-
+// The tiles of Llama 3.2 Vision (Grattafiori et al., "The Llama 3 herd of models", 2024).
 #include <algorithm>
 #include <utility>
 
 #include "base/error.h"
 #include "files/config/config.h"
+#include "inputs/images/picture_cutter.h"
 
 namespace transom {
 namespace {

@@ -9,7 +9,6 @@
 #include "base/json/json.h"
 #include "files/config/config.h"
 #include "files/config/picture_grid.h"
-#include "inputs/images/canvas_cutter.h"
 
 namespace transom {
 namespace {

@@ -31,4 +31,7 @@ class PictureCutter {
 std::shared_ptr<const PictureCutter> make_picture_cutter(const std::string& family, const Config& config,
                                                          Resampling resampling);
 
+// The tiles of a canvas, by max_image_tiles and size, that of a tile (canvas_cutter.cpp).
+std::shared_ptr<const PictureCutter> make_canvas_cutter(const Config& config, Resampling resampling);
+
 }  // namespace transom
