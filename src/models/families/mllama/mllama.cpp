@@ -215,6 +215,7 @@ Family mllama_family() {
                                                .id = kMllamaImage,
                                                .processor = "Mllama"},
                               .renamed_parts = {{"model.language_model.", "language_model.model."},
+                                                {"language_model.", "language_model.model."},  // of the body alone
                                                 {"lm_head.", "language_model.lm_head."},
                                                 {"model.vision_model.", "vision_model."},
                                                 {"model.multi_modal_projector.", "multi_modal_projector."}}});
