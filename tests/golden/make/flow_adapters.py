@@ -39,6 +39,8 @@ def kohya_of_flux(pipe, path):
         "lora_unet_single_blocks_0_linear2": (width, 5 * width),
         "lora_unet_single_blocks_0_modulation_lin": (3 * width, width),
         "lora_te1_text_model_encoder_layers_0_self_attn_k_proj": (encoder.config.hidden_size,) * 2,
+        # Without the layer behind the attention diffusers does not find those before it.
+        "lora_te1_text_model_encoder_layers_0_self_attn_out_proj": (encoder.config.hidden_size,) * 2,
         "lora_te1_text_model_encoder_layers_1_mlp_fc2": (encoder.config.hidden_size, encoder.config.intermediate_size),
     }
     tensors = {}
