@@ -77,11 +77,12 @@ std::vector<double> expected(const Sizes& s, const Options& o, const Inputs& in)
 }
 
 TEST(Attention, OfAllSizes) {
-  const Sizes sizes[] = {{1, 1, 5, 2, 2, 4, 4},       {2, 7, 7, 2, 1, 8, 8},     {2, 8, 8, 2, 2, 32, 32},
-                         {1, 9, 17, 4, 2, 24, 40},    {2, 40, 40, 3, 3, 32, 32}, {1, 13, 31, 2, 2, 2, 1},
-                         {1, 128, 128, 2, 2, 64, 64}, {1, 50, 1, 1, 1, 16, 16},  {2, 11, 33, 2, 1, 7, 5},
-                         {1, 200, 200, 1, 1, 80, 80}, {1, 24, 300, 6, 2, 6, 48}, {2, 130, 700, 2, 1, 20, 24},
-                         {1, 330, 400, 2, 2, 16, 9}};  // several blocks of queries
+  const Sizes sizes[] = {{1, 1, 5, 2, 2, 4, 4},       {2, 7, 7, 2, 1, 8, 8},       {2, 8, 8, 2, 2, 32, 32},
+                         {1, 9, 17, 4, 2, 24, 40},    {2, 40, 40, 3, 3, 32, 32},   {1, 13, 31, 2, 2, 2, 1},
+                         {1, 128, 128, 2, 2, 64, 64}, {1, 50, 1, 1, 1, 16, 16},    {2, 11, 33, 2, 1, 7, 5},
+                         {1, 200, 200, 1, 1, 80, 80}, {1, 24, 300, 6, 2, 6, 48},   {2, 130, 700, 2, 1, 20, 24},
+                         {1, 70, 333, 4, 2, 32, 64},  {1, 161, 161, 2, 1, 64, 96},  // whole tiles of numbers
+                         {1, 330, 400, 2, 2, 16, 9}};                               // several blocks of queries
   const Options options[] = {{},
                              {.biased = true},
                              {.causal = true},
@@ -226,6 +227,61 @@ TEST(Attention, NumbersThatAreNoneStayInTheirHead) {
     for (size_t i = 0; i < y.values.size() / 2; ++i) {
       if (i / 5 % 2 == 0) EXPECT_EQ(found.values[i], y.values[i]) << dtype << " " << i;
       else EXPECT_TRUE(std::isnan(found.values[i])) << dtype << " " << i;
+    }
+  }
+}
+
+// ---- several texts in a row
+
+// [1, T, 2]: where the text of each token begins and ends.
+Tensor ranges_of(const std::vector<int64_t>& lengths) {
+  std::vector<double> ranges;
+  int64_t begin = 0;
+  for (const int64_t length : lengths) {
+    for (int64_t i = 0; i < length; ++i)
+      ranges.insert(ranges.end(), {static_cast<double>(begin), static_cast<double>(begin + length)});
+    begin += length;
+  }
+  return tensor(TRANSOM_INT64, {1, begin, 2}, std::move(ranges));
+}
+
+std::vector<Tensor> in_ranges(const char* op, const Sizes& s, std::vector<Tensor> inputs, transom_dtype dtype,
+                              bool causal) {
+  for (Tensor& input : inputs)
+    if (input.dtype != TRANSOM_INT64) input.dtype = dtype;
+  std::vector<std::pair<transom_dtype, Shape>> types = {{dtype, {s.B, s.T, s.H, s.e}}};
+  if (inputs.size() > 4) types = {{dtype, inputs[0].shape}, {dtype, inputs[1].shape}, {dtype, inputs[2].shape}};
+  return evaluate(op, inputs, types,
+                  {{"scale", scale_of(s)},
+                   {"soft_cap", 0.0},
+                   {"causal", causal ? 1 : 0},
+                   {"sliding_window", 0},
+                   {"biased", 0},
+                   {"dropout", 0.0}});
+}
+
+// Numbers of bf16 are multiplied by other loops than those of f32: by pairs, or by tiles of 32 where there are such.
+TEST(RangedAttention, OfNarrowNumbersIsThatOfWideOnes) {
+  const std::vector<int64_t> lengths[] = {{1, 17, 150, 33, 64, 100}, {128}, {3, 5}, {31, 32, 33}};
+  for (const std::vector<int64_t>& each : lengths) {
+    const Tensor ranges = ranges_of(each);
+    const int64_t T = ranges.shape[1];
+    for (const Sizes& s : {Sizes{1, T, T, 4, 2, 64, 64}, Sizes{1, T, T, 2, 1, 32, 96}, Sizes{1, T, T, 2, 2, 20, 24}}) {
+      const Inputs in(s, TRANSOM_BFLOAT16);
+      const Tensor dy = numbers(TRANSOM_BFLOAT16, {s.B, s.T, s.H, s.e}, -1, 1, 9);
+      for (const bool causal : {false, true})
+        for (const bool back : {false, true}) {
+          std::vector<Tensor> inputs = {in.q, in.k, in.v, ranges};
+          if (back) inputs.push_back(dy);
+          const char* op = back ? "ranged_attention_gradient" : "ranged_attention";
+          const auto narrow = in_ranges(op, s, inputs, TRANSOM_BFLOAT16, causal),
+                     wide = in_ranges(op, s, inputs, TRANSOM_FLOAT32, causal);
+          ASSERT_EQ(narrow.size(), wide.size());
+          for (size_t i = 0; i < wide.size(); ++i)
+            EXPECT_LE(difference(narrow[i], wide[i].values), 4 * tolerance(TRANSOM_BFLOAT16))
+                << op << " " << i << " of " << T << " tokens, heads of " << s.d << " and " << s.e << ", causal "
+                << causal;
+        }
     }
   }
 }

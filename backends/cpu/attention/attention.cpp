@@ -74,7 +74,8 @@ struct AttentionProgram {
   // Whether the blocks of a head read the same keys in panels, so that it pays to make these once.
   bool share_keys() const {
     return !plan.causal && plan.blocks.size() > 1 &&
-           std::all_of(products.begin(), products.end(), [](const HeadProducts& product) { return product.packs(); });
+           std::all_of(products.begin(), products.end(),
+                       [&](const HeadProducts& product) { return product.packs_as(products[0]); });
   }
 
   // Some blocks of one head.

@@ -17,12 +17,20 @@ const PanelProducts* panels_for(const AttentionPlan& plan, const QueryBlock& blo
   if (plan.dtype == TRANSOM_FLOAT32) return &vector_kernels().panels_f32;
   const PanelProducts& panels = vector_kernels().panels_bf16;
   if (plan.dtype != TRANSOM_BFLOAT16 || !panels.multiply || plan.d % 2 != 0) return nullptr;
-  return processor_features().amx_bf16 && block.queries * block.keys > kFewScores ? nullptr : &panels;
+  if (!processor_features().amx_bf16 || block.queries * block.keys <= kFewScores) return &panels;
+  return tile_products(plan);
 }
 
 size_t element_count(int64_t n) { return static_cast<size_t>(n); }
 
 }  // namespace
+
+const PanelProducts* tile_products(const AttentionPlan& plan) {
+  const PanelProducts& tiles = vector_kernels().tiles_bf16;
+  const auto depth = static_cast<int64_t>(tiles.width);
+  if (plan.dtype != TRANSOM_BFLOAT16 || !tiles.multiply || plan.d % depth != 0 || plan.e % depth != 0) return nullptr;
+  return &tiles;
+}
 
 const void* as_operand(const AttentionPlan& plan, const float* x, int64_t n, uint16_t* own) {
   if (!plan.narrow()) return x;
@@ -53,7 +61,7 @@ size_t HeadProducts::scratch_bytes() const {
 }
 
 size_t HeadProducts::packed_bytes() const {
-  return Scratch::bytes_of<uint32_t>(row_ * plan_.d) + Scratch::bytes_of<uint32_t>((keys_ + 1) * whole_panels(plan_.e));
+  return Scratch::bytes_of<uint32_t>(row_ * plan_.d) + Scratch::bytes_of<uint32_t>((row_ + 1) * whole_panels(plan_.e));
 }
 
 const uint32_t* HeadProducts::pack_keys(const std::byte* k, Scratch& scratch) const {
@@ -63,7 +71,7 @@ const uint32_t* HeadProducts::pack_keys(const std::byte* k, Scratch& scratch) co
 }
 
 const uint32_t* HeadProducts::pack_values(const std::byte* v, Scratch& scratch) const {
-  auto* packed = scratch.take<uint32_t>((keys_ + 1) * whole_panels(plan_.e));
+  auto* packed = scratch.take<uint32_t>((row_ + 1) * whole_panels(plan_.e));
   panels_->pack(packed, v, element_count(plan_.G * plan_.e), element_count(keys_), element_count(plan_.e));
   return packed;
 }

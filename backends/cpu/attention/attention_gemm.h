@@ -29,8 +29,8 @@ class HeadProducts {
   void mix(const float* weights, const std::byte* v, std::byte* y, Scratch& scratch,
            const PackedHead* packed = nullptr) const;
 
-  // Whether the products read panels, and those of one block are right for another block of the same keys.
-  bool packs() const { return panels_ != nullptr; }
+  // Whether the products read panels, and those of the other block, if it has the same keys, are right for this one.
+  bool packs_as(const HeadProducts& other) const { return panels_ && panels_ == other.panels_; }
   size_t packed_bytes() const;
   PackedHead pack(const std::byte* k, const std::byte* v, Scratch& scratch) const;
 
@@ -44,6 +44,9 @@ class HeadProducts {
   const PanelProducts* panels_;  // null: the library's
   std::shared_ptr<const MatrixProduct> scores_, mixed_;
 };
+
+// Products of bf16 by tiles of the processor, where it has them and the heads are of whole tiles; else null.
+const PanelProducts* tile_products(const AttentionPlan& plan);
 
 // n numbers as the products take them: themselves, or rounded into `own`.
 const void* as_operand(const AttentionPlan& plan, const float* x, int64_t n, uint16_t* own);

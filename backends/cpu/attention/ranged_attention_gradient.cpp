@@ -26,6 +26,7 @@ class RunningProducts {
   explicit RunningProducts(const AttentionPlan& plan) : dtype_(plan.dtype) {
     const PanelProducts& half = vector_kernels().panels_bf16;
     if (dtype_ == TRANSOM_FLOAT32) panels_ = &vector_kernels().panels_f32;
+    else if (const PanelProducts* tiles = tile_products(plan)) panels_ = tiles;
     else if (dtype_ == TRANSOM_BFLOAT16 && half.multiply && plan.d % 2 == 0 && plan.e % 2 == 0) panels_ = &half;
   }
   bool packs() const { return panels_ != nullptr; }
@@ -33,7 +34,7 @@ class RunningProducts {
   int64_t width() const { return panels_ ? static_cast<int64_t>(panels_->width) : 16; }
   int64_t whole(int64_t n) const { return (n + width() - 1) / width() * width(); }
   size_t packed_bytes(int64_t depth, int64_t columns) const {
-    return panels_ ? Scratch::bytes_of<uint32_t>((depth + 1) * whole(columns)) : 0;
+    return panels_ ? Scratch::bytes_of<uint32_t>((whole(depth) + 1) * whole(columns)) : 0;
   }
   // c [m, n] of f32, a step of whole(n) from row to row, = a [m, k] b [k, n]; a lies in rows where packs().
   void run(float* c, const Operand& a, const Operand& b, int64_t m, int64_t n, int64_t k, uint32_t* packed) const {

@@ -10,6 +10,10 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 namespace transom::cpu {
 namespace {
@@ -63,6 +67,20 @@ const ProcessorFeatures& processor_features() {
     return found;
   }();
   return features;
+}
+
+bool may_use_tiles() {
+#if defined(__x86_64__) && defined(__linux__)
+  static const bool may = [] {
+    constexpr long kRequestState = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM of Linux 5.16
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    const bool has_tiles = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & (1u << 24));
+    return has_tiles && syscall(SYS_arch_prctl, kRequestState, kTileData) == 0;
+  }();
+  return may;
+#else
+  return false;
+#endif
 }
 
 }  // namespace transom::cpu

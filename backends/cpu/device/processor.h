@@ -39,4 +39,7 @@ std::optional<IsaLevel> isa_limit();
 // Of this processor, or less where TRANSOM_CPU_ISA says so. oneDNN is limited to the same (see library.h).
 const ProcessorFeatures& processor_features();
 
+// Whether the operating system lets this process use the tiles of AMX; asks it for them at the first call.
+bool may_use_tiles();
+
 }  // namespace transom::cpu

@@ -58,6 +58,7 @@ const VectorKernels& vector_kernels() {
                                                   {"portable", true, portable::fill}});
 #if defined(TRANSOM_CPU_X86)
     if (has_avx512_bf16()) avx512_bf16::fill_panels(made);
+    if (has_avx512_bf16() && processor_features().amx_bf16 && may_use_tiles()) amx::fill_tile_panels(made);
 #endif
     return made;
   }();

@@ -134,6 +134,7 @@ struct VectorKernels {
   void (*score_gradient)(float* dweights, const float* weights, float shift, float scale, size_t n);
 
   PanelProducts panels_f32, panels_bf16;  // null where the processor has no products of bf16
+  PanelProducts tiles_bf16;  // by tiles of the processor, with depths of whole tiles; null where it has none
 
   // Rows in 8-bit integers: y = round(x / scale) + 128, the scale is given back; and y = (sums - surplus) scale scales
   // + bias, where bias may be null.
@@ -170,6 +171,9 @@ void fill(VectorKernels& kernels);
 }
 namespace avx512 {
 void fill(VectorKernels& kernels);
+}
+namespace amx {
+void fill_tile_panels(VectorKernels& kernels);
 }
 namespace avx512_bf16 {
 void fill_panels(VectorKernels& kernels);

@@ -20,8 +20,8 @@
 #define TRANSOM_UNROLL TRANSOM_PRAGMA(GCC unroll 16)
 #endif
 
-// TRANSOM_LEVEL is the namespace of everything in these sources: portable, avx2, avx2_vnni, avx512, avx512_vnni or
-// avx512_bf16.
+// TRANSOM_LEVEL is the namespace of everything in these sources: portable, avx2, avx2_vnni, avx512, avx512_vnni,
+// avx512_bf16 or amx.
 namespace transom::cpu::TRANSOM_LEVEL {
 
 void fill_arithmetic(VectorKernels& kernels);
@@ -33,6 +33,7 @@ void fill_attention(VectorKernels& kernels);
 void fill_quantization(VectorKernels& kernels);
 void fill_products(VectorKernels& kernels);
 void fill_panels(VectorKernels& kernels);
+void fill_tile_panels(VectorKernels& kernels);
 void fill_winograd(VectorKernels& kernels);
 void fill_depthwise(VectorKernels& kernels);
 

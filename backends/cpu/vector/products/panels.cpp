@@ -6,6 +6,9 @@
 #endif
 
 #include "cpu/vector/half.h"
+#if defined(__AVX512F__)
+#include "cpu/vector/products/word_transpose.h"
+#endif
 
 namespace transom::cpu::TRANSOM_LEVEL {
 namespace {
@@ -77,40 +80,8 @@ void pack(uint32_t* panels, const void* b, size_t row, size_t depth, size_t colu
   }
 }
 
-#if defined(__AVX512F__)
-// Rows and columns change places: in four steps, blocks of `step` beside the diagonal do.
-template <int step>
-inline void exchange(__m512i (&rows)[16]) {
-  const __m512i count = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-  const __mmask16 second = _mm512_test_epi32_mask(count, _mm512_set1_epi32(step));
-  const __m512i shift = _mm512_set1_epi32(step), other = _mm512_set1_epi32(16);
-  // Of two rows, what lies `step` before in the second, and after in the first.
-  const __m512i upper = _mm512_mask_add_epi32(count, second, _mm512_maskz_sub_epi32(0xFFFF, count, shift), other);
-  const __m512i lower = _mm512_mask_add_epi32(_mm512_maskz_add_epi32(0xFFFF, count, shift), second, count, other);
-  TRANSOM_UNROLL
-  for (int i = 0; i < 16; ++i) {
-    if (i & step) continue;
-    const __m512i first = rows[i], last = rows[i + step];
-    rows[i] = _mm512_permutex2var_epi32(first, upper, last);
-    rows[i + step] = _mm512_permutex2var_epi32(first, lower, last);
-  }
-}
-
-// n rows of w words, `row_bytes` apart, become w rows of 16 words.
-inline void transpose(uint32_t* to, const char* from, size_t row_bytes, size_t n, size_t w) {
-  __m512i rows[16];
-  const auto there = static_cast<__mmask16>((1u << w) - 1);
-  TRANSOM_UNROLL
-  for (size_t i = 0; i < 16; ++i)
-    rows[i] = i < n ? _mm512_maskz_loadu_epi32(there, from + i * row_bytes) : _mm512_setzero_si512();
-  exchange<8>(rows);
-  exchange<4>(rows);
-  exchange<2>(rows);
-  exchange<1>(rows);
-  for (size_t i = 0; i < w; ++i) _mm512_storeu_si512(to + i * 16, rows[i]);
-}
-#else
-inline void transpose(uint32_t* to, const char* from, size_t row_bytes, size_t n, size_t w) {
+#if !defined(__AVX512F__)
+inline void transpose_words(uint32_t* to, const char* from, size_t row_bytes, size_t n, size_t w) {
   for (size_t k = 0; k < w; ++k)
     for (size_t i = 0; i < kWidth; ++i)
       to[k * kWidth + i] = i < n ? *reinterpret_cast<const Word*>(from + i * row_bytes + k * sizeof(Word)) : 0;
@@ -126,7 +97,8 @@ void pack_transposed(uint32_t* panels, const void* b, size_t row, size_t depth, 
     const size_t n = columns - begin < kWidth ? columns - begin : kWidth;
     auto* from = static_cast<const char*>(b) + begin * row_bytes;
     for (size_t k = 0; k < whole; k += kWidth)
-      transpose(panels + k * kWidth, from + k * sizeof(Word), row_bytes, n, whole - k < kWidth ? whole - k : kWidth);
+      transpose_words(panels + k * kWidth, from + k * sizeof(Word), row_bytes, n,
+                      whole - k < kWidth ? whole - k : kWidth);
     if (whole == words) continue;
     for (size_t i = 0; i < kWidth; ++i) {
       const Number none[2] = {i < n ? reinterpret_cast<const Number*>(from + i * row_bytes)[depth - 1] : Number{0},

@@ -17,6 +17,13 @@ constexpr double kNoTarget = -100;
 // Fewer logits are kept: the products of few rows are slow, and there is little to save.
 constexpr int64_t kMostLogits = int64_t{1} << 24;
 
+// Of logits that are made together: whole tiles of processors, since products whose depth is odd are slow in 16 bits.
+int64_t rows_together(int64_t vocabulary) {
+  constexpr int64_t kTile = 32;
+  const int64_t rows = kMostLogits / vocabulary;
+  return rows < kTile ? 16 : rows / kTile * kTile;
+}
+
 Tensor counted_targets(const Tensor& targets) {
   return cast(not_equal(targets, full(targets.shape(), kNoTarget, DType::kInt64)), DType::kFloat32);
 }
@@ -49,7 +56,7 @@ bool is_plain(const LogitsHead& head, const Computing& computing) {
 TokenLosses in_rows(const LogitsHead& head, const Tensor& hidden, const Tensor& targets, const TokenLoss& how,
                     const ForwardContext& context) {
   const int64_t V = head.weight.value.dim(0), D = hidden.dim(-1), N = targets.size();
-  LinearCrossEntropyOptions options{.rows = std::max<int64_t>(kMostLogits / V, 16),
+  LinearCrossEntropyOptions options{.rows = rows_together(V),
                                     .multiplier = head.multiplier,
                                     .soft_cap = head.soft_cap,
                                     .dynamic = how.kind == TokenLoss::Kind::kDynamic,
@@ -78,13 +85,11 @@ Tensor mean_logits_of(const LogitsHead& head, const Tensor& hidden) {
 TokenLosses::Each each_in_rows(const LogitsHead& head, const Tensor& hidden, const Tensor& targets, bool measures,
                                const ForwardContext& context) {
   const int64_t V = head.weight.value.dim(0), N = targets.size();
-  const LinearCrossEntropy made = linear_cross_entropy(reshape(hidden, {N, hidden.dim(-1)}), head.weight.value,
-                                                       head.bias ? head.bias->value : Tensor(), reshape(targets, {N}),
-                                                       {.rows = std::max<int64_t>(kMostLogits / V, 16),
-                                                        .multiplier = head.multiplier,
-                                                        .measures = measures,
-                                                        .through_losses = true},
-                                                       context.computing);
+  const LinearCrossEntropy made = linear_cross_entropy(
+      reshape(hidden, {N, hidden.dim(-1)}), head.weight.value, head.bias ? head.bias->value : Tensor(),
+      reshape(targets, {N}),
+      {.rows = rows_together(V), .multiplier = head.multiplier, .measures = measures, .through_losses = true},
+      context.computing);
   const auto as_tokens = [&](const Tensor& x) { return reshape(x, targets.shape()); };
   TokenLosses::Each each{.losses = as_tokens(made.losses), .means = mean_logits_of(head, hidden)};
   if (measures) each.entropies = as_tokens(made.entropy.detach()), each.right = as_tokens(made.right.detach());
