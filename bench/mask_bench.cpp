@@ -6,7 +6,6 @@
 // that schemas name, as in a server; without, all that is valid. With --only each test is told.
 #include <fmt/format.h>
 
-#include <chrono>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -14,11 +13,10 @@
 #include "base/error.h"
 #include "base/json/json.h"
 #include "work/generation/constraint/constraint.h"
+#include "work/generation/constraint/tokens/work_time.h"
 
 namespace transom {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kSpecialTokens = 256;  // behind the others; the second one ends a text
 
@@ -63,9 +61,8 @@ std::vector<std::string> read_vocabulary(const std::string& path) {
   return tokens;
 }
 
-double microseconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
-}
+// Of the thread's own time, so that other work on the machine does not count.
+double microseconds_since(double begin) { return 1e6 * (constraint::thread_seconds() - begin); }
 
 struct Bench {
   std::shared_ptr<const constraint::Vocabulary> vocabulary;
@@ -80,7 +77,7 @@ struct Bench {
     std::string text;
     for (const Json& each : tokens) {
       const auto token = each.get<int64_t>();
-      const auto begin = Clock::now();
+      const double begin = constraint::thread_seconds();
       state->allowed(mask);
       const double filled = microseconds_since(begin);
       text += vocabulary->trie->bytes_of(token);
@@ -88,7 +85,7 @@ struct Bench {
         if (tells) std::cout << text << " <- refused\n";
         return false;
       }
-      const auto chosen = Clock::now();
+      const double chosen = constraint::thread_seconds();
       state->accept(token);
       times.push_back(filled + microseconds_since(chosen));
     }
@@ -99,7 +96,7 @@ struct Bench {
 
   Json judge(const Json& given) {
     Json result{{"id", given["id"]}, {"state", "right"}, {"masks_us", Json::array()}};
-    const auto begin = Clock::now();
+    const double begin = constraint::thread_seconds();
     std::shared_ptr<const TokenConstraint> first;
     try {
       const auto kind = named ? constraint::Kind::kJsonSchema : constraint::Kind::kWholeJsonSchema;

@@ -35,6 +35,19 @@ Part SchemaCompiler::quoted_part(Part inside) {
   return builder_.sequence({builder_.literal("\""), inside, builder_.literal("\"")});
 }
 
+// One value, with spaces where they may stand in any other.
+Part SchemaCompiler::literal_value(const Json& value) {
+  if (!value.is_structured() || value.empty()) return builder_.literal(schema_text(value));
+  std::vector<Part> parts{builder_.literal(value.is_object() ? "{" : "[")};
+  for (const auto& [name, content] : value.items()) {
+    if (parts.size() > 1) parts.push_back(comma());
+    if (value.is_object()) parts.push_back(builder_.literal(schema_text(name))), parts.push_back(colon());
+    parts.push_back(literal_value(content));
+  }
+  parts.push_back(builder_.literal(value.is_object() ? "}" : "]"));
+  return builder_.sequence(parts);
+}
+
 uint32_t SchemaCompiler::rule(const char* name, Part (SchemaCompiler::*make)()) {
   const auto found = named_.find(name);
   if (found != named_.end()) return found->second;

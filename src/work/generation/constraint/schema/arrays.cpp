@@ -150,7 +150,7 @@ Part SchemaCompiler::different_items(const Json& item, const ArrayShape& shape, 
   const auto member = [&](int64_t written, size_t which, uint32_t then) {
     std::vector<Part> sequence;
     if (written > 0) sequence.push_back(comma());
-    sequence.push_back(builder_.literal(schema_text(values[which])));
+    sequence.push_back(literal_value(values[which]));
     sequence.push_back(builder_.call(then));
     return builder_.sequence(sequence);
   };

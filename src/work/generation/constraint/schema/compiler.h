@@ -34,6 +34,7 @@ class SchemaCompiler {
   Part comma();
   Part colon();
   Part quoted_part(Part inside);
+  Part literal_value(const Json& value);
   uint32_t rule(const char* name, Part (SchemaCompiler::*make)());
   Part any_string();
   Part any_value();

@@ -73,6 +73,13 @@ std::string keyword_meant_by(const std::string& name) {
   return "";
 }
 
+// What is said of the listed values beside the list.
+Json without_lists(const Json& schema, const char* list) {
+  Json beside = schema;
+  beside.erase(list);
+  return beside;
+}
+
 // Whether what it forbids are values of other types.
 bool says_nothing_of(const Json& forbidden, const std::string& type) {
   if (!forbidden.is_object() || forbidden.size() != 1) return false;
@@ -161,9 +168,9 @@ Part SchemaCompiler::merged(const Json& schema, const std::string& where, int de
 
 Part SchemaCompiler::plain(const Json& schema, const std::string& where, int depth) {
   if (schema.contains("const")) {
-    if (!may_be_written(schema["const"], schema, where))
+    if (!may_be_written(schema["const"], without_lists(schema, "const"), where))
       return nothing("{}.const: the value is not valid against the keywords beside it", where);
-    return builder_.literal(schema_text(schema["const"]));
+    return literal_value(schema["const"]);
   }
   if (schema.contains("enum")) return enumeration(schema, where);
   for (const char* name : {"anyOf", "oneOf"})
@@ -241,8 +248,9 @@ Part SchemaCompiler::enumeration(const Json& schema, const std::string& where) {
   if (!list.is_array() || list.empty()) fail("{}.enum: expected a list of values", where);
   if (list.size() > kMostEnum) fail("{}.enum: expected at most {} values, found {}", where, kMostEnum, list.size());
   std::vector<Part> parts;
+  const Json beside = without_lists(schema, "enum");
   for (const Json& each : list)
-    if (may_be_written(each, schema, where)) parts.push_back(builder_.literal(schema_text(each)));
+    if (may_be_written(each, beside, where)) parts.push_back(literal_value(each));
   if (parts.empty()) return nothing("{}.enum: no value of the list is valid against the keywords beside it", where);
   return builder_.either(parts);
 }
@@ -299,7 +307,12 @@ void SchemaCompiler::leave_one(const Json& list, const Json& beside, const std::
             where, i, j);
       all.push_back(*opposites[j]);
     }
-    if (all.size() > 1) each[i] = {{"allOf", std::move(all)}};
+    if (all.size() == 1) continue;
+    each[i] = {{"allOf", std::move(all)}};
+    // The opposites may leave out more than the others allow.
+    if (merged_schema(each[i], root_, where, work_) == false)
+      fail("{}: of oneOf nothing is left of [{}] without what the others allow, as far as that is known; use anyOf",
+           where, i);
   }
 }
 

@@ -152,11 +152,12 @@ Part SchemaCompiler::object(const Json& schema, const std::string& where, int de
   const Json &properties = object_at("properties"), &patterns = object_at("patternProperties");
   ObjectShape shape;
   shape.least = count_of(schema, "minProperties", 0, where), shape.most = count_of(schema, "maxProperties", -1, where);
+  std::vector<std::string> in_order;  // those that are required
   if (schema.contains("required")) {
     if (!schema["required"].is_array()) fail("{}.required: expected a list of names", where);
     for (const Json& name : schema["required"]) {
       if (!name.is_string()) fail("{}.required: expected a list of names", where);
-      shape.required.insert(name.get<std::string>());
+      if (shape.required.insert(name.get<std::string>()).second) in_order.push_back(name.get<std::string>());
     }
   }
   std::set<std::string> forbidden;
@@ -196,7 +197,7 @@ Part SchemaCompiler::object(const Json& schema, const std::string& where, int de
   for (const auto& [name, content] : properties.items())
     if (!add(name, said_of(name, &content)) && shape.required.contains(name))
       return nothing("{}.required: the property {} is forbidden by other keywords", where, quoted(name));
-  for (const std::string& name : shape.required)
+  for (const std::string& name : in_order)
     if (!properties.contains(name)) {
       const Json* content = said_of(name, nullptr);
       if (!content) content = says_others ? others : &kAny;

@@ -34,6 +34,14 @@ TEST(ConstraintSchemaObjects, PatternsMayShareNames) {
                {R"({"ab":1})", R"({"a":"x"})", R"({"cx":null})", R"({"ca":5})", R"({"b":4})"});
 }
 
+TEST(ConstraintSchemaObjects, WriteListedValuesAsOthers) {
+  expect_texts(R"({"enum":[{"a":1,"b":[2,{}]},[]]})", {R"({"a": 1, "b": [2, {}]})", R"({"a":1,"b":[2,{}]})", "[]"},
+               {R"({"b":[2,{}],"a":1})", "{}", R"({"a":1,"b":[2, {} ]})"});
+  // Names that are only required come as they are listed.
+  expect_texts(R"({"type":"object","properties":{"z":{"type":"null"}},"required":["y","b"]})",
+               {R"({"z":null,"y":1,"b":2})", R"({"y":1,"b":2})"}, {R"({"b":1,"y":2})"});
+}
+
 // Draft 2020-12, Core, 4.3.1: keywords that are not known say nothing.
 TEST(ConstraintSchema, OtherKeywordsDescribe) {
   expect_texts(R"({"type":"object","id":"http://a/b","self":{"vendor":"x"},"_format":"date","links":[],
@@ -128,7 +136,9 @@ TEST(ConstraintSchema, RefusesByNameWhatNoGrammarKeeps) {
       {R"({"type":"object","if":{"propertyNames":{"pattern":"a"}},"then":{}})", ".if: no opposite is known"},
       {R"({"type":"string","minlength":3})", "'minLength' is one"},
       {R"({"type":"object","$dynamicRef":"#a"})", "$dynamicRef"},
-      {R"({"oneOf":[{"type":"number","multipleOf":3},{"type":"number","multipleOf":5}]})", "oneOf is supported"},
+      {R"({"oneOf":[{"type":"number","multipleOf":3},{"type":"number","multipleOf":5}]})",
+       "of oneOf nothing is left of [0]"},
+      {R"({"oneOf":[{"propertyNames":{"pattern":"a"}},{"propertyNames":{"pattern":"b"}}]})", "oneOf is supported"},
       {R"({"type":"array","contains":{},"maxContains":3})", "maxContains"},
       {R"({"type":"array","minItems":5000000000})", "minItems: expected at most 1000000000"},
       {R"({"allOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"allOf":[{"$ref":"#/$defs/a"}]}}})", "lead to each other"},
