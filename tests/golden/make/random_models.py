@@ -160,6 +160,7 @@ def draw_weights(model, name, signed_norms):
                 pass
             elif (
                 "embed" in key.lower()
+                and "mask_embedder" not in key  # layers of a perceptron
                 and parameter.dim() == 2
                 or key.endswith(("wte.weight", "wpe.weight", "shared.weight"))
             ):
