@@ -18,9 +18,11 @@ constexpr double kNoTarget = -100;
 constexpr int64_t kMostLogits = int64_t{1} << 24;
 
 // Of logits that are made together: whole tiles of processors, since products whose depth is odd are slow in 16 bits.
-int64_t rows_together(int64_t vocabulary) {
+// `width`: of the weight where its gradient is made, which each group of rows adds to: the logits may then be as large
+// as that, since fewer groups go through it fewer times; else 0.
+int64_t rows_together(int64_t vocabulary, int64_t width = 0) {
   constexpr int64_t kTile = 32;
-  const int64_t rows = kMostLogits / vocabulary;
+  const int64_t rows = std::max(kMostLogits / vocabulary, width);
   return rows < kTile ? 16 : rows / kTile * kTile;
 }
 
@@ -56,13 +58,13 @@ bool is_plain(const LogitsHead& head, const Computing& computing) {
 TokenLosses in_rows(const LogitsHead& head, const Tensor& hidden, const Tensor& targets, const TokenLoss& how,
                     const ForwardContext& context) {
   const int64_t V = head.weight.value.dim(0), D = hidden.dim(-1), N = targets.size();
-  LinearCrossEntropyOptions options{.rows = rows_together(V),
-                                    .multiplier = head.multiplier,
+  LinearCrossEntropyOptions options{.multiplier = head.multiplier,
                                     .soft_cap = head.soft_cap,
                                     .dynamic = how.kind == TokenLoss::Kind::kDynamic,
                                     .measures = how.measures};
   options.gradient = context.training && gradients_enabled();
   options.weight_gradient = options.gradient && head.weight.value.requires_grad();
+  options.rows = rows_together(V, options.weight_gradient ? D : 0);
   const Tensor flat = reshape(targets, {N}), counted = counted_targets(flat);
   const LinearCrossEntropy made =
       linear_cross_entropy(reshape(hidden, {N, D}), head.weight.value, head.bias ? head.bias->value : Tensor(), flat,
