@@ -242,7 +242,7 @@ def make_images(folder):
             f"{file}/{key}": as_of_pictures(value, kind) if value.is_floating_point() else value.long()
             for file in pictures
             for key, value in processor(Image.open(folder / file).convert("RGB"), return_tensors="pt").items()
-            if key != "batch_num_images"  # of one picture: 1
+            if key not in ("batch_num_images", "num_tiles")  # of one picture: 1; as many as aspect_ratio_mask tells
             and (key != "pixel_attention_mask" or name.startswith(("siglip2", "idefics2")))  # else nothing is hidden
         }
         save_file(made, here / "expected.safetensors")

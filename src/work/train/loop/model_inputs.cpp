@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "files/checkpoint/safetensors.h"
 #include "models/records.h"
+#include "models/shared/decoder.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -26,6 +27,15 @@ std::optional<int64_t> label_classes(const Model& model) {
   return classes > 0 ? std::optional(classes) : std::nullopt;
 }
 
+// The rows of the table of an input, whose numbers these are; nothing where nobody knows. Pictures that are read beside
+// the tokens may stand at tokens that are never written, behind those of the vocabulary.
+std::optional<int64_t> rows_of_table(const Model& model, const FamilyInput& input) {
+  const auto* writer = dynamic_cast<const GenerativeModel*>(&model);
+  if (input.kind == FamilyInput::Kind::kTokens && writer && writer->source_rows() > 0)
+    return body_of(model).word_embeddings().weight()->value.dim(0);
+  return extent_of(model.config(), input.table);
+}
+
 // Ids beyond the tables that they are looked up in, which not every device tells.
 void check_ids(const Model& model, const std::string& name, std::span<const int64_t> ids) {
   if (!find_architecture(model)) return;
@@ -33,7 +43,7 @@ void check_ids(const Model& model, const std::string& name, std::span<const int6
   const auto input =
       std::find_if(inputs.begin(), inputs.end(), [&](const FamilyInput& each) { return each.name == name; });
   if (input == inputs.end()) return;
-  const std::optional<int64_t> rows = extent_of(model.config(), input->table);
+  const std::optional<int64_t> rows = rows_of_table(model, *input);
   if (!rows) return;
   for (const int64_t id : ids)
     if (id < 0 || id >= *rows)

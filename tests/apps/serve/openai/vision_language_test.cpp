@@ -94,9 +94,10 @@ TEST_P(ServedAnswers, AreThoseOfTheModelForEachPicture) {
     const TokenIds ids = written(look, file);
     const size_t prompt = answer["usage"]["prompt_tokens"].get<size_t>();
     ASSERT_LT(prompt, ids.size());
-    EXPECT_EQ(choice["message"]["content"],
-              tokenizer.decode(TokenIds(ids.begin() + static_cast<ptrdiff_t>(prompt), ids.end()), true))
-        << file;
+    const std::string content = choice["message"]["content"];
+    const std::string alone = tokenizer.decode(TokenIds(ids.begin() + static_cast<ptrdiff_t>(prompt), ids.end()), true);
+    // Decoded alone, what is written may lack the space before its first word.
+    EXPECT_EQ(content, content.starts_with(' ') && !alone.starts_with(' ') ? " " + alone : alone) << file;
     chances.push_back(choice["logprobs"]["content"][0]["logprob"]);
   }
   EXPECT_NE(chances[1], chances[2]);
