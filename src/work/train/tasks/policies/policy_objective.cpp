@@ -119,11 +119,8 @@ void PolicyObjective::note_lengths(const std::vector<float>& prompts, const std:
   }
 }
 
-PolicyObjective::Written PolicyObjective::write(Model& model, const PolicyPrompts& prompts,
-                                                const std::vector<int64_t>& rows, int64_t generations, uint64_t seed,
-                                                int64_t first, bool training, int64_t number) {
-  std::vector<TokenIds> texts;
-  for (const int64_t row : rows) texts.push_back(prompts.rows.at(static_cast<size_t>(row)).tokens);
+std::vector<WrittenCompletion> PolicyObjective::completions_of(Model& model, const std::vector<TokenIds>& texts,
+                                                               uint64_t seed, int64_t first, bool training) {
   CompletionWriter& writer = training ? *run_.writer : *run_.evaluation_writer;
   if (run_.rollout_weights) run_.rollout_weights->renew(model);
   std::vector<WrittenCompletion> completed;
@@ -135,8 +132,17 @@ PolicyObjective::Written PolicyObjective::write(Model& model, const PolicyPrompt
     if (!own.empty()) completed = writer.write(model, own, seed, first + static_cast<int64_t>(begin));
   }
   if (run_.plan.writers > 1) completed = read_completions(shared().all(text_of_completions(completed)));
-  if (completed.size() != rows.size())
-    fail(ErrorKind::kDevice, "completions: expected {}, found {}", rows.size(), completed.size());
+  if (completed.size() != texts.size())
+    fail(ErrorKind::kDevice, "completions: expected {}, found {}", texts.size(), completed.size());
+  return completed;
+}
+
+PolicyObjective::Written PolicyObjective::write(Model& model, const PolicyPrompts& prompts,
+                                                const std::vector<int64_t>& rows, int64_t generations, uint64_t seed,
+                                                int64_t first, bool training, int64_t number) {
+  std::vector<TokenIds> texts;
+  for (const int64_t row : rows) texts.push_back(prompts.rows.at(static_cast<size_t>(row)).tokens);
+  std::vector<WrittenCompletion> completed = completions_of(model, texts, seed, first, training);
   std::vector<TokenIds> completions;
   for (const WrittenCompletion& each : completed) completions.push_back(each.tokens);
   Written written;

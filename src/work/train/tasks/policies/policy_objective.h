@@ -71,6 +71,9 @@ class PolicyObjective final : public ReferredObjective {
     std::vector<Rollout> rows;
     double tokens = 0;
   };
+  // One for each text; processes that share the work write a part each.
+  std::vector<WrittenCompletion> completions_of(Model& model, const std::vector<TokenIds>& texts, uint64_t seed,
+                                                int64_t first, bool training);
   Written write(Model& model, const PolicyPrompts& prompts, const std::vector<int64_t>& rows, int64_t generations,
                 uint64_t seed, int64_t first, bool training, int64_t number);
   void generate(Model& model, int64_t number);
