@@ -151,17 +151,17 @@ def randoms_of(update, rows):
     return [of_row(update, i) for i in range(rows)]
 
 
-def kept(state):
-    """A few tensors of many: the first and every ninth."""
-    return {name: value.float().contiguous() for i, (name, value) in enumerate(sorted(state.items())) if i % 9 == 0}
+def kept(state, every):
+    """A few tensors of many: the first, and then each `every`th."""
+    return {name: value.float().contiguous() for i, (name, value) in enumerate(sorted(state.items())) if i % every == 0}
 
 
-def record(folder, name, about, made):
+def record(folder, name, about, made, every=9):
     """Losses and weights in float64. `made`: those of a type. float32 is as far from them as its sums are: ten times that, or 1e-5."""
     losses, state = made(torch.float64)
     others, other_state = made(torch.float32)
     far = numpy.maximum.accumulate([abs(a - b) / abs(b) for a, b in zip(others, losses)])
-    state, other_state = kept(state), kept(other_state)
+    state, other_state = kept(state, every), kept(other_state, every)
     moved = max(float((state[key] - other_state[key]).abs().max()) for key in state)
     save_file(state, folder / f"{name}.safetensors")
     bounds = {"loss": losses, "loss_rtol": [rounded_up(max(1e-5, 10 * float(one))) for one in far], "weights_atol": rounded_up(max(1e-5, 10 * moved))}

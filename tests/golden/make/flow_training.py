@@ -127,7 +127,7 @@ def dreambooth(folder, name, kind, settings, images, rank=None):
         given.update(class_data_dir="class", class_prompt=TEXTS[1], with_prior_preservation=True, num_class_images=2)
     if rank:
         given.update(use_peft=True, rank=rank)
-    record(folder, name, {"task": "dreambooth", "model": f"{kind}/model", "flags": flags_of(settings, **given)}, made)
+    record(folder, name, {"task": "dreambooth", "model": f"{kind}/model", "flags": flags_of(settings, **given)}, made, 9 if rank else 45)
 
 
 def make(out):
