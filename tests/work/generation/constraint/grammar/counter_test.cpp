@@ -151,7 +151,7 @@ TEST(CountedTexts, TakeNoMoreMemoryForLargerLimits) {
   Json many{{"type", "object"}, {"properties", Json::object()}};
   for (int i = 0; i < 40; ++i)
     many["properties"]["p" + std::to_string(i)] = {{"type", "string"}, {"format", "uri"}, {"maxLength", 2083 + i}};
-  EXPECT_LT(nodes(dump_json(many)), 20'000u);
+  EXPECT_LT(nodes(dump_json(many)), 25'000u);  // a URI of RFC 3986 is large, whatever its limit
   const Grammar one = grammar_of(R"({"type":"string","maxLength":65535})");
   EXPECT_TRUE(writes(one, "\"" + std::string(65535, 'a') + "\""));
   EXPECT_FALSE(writes(one, "\"" + std::string(65536, 'a') + "\""));
