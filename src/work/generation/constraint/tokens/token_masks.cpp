@@ -28,6 +28,7 @@ CompiledGrammar::CompiledGrammar(Grammar grammar, std::shared_ptr<const TokenTri
     : grammar_(std::move(grammar)),
       trie_(std::move(trie)),
       alike_(equivalent_places(grammar_, trie_->most_depth())),
+      behind_(grammar_, alike_),
       most_bytes_(most_bytes) {
   forget();
 }
@@ -46,6 +47,10 @@ bool CompiledGrammar::add_rests(PlaceSearch& search, WorkTime& time) const {
   auto& [nodes, tokens] = *search.found->rests;
   while (search.rest_next < search.rest_end) {
     const size_t i = search.rest_next++;
+    if (trie[i].depth == search.rest_depth + 1 && !behind_.of(search.place).test(trie[i].byte)) {
+      search.rest_next = trie[i].next;
+      continue;
+    }
     search.rest_path.resize(trie[i].depth - search.rest_depth);
     const uint32_t parent = search.rest_path.back();
     uint32_t node = nodes[parent].child;

@@ -18,6 +18,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "work/generation/constraint/tokens/bytes_behind.h"
 #include "work/generation/constraint/tokens/relative_sets.h"
 #include "work/generation/constraint/tokens/token_trie.h"
 #include "work/generation/constraint/tokens/work_time.h"
@@ -109,6 +110,7 @@ class CompiledGrammar {
   Grammar grammar_;
   std::shared_ptr<const TokenTrie> trie_;
   std::vector<uint32_t> alike_;  // the place whose tokens are those of a place too
+  BytesBehind behind_;
   size_t most_bytes_;
   mutable std::mutex mutex_;  // of all below, and of the searches while they go on
   // Searches that have begun keep the sets that their numbers are of.
