@@ -26,9 +26,10 @@ const Argument kAdapterArguments[] = {
     field<&A::prefix_projection>("prefix_projection", "Two layers make the keys and values of prefix tuning."),
     field<&A::feedforward_modules>("feedforward_modules", "Modules whose inputs IA3 scales, among the target modules."),
     field<&A::exclude_modules>("exclude_modules", "Modules that stay as they are."),
-    field<&A::init_lora_weights>("init_lora_weights",
-                                 "How LoRA begins: true, false, gaussian, orthogonal, olora, pissa, eva, or loftq beside "
-                                 "--load_in_4bit."),
+    field<&A::init_lora_weights>(
+        "init_lora_weights",
+        "How LoRA begins: true, false, gaussian, orthogonal, olora, pissa, eva, or loftq beside "
+        "--load_in_4bit."),
     field<&A::init_r>("init_r", "Rank that AdaLoRA begins with (default 12).").at_least(1),
     field<&A::target_r>("target_r", "Mean rank that AdaLoRA comes to (default 8).").at_least(1),
     field<&A::tinit>("tinit", "Updates before AdaLoRA masks ranks (default 0).").at_least(0),
