@@ -182,9 +182,11 @@ bool all_stay(const EvaLayer& layer, int64_t rank) {
   return std::all_of(layer.stays.begin(), layer.stays.begin() + rank, [](bool stays) { return stays; });
 }
 
-// Reads batches until the components that are asked for stay; the rank of each layer.
+// Reads batches until the components that are asked for stay; the rank of each layer. `rows`: what was read of the
+// first batch.
 std::vector<int64_t> settle(std::vector<EvaLayer>& layers, const Model& model,
-                            const std::vector<AdaptedWeight>& targets, const EvaOptions& options, int64_t batches,
+                            const std::vector<AdaptedWeight>& targets, const EvaOptions& options,
+                            std::vector<std::vector<float>> rows, int64_t batches,
                             const std::function<ReadBatch(int64_t)>& batch) {
   std::vector<int64_t> ranks;
   for (const EvaLayer& layer : layers) ranks.push_back(layer.most);
@@ -199,7 +201,7 @@ std::vector<int64_t> settle(std::vector<EvaLayer>& layers, const Model& model,
       all = all && layer.settled;
     }
     if (all) return ranks;
-    const std::vector<std::vector<float>> rows = rows_that_are_read(model, targets, batch(number % batches));
+    if (number > 0) rows = rows_that_are_read(model, targets, batch(number % batches));
     bool fitted = true;
     for (size_t i = 0; i < layers.size(); ++i) {
       if (layers[i].first != i) continue;
@@ -236,8 +238,9 @@ void add_by_activations(Model& model, AdapterConfig config, uint64_t seed, int64
     options.rho =
         std::min(options.rho, static_cast<double>(widest / std::max<int64_t>(config.rank(targets[0].module), 1)));
   }
-  std::vector<EvaLayer> layers = layers_of(config, targets, options.rho, rows_that_are_read(model, targets, batch(0)));
-  const std::vector<int64_t> ranks = settle(layers, model, targets, options, batches, batch);
+  std::vector<std::vector<float>> rows = rows_that_are_read(model, targets, batch(0));
+  std::vector<EvaLayer> layers = layers_of(config, targets, options.rho, rows);
+  const std::vector<int64_t> ranks = settle(layers, model, targets, options, std::move(rows), batches, batch);
 
   Json modules = Json::array(), rank_pattern = Json::object(), alpha_pattern = Json::object();
   std::map<std::string, std::pair<int64_t, std::vector<float>>> first;
