@@ -44,8 +44,6 @@ PolicyObjective::PolicyObjective(PolicyRun run, std::shared_ptr<ReferencePolicy>
       run_(std::move(run)),
       measures_(run_.loss.of_pairs ? pair_measures() : policy_measures(run_.loss)) {}
 
-void PolicyObjective::expect(bool sharded, bool staged) const { ReferredObjective::expect(sharded, staged); }
-
 bool PolicyObjective::asks_whole_weights(int64_t first, int64_t count) const {
   if (count == 0) return true;
   const int64_t of_one = run_.plan.batches_of_generation();

@@ -60,7 +60,6 @@ class PolicyObjective final : public ReferredObjective {
   bool asks_whole_weights(int64_t first, int64_t count) const override;
   void save(const std::filesystem::path& directory) const override;
   void load(const std::filesystem::path& directory) override;
-  void expect(bool sharded, bool staged) const override;
 
   // Names of what take_numbers() gives.
   std::vector<std::string> number_names() const;
