@@ -143,7 +143,71 @@ TEST_F(TokenizerTest, PatternsMeanWhatOnigurumaTakesThemFor) {
   EXPECT_EQ(pieces(R"((?m:a.b))", "a\nb"), (Offsets{{0, 3}}));
   EXPECT_EQ(pieces(R"(\\b)", "ab cd"), (Offsets{{0, 2}, {2, 3}, {3, 5}}));
   EXPECT_THROW(pieces("[a-w&&[^c-g]z]", "b"), Error);
+  EXPECT_EQ(pieces(R"(\\v)", "a\rb"), (Offsets{{0, 3}}));
+  EXPECT_EQ(pieces(R"(\\u0062)", "abc"), (Offsets{{0, 1}, {1, 2}, {2, 3}}));
   EXPECT_EQ(pieces(R"(^b)", "a\nb"), (Offsets{{0, 2}, {2, 3}}));
+}
+
+// Which of these characters a class holds, as the tokenizers library finds: letters, a digit, a connector, spaces,
+// numbers that are no digits, marks, a number that is a letter, signs.
+TEST_F(TokenizerTest, ClassesHoldWhatOnigurumaPutsInThem) {
+  const std::vector<std::string> characters = {"a",      "Z",      "5",      "_",      " ",      "\t",
+                                               "\u00B2", "\u00BD", "\u093F", "\u0301", "\u09F4", "\u2160",
+                                               "\u00AA", "\u203F", "\u20AC", "-",      "\u0966"};
+  const std::pair<std::string, std::string> classes[] = {
+      {R"(\\w)", "11110011110111001"},           {R"(\\W)", "00001100001000110"},
+      {R"([\\w-])", "11110000110111011"},        {R"([^\\w\\s])", "00000011001000110"},
+      {R"([\\W_])", "00011111001000110"},        {R"([[:word:]])", "11110000110111001"},
+      {R"([[:^word:]])", "00001111001000110"},   {R"([[:alpha:]])", "11000000100110000"},
+      {R"([[:alnum:]])", "11100000100110001"},   {R"([[:upper:]])", "01000000000100000"},
+      {R"([[:lower:]])", "10000000000010000"},   {R"([[:punct:]])", "00010000000001110"},
+      {R"([[:^punct:]])", "11101111111110001"},  {R"([[:digit:]])", "00100000000000001"},
+      {R"([[:blank:]])", "00001100000000000"},   {R"([[:xdigit:]])", "10100000000000000"},
+      {R"(\\h)", "10100000000000000"},           {R"(\\H)", "01011111111111111"},
+      {R"([\\H])", "01011111111111111"},         {R"(\\p{Alnum})", "11100000100110001"},
+      {R"(\\P{Alnum})", "00011111011001110"},    {R"(\\p{^Word})", "00001100001000110"},
+      {R"([\\p{Punct}_])", "00010000000001010"}, {R"([\\S])", "11110011111111111"},
+  };
+  for (const auto& [name, expected] : classes) {
+    const Tokenizer tokenizer = load_with(
+        R"("pre_tokenizer": {"type": "Split", "behavior": "Removed", "invert": true, "pattern": {"Regex": ")" + name +
+            R"("}})",
+        R"({"?": 0})");
+    std::string found;
+    for (const std::string& character : characters) found += std::to_string(tokenizer.encode(character).size());
+    EXPECT_EQ(found, expected) << name;
+  }
+}
+
+TEST_F(TokenizerTest, InvertedSplitsAreThoseOfWhatLiesBetween) {
+  const struct {
+    std::string behavior, pattern;
+    Offsets pieces;
+  } cases[] = {
+      {"Removed", R"([A-Z])", {{2, 3}, {3, 4}, {7, 8}}},
+      {"Removed", R"(\\b)", {}},
+      {"Isolated", R"([A-Z])", {{0, 2}, {2, 3}, {3, 4}, {4, 7}, {7, 8}}},
+      {"Isolated", R"(\\b)", {{0, 5}, {5, 6}, {6, 8}}},
+      {"MergedWithPrevious", R"([A-Z])", {{0, 2}, {2, 3}, {3, 7}, {7, 8}}},
+      {"MergedWithPrevious", R"(\\b)", {{0, 5}, {5, 6}, {6, 8}}},
+      {"MergedWithNext", R"([A-Z])", {{0, 3}, {3, 4}, {4, 8}}},
+      {"MergedWithNext", R"(\\b)", {{0, 5}, {5, 6}, {6, 8}}},
+      {"Contiguous", R"([A-Z])", {{0, 2}, {2, 4}, {4, 7}, {7, 8}}},
+      {"Contiguous", R"(\\b)", {{0, 5}, {5, 6}, {6, 8}}},
+  };
+  for (const auto& [behavior, pattern, pieces] : cases) {
+    const Tokenizer tokenizer = load_with(R"("pre_tokenizer": {"type": "Split", "behavior": ")" + behavior +
+                                              R"(", "invert": true, "pattern": {"Regex": ")" + pattern + R"("}})",
+                                          R"({"?": 0})");
+    EXPECT_EQ(tokenizer.encode("abCDe fG").offsets, pieces) << behavior << " " << pattern;
+  }
+}
+
+TEST_F(TokenizerTest, TwoFramesOfSpecialTokensAreRefused) {
+  const std::string frame = R"({"type": "BertProcessing", "sep": ["?", 0], "cls": ["?", 0]})";
+  EXPECT_THROW(load_with(R"("post_processor": {"type": "Sequence", "processors": [)" + frame + ", " + frame + "]}",
+                         R"({"?": 0})"),
+               Error);
 }
 
 TEST_F(TokenizerTest, AddedTokens) {

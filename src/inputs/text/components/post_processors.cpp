@@ -175,8 +175,16 @@ std::unique_ptr<PostProcessor> make_post_processor(const Json& json, const std::
   if (type == "ByteLevel") return std::make_unique<ByteLevelProcessing>(trim, prefix_space);
   if (type == "Sequence") {
     std::vector<std::unique_ptr<PostProcessor>> parts;
+    bool framed = false;
     for (const Json& part : array_field(json, "processors", where)) {
-      if (auto made = make_post_processor(part, where + ".processors", depth + 1)) parts.push_back(std::move(made));
+      auto made = make_post_processor(part, where + ".processors", depth + 1);
+      if (!made) continue;
+      require(
+          !framed || made->added_tokens(true) == 0,
+          "{}.processors: expected one that adds special tokens, found two, the second around the parts of the first",
+          where);
+      framed = framed || made->added_tokens(true) > 0;
+      parts.push_back(std::move(made));
     }
     return std::make_unique<PostProcessorSequence>(std::move(parts));
   }

@@ -82,32 +82,18 @@ class Split : public PreTokenizer {
   Split(const Json& json, const std::string& where)
       : pattern_(field(json, "pattern", where), where + ".pattern"),
         behavior_(split_behavior(string_field(json, "behavior", where), where)),
-        invert_(bool_field(json, "invert", where, false)) {}
+        invert_(bool_field(json, "invert", where, false)) {
+    // What lies between matches is merged with what precedes it where matches are merged with what follows them.
+    if (invert_ && behavior_ == SplitBehavior::kMergedWithPrevious) behavior_ = SplitBehavior::kMergedWithNext;
+    else if (invert_ && behavior_ == SplitBehavior::kMergedWithNext) behavior_ = SplitBehavior::kMergedWithPrevious;
+  }
 
   void apply(Pieces& pieces) const override {
-    Ranges matches, others;
+    Ranges matches;
     pieces.split([&](std::string_view view, const auto& emit) {
       pattern_.find_all(view, matches);
-      if (!invert_) return split_at(view.size(), matches, behavior_, emit);
-      others.clear();
-      const bool apart = behavior_ == SplitBehavior::kRemoved || behavior_ == SplitBehavior::kIsolated;
-      size_t last = 0;
-      for (const auto& [begin, end] : matches) {
-        if (begin > last) others.emplace_back(last, begin);
-        last = end;
-      }
-      if (last < view.size()) others.emplace_back(last, view.size());
-      if (apart) {  // neighbouring matches are pieces of their own
-        size_t other = 0;
-        const auto emit_others = [&](size_t limit) {
-          for (; other < others.size() && others[other].first < limit; ++other) {
-            if (behavior_ == SplitBehavior::kIsolated) emit(others[other].first, others[other].second);
-          }
-        };
-        for (const auto& [begin, end] : matches) emit_others(begin), emit(begin, end);
-        return emit_others(view.size());
-      }
-      split_at(view.size(), others, behavior_, emit);
+      if (!invert_ || behavior_ != SplitBehavior::kRemoved) return split_at(view.size(), matches, behavior_, emit);
+      for (const auto& [begin, end] : matches) emit(begin, end);
     });
   }
 

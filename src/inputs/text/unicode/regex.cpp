@@ -4,7 +4,11 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include <unicode/uchar.h>
+#include <unicode/uset.h>
 
+#include <algorithm>
+#include <iterator>
+#include <memory>
 #include <optional>
 
 #include "base/error.h"
@@ -43,6 +47,86 @@ std::string script_property(std::string_view name) {
   return script ? "sc:" + text : text;
 }
 
+// Classes that hold other characters in Oniguruma than in PCRE2: their name, what stands for them between brackets, and
+// the same for ICU, which says what is not in them.
+struct NamedClass {
+  std::string_view name, content, icu;
+};
+constexpr NamedClass kWord = {"word", "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}", "[[:Alphabetic:][:M:][:Nd:][:Pc:]]"};
+constexpr NamedClass kHexDigits = {"xdigit", "0-9A-Fa-f", "[0-9A-Fa-f]"};
+constexpr NamedClass kSpace = {"space", "\\p{White_Space}", "[:White_Space:]"};
+constexpr NamedClass kClasses[] = {kWord,
+                                   kHexDigits,
+                                   kSpace,
+                                   {"alnum", "\\p{Alphabetic}\\p{Nd}", "[[:Alphabetic:][:Nd:]]"},
+                                   {"alpha", "\\p{Alphabetic}", "[:Alphabetic:]"},
+                                   {"blank", "\\p{Zs}\\t", "[[:Zs:]\\t]"},
+                                   {"digit", "\\p{Nd}", "[:Nd:]"},
+                                   {"lower", "\\p{Lowercase}", "[:Lowercase:]"},
+                                   {"punct", "\\p{P}\\p{S}", "[[:P:][:S:]]"},
+                                   {"upper", "\\p{Uppercase}", "[:Uppercase:]"}};
+
+// What is not in a class, to stand between brackets beside others: ranges, since PCRE2 has no class in a class.
+std::string complement(const NamedClass& set) {
+  UErrorCode status = U_ZERO_ERROR;
+  const std::u16string pattern(set.icu.begin(), set.icu.end());
+  const std::unique_ptr<USet, void (*)(USet*)> characters(
+      uset_openPattern(pattern.data(), static_cast<int32_t>(pattern.size()), &status), uset_close);
+  require(U_SUCCESS(status), "ICU does not read the class {}", set.icu);
+  uset_complement(characters.get());
+  std::string result;
+  for (int32_t item = 0; item < uset_getItemCount(characters.get()); ++item) {
+    UChar32 first = 0, last = 0;
+    if (uset_getItem(characters.get(), item, &first, &last, nullptr, 0, &status) != 0) continue;
+    const auto range = [&](UChar32 from, UChar32 to) {
+      if (from <= to) fmt::format_to(std::back_inserter(result), "\\x{{{:x}}}-\\x{{{:x}}}", from, to);
+    };
+    range(first, std::min(last, 0xd7ff));  // halves of characters are none, and PCRE2 refuses them
+    range(std::max(first, 0xe000), last);
+  }
+  return result;
+}
+
+std::string class_text(const NamedClass& set, bool negated, bool bracketed) {
+  if (bracketed) return negated ? complement(set) : std::string(set.content);
+  return std::string(negated ? "[^" : "[").append(set.content).append("]");
+}
+
+// \b and \B: where characters of words begin or end, by Oniguruma's words.
+std::string word_boundary(bool negated) {
+  const std::string word = class_text(kWord, false, false);
+  return negated ? fmt::format("(?:(?<={0})(?={0})|(?<!{0})(?!{0}))", word)
+                 : fmt::format("(?:(?<={0})(?!{0})|(?<!{0})(?={0}))", word);
+}
+
+// \p{Alnum}, \p{Word}, ...: the classes of brackets by the form of a property. Null: a property of Unicode.
+const NamedClass* class_property(std::string_view name) {
+  std::string small(name);
+  for (char& c : small) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  for (const NamedClass& set : kClasses) {
+    if (set.name == small) return &set;
+  }
+  return nullptr;
+}
+constexpr NamedClass kPunctuation = {"punct", "\\p{P}", "[:P:]"};  // of \p{Punct}: signs are in [:punct:] alone
+
+// The class that an escape names, or null.
+const NamedClass* class_escape(char escaped) {
+  switch (escaped) {
+    case 'w':
+    case 'W':
+      return &kWord;
+    case 's':
+    case 'S':
+      return &kSpace;
+    case 'h':
+    case 'H':
+      return &kHexDigits;
+    default:
+      return nullptr;
+  }
+}
+
 // Oniguruma's pattern in PCRE2's syntax: escapes that mean other characters there are written out, and the inner
 // brackets of classes in classes, [^a[bc]], are taken away.
 std::string translated(std::string_view pattern, const std::string& where) {
@@ -53,17 +137,24 @@ std::string translated(std::string_view pattern, const std::string& where) {
     if (c == '\\' && i + 1 < pattern.size()) {
       const char escaped = pattern[++i];
       const size_t close = pattern.find('}', i);
-      if (escaped == 's') {
-        result += "\\p{White_Space}";  // \s is more in PCRE2
-      } else if (escaped == 'S') {
-        result += "\\P{White_Space}";
-      } else if (escaped == 'h') {
-        result += depth > 0 ? "0-9A-Fa-f" : "[0-9A-Fa-f]";
+      if (const NamedClass* set = class_escape(escaped)) {
+        result += class_text(*set, escaped<'a', depth> 0);
+      } else if (depth == 0 && (escaped == 'b' || escaped == 'B')) {
+        result += word_boundary(escaped == 'B');
+      } else if (escaped == 'u' && i + 5 <= pattern.size()) {
+        result.append("\\x{").append(pattern.substr(i + 1, 4)).append("}");
+        i += 4;
+      } else if (escaped == 'v') {
+        result += "\\x0b";  // all that ends a line in PCRE2
       } else if ((escaped == 'p' || escaped == 'P') && pattern.substr(i + 1, 1) == "{" && close != pattern.npos) {
         const bool negated = pattern.substr(i + 2, 1) == "^";
         const size_t name = i + 2 + (negated ? 1 : 0);
-        result.append({'\\', escaped}).append(negated ? "{^" : "{");
-        result.append(script_property(pattern.substr(name, close - name))).append("}");
+        const std::string_view property = pattern.substr(name, close - name);
+        if (const NamedClass* set = class_property(property)) {
+          result += class_text(set->name == "punct" ? kPunctuation : *set, negated != (escaped == 'P'), depth > 0);
+        } else {
+          result.append({'\\', escaped}).append(negated ? "{^" : "{").append(script_property(property)).append("}");
+        }
         i = close;
       } else if (pattern.substr(i + 1, 1) == "{" && std::string_view("xogk").find(escaped) != std::string_view::npos &&
                  close != pattern.npos) {
@@ -77,10 +168,11 @@ std::string translated(std::string_view pattern, const std::string& where) {
       if (pattern.substr(i + 1, 1) == "]") result += pattern[++i];
     } else if (c == '[' && pattern.substr(i + 1, 1) == ":") {
       const size_t end = std::min(pattern.find(":]", i), pattern.size() - 2);
-      const std::string_view name = pattern.substr(i, end + 2 - i);
-      if (name == "[:punct:]") result += "\\p{P}\\p{S}";
-      else if (name == "[:space:]") result += "\\p{White_Space}";
-      else result += name;
+      const bool negated = pattern.substr(i + 2, 1) == "^";
+      const size_t name = i + 2 + (negated ? 1 : 0);
+      const NamedClass* set = class_property(pattern.substr(name, std::max(end, name) - name));
+      if (set) result += class_text(*set, negated, true);
+      else result += pattern.substr(i, end + 2 - i);
       i = end + 1;
     } else if (c == '[') {
       require(pattern.substr(i + 1, 1) != "^",
