@@ -322,6 +322,11 @@ struct ScriptArguments {
   std::string image_column_name = "image";
   double random_crop_area = 0.08;
   bool random_flip = true;
+  int64_t image_height = 512, image_width = 512;  // of instance segmentation
+  bool do_reduce_labels = false;
+  double mask_ratio = 0.75;  // of masked autoencoders, as the next ones
+  bool norm_pix_loss = true;
+  std::optional<double> base_learning_rate;
   std::string audio_column_name = "audio";
   double max_length_seconds = 20;
   bool attention_mask = true;

@@ -43,6 +43,8 @@ std::unique_ptr<RowFormat> format_of(const std::filesystem::path& path, std::str
   if (!options.format.empty()) extension = "." + options.format;
   if (extension == ".csv") return csv_format(name, text, options, false);
   if (extension == ".tsv") return csv_format(name, text, options, true);
+  if (extension == ".json")
+    if (auto coco = coco_format(name, text)) return coco;
   if (extension == ".json" || extension == ".jsonl" || extension == ".ndjson") return json_format(name, text);
   if (extension == ".conll" || extension == ".bio" || extension == ".iob" || extension == ".iob2")
     return conll_format(name, text);

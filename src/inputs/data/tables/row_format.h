@@ -31,6 +31,8 @@ class RowFormat {
 std::unique_ptr<RowFormat> csv_format(std::string name, std::string_view text, const DatasetOptions& options,
                                       bool tabs);
 std::unique_ptr<RowFormat> json_format(std::string name, std::string_view text);
+// A file of COCO; null where it is none.
+std::unique_ptr<RowFormat> coco_format(const std::string& name, std::string_view text);
 std::unique_ptr<RowFormat> conll_format(std::string name, std::string_view text);
 std::unique_ptr<RowFormat> lines_format(std::string name, std::string_view text, bool keep_linebreaks);
 // The format that the file's name asks for.

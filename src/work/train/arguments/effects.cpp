@@ -64,12 +64,14 @@ const OfTasks kOfTasks[] = {
     {{"normalize_advantages", "reward_clip_range"}, {"rloo"}},
     {{"block_size", "keep_linebreaks"}, {"text-generation"}},
     {{"random_crop_area"}, {"image-classification", "video-classification"}},
-    {{"image_column_name"}, {"image-classification", "image-segmentation", "object-detection"}},
+    {{"image_column_name"},
+     {"image-classification", "image-segmentation", "instance-segmentation", "object-detection"}},
+    {{"image_height", "image_width", "do_reduce_labels"}, {"instance-segmentation"}},
     {{"random_flip"},
-     {"image-classification", "video-classification", "image-segmentation", "object-detection",
+     {"image-classification", "video-classification", "image-segmentation", "instance-segmentation", "object-detection",
       "unconditional-image-generation", "text-to-image", "dreambooth"}},
     {{"image_processor_name"},
-     {"image-classification", "video-classification", "image-segmentation", "object-detection",
+     {"image-classification", "video-classification", "image-segmentation", "instance-segmentation", "object-detection",
       "contrastive-image-text"}},
     {{"image_column", "caption_column"}, {"contrastive-image-text", "text-to-image", "text-to-image-control"}},
     {{"freeze_vision_model", "freeze_text_model"}, {"contrastive-image-text"}},
@@ -122,7 +124,7 @@ const OfTasks kOfTasks[] = {
       "automatic-speech-recognition", "text-to-speech", "sft"}},
     {{"label_column_name"},
      {"text-classification", "token-classification", "image-classification", "video-classification",
-      "image-segmentation", "audio-classification", "click-prediction"}},
+      "image-segmentation", "instance-segmentation", "audio-classification", "click-prediction"}},
 };
 
 // Arguments that act where something else is asked for.

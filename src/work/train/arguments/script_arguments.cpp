@@ -267,6 +267,10 @@ const Argument kScriptArguments[] = {
         .above(0)
         .at_most(1),
     field<&S::random_flip>("random_flip", "Mirror half of the training images, and their boxes or masks."),
+    field<&S::image_height>("image_height", "Height that pictures and masks get (instance segmentation).").at_least(1),
+    field<&S::image_width>("image_width", "Width that pictures and masks get (instance segmentation).").at_least(1),
+    field<&S::do_reduce_labels>("do_reduce_labels",
+                                "Level 0 of maps is no class, and class c is level c + 1 (instance segmentation)."),
     field<&S::audio_column_name>("audio_column_name", "Column of the sound files."),
     field<&S::max_length_seconds>("max_length_seconds", "Longest part of a sound that is trained on (classification).")
         .above(0),

@@ -28,44 +28,52 @@ double overlap_of(const Box& a, const Box& b) {
   return both / (area_of(a) + area_of(b) - both);
 }
 
-// One picture's boxes of one class, and how much each pair overlaps.
+// One picture's objects of one class, and how much each pair overlaps.
 struct ClassInPicture {
-  std::vector<Box> labelled, found;  // what is found by falling score, at most kMostFound
+  std::vector<double> labelled, found;  // areas; what is found by falling score, at most kMostFound
   std::vector<double> scores;
   std::vector<std::vector<double>> overlaps;  // [found][labelled]
 };
 
-ClassInPicture class_in(const PictureBoxes& labelled, const PictureBoxes& found, int64_t number) {
+ClassInPicture class_in(const ComparedPicture& picture, int64_t number) {
   ClassInPicture result;
-  for (size_t i = 0; i < labelled.boxes.size(); ++i)
-    if (labelled.classes[i] == number) result.labelled.push_back(labelled.boxes[i]);
-  std::vector<size_t> order;
-  for (size_t i = 0; i < found.boxes.size(); ++i)
+  const PictureObjects &labelled = picture.labelled, &found = picture.found;
+  std::vector<size_t> wanted, order;
+  for (size_t i = 0; i < labelled.classes.size(); ++i)
+    if (labelled.classes[i] == number) wanted.push_back(i);
+  for (size_t i = 0; i < found.classes.size(); ++i)
     if (found.classes[i] == number) order.push_back(i);
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return found.scores[a] > found.scores[b]; });
   if (order.size() > kMostFound) order.resize(kMostFound);
+  for (const size_t i : wanted) result.labelled.push_back(labelled.areas[i]);
   for (const size_t i : order) {
-    result.found.push_back(found.boxes[i]);
+    result.found.push_back(found.areas[i]);
     result.scores.push_back(found.scores[i]);
     std::vector<double>& row = result.overlaps.emplace_back();
-    for (const Box& box : result.labelled) row.push_back(overlap_of(found.boxes[i], box));
+    for (const size_t k : wanted) row.push_back(picture.overlaps[i * labelled.classes.size() + k]);
   }
   return result;
+}
+
+PictureObjects objects_of_boxes(const PictureBoxes& boxes) {
+  PictureObjects objects{boxes.classes, {}, boxes.scores};
+  for (const Box& box : boxes.boxes) objects.areas.push_back(area_of(box));
+  return objects;
 }
 
 // What was found, over all pictures: its score, and whether it is right; what counts as neither is left out.
 struct Judged {
   std::vector<double> scores;
   std::vector<char> right;
-  double labelled = 0;  // boxes that should be found
+  double labelled = 0;  // objects that should be found
 };
 
-// Each found box takes the labelled one that it overlaps most and that nobody took. Boxes outside of the range count
-// neither way.
+// Each found object takes the labelled one that it overlaps most and that nobody took. Objects outside of the range
+// count neither way.
 void judge(const ClassInPicture& picture, AreaRange range, double least, size_t most, Judged& judged) {
   std::vector<size_t> order(picture.labelled.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  const auto ignored = [&](size_t i) { return !range.holds(area_of(picture.labelled[i])); };
+  const auto ignored = [&](size_t i) { return !range.holds(picture.labelled[i]); };
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ignored(a) < ignored(b); });
   for (const size_t i : order) judged.labelled += ignored(i) ? 0 : 1;
   constexpr size_t kNone = std::numeric_limits<size_t>::max();
@@ -81,7 +89,7 @@ void judge(const ClassInPicture& picture, AreaRange range, double least, size_t 
       match = i;
     }
     if (match != kNone) taken[match] = true;
-    if (match == kNone ? !range.holds(area_of(picture.found[f])) : ignored(match)) continue;
+    if (match == kNone ? !range.holds(picture.found[f]) : ignored(match)) continue;
     judged.scores.push_back(picture.scores[f]);
     judged.right.push_back(match != kNone);
   }
@@ -132,10 +140,20 @@ class KnownMean {
 
 Metrics box_metrics(std::span<const PictureBoxes> labelled, std::span<const PictureBoxes> found,
                     const std::vector<std::string>& classes) {
+  std::vector<ComparedPicture> pictures;
+  for (size_t i = 0; i < labelled.size(); ++i) {
+    ComparedPicture& picture = pictures.emplace_back();
+    picture = {objects_of_boxes(labelled[i]), objects_of_boxes(found[i]), {}};
+    for (const Box& each : found[i].boxes)
+      for (const Box& box : labelled[i].boxes) picture.overlaps.push_back(overlap_of(each, box));
+  }
+  return object_metrics(pictures, classes);
+}
+
+Metrics object_metrics(std::span<const ComparedPicture> pictures, const std::vector<std::string>& classes) {
   std::vector<std::vector<ClassInPicture>> all(classes.size());
   for (size_t c = 0; c < classes.size(); ++c)
-    for (size_t i = 0; i < labelled.size(); ++i)
-      all[c].push_back(class_in(labelled[i], found[i], static_cast<int64_t>(c)));
+    for (const ComparedPicture& picture : pictures) all[c].push_back(class_in(picture, static_cast<int64_t>(c)));
   const auto curve = [&](size_t c, AreaRange range, size_t overlap, size_t most) {
     Judged judged;
     for (const ClassInPicture& picture : all[c])
@@ -148,10 +166,10 @@ Metrics box_metrics(std::span<const PictureBoxes> labelled, std::span<const Pict
       for (size_t t = first; t <= last; ++t) mean.add(curve(c, range, t, kMostFound).precision);
     return mean.value();
   };
-  const auto recall = [&](size_t most) {
+  const auto recall = [&](AreaRange range, size_t most) {
     KnownMean mean;
     for (size_t c = 0; c < classes.size(); ++c)
-      for (size_t t = 0; t < kOverlaps; ++t) mean.add(curve(c, kAll, t, most).recall);
+      for (size_t t = 0; t < kOverlaps; ++t) mean.add(curve(c, range, t, most).recall);
     return mean.value();
   };
   Metrics metrics{{"map", precision(kAll, 0, kOverlaps - 1)},
@@ -160,13 +178,20 @@ Metrics box_metrics(std::span<const PictureBoxes> labelled, std::span<const Pict
                   {"map_small", precision(kSmall, 0, kOverlaps - 1)},
                   {"map_medium", precision(kMedium, 0, kOverlaps - 1)},
                   {"map_large", precision(kLarge, 0, kOverlaps - 1)},
-                  {"mar_1", recall(1)},
-                  {"mar_10", recall(10)},
-                  {"mar_100", recall(100)}};
+                  {"mar_1", recall(kAll, 1)},
+                  {"mar_10", recall(kAll, 10)},
+                  {"mar_100", recall(kAll, kMostFound)},
+                  {"mar_small", recall(kSmall, kMostFound)},
+                  {"mar_medium", recall(kMedium, kMostFound)},
+                  {"mar_large", recall(kLarge, kMostFound)}};
   for (size_t c = 0; c < classes.size(); ++c) {
-    KnownMean mean;
-    for (size_t t = 0; t < kOverlaps; ++t) mean.add(curve(c, kAll, t, kMostFound).precision);
-    metrics.emplace_back("map_" + classes[c], mean.value());
+    KnownMean precisions, recalls;
+    for (size_t t = 0; t < kOverlaps; ++t) {
+      const Curve each = curve(c, kAll, t, kMostFound);
+      precisions.add(each.precision), recalls.add(each.recall);
+    }
+    metrics.emplace_back("map_" + classes[c], precisions.value());
+    metrics.emplace_back("mar_100_" + classes[c], recalls.value());
   }
   return metrics;
 }

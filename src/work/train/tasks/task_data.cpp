@@ -54,13 +54,20 @@ struct Task {
 
 bool has(const Dataset& data, std::string_view column) { return data.find(column).has_value(); }
 
-// Whether the family of the model, or of one that is to be made, has a class for the task of a pipeline.
-bool has_class_for(const ScriptArguments& script, std::string_view pipeline) {
+// The class of the model's family, or of one that is to be made, for the task of a pipeline; null: it has none.
+const Architecture* class_for(const ScriptArguments& script, std::string_view pipeline) {
   std::filesystem::path config =
       script.model_name_or_path.empty() ? script.config_name.value_or("") : script.model_name_or_path;
   if (directory_exists(config)) config /= "config.json";
   const Family* family = file_exists(config) ? find_family(Config::read(config)) : nullptr;
-  return family && find_architecture(*family, pipeline);
+  return family ? find_architecture(*family, pipeline) : nullptr;
+}
+
+bool has_class_for(const ScriptArguments& script, std::string_view pipeline) { return class_for(script, pipeline); }
+
+bool learns_from_masks(const ScriptArguments& script) {
+  const Architecture* known = class_for(script, "image-segmentation");
+  return known && *known->head.labels == HeadLabels::kMasks;
 }
 
 // Rows alone do not say which of the losses is meant.
@@ -147,6 +154,12 @@ const Task kTasks[] = {
               !has(data, script.label_column_name.value_or("label"));
      },
      prepare_image_text_contrast, false, Preprocessing::kTokenizerAndImages},
+    {"instance-segmentation", "",
+     [](const Dataset& data, const ScriptArguments& script) {
+       return (has(data, kMaskColumn) || has(data, script.label_column_name.value_or(kObjectMapColumn))) &&
+              learns_from_masks(script);
+     },
+     prepare_instance_segmentation, false, Preprocessing::kImages},
     {"object-detection", "",
      [](const Dataset& data, const ScriptArguments& script) {
        return has(data, script.image_column_name) && has(data, "objects.bbox");

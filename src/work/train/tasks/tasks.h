@@ -30,6 +30,10 @@ void textual_inversion_defaults(TrainArguments& arguments);
 void prepare_textual_inversion(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // run_semantic_segmentation: pictures, and pictures of the classes of their pixels.
 void prepare_semantic_segmentation(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// run_instance_segmentation: pictures, and the masks and classes of the objects that they show.
+void prepare_instance_segmentation(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+constexpr const char* kMaskColumn = "objects.segmentation";  // of rows that list objects
+constexpr const char* kObjectMapColumn = "annotation";       // of rows that name a map of them
 // run_object_detection: pictures, and the boxes and classes of what they show.
 void prepare_object_detection(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // run_audio_classification: the same with sounds.

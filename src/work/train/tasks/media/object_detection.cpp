@@ -11,16 +11,15 @@
 #include "base/json/json.h"
 #include "base/numbers/mt19937.h"
 #include "base/threads/threads.h"
-#include "files/config/model_config.h"
 #include "inputs/data/columns.h"
 #include "inputs/data/tables/labelled_files.h"
 #include "inputs/images/augment.h"
 #include "inputs/images/image_processor.h"
-#include "models/family.h"
 #include "transom/ops.h"
 #include "work/train/metrics/box_metrics.h"
 #include "work/train/setup/new_model.h"
 #include "work/train/step/model_loss.h"
+#include "work/train/tasks/media/object_classes.h"
 #include "work/train/tasks/media/random_of_row.h"
 #include "work/train/tasks/read_report.h"
 #include "work/train/tasks/tasks.h"
@@ -31,17 +30,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char *kBoxColumn = "objects.bbox", *kClassColumn = "objects.category";
-
-// A list of a row, as JSON.
-Json list_of(const Value& value, const std::string& where) {
-  if (std::holds_alternative<std::monostate>(value)) return Json::array();
-  if (const auto* text = std::get_if<JsonList>(&value)) return parse_json(text->text, where);
-  if (const auto* whole = std::get_if<std::vector<int64_t>>(&value)) return *whole;
-  if (const auto* numbers = std::get_if<std::vector<double>>(&value)) return *numbers;
-  if (const auto* words = std::get_if<std::vector<std::string>>(&value)) return *words;
-  fail("{}: expected a list", where);
-}
+constexpr const char* kBoxColumn = "objects.bbox";
 
 // What a picture shows: boxes (left, top, width, height) in pixels, and the names or numbers of their classes.
 struct ShownObjects {
@@ -54,7 +43,7 @@ ShownObjects objects_of(const Dataset& data, int64_t index, size_t image, size_t
   const Row row = data.row(index);
   const std::string where = data.where(index);
   ShownObjects objects{file_of(data, index, image), {}, {}};
-  for (const Json& box : list_of(row[boxes], where)) {
+  for (const Json& box : list_of_objects(row[boxes], where)) {
     std::array<double, 4> sides{};
     bool fits = box.is_array() && box.size() == 4;
     for (size_t i = 0; fits && i < 4; ++i)
@@ -64,11 +53,7 @@ ShownObjects objects_of(const Dataset& data, int64_t index, size_t image, size_t
            quoted(dump_json(box)));
     objects.boxes.push_back(sides);
   }
-  for (const Json& name : list_of(row[classes], where)) {
-    if (!name.is_string() && !name.is_number_integer())
-      fail("{}: {}: expected numbers or names of classes, found {}", where, kClassColumn, quoted(dump_json(name)));
-    objects.names.push_back(name.is_string() ? name.get<std::string>() : dump_json(name));
-  }
+  objects.names = object_names(row[classes], where);
   if (objects.names.size() != objects.boxes.size())
     fail("{}: expected a class for each box, found {} and {}", where, objects.names.size(), objects.boxes.size());
   return objects;
@@ -200,15 +185,11 @@ class BoxObjective : public ModelLoss {
 std::shared_ptr<DetectionRows> read_rows(const Dataset& data, const ScriptArguments& script,
                                          const ImageProcessor& processor) {
   const size_t image = need_column(data, script.image_column_name, "image_column_name"),
-               boxes = need_column(data, kBoxColumn, "objects"), classes = need_column(data, kClassColumn, "objects");
+               boxes = need_column(data, kBoxColumn, "objects"),
+               classes = need_column(data, kObjectClassColumn, "objects");
   auto rows = std::make_shared<DetectionRows>(DetectionRows{{}, {}, processor});
   for (int64_t i = 0; i < data.size(); ++i) rows->rows.push_back(objects_of(data, i, image, boxes, classes));
   return rows;
-}
-
-bool is_number(const std::string& name) {
-  return !name.empty() && name.size() < 7 &&
-         std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
 // The names of classes that the rows need: none where the checkpoint detects them already.
@@ -217,47 +198,14 @@ std::vector<std::string> classes_of(const std::vector<std::shared_ptr<DetectionR
   std::vector<std::string> names;
   for (const auto& set : sets)
     for (const ShownObjects& row : set->rows) names.insert(names.end(), row.names.begin(), row.names.end());
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  if (std::all_of(names.begin(), names.end(), is_number)) {
-    int64_t largest = 0;
-    for (const std::string& name : names) largest = std::max<int64_t>(largest, std::stoll(name));
-    if (largest < static_cast<int64_t>(known.size())) return {};
-    names.clear();
-    for (int64_t i = 0; i <= largest; ++i) names.push_back(fmt::format("LABEL_{}", i));
-    return names;
-  }
-  const auto is_known = [&](const std::string& name) {
-    return std::find(known.begin(), known.end(), name) != known.end();
-  };
-  return std::all_of(names.begin(), names.end(), is_known) ? std::vector<std::string>() : names;
+  return new_object_classes(std::move(names), known);
 }
 
 void number_classes(DetectionRows& rows, const std::vector<std::string>& classes) {
   for (const ShownObjects& row : rows.rows) {
     std::vector<int64_t>& ids = rows.classes.emplace_back();
-    for (const std::string& name : row.names) {
-      const auto at = std::find(classes.begin(), classes.end(), name);
-      if (at == classes.end() && !is_number(name))
-        fail("{}: class {} is not among those of the model", row.picture.string(), quoted(name));
-      ids.push_back(at != classes.end() ? at - classes.begin() : std::stoll(name));
-      if (ids.back() >= static_cast<int64_t>(classes.size()))
-        fail("{}: class {} is not among the {} of the model", row.picture.string(), name, classes.size());
-    }
+    for (const std::string& name : row.names) ids.push_back(object_class(name, classes, row.picture.string()));
   }
-}
-
-// The classes of a checkpoint that detects already.
-std::vector<std::string> detected_classes(const fs::path& directory) {
-  if (directory.empty()) return {};
-  const Config config = read_model_config(directory);
-  for (const std::string& name : config.get_strings("architectures"))
-    if (const Architecture* known = find_architecture(name); known && *known->head.task == HeadTask::kObjectDetection) {
-      std::vector<std::string> classes;
-      for (const auto& [id, label] : config.get_map("id2label")) classes.push_back(label);
-      return classes;
-    }
-  return {};
 }
 
 // The array of an output; labels and what the model says are parts of the same padded pictures.
@@ -325,7 +273,7 @@ void prepare_object_detection(const TrainArguments& arguments, const TaskFiles& 
   if (files.train) sets.push_back(train = read_rows(*files.train, script, processor));
   if (files.validation) sets.push_back(validation = read_rows(*files.validation, script, processor));
   LoadOptions options = load_options(arguments, "object-detection");
-  options.labels = classes_of(sets, detected_classes(directory));
+  options.labels = classes_of(sets, classes_of_checkpoint(directory, HeadTask::kObjectDetection));
   setup.model = load_model(arguments, directory.string(), options);
   const std::vector<std::string> classes = setup.model->labels();
   for (const auto& set : sets) number_classes(*set, classes);
@@ -333,7 +281,7 @@ void prepare_object_detection(const TrainArguments& arguments, const TaskFiles& 
   const Dataset& any = files.any();
   setup.reads = what_is_read(
       {column_part("image", any, *any.find(script.image_column_name)), column_part("boxes", any, *any.find(kBoxColumn)),
-       column_part("classes", any, *any.find(kClassColumn))},
+       column_part("classes", any, *any.find(kObjectClassColumn))},
       files);
   if (train) setup.train = rows_for_training(train, arguments);
   if (validation) setup.validation = rows_for_evaluation(validation);

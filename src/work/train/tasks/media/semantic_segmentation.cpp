@@ -232,9 +232,8 @@ void prepare_semantic_segmentation(const TrainArguments& arguments, const TaskFi
   setup.model = load_model(arguments, directory.string(), options);
   if (*head_of(*setup.model).labels != HeadLabels::kPixelClasses)
     fail(ErrorKind::kUnsupported,
-         "{}: maps of classes are for models that tell the classes of pixels, and {} learns from masks of objects, "
-         "which "
-         "--overfit_batch takes",
+         "{}: maps of classes are for models that tell the classes of pixels, and {} learns from masks of objects: "
+         "--task instance-segmentation",
          setup.model->config().where(), setup.model->architecture());
   const std::vector<std::string> classes = setup.model->labels();
   if (classes.size() < 2)
