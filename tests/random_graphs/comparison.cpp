@@ -113,7 +113,8 @@ std::optional<Failure> compare_values(const Results& found, Expectation& expecta
     const Array values = load_array(found[o].data(), expectation.output(o).type);
     if (expectation.first_wrong(o, values) < 0) continue;
     // Rare: an element that happened to come out alike in few walks. A sum that cancels to 0 does so in one of dozens.
-    for (int round = 0; round < 12 && expectation.first_wrong(o, values) >= 0; ++round) expectation.add_walks(32);
+    for (int walks = 2; walks <= 256 && expectation.first_wrong(o, values) >= 0; walks *= 2)
+      expectation.add_walks(walks);
     if (const int64_t i = expectation.first_wrong(o, values); i >= 0)
       return Failure{what, o, i,
                      fmt::format("found {}, expected {}", number(values, i), number(expectation.output(o), i))};

@@ -29,7 +29,7 @@ int64_t highest_of(DType dtype) {
 }  // namespace
 
 Generator::Generator(uint64_t seed) : random(seed) {
-  if (random.chance(0.08)) largest = 300'000;
+  if (random.chance(0.02)) largest = 300'000;
 }
 
 DType Generator::floating_type() {
