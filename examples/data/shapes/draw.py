@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws the ten pictures of this folder, and what they show: boxes, classes of pixels and chats.
+"""Draws the ten pictures of this folder, and what they show: boxes, classes of pixels, masks of objects and chats.
 
   draw.py [FOLDER]    FOLDER: where to, by default the one that holds this script
 """
@@ -32,10 +32,26 @@ def covers(shape, x, y, left, top, side):
     return {"disc": u * u + v * v <= 1, "square": True, "cross": abs(u) < 0.35 or abs(v) < 0.35}[shape]
 
 
+def mask(shape, left, top, side):
+    """As COCO has it: a square is a polygon, others how long pixels stay the same, down the columns."""
+    if shape == "square":
+        return [[left, top, left + side, top, left + side, top + side, left, top + side]]
+    counts, inside = [0], False
+    for x in range(SIDE):
+        for y in range(SIDE):
+            if covers(shape, x, y, left, top, side) != inside:
+                inside = not inside
+                counts.append(0)
+            counts[-1] += 1
+    return {"size": [SIDE, SIDE], "counts": counts}
+
+
 def main():
     folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent)
     (folder / "maps").mkdir(parents=True, exist_ok=True)
     objects, maps, chats = [], ["image,label"], []
+    categories = [{"id": i + 1, "name": name} for i, name in enumerate(COLOURS)]
+    coco = {"images": [], "annotations": [], "categories": categories}
     chance = random.Random(7)
     for number in range(COUNT):
         name = f"{number}.png"
@@ -58,12 +74,18 @@ def main():
         boxes = [[left, top, side, side] for _, _, left, top, side in placed]
         objects.append({"image": name, "objects": {"bbox": boxes, "category": [c for _, c, *_ in placed]}})
         maps.append(f"{name},maps/{name}")
+        coco["images"].append({"id": number, "file_name": name, "width": SIDE, "height": SIDE})
+        for s, c, left, top, side in placed:
+            place = {"id": len(coco["annotations"]), "image_id": number, "category_id": 1 + list(COLOURS).index(c)}
+            shown = {"iscrowd": 0, "bbox": [left, top, side, side], "segmentation": mask(s, left, top, side)}
+            coco["annotations"].append(place | shown)
         answer = " and ".join(f"a {c} {s}" for s, c, *_ in placed) + "."
         user = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "What is it?"}]}
         said = {"role": "assistant", "content": [{"type": "text", "text": answer}]}
         chats.append({"messages": [user, said], "images": [name]})
     lines = lambda rows: "".join(json.dumps(row) + "\n" for row in rows)
     (folder / "objects.jsonl").write_text(lines(objects))
+    (folder / "instances.json").write_text(json.dumps(coco) + "\n")
     (folder / "maps.csv").write_text("\n".join(maps) + "\n")
     (folder / "chats_with_pictures.jsonl").write_text(lines(chats))
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "inputs/images/object_masks.h"
+#include "inputs/data/tables/coco_masks.h"
 
 #include <algorithm>
 #include <cmath>
