@@ -172,8 +172,7 @@ void launch_fragment_product(Emitter& emitter, const FragmentProduct& product) {
   text.line("if (k0 < {}) {{", depth);
   fetch();
   text.line("}}\nif (k0 > 0) {{");
-  multiply_tiles(text, sums, left, right, shape.words);
-  if (split) multiply_tiles(text, sums, left, rest, shape.words);
+  multiply_tiles(text, sums, left, right, shape.words, "0", split ? &rest : nullptr);
   if (integers && shift != 0) add_columns(text, whole, right, shape.words);
   text.line("BARRIER;\n}}\n}}");
   for_results(text, sums, [&](const std::string& sum) {

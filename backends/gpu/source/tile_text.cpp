@@ -97,18 +97,23 @@ void clear_results(KernelText& text, const Results& results) {
 }
 
 void multiply_tiles(KernelText& text, const Results& results, const Tile& a, const Tile& b, int64_t words,
-                    const std::string& a_word) {
+                    const std::string& a_word, const Tile* rest) {
   const std::string &set = results.kind.set, across = results.across();
-  text.line("for (int step = 0; step < {}; step += 8) {{\nu32 of_b[{}][{}_B];", words, across, set);
-  text.line("UNROLL for (int j = 0; j < {0}; ++j) UNROLL for (int w = 0; w < {1}_B; ++w) of_b[j][w] = ", across, set);
-  text.line("{0}[(wave / 2 * {1} * 16 + j * 16 + {2}_B_COLUMN(lane, w)) * {3} + step + {2}_B_WORD(lane, w)];", b.name,
-            across, set, b.stride());
-  text.line("UNROLL for (int i = 0; i < {}; ++i) {{\nu32 of_a[{}_A];", results.down(), set);
-  text.line("UNROLL for (int w = 0; w < {}_A; ++w) of_a[w] = ", set);
-  text.line("{0}[(wave % 2 * {1} + i * 16 + {2}_A_ROW(lane, w)) * {3} + {4} + step + {2}_A_WORD(lane, w)];", a.name,
-            results.rows / 2, set, a.stride(), a_word);
-  text.line("UNROLL for (int j = 0; j < {0}; ++j) {1}({2}[i * {0} + j], of_a, of_b[j])\n}}\n}}", across,
-            results.kind.multiply, results.name);
+  text.line("for (int step = 0; step < {}; step += 8) {{", words);
+  for (const Tile* right : {&b, rest}) {
+    if (!right) continue;
+    text.line("{{\nu32 of_b[{}][{}_B];", across, set);
+    text.line("UNROLL for (int j = 0; j < {0}; ++j) UNROLL for (int w = 0; w < {1}_B; ++w) of_b[j][w] = ", across, set);
+    text.line("{0}[(wave / 2 * {1} * 16 + j * 16 + {2}_B_COLUMN(lane, w)) * {3} + step + {2}_B_WORD(lane, w)];",
+              right->name, across, set, right->stride());
+    text.line("UNROLL for (int i = 0; i < {}; ++i) {{\nu32 of_a[{}_A];", results.down(), set);
+    text.line("UNROLL for (int w = 0; w < {}_A; ++w) of_a[w] = ", set);
+    text.line("{0}[(wave % 2 * {1} + i * 16 + {2}_A_ROW(lane, w)) * {3} + {4} + step + {2}_A_WORD(lane, w)];", a.name,
+              results.rows / 2, set, a.stride(), a_word);
+    text.line("UNROLL for (int j = 0; j < {0}; ++j) {1}({2}[i * {0} + j], of_a, of_b[j])\n}}\n}}", across,
+              results.kind.multiply, results.name);
+  }
+  text.line("}}");
 }
 
 void add_columns(KernelText& text, const Results& whole, const Tile& b, int64_t words) {

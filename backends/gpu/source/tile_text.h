@@ -63,9 +63,10 @@ struct Results {
 void declare_waves(KernelText& text, const FragmentKind& kind);
 void declare_results(KernelText& text, const Results& results);
 void clear_results(KernelText& text, const Results& results);
-// results += the first `words` words of A's lines by those of B's. A's words begin at `a_word`.
+// results += the first `words` words of A's lines by those of B's. A's words begin at `a_word`. `rest`: what is added
+// to B; both take turns, so that the order of a sum is that of tiles of any width.
 void multiply_tiles(KernelText& text, const Results& results, const Tile& a, const Tile& b, int64_t words,
-                    const std::string& a_word = "0");
+                    const std::string& a_word = "0", const Tile* rest = nullptr);
 // whole += what the first `words` words of B's lines sum to, of bytes; `whole` has 32 rows, all alike.
 void add_columns(KernelText& text, const Results& whole, const Tile& b, int64_t words);
 // "row" and "column" in the tile, of result e of fragment f.

@@ -113,6 +113,22 @@ TEST_P(GpuMatrixProducts, OfPackedWeightsAndTheirGradient) {
       }
 }
 
+// Tiles of a few rows are deeper than others, and codes in 16 bits are two numbers: their order is the same.
+TEST_P(GpuMatrixProducts, ARowOfPackedWeightsHasTheBitsThatItHasAlone) {
+  const PackedWeight w(4, 70, 100, 32, false, true);
+  for (const transom_dtype dtype : {TRANSOM_FLOAT32, TRANSOM_BFLOAT16, TRANSOM_FLOAT16}) {
+    const Tensor x = numbers(dtype, {67, w.depth});
+    const auto product = [&](const Tensor& of) {
+      return run("quantized_matmul", w.parts(of), {{TRANSOM_FLOAT32, {of.shape[0], w.rows}}}, w.attributes(false))[0]
+          .values;
+    };
+    const std::vector<double> all = product(x);
+    EXPECT_EQ(product({dtype, {1, w.depth}, {x.values.end() - w.depth, x.values.end()}}),
+              std::vector<double>(all.end() - w.rows, all.end()))
+        << "type " << dtype;
+  }
+}
+
 // What follows a product is computed as its results are made, and has the bits that it has in a launch of its own;
 // where somebody else reads the product, it is written.
 TEST_P(GpuMatrixProducts, WhatFollowsAProductJoinsIt) {
