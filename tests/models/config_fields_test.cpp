@@ -110,6 +110,35 @@ TEST(ConfigFields, T5HeadsAreTiedUnlessStored) {
   for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(scaled[i] * std::sqrt(8.0f), whole[i], 1e-4) << i;
 }
 
+// Transformers writes T5's activation and gate beside feed_forward_proj, and reads what it has written.
+TEST(ConfigFields, ActivationsOfT5AreThoseThatStandBesideTheirProjection) {
+  const auto with = [](const std::string& fields) {
+    return Model::from_config(R"({"model_type": "t5", "architectures": ["T5EncoderModel"], "vocab_size": 13,
+      "d_model": 8, "d_kv": 4, "d_ff": 6, "num_layers": 1, "num_heads": 2, "feed_forward_proj": )" +
+                              fields + "}");
+  };
+  const auto outputs = [](const Model& model) {
+    return model.forward(field_tokens()).at("last_hidden_state").to_vector<float>();
+  };
+  EXPECT_EQ(outputs(*with(R"("gated-gelu", "dense_act_fn": "silu")")), outputs(*with(R"("gated-silu")")));
+  EXPECT_NE(outputs(*with(R"("gated-gelu")")), outputs(*with(R"("gated-silu")")));
+  EXPECT_TRUE(has_parameter(*with(R"("gated-gelu", "is_gated_act": false)"),
+                            "encoder.block.0.layer.1.DenseReluDense.wi.weight"));
+}
+
+// GPT-Neo's kinds of layers stand in a file twice; those that are written out count.
+TEST(ConfigFields, LayersOfGptNeoAreThoseThatAreWrittenOut) {
+  const auto logits = [](const std::string& fields) {
+    return logits_of(R"({"model_type": "gpt_neo", "architectures": ["GPTNeoForCausalLM"], "vocab_size": 13,
+      "hidden_size": 8, "num_heads": 2, "num_layers": 2, "window_size": 2, "initializer_range": 0.5,
+      "max_position_embeddings": 16, "attention_types": )" +
+                     fields + "}");
+  };
+  const auto local = logits(R"([[["local"], 2]])");
+  EXPECT_EQ(logits(R"([[["global"], 2]], "attention_layers": ["local", "local"])"), local);
+  EXPECT_NE(logits(R"([[["global"], 2]])"), local);
+}
+
 // Marian's stacks share their words unless a checkpoint without ties holds them twice.
 TEST(ConfigFields, MarianStacksMayHaveWordsOfTheirOwn) {
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "transom_marian_untied";

@@ -28,6 +28,12 @@ void check_activation(const Json& config, const GgufFamily& family) {
         std::find(family.activations.begin(), family.activations.end(), name) == family.activations.end())
       refuse(field, config[field], family.architecture);
   }
+  // Beside feed_forward_proj, whose word for the activation it overrules.
+  if (!config.contains("feed_forward_proj") || !config["feed_forward_proj"].is_string()) return;
+  const auto whole = config["feed_forward_proj"].get<std::string>();
+  const std::string said = whole == "gated-gelu" ? "gelu_new" : whole.substr(whole.rfind('-') + 1);
+  if (config.contains("dense_act_fn") && config["dense_act_fn"].is_string() && config["dense_act_fn"] != said)
+    refuse("dense_act_fn", config["dense_act_fn"], family.architecture);
 }
 
 void refuse_where_true(const Json& config, const std::string& architecture, std::initializer_list<const char*> fields) {

@@ -71,6 +71,9 @@ TEST(Scores, ForbidBadWordsWhereTheyWouldEnd) {
 TEST(Scores, TakeABiasWhereASequenceWouldEnd) {
   expect_scores(processed(R"({"sequence_bias": [[[0], 1.5], [[1, 2], -1], [[2, 2], -9]]})", {0, 1}),
                 {3.5F, 1.0F, -0.5F, 0.1F, -1.0F, -3.0F, 1.9F, 0.2F});
+  // Of two for the same tokens the later one, as in a dictionary.
+  expect_scores(processed(R"({"sequence_bias": [[[0], 9.5], [[1, 2], 5], [[0], 1.5], [[1, 2], -1]]})", {0, 1}),
+                {3.5F, 1.0F, -0.5F, 0.1F, -1.0F, -3.0F, 1.9F, 0.2F});
 }
 
 TEST(Scores, LetNoTextEndTooEarly) {
@@ -99,6 +102,10 @@ TEST(Scores, AreSuppressedAlwaysOrAtTheBeginning) {
 
 TEST(Scores, OfTheEndGrow) {
   expect_scores(processed(R"({"exponential_decay_length_penalty": [1, 1.5], "eos_token_id": 4})", {1, 2, 3},
+                          {.prompt_length = 1}),
+                {2.0F, 1.0F, 0.5F, 0.1F, -0.5F, -3.0F, 1.9F, 0.2F});
+  // An end that is named twice is one end.
+  expect_scores(processed(R"({"exponential_decay_length_penalty": [1, 1.5], "eos_token_id": [4, 4]})", {1, 2, 3},
                           {.prompt_length = 1}),
                 {2.0F, 1.0F, 0.5F, 0.1F, -0.5F, -3.0F, 1.9F, 0.2F});
 }

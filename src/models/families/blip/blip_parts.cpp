@@ -28,7 +28,8 @@ BlipConfig::BlipConfig(const Config& config)
   refuse_unless(words, "is_decoder", "true");
   if (const double smoothing = words.get_float("label_smoothing", 0); smoothing != 0)
     fail(ErrorKind::kUnsupported, "{}: label_smoothing: expected 0, found {}", words.where(), smoothing);
-  refuse_unless(config, "tie_word_embeddings", "true");
+  // Either of the two ties the head to the words.
+  text.tie_word_embeddings |= config.get_bool("tie_word_embeddings", true);
   // That of the text counts; the others are of some classes.
   for (const char* read : {"label_smoothing", "image_text_hidden_size", "projection_dim", "logit_scale_init_value"})
     config.get_json(read);

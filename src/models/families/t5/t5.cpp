@@ -67,6 +67,9 @@ T5Config::T5Config(const Config& config)
     dense_act_fn = dense_act_fn.substr(6);
     if (dense_act_fn == "gelu") dense_act_fn = "gelu_new";
   }
+  // What files have beside feed_forward_proj counts where it says something else.
+  dense_act_fn = config.get_string("dense_act_fn", dense_act_fn);
+  is_gated_act = config.get_bool("is_gated_act", is_gated_act);
   if (num_heads <= 0 || d_kv <= 0) fail("config.json: num_heads {} and d_kv {} must be positive", num_heads, d_kv);
   constexpr int64_t kFarthest = int64_t{1} << 20;
   if (relative_attention_max_distance > kFarthest)

@@ -58,8 +58,11 @@ void check_ids(const char* field, const TokenIds& ids, int64_t vocabulary) {
     if (id < 0 || id >= vocabulary) fail("{}: the token {} is not among the model's {}", field, id, vocabulary);
 }
 
-void add_biases(std::vector<LogitsProcessor>& processors, const std::vector<std::pair<TokenIds, double>>& biases) {
-  processors.push_back([biases](const ScoredRow& row) {
+// Of biases for the same tokens the last counts.
+void add_biases(std::vector<LogitsProcessor>& processors, const std::vector<std::pair<TokenIds, double>>& given) {
+  std::map<TokenIds, double> biases;
+  for (const auto& [sequence, bias] : given) biases[sequence] = bias;
+  processors.push_back([biases = std::move(biases)](const ScoredRow& row) {
     for (const auto& [sequence, bias] : biases)
       if (is_about_to_follow(row.tokens, sequence) && static_cast<size_t>(sequence.back()) < row.scores.size())
         row.scores[static_cast<size_t>(sequence.back())] += static_cast<float>(bias);
@@ -128,8 +131,9 @@ void add_lengths(std::vector<LogitsProcessor>& processors, const GenerationConfi
 
 void add_decay(std::vector<LogitsProcessor>& processors, const GenerationConfig& c, const LogitsContext& context) {
   const auto [after, factor] = *c.exponential_decay_length_penalty;
-  processors.push_back(
-      [start = after + context.prompt_length, factor = factor, ends = c.eos_token_id](const ScoredRow& row) {
+  processors.push_back(  // each end once, however often it is named
+      [start = after + context.prompt_length, factor = factor,
+       ends = std::set<int64_t>(c.eos_token_id.begin(), c.eos_token_id.end())](const ScoredRow& row) {
         const auto beyond = static_cast<double>(static_cast<int64_t>(row.tokens.size()) - start);
         if (beyond <= 0) return;
         for (const int64_t id : ends) {
