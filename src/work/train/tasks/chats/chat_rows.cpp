@@ -29,7 +29,8 @@ std::optional<size_t> first_of(const Dataset& data, std::initializer_list<std::s
 }  // namespace
 
 ChatRows::ChatRows(Dataset data, const ScriptArguments& script, bool writes_chats, bool sees_pictures)
-    : data_(std::move(data)),
+    : data_(with_texts_as_written(std::move(data),
+                                  {"prompt", "completion", "response", "instruction", "input", "output", "system"})),
       writes_chats_(writes_chats),
       template_columns_(data_),
       sees_pictures_(sees_pictures),
@@ -53,7 +54,7 @@ ChatRows::ChatRows(Dataset data, const ScriptArguments& script, bool writes_chat
   } else if (instruction && output) {
     form_ = ChatForm::kInstruction;
     first_ = *instruction, second_ = *output;
-    input_ = data_.find("input"), system_ = data_.find("system");
+    input_ = data_.find("input");
   } else if (const auto column = data_.find("text")) {
     first_ = *column;
   } else if (data_.columns().size() == 1) {
@@ -97,7 +98,7 @@ std::string ChatRows::reads_texts() const {
 
 std::string ChatRows::text(const Row& row, size_t column, int64_t index) const {
   const Json value = json_of(row[column], data_.where(index));
-  if (value.is_null()) return "";
+  if (value.is_null() && column == input_) return "";
   require(value.is_string(), "{}, column {}: expected a text, found {}", data_.where(index),
           data_.columns()[column].name, quoted(dump_json(value)));
   return value.get<std::string>();
@@ -105,8 +106,14 @@ std::string ChatRows::text(const Row& row, size_t column, int64_t index) const {
 
 ChatRow ChatRows::instruction(const Row& row, int64_t index) const {
   const std::string asked = text(row, first_, index), answer = text(row, second_, index);
-  const std::string input = input_ ? text(row, *input_, index) : "", system = system_ ? text(row, *system_, index) : "";
+  const std::string input = input_ ? text(row, *input_, index) : "", system = text_beside(data_, row, "system", index);
   require(!asked.empty() || !input.empty(), "{}: expected an instruction, found none", data_.where(index));
+  if (const auto history = data_.find("history")) {
+    const Json turns = json_of(row[*history], data_.where(index));
+    require(turns.is_null() || turns.empty() || turns == "" || turns == "[]",
+            "{}, column history: turns beside an instruction are not read: write the row as messages",
+            data_.where(index));
+  }
   ChatRow result;
   if (!writes_chats_) {
     require(system.empty(),
@@ -145,6 +152,7 @@ ChatRow ChatRows::row(int64_t index) const {
   switch (form_) {
     case ChatForm::kMessages:
       result.completion = plain_messages(json_of_cell(data_, row, first_, index), where, sees_pictures_);
+      put_system_text(result.completion, text_beside(data_, row, "system", index), where);
       break;
     case ChatForm::kPromptCompletion: {
       result.prompt = json_of_cell(data_, row, first_, index),
@@ -153,8 +161,9 @@ ChatRow ChatRows::row(int64_t index) const {
                   (result.prompt.is_array() || (result.prompt.is_string() && result.completion.is_string())),
               "{}: expected a prompt and a completion that are both texts or both lists of messages, found {} and {}",
               where, result.prompt.type_name(), result.completion.type_name());
+      if (result.prompt.is_array()) result.prompt = plain_messages(result.prompt, where + ", prompt", sees_pictures_);
+      put_system_text(result.prompt, text_beside(data_, row, "system", index), where);
       if (!result.prompt.is_array()) break;
-      result.prompt = plain_messages(result.prompt, where + ", prompt", sees_pictures_);
       result.completion = plain_messages(result.completion, where + ", completion");
       break;
     }

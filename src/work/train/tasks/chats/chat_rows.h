@@ -64,7 +64,7 @@ class ChatRows {
   bool writes_chats_;
   ChatForm form_ = ChatForm::kText;
   size_t first_ = 0, second_ = 0;  // messages, prompt, instruction or text; completion or output
-  std::optional<size_t> input_, system_;
+  std::optional<size_t> input_;
   TemplateColumns template_columns_;
   bool sees_pictures_ = false;
   PictureColumn pictures_;

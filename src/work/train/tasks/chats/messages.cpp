@@ -89,6 +89,21 @@ bool is_picture_part(const Json& part) {
   return part["type"] == "image" || part["type"] == "image_url";
 }
 
+namespace {
+
+// Marks of other trainers by which a message is not learnt.
+void expect_learnt(const Json& message, const std::string& where) {
+  for (const char* name : {"weight", "loss", "train"}) {
+    const auto found = message.find(name);
+    const bool off = found != message.end() && ((found->is_boolean() && !found->get<bool>()) ||
+                                                (found->is_number() && found->get<double>() != 1));
+    require(!off, "{}: {}: expected none, since messages have no weights here, found {}", where, name,
+            quoted(found == message.end() ? "" : dump_json(*found)));
+  }
+}
+
+}  // namespace
+
 Json plain_messages(const Json& messages, const std::string& where, bool pictures) {
   require(messages.is_array() && !messages.empty(), "{}: expected a list of messages, found {}", where,
           messages.is_array() ? "an empty one" : messages.type_name());
@@ -98,6 +113,7 @@ Json plain_messages(const Json& messages, const std::string& where, bool picture
     const std::string at = fmt::format("{}: message {}", where, i + 1);
     require(message.is_object(), "{}: expected an object with role and content, found {}", at,
             quoted(dump_json(message)));
+    expect_learnt(message, at);
     Json plain = {{"role", role_of(message, at)}};
     plain["content"] = content_of(message, at, pictures);
     for (const auto& [name, value] : message.items()) {
@@ -109,6 +125,18 @@ Json plain_messages(const Json& messages, const std::string& where, bool picture
     result.push_back(std::move(plain));
   }
   return result;
+}
+
+void put_system_text(Json& messages, const std::string& text, const std::string& where) {
+  if (text.empty()) return;
+  require(messages.is_array(), "{}, column system: expected messages beside it, which begin with it; found a text",
+          where);
+  if (!messages.empty() && messages[0]["role"] == "system") {
+    require(messages[0]["content"] == text, "{}: expected one system text, found a column system and another message",
+            where);
+    return;
+  }
+  messages.insert(messages.begin(), Json({{"role", "system"}, {"content", text}}));
 }
 
 bool has_assistant_turn(const Json& messages) {

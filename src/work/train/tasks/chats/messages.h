@@ -18,4 +18,7 @@ bool is_picture_part(const Json& part);
 
 bool has_assistant_turn(const Json& messages);
 
+// Puts a system text that stands beside the messages in front of them; an empty one is none.
+void put_system_text(Json& messages, const std::string& text, const std::string& where);
+
 }  // namespace transom

@@ -28,7 +28,31 @@ Json json_of_cell(const Dataset& data, const Row& row, size_t column, int64_t in
   if (!value.is_string()) return value;
   const std::string text = value.get<std::string>();
   if (!is_list_of_objects(text)) return value;
-  return parse_json(text, where);
+  if (data.is_untyped()) return parse_json(text, where);
+  // A text of a file that has lists too may be about JSON: it is a list of messages where it reads as one.
+  try {
+    const Json list = parse_json(text, where);
+    if (list[0].contains("role") || list[0].contains("from")) return list;
+  } catch (const Error&) {  // a text like others
+  }
+  return value;
+}
+
+Dataset with_texts_as_written(Dataset data, std::initializer_list<std::string_view> columns) {
+  if (data.is_untyped())
+    for (const std::string_view name : columns)
+      if (const auto column = data.find(name)) data = data.with_text(*column);
+  return data;
+}
+
+std::string text_beside(const Dataset& data, const Row& row, std::string_view column, int64_t index) {
+  const auto found = data.find(column);
+  if (!found) return {};
+  const std::string where = data.where(index);
+  const Json value = json_of(row[*found], where);
+  require(value.is_null() || value.is_string(), "{}, column {}: expected a text, found {}", where, column,
+          quoted(dump_json(value)));
+  return value.is_null() ? "" : value.get<std::string>();
 }
 
 TemplateColumns::TemplateColumns(const Dataset& data) : tools_(data.find("tools")) {

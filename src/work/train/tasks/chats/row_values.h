@@ -2,8 +2,10 @@
 // Cells of rows that hold chats, as JSON has them.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,10 @@ namespace transom {
 Json json_of(const Value& value, const std::string& where);
 // A cell; lists of messages may stand in it as text of JSON (in CSV files).
 Json json_of_cell(const Dataset& data, const Row& row, size_t column, int64_t index);
+// Of a CSV file these columns are text, whatever they look like.
+Dataset with_texts_as_written(Dataset data, std::initializer_list<std::string_view> columns);
+// The text of a column that a file may have; empty where there is none.
+std::string text_beside(const Dataset& data, const Row& row, std::string_view column, int64_t index);
 
 // What a chat template is given beside the messages: the columns tools and chat_template_kwargs.
 class TemplateColumns {

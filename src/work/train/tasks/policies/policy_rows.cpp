@@ -28,7 +28,8 @@ PolicyPrompt read_prompt(const Dataset& data, int64_t index, const TemplateColum
           is_chat ? "a list of messages" : "a text", given.is_array() ? "a list" : given.type_name());
   PolicyPrompt prompt;
   if (is_chat) {
-    const Json messages = plain_messages(given, where + ", prompt");
+    Json messages = plain_messages(given, where + ", prompt");
+    put_system_text(messages, text_beside(data, row, "system", index), where);
     require(messages.back()["role"] != "assistant",
             "{}: expected a prompt that ends before the assistant's turn, found a last message of the assistant",
             where);
@@ -60,7 +61,8 @@ PolicyPrompt read_prompt(const Dataset& data, int64_t index, const TemplateColum
 
 }  // namespace
 
-PolicyPrompts read_policy_prompts(const Dataset& data, const Tokenizer& tokenizer, const PromptOptions& options) {
+PolicyPrompts read_policy_prompts(const Dataset& given, const Tokenizer& tokenizer, const PromptOptions& options) {
+  const Dataset data = with_texts_as_written(given, {"prompt", "system"});
   const auto place = data.find("prompt");
   if (!place)
     fail("{}: expected a column prompt, and others that rewards read; found {}", data.name(),

@@ -79,7 +79,7 @@ void extract_prompt(PreferenceRow& row, const std::string& where) {
 }
 
 PreferenceRows::PreferenceRows(Dataset data, bool finds_prompts)
-    : data_(std::move(data)),
+    : data_(with_texts_as_written(std::move(data), {"prompt", "chosen", "rejected", "system"})),
       finds_prompts_(finds_prompts),
       prompt_(data_.find("prompt")),
       margin_(data_.find("margin")),
@@ -113,6 +113,12 @@ PreferenceRow PreferenceRows::row(int64_t index) const {
   require(row.prompt.is_null() || row.prompt.is_array() == row.is_chat(),
           "{}: expected a prompt and answers that are all texts or all lists of messages, found {} and {}", where,
           row.prompt.type_name(), row.chosen.type_name());
+  if (const std::string system = text_beside(data_, cells, "system", index); !row.prompt.is_null()) {
+    put_system_text(row.prompt, system, where);
+  } else {
+    put_system_text(row.chosen, system, where);
+    put_system_text(row.rejected, system, where);
+  }
   if (row.prompt.is_null() && finds_prompts_) extract_prompt(row, where);
   expect_answer(row.chosen, where, "chosen");
   expect_answer(row.rejected, where, "rejected");
@@ -127,7 +133,8 @@ PreferenceRow PreferenceRows::row(int64_t index) const {
   return row;
 }
 
-AnswerRows::AnswerRows(Dataset data) : data_(std::move(data)), template_columns_(data_) {
+AnswerRows::AnswerRows(Dataset data)
+    : data_(with_texts_as_written(std::move(data), {"prompt", "completion", "system"})), template_columns_(data_) {
   if (data_.find("chosen") && data_.find("rejected")) {
     pairs_.emplace(data_, /*finds_prompts=*/true);
     return;
@@ -189,6 +196,7 @@ AnswerRow AnswerRows::row(int64_t index) const {
   require(row.prompt.is_array() == row.is_chat(),
           "{}: expected a prompt and a completion that are both texts or both lists of messages, found {} and {}", at,
           row.prompt.type_name(), row.completion.type_name());
+  put_system_text(row.prompt, text_beside(data_, cells, "system", index), at);
   expect_answer(row.completion, at, "completion");
   row.good = truth_of(json_of(cells[label_], at), at);
   require(!row.good || !says_nothing(row.completion), "{}: completion is empty: there is nothing to learn", at);
