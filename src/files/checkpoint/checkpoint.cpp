@@ -16,6 +16,7 @@
 #include "files/ctranslate2/ct2_spec.h"
 #include "files/foreign/foreign_checkpoint.h"
 #include "files/gguf/gguf_model.h"
+#include "files/original/original_checkpoint.h"
 
 namespace transom {
 namespace {
@@ -179,6 +180,7 @@ Checkpoint Checkpoint::open(const fs::path& directory) {
     result.add(std::move(foreign->tensors));
     return result;
   }
+  if (std::optional<Checkpoint> original = open_original_checkpoint(directory)) return std::move(*original);
   fail(
       "{}: holds no weights: expected model.safetensors, model.safetensors.index.json, pytorch_model.bin, "
       "pytorch_model.bin.index.json, shard-*-model-*.safetensors, tf_model.h5, flax_model.msgpack or a TensorFlow "
@@ -191,7 +193,7 @@ bool Checkpoint::exists(const fs::path& directory) {
   for (const std::string_view name : kReadNames)
     if (path_exists(directory / name) || path_exists(index_of(directory, name))) return true;
   if (ShardedTensorFiles::exists(directory)) return true;
-  return holds_foreign_checkpoint(directory);
+  return holds_foreign_checkpoint(directory) || holds_original_checkpoint(directory);
 }
 
 void Checkpoint::add(NamedViews tensors) {

@@ -122,6 +122,14 @@ NamedViews parse_torch_state_dict(std::span<const std::byte> bytes, const std::s
   TorchFile file(bytes, where, std::move(owner));
   const auto* dict = std::get_if<PickleDict*>(&file.root().value);
   if (!dict) fail("{}: holds no state dict", where);
+  // Checkpoints of a training hold it beside other things.
+  for (const auto& [key, value] : **dict) {
+    const auto* name = std::get_if<const std::string*>(&key.value);
+    const auto* inner = std::get_if<PickleDict*>(&value.value);
+    if (!name || **name != "state_dict" || !inner) continue;
+    dict = inner;
+    break;
+  }
   NamedViews result;
   for (const auto& [key, value] : **dict) {
     const auto* name = std::get_if<const std::string*>(&key.value);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A family in other formats of files: GGUF, and the TensorFlow and Flax classes of Transformers 4.57, the last with
-// them.
+// A family in other formats of files: GGUF, the TensorFlow and Flax classes of Transformers 4.57, the last with them,
+// and single files of pipelines that draw.
 #pragma once
 
 #include <optional>
@@ -10,6 +10,7 @@
 
 #include "files/family/gguf.h"
 #include "files/family/heads.h"
+#include "files/family/original.h"
 #include "files/family/stated.h"
 
 namespace transom {
@@ -44,6 +45,7 @@ struct FamilyForeign {
   Stated<std::optional<KerasNames>> keras;
   Stated<std::optional<FlaxNames>> flax;
   std::optional<GoogleFiles> google = {};
+  std::vector<OriginalLayout> original = {};
 };
 
 }  // namespace transom

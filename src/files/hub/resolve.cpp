@@ -15,6 +15,7 @@
 #include "files/hub/names.h"
 #include "files/hub/repository.h"
 #include "files/hub/settings.h"
+#include "files/original/original_checkpoint.h"
 
 namespace transom {
 namespace {
@@ -37,7 +38,8 @@ std::optional<fs::path> directory_of_weights(const fs::path& path) {
 // Whether the name is a directory, or a file that is a model. Throws where it can be neither that nor an id.
 bool is_local(const std::string& name) {
   std::error_code none;
-  if (fs::is_directory(name, none) || is_container(name) || directory_of_weights(name) || is_onnx_file(name))
+  if (fs::is_directory(name, none) || pipeline_of_file(name) || is_container(name) || directory_of_weights(name) ||
+      is_onnx_file(name))
     return true;
   if (fs::exists(name, none))
     fail(
@@ -61,8 +63,9 @@ namespace {
 // A directory that holds a model of GGUF or CTranslate2 and no weights of Transformers stands for that; a file of
 // weights for its directory.
 fs::path with_gguf(const fs::path& path) {
+  if (const auto pipeline = pipeline_of_file(path)) return *pipeline;
   if (const auto directory = is_container(path) ? std::nullopt : directory_of_weights(path)) return *directory;
-  if (!directory_exists(path)) return path;
+  if (!directory_exists(path) || is_of_pipeline(path)) return path;
   for (const char* name : {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
                            "pytorch_model.bin.index.json", kAdapterConfig})
     if (path_exists(path / name)) return path;

@@ -19,7 +19,7 @@ Family network_family(NetworkRecord record) {
                       .scaled_layers = none,
                       .opens_no_codes = false,
                       .multi_query = none},
-          .foreign = {.gguf = none, .keras = none, .flax = none},
+          .foreign = {.gguf = none, .keras = none, .flax = none, .original = std::move(record.original)},
           .planning = {.fused_attention = false}};
 }
 

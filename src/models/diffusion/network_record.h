@@ -16,6 +16,7 @@ struct NetworkRecord {
   FamilyInputs inputs;
   std::string mark;  // a field of config.json that no other network has
   std::vector<std::string> lora_targets = {"to_q", "to_k", "to_v", "to_out.0"};
+  std::vector<OriginalLayout> original = {};
 };
 
 Family network_family(NetworkRecord record);

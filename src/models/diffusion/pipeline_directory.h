@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/files/files.h"
-#include "models/diffusion/pipeline_files.h"
+#include "files/original/pipeline_files.h"
 #include "transom/config.h"
 #include "transom/model.h"
 

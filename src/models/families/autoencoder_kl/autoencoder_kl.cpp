@@ -10,6 +10,7 @@
 #include "base/json/json.h"
 #include "models/diffusion/blocks/unet_blocks.h"
 #include "models/diffusion/network_record.h"
+#include "models/families/autoencoder_kl/autoencoder_kl_original.h"
 #include "models/shared/vision_inputs.h"
 
 namespace transom {
@@ -183,7 +184,8 @@ static Family autoencoder_kl_family() {
                                .axes = {{.name = "num_channels", .fields = {"in_channels"}, .otherwise = 3},
                                         {.name = "height", .fields = {"sample_size.0"}, .otherwise = 32},
                                         {.name = "width", .fields = {"sample_size.1"}, .otherwise = 32}}}},
-       .mark = "latent_channels"});
+       .mark = "latent_channels",
+       .original = autoencoder_kl_original()});
 }
 
 const RegisterFamilies kAutoencoderKlFamily{autoencoder_kl_family};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // CLIP (Radford et al., 2021): a causal text encoder and a ViT whose projections are trained to agree.
 // B batch, T tokens or 1 + P patches, D hidden, E projection.
+#include "models/families/clip/clip_original.h"
 #include "models/families/clip/clip_towers.h"
 #include "models/shared/encoder_heads.h"
 
@@ -182,7 +183,8 @@ static Family clip_text_family() {
                       .multi_query = none},
           .foreign = {.gguf = none,
                       .keras = KerasNames{.body = "clip", .without = {"WithProjection"}},
-                      .flax = FlaxNames{}},
+                      .flax = FlaxNames{},
+                      .original = clip_text_original()},
           .planning = {.fused_attention = false}};
 }
 static Family clip_vision_family() {

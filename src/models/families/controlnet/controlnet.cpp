@@ -6,6 +6,7 @@
 #include "files/config/config.h"
 #include "models/diffusion/blocks/text_unet.h"
 #include "models/diffusion/network_record.h"
+#include "models/diffusion/original_unet.h"
 #include "models/shared/vision_inputs.h"
 
 namespace transom {
@@ -156,7 +157,8 @@ static Family controlnet_family() {
       {.model_type = "controlnet",
        .architecture = {"ControlNetModel", body_head({}, {"mid_block_res_sample"}), make_model<ControlNetModel>},
        .inputs = controlnet_inputs(),
-       .mark = "conditioning_embedding_out_channels"});
+       .mark = "conditioning_embedding_out_channels",
+       .original = controlnet_original()});
 }
 
 const RegisterFamilies kControlNetFamily{controlnet_family};

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "models/diffusion/blocks/joint_transformer.h"
 #include "models/diffusion/network_record.h"
+#include "models/families/flux/flux_original.h"
 #include "models/shared/vision_inputs.h"
 
 namespace transom {
@@ -150,7 +151,8 @@ static Family flux_family() {
        .mark = "axes_dims_rope",
        .lora_targets = {"attn.to_k", "attn.to_q", "attn.to_v", "attn.to_out.0", "attn.add_k_proj", "attn.add_q_proj",
                         "attn.add_v_proj", "attn.to_add_out", "ff.net.0.proj", "ff.net.2", "ff_context.net.0.proj",
-                        "ff_context.net.2"}});
+                        "ff_context.net.2"},
+       .original = flux_original()});
 }
 
 const RegisterFamilies kFluxFamily{flux_family};

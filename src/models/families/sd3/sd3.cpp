@@ -9,6 +9,7 @@
 #include "files/config/config.h"
 #include "models/diffusion/blocks/joint_transformer.h"
 #include "models/diffusion/network_record.h"
+#include "models/families/sd3/sd3_original.h"
 #include "models/shared/vision_inputs.h"
 
 namespace transom {
@@ -172,7 +173,8 @@ static Family sd3_family() {
        .inputs = sd3_inputs(),
        .mark = "pos_embed_max_size",
        .lora_targets = {"attn.add_k_proj", "attn.add_q_proj", "attn.add_v_proj", "attn.to_add_out", "attn.to_k",
-                        "attn.to_out.0", "attn.to_q", "attn.to_v"}});
+                        "attn.to_out.0", "attn.to_q", "attn.to_v"},
+       .original = sd3_original()});
 }
 
 const RegisterFamilies kSd3Family{sd3_family};

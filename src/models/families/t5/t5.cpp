@@ -470,7 +470,12 @@ static Family t5_family() {
   Family family = t5_family_of<kT5>("t5", "T5");
   family.foreign = {.gguf = t5_gguf(),
                     .keras = KerasNames{.body = "", .without = newer, .scale = "weight"},
-                    .flax = FlaxNames{.without = newer, .scale = "weight"}};
+                    .flax = FlaxNames{.without = newer, .scale = "weight"},
+                    // Beside Stable Diffusion 3 and FLUX, under the same names.
+                    .original = {{.beginnings = {"text_encoders.t5xxl.transformer.", ""},
+                                  .mark = "shared.weight",
+                                  .width = "d_model",
+                                  .architecture = "T5EncoderModel"}}};
   return family;
 }
 static Family mt5_family() { return t5_family_of<kMT5>("mt5", "MT5"); }

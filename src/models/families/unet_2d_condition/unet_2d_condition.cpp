@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "models/diffusion/blocks/text_unet.h"
 #include "models/diffusion/network_record.h"
+#include "models/diffusion/original_unet.h"
 
 namespace transom {
 namespace {
@@ -90,7 +91,8 @@ static Family unet_2d_condition_family() {
       {.model_type = "unet_2d_condition",
        .architecture = {"UNet2DConditionModel", body_head({}, {"sample"}), make_model<UNet2DConditionModel>},
        .inputs = unet_2d_condition_inputs(),
-       .mark = "cross_attention_dim"});
+       .mark = "cross_attention_dim",
+       .original = unet_original()});
 }
 
 const RegisterFamilies kUNet2DConditionFamily{unet_2d_condition_family};

@@ -9,7 +9,7 @@
 #include "base/files/directories.h"
 #include "base/json/json.h"
 #include "files/checkpoint/safetensors.h"
-#include "models/diffusion/pipeline_files.h"
+#include "files/original/pipeline_files.h"
 #include "transom/ops.h"
 #include "work/pipelines/diffusion/lora_names.h"
 

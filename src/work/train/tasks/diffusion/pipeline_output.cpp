@@ -6,7 +6,7 @@
 #include "base/json/json.h"
 #include "files/checkpoint/safetensors.h"
 #include "files/hub/adapters.h"
-#include "models/diffusion/pipeline_files.h"
+#include "files/original/pipeline_files.h"
 #include "models/loading/adapters/adapter_file.h"
 
 namespace transom {

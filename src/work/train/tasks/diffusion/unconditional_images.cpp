@@ -10,7 +10,7 @@
 #include "base/files/files.h"
 #include "base/json/json.h"
 #include "files/config/config.h"
-#include "models/diffusion/pipeline_files.h"
+#include "files/original/pipeline_files.h"
 #include "models/records.h"
 #include "work/train/arguments/task_defaults.h"
 #include "work/train/tasks/diffusion/denoising_objective.h"
