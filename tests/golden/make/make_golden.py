@@ -97,6 +97,7 @@ def make(part, out, only):
     elif part == "diffusion":
         import diffusion
         import diffusion_pipelines
+        import original_layouts
         import diffusion_training
         import flow_adapters
         import flow_training
@@ -104,6 +105,7 @@ def make(part, out, only):
 
         diffusion.make(out)
         diffusion_pipelines.make(out)
+        original_layouts.make(out)
         flow_adapters.make(out)
         learned_words.make(out)
         diffusion_training.make(out)

@@ -8,7 +8,7 @@
 #include "base/files/files.h"
 #include "base/json/json.h"
 #include "files/checkpoint/safetensors.h"
-#include "models/diffusion/pipeline_files.h"
+#include "files/original/pipeline_files.h"
 #include "support/golden.h"
 #include "support/kept_log.h"
 #include "support/message.h"
