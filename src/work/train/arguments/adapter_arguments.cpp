@@ -48,6 +48,9 @@ const Argument kAdapterArguments[] = {
     field<&A::lora_alpha_pattern>("lora_alpha_pattern", "Other alphas for some modules."),
     field<&A::use_rslora>("use_rslora", "Scale by alpha / sqrt(r) (rsLoRA)."),
     field<&A::use_dora>("use_dora", "Train the magnitudes of the weight rows too (DoRA)."),
+    only_default("lora_target_parameters", {"", "null", "none", "[]"},
+                 "adapters stand on layers; see --lora_target_modules"),
+    ignored("bnb_4bit_quant_storage", "codes are bytes"),
     only_default("load_in_8bit", {"false", "0", "no"}, "weights of adapters' models are not quantised"),
     only_default("load_in_4bit", {"false", "0", "no"}, "weights of adapters' models are not quantised"),
 };

@@ -33,19 +33,36 @@ std::string switch_of_precision(std::string_view type) {
   fail(ErrorKind::kUsage, "{}: expected one of no, bf16, fp16, found {}", kMixedPrecision, quoted(type));
 }
 
+// What configurations of TRL say where nothing was given: TRL's own default, or a device's.
+bool says_nothing(std::string_view name, const Json& value) {
+  if (name == "pad_to_multiple_of") return value == "auto";
+  return value.is_null() && (name == "bf16" || name == "activation_checkpointing" || name == "pad_token");
+}
+
+// Of TRL, too: a number for all epochs is a list of one.
+bool is_list_of_one(std::string_view name, const Json& value) {
+  return name == "beta" && value.is_array() && value.size() == 1;
+}
+
 }  // namespace
 
 Json modernised(const Json& object) {
   if (!object.is_object()) return object;
   Json result = Json::object();
   for (const auto& [name, value] : object.items()) {
+    if (says_nothing(name, value)) continue;
+    if (name == "max_length" && value.is_null())
+      fail(ErrorKind::kUsage,
+           "max_length: expected the number of tokens that rows are cut to, found null: give one that no row reaches, "
+           "or "
+           "leave it out for the task's own");
     const bool on = value == true || value == "true" || value == "True";
     if (const Switch* known = find_switch(name)) {
       if (on) result[std::string(known->stands_for)] = known->value;
     } else if (name == kMixedPrecision && value.is_string()) {
       if (const std::string type = switch_of_precision(value.get<std::string>()); !type.empty()) result[type] = true;
     } else {
-      result[name] = value;
+      result[name] = is_list_of_one(name, value) ? value[0] : value;
     }
   }
   return result;
@@ -63,6 +80,11 @@ std::vector<std::string> modernised(const std::vector<std::string>& flags) {
       const std::string type = switch_of_precision(equals < flag.size() ? flag.substr(equals + 1) : next);
       if (equals == flag.size()) ++i;
       if (!type.empty()) result.push_back("--" + type);
+      continue;
+    }
+    if (flag == "--pad_to_multiple_of=auto") continue;
+    if (flag == "--pad_to_multiple_of" && next == "auto") {
+      ++i;
       continue;
     }
     const Switch* known = is_flag ? find_switch(flag.substr(2)) : nullptr;
