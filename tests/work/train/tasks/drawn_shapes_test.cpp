@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The segmenter of examples/data/shapes learns pictures by heart: what the guide does with all ten of them, here with
+// The segmenters of examples/data/shapes learn pictures by heart: what the guide does with all ten of them, here with
 // two.
 #include <gtest/gtest.h>
 
@@ -54,6 +54,13 @@ TEST(DrawnShapes, ASegmenterLearnsTheirPixels) {
   const Metrics found =
       learnt("image-segmentation", "segmenter", "maps.csv", {"--max_steps", "48", "--learning_rate", "0.01"});
   EXPECT_GT(drawn_metric(found, "eval_mean_iou"), 0.97);
+}
+
+TEST(DrawnShapes, ASegmenterLearnsTheirObjects) {
+  const Metrics found =
+      learnt("instance-segmentation", "masks_of_objects", "instances.json",
+             {"--max_steps", "60", "--learning_rate", "0.004", "--image_height", "64", "--image_width", "64"});
+  EXPECT_GT(drawn_metric(found, "eval_map_50"), 0.9);
 }
 
 }  // namespace
