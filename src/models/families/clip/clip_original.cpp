@@ -12,24 +12,25 @@ namespace {
 
 using Change = OriginalModule::Change;
 
-constexpr const char *kAlone = "CLIPTextModel", *kProjected = "CLIPTextModelWithProjection";
-constexpr const char *kWidth = "hidden_size", *kPlaces = "text_model.embeddings.position_embedding.weight";
+constexpr const char *kClipTextAlone = "CLIPTextModel", *kClipTextProjected = "CLIPTextModelWithProjection";
+constexpr const char *kClipTextWidth = "hidden_size",
+                     *kClipTextPlaces = "text_model.embeddings.position_embedding.weight";
 
 // Numbers that are counted, and what only the whole of CLIP needs.
-const std::vector<OriginalModule> kUnused = {
+const std::vector<OriginalModule> kUnusedOfClip = {
     {"text_model.embeddings.position_ids", ""}, {"logit_scale", ""}, {"attn_mask", ""}};
 
-std::vector<OriginalModule> projected_names(const Config&) { return kUnused; }
-std::vector<OriginalModule> names_alone(const Config&) {
-  std::vector<OriginalModule> names = kUnused;
+std::vector<OriginalModule> clip_projected_names(const Config&) { return kUnusedOfClip; }
+std::vector<OriginalModule> clip_names_alone(const Config&) {
+  std::vector<OriginalModule> names = kUnusedOfClip;
   names.push_back({"text_projection", ""});
   return names;
 }
 
 std::vector<OriginalModule> open_clip_names(const Config& config, bool is_projected) {
-  const int64_t width = positive(config, kWidth, 512, 1 << 20);
-  std::vector<OriginalModule> names = kUnused;
-  names.push_back({"positional_embedding", kPlaces});
+  const int64_t width = positive(config, kClipTextWidth, 512, 1 << 20);
+  std::vector<OriginalModule> names = kUnusedOfClip;
+  names.push_back({"positional_embedding", kClipTextPlaces});
   names.push_back({"token_embedding", "text_model.embeddings.token_embedding"});
   names.push_back({"ln_final", "text_model.final_layer_norm"});
   if (is_projected) names.push_back({"text_projection", "text_projection.weight", Change::kTransposed});
@@ -63,32 +64,44 @@ std::vector<OriginalLayout> clip_text_original() {
   const std::vector<std::string> open = {"cond_stage_model.model.", "conditioner.embedders.1.model.",
                                          "conditioner.embedders.0.model."};
   return {
-      {.beginnings = first_alone, .mark = kPlaces, .width = kWidth, .names = names_alone, .architecture = kAlone},
-      {.beginnings = first, .mark = kPlaces, .width = kWidth, .names = projected_names, .architecture = kProjected},
+      {.beginnings = first_alone,
+       .mark = kClipTextPlaces,
+       .width = kClipTextWidth,
+       .names = clip_names_alone,
+       .architecture = kClipTextAlone},
+      {.beginnings = first,
+       .mark = kClipTextPlaces,
+       .width = kClipTextWidth,
+       .names = clip_projected_names,
+       .architecture = kClipTextProjected},
       // Of Stable Diffusion 3, which reads the first encoder's vector as it is.
       {.beginnings = {"text_encoders.clip_l.transformer."},
-       .mark = kPlaces,
-       .width = kWidth,
-       .names = names_alone,
-       .architecture = kProjected,
+       .mark = kClipTextPlaces,
+       .width = kClipTextWidth,
+       .names = clip_names_alone,
+       .architecture = kClipTextProjected,
        .identity = "text_projection.weight",
-       .identity_width = kWidth},
+       .identity_width = kClipTextWidth},
       {.beginnings = open,
        .mark = "positional_embedding",
-       .width = kWidth,
+       .width = kClipTextWidth,
        .names = [](const Config& config) { return open_clip_names(config, false); },
-       .architecture = kAlone},
+       .architecture = kClipTextAlone},
       {.beginnings = open,
        .mark = "positional_embedding",
-       .width = kWidth,
+       .width = kClipTextWidth,
        .names = [](const Config& config) { return open_clip_names(config, true); },
-       .architecture = kProjected},
+       .architecture = kClipTextProjected},
       {.beginnings = {"text_encoders.clip_g.transformer."},
-       .mark = kPlaces,
-       .width = kWidth,
-       .names = projected_names,
-       .architecture = kProjected},
-      {.beginnings = {""}, .mark = kPlaces, .width = kWidth, .names = names_alone, .architecture = kAlone},
+       .mark = kClipTextPlaces,
+       .width = kClipTextWidth,
+       .names = clip_projected_names,
+       .architecture = kClipTextProjected},
+      {.beginnings = {""},
+       .mark = kClipTextPlaces,
+       .width = kClipTextWidth,
+       .names = clip_names_alone,
+       .architecture = kClipTextAlone},
   };
 }
 

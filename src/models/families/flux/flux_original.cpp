@@ -12,7 +12,7 @@ namespace {
 
 using Change = OriginalModule::Change;
 
-constexpr int64_t kMostLayers = 1000, kMostWidth = 1 << 20;
+constexpr int64_t kFluxOriginalLayers = 1000, kFluxOriginalWidth = 1 << 20;
 
 void add_flux_around(std::vector<OriginalModule>& names) {
   const auto two_layers = [&](const char* original, const char* name) {
@@ -60,11 +60,11 @@ void add_flux_single(std::vector<OriginalModule>& names, int64_t layer, int64_t 
 }
 
 std::vector<OriginalModule> flux_original_names(const Config& config) {
-  const int64_t width = positive(config, "num_attention_heads", 24, kMostWidth) *
-                        positive(config, "attention_head_dim", 128, kMostWidth),
+  const int64_t width = positive(config, "num_attention_heads", 24, kFluxOriginalWidth) *
+                        positive(config, "attention_head_dim", 128, kFluxOriginalWidth),
                 layers = config.get_int("num_layers", 19), single_layers = config.get_int("num_single_layers", 38);
-  if (layers > kMostLayers || single_layers > kMostLayers)
-    fail("{}: num_layers and num_single_layers: expected up to {}", config.where(), kMostLayers);
+  if (layers > kFluxOriginalLayers || single_layers > kFluxOriginalLayers)
+    fail("{}: num_layers and num_single_layers: expected up to {}", config.where(), kFluxOriginalLayers);
   std::vector<OriginalModule> names;
   add_flux_around(names);
   for (int64_t i = 0; i < layers; ++i) add_flux_double(names, i, width);

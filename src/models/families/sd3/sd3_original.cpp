@@ -12,7 +12,7 @@ namespace {
 
 using Change = OriginalModule::Change;
 
-constexpr int64_t kMostLayers = 1000, kMostWidth = 1 << 20;
+constexpr int64_t kSd3OriginalLayers = 1000, kSd3OriginalWidth = 1 << 20;
 
 void add_sd3_attention(std::vector<OriginalModule>& names, const std::string& from, const std::string& to,
                        const std::array<const char*, 4>& layers, const char* norm, int64_t width) {
@@ -40,9 +40,9 @@ void add_sd3_block(std::vector<OriginalModule>& names, int64_t layer, bool is_la
 }
 
 std::vector<OriginalModule> sd3_original_names(const Config& config) {
-  const int64_t width = positive(config, "num_attention_heads", 18, kMostWidth) *
-                        positive(config, "attention_head_dim", 64, kMostWidth),
-                layers = positive(config, "num_layers", 18, kMostLayers);
+  const int64_t width = positive(config, "num_attention_heads", 18, kSd3OriginalWidth) *
+                        positive(config, "attention_head_dim", 64, kSd3OriginalWidth),
+                layers = positive(config, "num_layers", 18, kSd3OriginalLayers);
   std::vector<OriginalModule> names = {
       {"pos_embed", "pos_embed.pos_embed"},
       {"x_embedder.proj", "pos_embed.proj"},
