@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/files/files.h"
 #include "base/json/json.h"
 #include "support/golden.h"
+#include "support/temporary_folder.h"
 #include "transom/error.h"
 #include "work/pipelines/json/task_json.h"
 
@@ -106,6 +108,29 @@ TEST_P(GoldenPipeline, EqualsTransformers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tasks, GoldenPipeline, testing::ValuesIn(cases()), test::NameOfCase());
+
+// Each is a text of its own, wherever the tokenizer would put padding.
+TEST(Pipelines, LabelsOfObjectsAreReadAsEachAlone) {
+  const auto golden = test::root_of_case("") / "owlvit" / "model",
+             picture = test::root_of_case("") / "image" / "gray.png";
+  const test::TemporaryFolder folder;
+  std::filesystem::copy(golden, folder.path());
+  Json config = read_json(golden / "tokenizer_config.json");
+  config["padding_side"] = "left";
+  std::filesystem::remove(folder / "tokenizer_config.json");
+  write_file(folder / "tokenizer_config.json", dump_json(config));
+  const auto pipeline = make_pipeline("zero-shot-object-detection", folder.string());
+  const auto found = [&](const std::vector<std::string>& labels) {
+    return run_pipeline(*pipeline, picture.string(), {{"candidate_labels", labels}, {"threshold", 0.0}});
+  };
+  const Json together = found({"you", "the program of a licence"});
+  for (const char* label : {"you", "the program of a licence"}) {
+    Json own = Json::array();
+    for (const Json& each : together)
+      if (each["label"] == label) own.push_back(each);
+    EXPECT_TRUE(near(own, found({label}))) << label;
+  }
+}
 
 TEST(Pipelines, UnknownTasksAreRefusedByName) {
   try {

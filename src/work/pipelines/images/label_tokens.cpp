@@ -5,10 +5,12 @@
 
 namespace transom {
 
-NamedTensors label_tokens(const Tokenizer& tokenizer, const std::vector<std::string>& texts, int64_t length) {
+NamedTensors label_tokens(const Tokenizer& tokenizer, const std::vector<std::string>& texts, int64_t length,
+                          std::optional<Side> side) {
   EncodeOptions options{.padding = Padding::kLongest};
   if (length > 0)
     options = {.truncation = Truncation::kLongestFirst, .padding = Padding::kMaxLength, .max_length = length};
+  options.padding_side = side;
   const std::vector<Encoding> encodings = tokenizer.encode_batch(texts, {}, options);
   std::vector<int64_t> ids, mask;
   for (const Encoding& encoding : encodings) {

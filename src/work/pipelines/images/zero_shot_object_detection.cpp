@@ -39,7 +39,7 @@ class ZeroShotObjectDetection : public Pipeline {
   std::vector<DetectedObject> objects_of(const ImageModel::Prepared& image, const std::vector<std::string>& labels,
                                          double threshold) const {
     const NoGradient inference;
-    NamedTensors inputs = label_tokens(tokenizer_, labels);
+    NamedTensors inputs = label_tokens(tokenizer_, labels, 0, Side::kRight);  // read as each alone
     inputs.set("pixel_values", pixel_values({&image.pixels, 1}));
     const NamedTensors outputs = model_.model->forward(inputs);
     const std::vector<float> logits = outputs.at("logits").to_vector<float>(),  // [1, places, labels]
