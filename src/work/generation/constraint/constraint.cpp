@@ -159,7 +159,7 @@ struct Kept {
 std::shared_ptr<const TokenConstraint> make_constraint(const std::shared_ptr<const Vocabulary>& vocabulary, Kind kind,
                                                        const std::string& text) {
   constexpr size_t kMost = 64, kMostBytes = 256 << 10;
-  constexpr double kPrepareSeconds = 1;
+  constexpr double kPrepareSeconds = 0.1;  // what is found later costs little by itself
   if (text.size() > kMostBytes)
     fail("the grammar of the answer has {} bytes, at most {} are supported", text.size(), kMostBytes);
   static std::mutex mutex;

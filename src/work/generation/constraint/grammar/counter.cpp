@@ -87,6 +87,8 @@ Counter::Counter(int64_t least, int64_t most, size_t places, const std::vector<S
   }
   const Set& of_least = upper_.at(unlimited_ ? 0 : most_ - least_);
   lower_ = search.levels(&of_least, false, least_);
+  opens_ = upper_.repeats && upper_.period == 1;
+  for (uint32_t place = 0; place < places && opens_; ++place) opens_ = Search::has(upper_.sets[upper_.start], place);
 }
 
 bool Counter::allows(uint32_t place, uint32_t count) const {

@@ -36,6 +36,10 @@ class Counter {
   // A count that stands for this one: no text of at most so many bytes, of which each counting edge reads at least one,
   // tells them apart.
   uint32_t folded(uint32_t count, uint32_t bytes) const;
+  // Whether no text of at most so many bytes tells the count from no limits at all.
+  bool is_open(uint32_t count, uint32_t bytes) const {
+    return opens_ && count >= least_ && (unlimited_ || most_ - count > upper_.settled() + bytes);
+  }
 
  private:
   using Set = std::vector<uint64_t>;  // of places, a bit each
@@ -50,8 +54,8 @@ class Counter {
   };
   class Search;
   uint32_t least_, most_ = 0;
-  bool unlimited_;
-  Levels upper_, lower_;  // from `most` down to `least`, and from there down
+  bool unlimited_, opens_;  // from all places an end can be reached where enough are left
+  Levels upper_, lower_;    // from `most` down to `least`, and from there down
 };
 
 }  // namespace transom::constraint

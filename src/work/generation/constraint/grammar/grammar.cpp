@@ -127,14 +127,6 @@ GrammarBuilder::Part GrammarBuilder::call(uint32_t rule) {
   return {start, end};
 }
 
-GrammarBuilder::Part GrammarBuilder::bytes_or_call(const std::vector<std::pair<uint8_t, uint8_t>>& ranges,
-                                                   uint32_t rule) {
-  const uint32_t start = add_node(), end = add_node();
-  for (const auto& [low, high] : ranges) edges_[start].push_back({Edge::kBytes, low, high, 0, end});
-  edges_[start].push_back({Edge::kCall, 0, 0, rule, end});
-  return {start, end};
-}
-
 GrammarBuilder::Part GrammarBuilder::automaton(const std::vector<State>& states) {
   const uint32_t end = add_node();
   std::vector<uint32_t> nodes;

@@ -72,8 +72,6 @@ class GrammarBuilder {
   // once it is known that the part reads something: by itself, or since the caller says so, where it calls rules.
   Part repeat(const std::function<Part()>& make, int64_t least, int64_t most, bool reads = false);
   Part call(uint32_t rule);
-  // One of the bytes, or what the rule reads.
-  Part bytes_or_call(const std::vector<std::pair<uint8_t, uint8_t>>& ranges, uint32_t rule);
   Part automaton(const std::vector<State>& states);  // the first is where it begins
   // The same, of texts that read `least` to `most` (below 0: any number) of its counting edges.
   Part counted_automaton(const std::vector<State>& states, int64_t least, int64_t most);

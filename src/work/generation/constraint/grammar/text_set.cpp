@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/error.h"
 
@@ -174,6 +175,18 @@ uint8_t phase_behind(uint8_t phase, uint8_t byte) {
 
 }  // namespace
 
+TextSet TextSet::closed() const {
+  TextSet set = *this;
+  const auto end = static_cast<uint32_t>(set.states_.size());
+  for (GrammarBuilder::State& state : set.states_) {
+    if (!std::exchange(state.ends, false)) continue;
+    const auto above = [](const Grammar::ByteEdge& edge) { return edge.low > '"'; };
+    state.edges.insert(std::find_if(state.edges.begin(), state.edges.end(), above), {'"', '"', end});
+  }
+  set.states_.push_back({{}, true});
+  return set;
+}
+
 std::optional<GrammarBuilder::Part> TextSet::part_of_length(GrammarBuilder& builder, int64_t least,
                                                             int64_t most) const {
   std::map<std::pair<uint32_t, uint8_t>, uint32_t> known;
@@ -198,8 +211,9 @@ std::optional<GrammarBuilder::Part> TextSet::part_of_length(GrammarBuilder& buil
         int high = low;
         while (high < edge.high && phase_behind(phase, static_cast<uint8_t>(high + 1)) == next) ++high;
         const uint32_t target = state_of(edge.target, next);
-        state.edges.push_back({static_cast<uint8_t>(low), static_cast<uint8_t>(high), target, phase == 0});
-        steps.push_back({i, target, phase == 0});
+        const bool counts = phase == 0 && low != '"';
+        state.edges.push_back({static_cast<uint8_t>(low), static_cast<uint8_t>(high), target, counts});
+        steps.push_back({i, target, counts});
         low = high + 1;
       }
     }

@@ -26,7 +26,9 @@ class TextSet {
   TextSet without(const TextSet& other) const;
   bool empty() const;
   GrammarBuilder::Part part(GrammarBuilder& builder) const { return builder.automaton(states_); }
-  // Of texts as they stand in a JSON string: those of so many characters (`most` below 0: no limit). None where there
+  // Of texts as they stand in a JSON string: with the quote that ends it.
+  TextSet closed() const;
+  // Of such texts, closed or not: those of so many characters (`most` below 0: no limit). None where there
   // are no such texts.
   std::optional<GrammarBuilder::Part> part_of_length(GrammarBuilder& builder, int64_t least, int64_t most) const;
 

@@ -19,6 +19,13 @@ GrammarBuilder::Part escaped_character(GrammarBuilder& builder) {
   return builder.sequence({builder.literal("\\"), builder.either(short_escapes)});
 }
 
+// Any text with the quote behind it: strings with limits and without differ in nothing else.
+const TextSet& string_characters() {
+  static const TextSet set =
+      TextSet::of([](GrammarBuilder& builder) { return builder.star(json_character(builder)); }).closed();
+  return set;
+}
+
 }  // namespace
 
 GrammarBuilder::Part json_character(GrammarBuilder& builder) {
@@ -31,8 +38,11 @@ using Part = GrammarBuilder::Part;
 Part SchemaCompiler::space() { return builder_.optional(builder_.literal(" ")); }
 Part SchemaCompiler::comma() { return builder_.sequence({builder_.literal(","), space()}); }
 Part SchemaCompiler::colon() { return builder_.sequence({builder_.literal(":"), space()}); }
+// A rule of its own: places in texts that go on alike share their tokens, whatever comes behind.
 Part SchemaCompiler::quoted_part(Part inside) {
-  return builder_.sequence({builder_.literal("\""), inside, builder_.literal("\"")});
+  const uint32_t rule = builder_.add_rule();
+  builder_.define(rule, builder_.sequence({builder_.literal("\""), inside, builder_.literal("\"")}));
+  return builder_.call(rule);
 }
 
 // One value, with spaces where they may stand in any other.
@@ -60,7 +70,9 @@ Part SchemaCompiler::any_string() { return builder_.call(rule("string", &SchemaC
 Part SchemaCompiler::any_value() { return builder_.call(rule("value", &SchemaCompiler::make_value)); }
 Part SchemaCompiler::any_object() { return builder_.call(rule("object", &SchemaCompiler::make_object)); }
 Part SchemaCompiler::any_array() { return builder_.call(rule("array", &SchemaCompiler::make_array)); }
-Part SchemaCompiler::make_string() { return quoted_part(builder_.star(json_character(builder_))); }
+Part SchemaCompiler::make_string() {
+  return builder_.sequence({builder_.literal("\""), string_characters().part(builder_)});
+}
 
 Part SchemaCompiler::make_value() {
   return builder_.either({any_object(), any_array(), any_string(), number_part(builder_, {}), builder_.literal("true"),
@@ -79,17 +91,14 @@ Part SchemaCompiler::make_array() {
   return builder_.sequence({builder_.literal("["), builder_.optional(items), builder_.literal("]")});
 }
 
-Part SchemaCompiler::make_long_character() {
-  return builder_.either({builder_.code_points({{0x80, 0x10ffff}}), escaped_character(builder_)});
-}
-
-Part SchemaCompiler::counted_characters(int64_t least, int64_t most) {
-  const uint32_t longer = rule("long character", &SchemaCompiler::make_long_character);
-  return builder_.repeat(
-      [&] {
-        return builder_.bytes_or_call({{0x20, 0x21}, {0x23, 0x5b}, {0x5d, 0x7f}}, longer);
-      },
-      least, most, true);
+// One rule for all strings with these limits.
+Part SchemaCompiler::string_of_length(int64_t least, int64_t most) {
+  const auto [known, is_new] = named_.try_emplace(fmt::format("string {} {}", least, most), 0);
+  if (!is_new) return builder_.call(known->second);
+  const uint32_t added = known->second = builder_.add_rule();
+  const std::optional<Part> inside = string_characters().part_of_length(builder_, least, most);
+  builder_.define(added, builder_.sequence({builder_.literal("\""), inside ? *inside : builder_.either({})}));
+  return builder_.call(added);
 }
 
 }  // namespace transom::constraint

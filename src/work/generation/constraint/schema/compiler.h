@@ -40,12 +40,11 @@ class SchemaCompiler {
   Part any_value();
   Part any_object();
   Part any_array();
-  Part counted_characters(int64_t least, int64_t most);
+  Part string_of_length(int64_t least, int64_t most);
   Part make_string();
   Part make_value();
   Part make_object();
   Part make_array();
-  Part make_long_character();
 
   // ---- schemas, json_schema.cpp
 

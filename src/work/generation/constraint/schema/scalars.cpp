@@ -123,14 +123,15 @@ Part SchemaCompiler::string(const Json& schema, const std::string& where) {
   const bool counted = least > 0 || most >= 0;
   const bool negated = schema.contains("not") && !(schema["not"].is_object() && schema["not"].contains("type"));
   if (most >= 0 && most < least) return nothing("{}: minLength {} is above maxLength {}", where, least, most);
-  if (!negated && patterns.empty()) return counted ? quoted_part(counted_characters(least, most)) : any_string();
+  if (!negated && patterns.empty()) return counted ? string_of_length(least, most) : any_string();
   if (!negated && patterns.size() == 1 && !counted) return quoted_part(pattern_part(builder_, patterns[0]));
   const std::optional<TextSet> set = text_set(schema, where, false);
-  const std::optional<Part> part = !counted       ? std::optional(set->part(builder_))
-                                   : set->empty() ? std::nullopt
-                                                  : set->part_of_length(builder_, least, most);
-  if (!part || set->empty()) return nothing("{}: no text has this pattern, length and format together", where);
-  return quoted_part(*part);
+  if (!counted && !set->empty()) return quoted_part(set->part(builder_));
+  const std::optional<Part> part = set->empty() ? std::nullopt : set->closed().part_of_length(builder_, least, most);
+  if (!part) return nothing("{}: no text has this pattern, length and format together", where);
+  const uint32_t rule = builder_.add_rule();
+  builder_.define(rule, builder_.sequence({builder_.literal("\""), *part}));
+  return builder_.call(rule);
 }
 
 Part SchemaCompiler::number(const Json& schema, const std::string& where, bool whole) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <utility>
 
 namespace transom::constraint {
 namespace {
@@ -38,19 +39,28 @@ std::vector<bool> empty_rules(const Grammar& grammar) {
 
 class Partition {
  public:
-  explicit Partition(const Grammar& grammar)
-      : grammar_(grammar), empty_(empty_rules(grammar)), classes_(grammar.nodes.size(), 0), into_(classes_.size()) {
+  Partition(const Grammar& grammar, bool with_counters)
+      : grammar_(grammar),
+        with_counters_(with_counters),
+        empty_(empty_rules(grammar)),
+        classes_(grammar.nodes.size(), 0),
+        into_(classes_.size()) {
     for (uint32_t node = 0; node < classes_.size(); ++node) {
       for (const Grammar::ByteEdge& edge : grammar.nodes[node].bytes) into_[edge.target].push_back(node);
       for (const Grammar::Call& call : grammar.nodes[node].calls) into_[call.target].push_back(node);
     }
     members_ = {static_cast<uint32_t>(classes_.size())};
+    open_.resize(classes_.size());
+    std::iota(open_.begin(), open_.end(), 0);
   }
 
-  std::vector<uint32_t> refine(size_t rounds) {
-    std::vector<uint32_t> open(classes_.size());
-    std::iota(open.begin(), open.end(), 0);
-    for (size_t round = 0; round < rounds && !open.empty(); ++round) open = split(open);
+  // So many rounds more, or until nothing changes.
+  void refine(size_t rounds) {
+    for (; rounds > 0 && !open_.empty(); --rounds) open_ = split(open_);
+  }
+
+  // The first node of each class stands for it.
+  std::vector<uint32_t> nodes_that_stand() const {
     std::vector<uint32_t> first(members_.size(), UINT32_MAX), result;
     for (uint32_t node = 0; node < classes_.size(); ++node) {
       uint32_t& stands = first[classes_[node]];
@@ -72,7 +82,7 @@ class Partition {
       calls.emplace_back(call.rule, empty_[call.rule] ? kItself | call.target : classes_[call.target]);
     // What a rule that counts reads depends on the count too.
     Signature signature{classes_[node], each.ends, static_cast<uint32_t>(edges.size()),
-                        each.counter == 0 ? UINT32_MAX : node};
+                        each.counter == 0 || !with_counters_ ? UINT32_MAX : node};
     for (auto* list : {&edges, &calls}) {
       std::sort(list->begin(), list->end());
       for (const auto& [what, target] : *list) signature.push_back(what), signature.push_back(target);
@@ -118,21 +128,36 @@ class Partition {
   }
 
   const Grammar& grammar_;
+  const bool with_counters_;
   const std::vector<bool> empty_;
   std::vector<uint32_t> classes_, members_;  // of a node; how many a class has
   std::vector<std::vector<uint32_t>> into_;
+  std::vector<uint32_t> open_;  // the nodes that the next round looks at
 };
 
 }  // namespace
 
-std::vector<uint32_t> equivalent_places(const Grammar& grammar, size_t bytes) {
-  constexpr size_t kFewNodes = 256;  // where there is nothing to gain
-  if (grammar.nodes.size() <= kFewNodes) {
-    std::vector<uint32_t> each(grammar.nodes.size());
-    std::iota(each.begin(), each.end(), 0);
-    return each;
+PlaceClasses::PlaceClasses(const Grammar& grammar, uint32_t longest_token)
+    : longest_(longest_token), stands_(levels_of(grammar, true)) {
+  if (!grammar.counters.empty()) open_ = levels_of(grammar, false);
+}
+
+std::vector<std::vector<uint32_t>> PlaceClasses::levels_of(const Grammar& grammar, bool with_counters) const {
+  Partition partition(grammar, with_counters);
+  std::vector<std::vector<uint32_t>> levels;
+  uint32_t before = 0;
+  partition.refine(2);
+  for (size_t level = 0; level < kLevels; ++level) {
+    partition.refine(bytes_of(level) - std::exchange(before, bytes_of(level)));
+    levels.push_back(partition.nodes_that_stand());
   }
-  return Partition(grammar).refine(bytes + 2);
+  return levels;
+}
+
+size_t PlaceClasses::level_of(uint32_t bytes) const {
+  size_t level = 0;
+  while (level < last() && bytes_of(level) < bytes) ++level;
+  return level;
 }
 
 }  // namespace transom::constraint

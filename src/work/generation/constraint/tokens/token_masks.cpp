@@ -7,14 +7,9 @@
 #include <utility>
 
 #include "base/error.h"
-#include "work/generation/constraint/tokens/place_classes.h"
 
 namespace transom::constraint {
 namespace {
-
-void allow(Mask& mask, std::span<const int32_t> tokens) {
-  for (const int32_t token : tokens) mask[static_cast<size_t>(token) / 32] |= 1u << (token % 32);
-}
 
 size_t words_of(const TokenTrie& trie) { return (trie.vocabulary_size() + 31) / 32; }
 
@@ -27,8 +22,8 @@ void fail_as_ambiguous() {
 CompiledGrammar::CompiledGrammar(Grammar grammar, std::shared_ptr<const TokenTrie> trie, size_t most_bytes)
     : grammar_(std::move(grammar)),
       trie_(std::move(trie)),
-      alike_(equivalent_places(grammar_, trie_->most_depth())),
-      behind_(grammar_, alike_),
+      classes_(grammar_, std::max<uint32_t>(trie_->most_depth(), 1)),
+      behind_(grammar_, classes_.of_tokens()),
       most_bytes_(most_bytes) {
   forget();
 }
@@ -36,75 +31,22 @@ CompiledGrammar::CompiledGrammar(Grammar grammar, std::shared_ptr<const TokenTri
 // Drops what is found of places; all of it can be found again.
 void CompiledGrammar::forget() const {
   of_places_.clear();
+  bases_.clear();
   searches_.clear();
-  relative_ = std::make_shared<RelativeSets>(grammar_, longest_token());
+  relative_ = std::make_shared<RelativeSets>(grammar_, classes_);
   place_bytes_ = 0;
-}
-
-// The tokens below a node of the trie, by their bytes behind it.
-bool CompiledGrammar::add_rests(PlaceSearch& search, WorkTime& time) const {
-  const TokenTrie& trie = *trie_;
-  auto& [nodes, tokens] = *search.found->rests;
-  while (search.rest_next < search.rest_end) {
-    const size_t i = search.rest_next++;
-    if (trie[i].depth == search.rest_depth + 1 && !behind_.of(search.place).test(trie[i].byte)) {
-      search.rest_next = trie[i].next;
-      continue;
-    }
-    search.rest_path.resize(trie[i].depth - search.rest_depth);
-    const uint32_t parent = search.rest_path.back();
-    uint32_t node = nodes[parent].child;
-    while (node != 0 && nodes[node].byte != trie[i].byte) node = nodes[node].sibling;
-    if (node == 0) {
-      node = static_cast<uint32_t>(nodes.size());
-      nodes.push_back({.sibling = std::exchange(nodes[parent].child, node), .byte = trie[i].byte});
-    }
-    search.rest_path.push_back(node);
-    for (const int32_t token : trie.tokens_at(i)) {
-      tokens.push_back({token, nodes[node].token});
-      nodes[node].token = static_cast<uint32_t>(tokens.size() - 1);
-    }
-    if (time.is_over(4)) return false;
-  }
-  return true;
-}
-
-bool CompiledGrammar::go_on(PlaceSearch& search, WorkTime& time) const {
-  constexpr size_t kMostBytes = size_t{512} << 20;
-  const TokenTrie& trie = *trie_;
-  RelativeSets& relative = *search.relative;
-  const bool with_rests = search.found->rests.has_value();
-  while (add_rests(search, time)) {
-    if (search.next == trie.size()) return true;
-    const size_t i = search.next;
-    const TokenTrie::Node& each = trie[i];
-    const size_t known = relative.size();
-    const int32_t set = each.depth == 1 ? relative.behind_node(search.place, search.count, each.byte)
-                                        : relative.behind_set(search.sets[each.depth - 1u], each.byte);
-    const Places& places = relative[set];
-    if (!places.dead()) allow(search.found->inside, trie.tokens_at(i));
-    if (places.ended && with_rests) {
-      search.rest_next = i + 1, search.rest_end = each.next, search.rest_depth = each.depth;
-      search.rest_path.assign(1, 0);
-    }
-    search.sets[each.depth] = set;
-    search.next = places.items.empty() ? each.next : i + 1;
-    if (relative.bytes() > kMostBytes) fail_as_ambiguous();
-    if (time.is_over(relative.size() > known ? WorkTime::cost_of_set(places.items.size()) : 1)) return false;
-  }
-  return false;
 }
 
 uint32_t CompiledGrammar::folded(uint32_t node, uint32_t count) const {
   const Counter* counter = grammar_.counter_of(node);
-  return counter ? counter->folded(count, longest_token()) : 0;
+  return counter ? counter->folded(count, classes_.bytes_of(classes_.last())) : 0;
 }
 
 // Null: the search is to go on.
 CompiledGrammar::FoundPlace CompiledGrammar::of_place(uint32_t node, uint32_t count, bool with_rests,
                                                       std::shared_ptr<PlaceSearch>& search, WorkTime& time) const {
   count = folded(node, count);
-  node = alike_[node];
+  node = alike(node);
   const NodeAndCount key = uint64_t{node} << 32 | count;
   if (const auto found = of_places_.find(key); found != of_places_.end() && (found->second->rests || !with_rests)) {
     search.reset();
@@ -114,38 +56,58 @@ CompiledGrammar::FoundPlace CompiledGrammar::of_place(uint32_t node, uint32_t co
   if (!search) {
     if (place_bytes_ + relative_->bytes() > most_bytes_) forget();
     std::erase_if(searches_, [](const auto& each) { return each.second.expired(); });
-    search = std::make_shared<PlaceSearch>();
-    search->relative = relative_;
-    search->place = node, search->count = count;
-    search->found = std::make_shared<TokensOfPlace>();
-    search->found->inside.assign(words_of(*trie_), 0);
-    if (with_rests) search->found->rests.emplace();
-    search->sets.assign(static_cast<size_t>(trie_->most_depth()) + 1, 0);
+    search =
+        std::make_shared<PlaceSearch>(*trie_, relative_, Place{node, 0, count}, behind_.of(node), with_rests, bases_);
     searches_[{key, with_rests}] = search;
   }
-  if (!go_on(*search, time)) return nullptr;
-  const FoundPlace found = std::exchange(search, nullptr)->found;
-  place_bytes_ += found->inside.size() * sizeof(uint32_t);
-  if (with_rests) place_bytes_ += found->rests->bytes();
+  if (!search->go_on(time)) return nullptr;
+  return keep(key, *std::exchange(search, nullptr));
+}
+
+CompiledGrammar::FoundPlace CompiledGrammar::keep(NodeAndCount key, const PlaceSearch& search) const {
+  constexpr size_t kMostBases = 16;
+  const FoundPlace found = search.found();
+  if (search.is_large() && search.relative() == relative_ &&
+      std::find(bases_.begin(), bases_.end(), found) == bases_.end()) {
+    bases_.insert(bases_.begin(), found);
+    if (bases_.size() > kMostBases) bases_.pop_back();
+  }
+  place_bytes_ += found->bytes();
   FoundPlace& kept = of_places_[key];
-  if (!kept || with_rests) kept = found;
+  if (!kept || found->rests) kept = found;
   return found;
+}
+
+// What the tokens of a place hold behind its rule, and those of the place that it was found beside.
+void CompiledGrammar::begin_rests(MaskSearch& search, Stacks& stacks) const {
+  const uint32_t stack = search.places.items[search.next].stack;
+  if (stack == 0) return;
+  const auto base = search.found->base;
+  for (const TokenRests* rests : {&*search.found->rests, base ? &*base->rests : nullptr})
+    if (rests && rests->nodes[0].child != 0)
+      search.levels.push_back({rests, rests->nodes[0].child,
+                               search.levels.empty() ? returned(grammar_, stacks, stack) : search.levels[0].places});
 }
 
 bool CompiledGrammar::read_rests(MaskSearch& search, Stacks& stacks, WorkTime& time) const {
   while (!search.levels.empty()) {
-    const TokenRests& rests = *search.found->rests;
     MaskSearch::Level& level = search.levels.back();
+    const TokenRests& rests = *level.rests;
     if (level.node == 0) {
       search.levels.pop_back();
       continue;
     }
+    const bool is_base = &rests != &*search.found->rests;
     const TokenRests::Node& node = rests.nodes[std::exchange(level.node, rests.nodes[level.node].sibling)];
     Places next = behind(grammar_, stacks, level.places, node.byte);
     const size_t cost = WorkTime::cost_of_set(level.places.items.size() + next.items.size());
     if (!next.dead())
-      for (uint32_t at = node.token; at != 0; at = rests.tokens[at].next) allow(search.mask, {&rests.tokens[at].id, 1});
-    if (!next.items.empty()) search.levels.push_back({node.child, std::move(next)});
+      for (uint32_t at = node.token; at != 0; at = rests.tokens[at].next) {
+        const TokenRests::Token& token = rests.tokens[at];
+        if (!is_base || !search.found->is_apart(token.node))
+          search.mask[static_cast<size_t>(token.id) / 32] |= 1u << (token.id % 32);
+      }
+    if (!next.items.empty()) search.levels.push_back({&rests, node.child, std::move(next)});
     if (time.is_over(cost)) return false;
   }
   return true;
@@ -156,9 +118,9 @@ std::string CompiledGrammar::key_of(const Places& places, const Stacks& stacks) 
   std::string key;
   const auto add = [&](uint32_t value) { key.append(reinterpret_cast<const char*>(&value), sizeof value); };
   for (const Place& place : places.items) {
-    add(alike_[place.node]), add(folded(place.node, place.count));
+    add(alike(place.node)), add(folded(place.node, place.count));
     for (uint32_t stack = place.stack; stack != 0; stack = stacks.below(stack))
-      add(alike_[stacks.top(stack)]), add(folded(stacks.top(stack), stacks.count(stack)));
+      add(alike(stacks.top(stack))), add(folded(stacks.top(stack), stacks.count(stack)));
     add(UINT32_MAX);
   }
   return key;
@@ -179,8 +141,7 @@ std::shared_ptr<const Mask> CompiledGrammar::go_on(MaskSearch& search, Stacks& s
       search.found = of_place(place.node, place.count, place.stack != 0, search.place_search, time);
       if (!search.found) return nullptr;
       for (size_t i = 0; i < search.mask.size(); ++i) search.mask[i] |= search.found->inside[i];
-      const uint32_t first = place.stack != 0 ? search.found->rests->nodes[0].child : 0;
-      if (first != 0) search.levels.push_back({first, returned(grammar_, stacks, place.stack)});
+      begin_rests(search, stacks);
       if (time.is_over(search.mask.size() / 16)) return nullptr;
     }
     if (!read_rests(search, stacks, time)) return nullptr;

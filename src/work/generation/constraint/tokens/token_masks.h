@@ -9,57 +9,16 @@
 // In an ambiguous grammar a mask may take seconds. A search therefore stops where its time is over and goes on later.
 #pragma once
 
-#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "work/generation/constraint/tokens/bytes_behind.h"
-#include "work/generation/constraint/tokens/relative_sets.h"
-#include "work/generation/constraint/tokens/token_trie.h"
-#include "work/generation/constraint/tokens/work_time.h"
+#include "work/generation/constraint/tokens/place_search.h"
 
 namespace transom::constraint {
-
-using Mask = std::vector<uint32_t>;
-
-// What tokens hold behind the end of a rule, as a tree of bytes. 0 stands for none; node 0 is where all begin.
-struct TokenRests {
-  struct Node {
-    uint32_t child = 0, sibling = 0;  // the first node below it, the next one beside it
-    uint32_t token = 0;               // the first one that ends here
-    uint8_t byte = 0;
-  };
-  struct Token {
-    int32_t id = 0;
-    uint32_t next = 0;
-  };
-  std::vector<Node> nodes = std::vector<Node>(1);
-  std::vector<Token> tokens = std::vector<Token>(1);
-  size_t bytes() const { return nodes.capacity() * sizeof(Node) + tokens.capacity() * sizeof(Token); }
-};
-
-// What tokens do that begin at a place.
-struct TokensOfPlace {
-  Mask inside;
-  std::optional<TokenRests> rests;  // not made where the text ends with the rule
-};
-
-// Finds them, node by node of the trie.
-struct PlaceSearch {
-  std::shared_ptr<RelativeSets> relative;
-  std::shared_ptr<TokensOfPlace> found;
-  uint32_t place, count;
-  std::vector<int32_t> sets;  // by depth, of the nodes above `next`
-  size_t next = 0;            // of the trie
-  // The nodes of the trie that are being added to the rests: those below one of depth `rest_depth`.
-  size_t rest_next = 0, rest_end = 0, rest_depth = 0;
-  std::vector<uint32_t> rest_path;
-};
 
 // Finds the mask of a set of places, one after the other; copies go on by themselves.
 struct MaskSearch {
@@ -71,8 +30,9 @@ struct MaskSearch {
   std::shared_ptr<PlaceSearch> place_search;   // of that place; others may go on with it too
   std::shared_ptr<const TokensOfPlace> found;  // its result, whose rests are being read
   struct Level {
-    uint32_t node;  // of the rests, the next one; those beside it follow
-    Places places;  // where the text is before it
+    const TokenRests* rests;  // of `found`, or of its base
+    uint32_t node;            // of these, the next one; those beside it follow
+    Places places;            // where the text is before it
   };
   std::vector<Level> levels;
 };
@@ -96,26 +56,27 @@ class CompiledGrammar {
 
  private:
   using FoundPlace = std::shared_ptr<const TokensOfPlace>;
+  using NodeAndCount = uint64_t;
   FoundPlace of_place(uint32_t node, uint32_t count, bool with_rests, std::shared_ptr<PlaceSearch>& search,
                       WorkTime& time) const;
-  uint32_t longest_token() const { return std::max<uint32_t>(trie_->most_depth(), 1); }
+  uint32_t alike(uint32_t node) const { return classes_.of(node, classes_.last()); }
   // The count that stands for that of a place, as far as tokens tell.
   uint32_t folded(uint32_t node, uint32_t count) const;
-  bool go_on(PlaceSearch& search, WorkTime& time) const;
-  bool add_rests(PlaceSearch& search, WorkTime& time) const;
+  FoundPlace keep(NodeAndCount key, const PlaceSearch& search) const;
+  void begin_rests(MaskSearch& search, Stacks& stacks) const;
   bool read_rests(MaskSearch& search, Stacks& stacks, WorkTime& time) const;
   void forget() const;
   std::string key_of(const Places& places, const Stacks& stacks) const;
 
   Grammar grammar_;
   std::shared_ptr<const TokenTrie> trie_;
-  std::vector<uint32_t> alike_;  // the place whose tokens are those of a place too
+  PlaceClasses classes_;
   BytesBehind behind_;
   size_t most_bytes_;
   mutable std::mutex mutex_;  // of all below, and of the searches while they go on
   // Searches that have begun keep the sets that their numbers are of.
   mutable std::shared_ptr<RelativeSets> relative_;
-  using NodeAndCount = uint64_t;
+  mutable std::vector<FoundPlace> bases_;  // beside which others are found; the last one that was found first
   mutable std::unordered_map<NodeAndCount, FoundPlace> of_places_;
   mutable std::map<std::pair<NodeAndCount, bool>, std::weak_ptr<PlaceSearch>> searches_;
   mutable size_t place_bytes_ = 0, mask_bytes_ = 0;  // about

@@ -23,15 +23,19 @@ TokenTrie::TokenTrie(const std::vector<std::string>& tokens) : bytes_(tokens) {
     while (path.size() > shared) nodes_[path.back()].next = static_cast<uint32_t>(nodes_.size()), path.pop_back();
     for (size_t depth = shared; depth < bytes.size(); ++depth) {
       path.push_back(static_cast<uint32_t>(nodes_.size()));
-      nodes_.push_back({static_cast<uint8_t>(bytes[depth]), static_cast<uint16_t>(depth + 1), 0,
+      nodes_.push_back({static_cast<uint8_t>(bytes[depth]), static_cast<uint16_t>(depth + 1), 0, 0,
                         static_cast<uint32_t>(tokens_.size())});
       most_depth_ = std::max(most_depth_, static_cast<uint16_t>(depth + 1));
+    }
+    for (size_t depth = 0; depth < path.size(); ++depth) {
+      uint16_t& longest = nodes_[path[depth]].longest;
+      longest = std::max(longest, static_cast<uint16_t>(bytes.size() - depth - 1));
     }
     tokens_.push_back(token);
     before = bytes;
   }
   for (const uint32_t node : path) nodes_[node].next = static_cast<uint32_t>(nodes_.size());
-  nodes_.push_back({0, 0, static_cast<uint32_t>(nodes_.size()), static_cast<uint32_t>(tokens_.size())});
+  nodes_.push_back({0, 0, 0, static_cast<uint32_t>(nodes_.size()), static_cast<uint32_t>(tokens_.size())});
 }
 
 }  // namespace transom::constraint

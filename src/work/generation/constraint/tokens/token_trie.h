@@ -18,6 +18,7 @@ class TokenTrie {
   struct Node {
     uint8_t byte;
     uint16_t depth;         // 1: the first byte
+    uint16_t longest;       // the most bytes of a token behind this node
     uint32_t next;          // the node behind those below this one
     uint32_t tokens_begin;  // the tokens that end here: [tokens_begin, that of the next node)
   };
@@ -25,6 +26,10 @@ class TokenTrie {
   const Node& operator[](size_t i) const { return nodes_[i]; }
   std::span<const int32_t> tokens_at(size_t i) const {
     return {tokens_.data() + nodes_[i].tokens_begin, nodes_[i + 1].tokens_begin - nodes_[i].tokens_begin};
+  }
+  // Those that end there or below.
+  std::span<const int32_t> tokens_from(size_t i) const {
+    return {tokens_.data() + nodes_[i].tokens_begin, nodes_[nodes_[i].next].tokens_begin - nodes_[i].tokens_begin};
   }
   size_t vocabulary_size() const { return bytes_.size(); }
   const std::string& bytes_of(int64_t token) const { return bytes_[static_cast<size_t>(token)]; }

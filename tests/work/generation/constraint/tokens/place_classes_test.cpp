@@ -17,7 +17,7 @@ TEST(PlaceClasses, ShareMasks) {
   const uint32_t root = builder.add_rule();
   builder.define(root, regex_part(builder, "(b[a]{0,60}c){0,60}"));
   const Grammar grammar = builder.finish("test");
-  const std::vector<uint32_t> alike = equivalent_places(grammar, 6);
+  const std::vector<uint32_t> alike = PlaceClasses(grammar, 6).of_tokens();
   std::vector<uint32_t> different(alike);
   std::sort(different.begin(), different.end());
   different.erase(std::unique(different.begin(), different.end()), different.end());
