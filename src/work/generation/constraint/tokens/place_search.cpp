@@ -2,6 +2,7 @@
 #include "work/generation/constraint/tokens/place_search.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "work/generation/constraint/tokens/token_masks.h"
 
@@ -11,6 +12,21 @@ bool TokensOfPlace::is_apart(uint32_t node) const {
   const auto behind = std::upper_bound(apart.begin(), apart.end(), node,
                                        [](uint32_t value, const auto& range) { return value < range.first; });
   return behind != apart.begin() && node < std::prev(behind)->second;
+}
+
+void TokensOfPlace::add_to(Mask& mask) const {
+  for (size_t i = 0; i < inside.size(); ++i) mask[i] |= inside[i];
+  for (const int32_t token : few) mask[static_cast<size_t>(token) / 32] |= 1u << (token % 32);
+}
+
+void TokensOfPlace::list_few() {
+  size_t count = 0;
+  for (const uint32_t word : inside) count += static_cast<size_t>(std::popcount(word));
+  if (count > inside.size() / 16) return;
+  for (size_t i = 0; i < inside.size(); ++i)
+    for (uint32_t word = inside[i]; word != 0; word &= word - 1)
+      few.push_back(static_cast<int32_t>(32 * i) + std::countr_zero(word));
+  inside = Mask();
 }
 
 PlaceSearch::PlaceSearch(const TokenTrie& trie, std::shared_ptr<RelativeSets> relative, Place place,
@@ -54,7 +70,10 @@ void PlaceSearch::begin_alone() {
 
 bool PlaceSearch::go_on(WorkTime& time) {
   while (add_rests(time)) {
-    if (next_ == trie_.size()) return true;
+    if (next_ == trie_.size()) {
+      if (!is_large()) found_->list_few();
+      return true;
+    }
     if (!step(time)) return false;
   }
   return false;

@@ -39,7 +39,8 @@ struct TokenRests {
 };
 
 struct TokensOfPlace {
-  Mask inside;
+  Mask inside;                      // empty: they are `few`
+  std::vector<int32_t> few;         // a list of them
   std::optional<TokenRests> rests;  // not made where the text ends with the rule
   // The place that this one is found beside: its rests count too, but for those below the nodes [first, last) of the
   // trie, which are in order.
@@ -49,7 +50,11 @@ struct TokensOfPlace {
   RelativeSets::OfBytes first{};  // the sets behind the first byte
   ByteSet behind;                 // what rests may begin with
   bool is_apart(uint32_t node) const;
-  size_t bytes() const { return inside.size() * sizeof(uint32_t) + sizeof(*this) + (rests ? rests->bytes() : 0); }
+  void add_to(Mask& mask) const;
+  void list_few();  // instead of the mask, where that is shorter
+  size_t bytes() const {
+    return (inside.size() + few.size()) * sizeof(uint32_t) + sizeof(*this) + (rests ? rests->bytes() : 0);
+  }
 };
 
 class PlaceSearch {

@@ -140,9 +140,9 @@ std::shared_ptr<const Mask> CompiledGrammar::go_on(MaskSearch& search, Stacks& s
     if (!search.found) {
       search.found = of_place(place.node, place.count, place.stack != 0, search.place_search, time);
       if (!search.found) return nullptr;
-      for (size_t i = 0; i < search.mask.size(); ++i) search.mask[i] |= search.found->inside[i];
+      search.found->add_to(search.mask);
       begin_rests(search, stacks);
-      if (time.is_over(search.mask.size() / 16)) return nullptr;
+      if (time.is_over(search.found->inside.size() / 16 + search.found->few.size())) return nullptr;
     }
     if (!read_rests(search, stacks, time)) return nullptr;
     search.found.reset();
