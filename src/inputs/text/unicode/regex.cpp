@@ -53,6 +53,8 @@ struct NamedClass {
   std::string_view name, content, icu;
 };
 constexpr NamedClass kWord = {"word", "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}", "[[:Alphabetic:][:M:][:Nd:][:Pc:]]"};
+// Outside of brackets Oniguruma takes the numbers of Latin-1 for parts of words too.
+constexpr NamedClass kBareWord = {"", "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\xb2\\xb3\\xb9\\xbc-\\xbe", ""};
 constexpr NamedClass kHexDigits = {"xdigit", "0-9A-Fa-f", "[0-9A-Fa-f]"};
 constexpr NamedClass kSpace = {"space", "\\p{White_Space}", "[:White_Space:]"};
 constexpr NamedClass kClasses[] = {kWord,
@@ -94,7 +96,7 @@ std::string class_text(const NamedClass& set, bool negated, bool bracketed) {
 
 // \b and \B: where characters of words begin or end, by Oniguruma's words.
 std::string word_boundary(bool negated) {
-  const std::string word = class_text(kWord, false, false);
+  const std::string word = class_text(kBareWord, false, false);
   return negated ? fmt::format("(?:(?<={0})(?={0})|(?<!{0})(?!{0}))", word)
                  : fmt::format("(?:(?<={0})(?!{0})|(?<!{0})(?={0}))", word);
 }
@@ -151,7 +153,10 @@ std::string translated(std::string_view pattern, const std::string& where) {
         const size_t name = i + 2 + (negated ? 1 : 0);
         const std::string_view property = pattern.substr(name, close - name);
         if (const NamedClass* set = class_property(property)) {
-          result += class_text(set->name == "punct" ? kPunctuation : *set, negated != (escaped == 'P'), depth > 0);
+          const NamedClass& meant = set->name == "punct"                ? kPunctuation
+                                    : set->name == "word" && depth == 0 ? kBareWord
+                                                                        : *set;
+          result += class_text(meant, negated != (escaped == 'P'), depth > 0);
         } else {
           result.append({'\\', escaped}).append(negated ? "{^" : "{").append(script_property(property)).append("}");
         }
