@@ -30,8 +30,11 @@ std::vector<std::pair<double, double>> points_of(const TrainerState& state, std:
   return points;
 }
 
-// The first number that evaluation gave besides the loss and how long it took.
+// The reward of a policy, whose loss says little, or the part of pairs that are told apart; else the first number that
+// evaluation gave besides the loss and how long it took.
 std::string metric_name(const TrainerState& state) {
+  for (const char* of_training : {"reward", "rewards/accuracies"})
+    if (!points_of(state, of_training).empty()) return of_training;
   constexpr std::array<std::string_view, 3> kTimes = {"eval_runtime", "eval_samples_per_second",
                                                       "eval_steps_per_second"};
   for (const LogRecord& record : state.log_history)

@@ -26,6 +26,18 @@ TEST(TrainingCurve, DrawsLossesAndAMetric) {
   EXPECT_NE(svg.find("M360.0 40.0 L656.0 221.3"), std::string::npos) << svg;
 }
 
+TEST(TrainingCurve, DrawsTheRewardOfAPolicy) {
+  TrainerState state;
+  state.global_step = 2;
+  for (const int64_t step : {1, 2})
+    state.log_history.push_back({{"loss", 0.0}, {"reward", 0.25 * static_cast<double>(step)}, {"step", step}});
+  state.log_history.push_back(at(2, "eval_reward", 0.75));
+  const std::string svg = draw_training_curve(state);
+  EXPECT_NE(svg.find(">reward<"), std::string::npos) << svg;
+  EXPECT_NE(svg.find(">0.50<"), std::string::npos) << svg;
+  EXPECT_EQ(svg.find("eval_reward"), std::string::npos) << svg;
+}
+
 TEST(TrainingCurve, NeedsTwoLosses) {
   TrainerState state;
   EXPECT_EQ(draw_training_curve(state), "");
