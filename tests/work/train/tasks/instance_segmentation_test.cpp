@@ -49,7 +49,7 @@ class InstanceTraining : public testing::Test {
         R"({"model_type": "mask2former", "architectures": ["Mask2FormerForUniversalSegmentation"],
       "backbone_config": {"model_type": "resnet", "layer_type": "basic", "depths": [1, 1, 1, 1],
         "hidden_sizes": [4, 4, 6, 6], "embedding_size": 4, "out_features": ["stage1", "stage2", "stage3", "stage4"]},
-      "feature_size": 8, "mask_feature_size": 6, "hidden_dim": 8, "encoder_layers": 1, "decoder_layers": 2,
+      "feature_size": 32, "mask_feature_size": 6, "hidden_dim": 8, "encoder_layers": 1, "decoder_layers": 2,
       "encoder_feedforward_dim": 12, "dim_feedforward": 12, "num_attention_heads": 2, "num_queries": 3,
       "train_num_points": 16, "id2label": {"0": "cat", "1": "dog"}})")
         ->save_pretrained((folder_ / "model").string());
