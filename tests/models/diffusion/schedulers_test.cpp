@@ -118,6 +118,19 @@ TEST(Schedulers, AddTheNoiseOfATimestep) {
   EXPECT_NEAR(left + level, 1, 1e-6);
 }
 
+// Places on such levels are cut off: the last bits of the betas say whether the first is 998 or 999.
+TEST(Schedulers, BetasAreRoundedOnceAsTorchDoesIt) {
+  const auto places = [](const std::string& start, int64_t steps) {
+    const auto scheduler = make_scheduler(configuration(
+        R"({"_class_name": "DPMSolverMultistepScheduler", "use_beta_sigmas": true, "beta_end": 0.02, "beta_start": )" +
+        start + "}"));
+    scheduler->set_timesteps(steps);
+    return std::vector<double>(scheduler->timesteps().begin(), scheduler->timesteps().begin() + 3);
+  };
+  EXPECT_EQ(places("0.00085", 7), (std::vector<double>{998, 989, 966}));
+  EXPECT_EQ(places("0.0001", 5), (std::vector<double>{999, 979, 927}));
+}
+
 TEST(Schedulers, TakeTheDefaultsOfTheClassThatIsAskedFor) {
   // beta_end was a default of PNDM when the file was written: another class has its own.
   const Config config = configuration(R"({"_class_name": "PNDMScheduler", "beta_start": 0.00085, "beta_end": 0.02,

@@ -183,9 +183,9 @@ std::vector<double> linear_space(double first, double last, int64_t count) {
 std::vector<float> linear_space_f32(float first, float last, int64_t count) {
   std::vector<float> values;
   const float step = count > 1 ? (last - first) / static_cast<float>(count - 1) : 0;
-  for (int64_t i = 0; i < count; ++i)
-    values.push_back(i < count / 2 || count == 1 ? first + step * static_cast<float>(i)
-                                                 : last - step * static_cast<float>(count - 1 - i));
+  for (int64_t i = 0; i < count; ++i)  // rounded once, as torch does it: places that are cut off hang on it
+    values.push_back(i < count / 2 || count == 1 ? std::fma(step, static_cast<float>(i), first)
+                                                 : std::fma(-step, static_cast<float>(count - 1 - i), last));
   return values;
 }
 
