@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/numbers/mt19937.h"
 #include "files/checkpoint/safetensors.h"
+#include "models/replace_value.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -118,11 +119,7 @@ void ParameterSet::load(const std::filesystem::path& file) {
   eval(values);
   auto value = values.begin();
   for (const auto* group : {&parameters_, &buffers_})
-    for (const auto& parameter : *group) {
-      const bool trained = parameter->value.requires_grad();
-      parameter->value = *value++;
-      parameter->value.set_requires_grad(trained);
-    }
+    for (const auto& parameter : *group) replace_value(*parameter, *value++);
 }
 
 }  // namespace transom

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "models/replace_value.h"
 #include "models/sharding/rewrite/part_places.h"
 #include "runtime/tensor/host_values.h"
 
@@ -119,10 +120,8 @@ void load_weights(const ShardedTensorFiles& files, ModelSharding& sharding, Mode
     for (const std::shared_ptr<Parameter>& parameter : *group) {
       if (!parameter->value.defined()) continue;
       if (!sharding.is_home(*parameter)) continue;
-      const bool trained = parameter->value.requires_grad();
-      parameter->value = read_part(files, parameter->name, parameter->value.type(), sharding.home_of(*parameter),
-                                   sharding.stored_axes(), sharding.tensors());
-      parameter->value.set_requires_grad(trained);
+      replace_value(*parameter, read_part(files, parameter->name, parameter->value.type(), sharding.home_of(*parameter),
+                                          sharding.stored_axes(), sharding.tensors()));
     }
   for (const std::shared_ptr<Parameter>& buffer : model.buffers()) {
     const Type type = buffer->value.type();

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "models/nn/weight_adapter.h"
+#include "models/replace_value.h"
 #include "models/sharding/tensor_parallel_plan.h"
 #include "runtime/tensor/host_values.h"
 
@@ -37,11 +38,8 @@ ModelSharding::ModelSharding(Model& model, const ShardingLayout& layout, int64_t
     stages_ = stages_of(model, layout.size(MeshAxis::kPipeline), layout.chunks);
   }
   if (layout.size(MeshAxis::kTensor) > 1) expect_plain_adapters(model);
-  for_each_weight(model, [&](const std::shared_ptr<Parameter>& parameter) {
-    const bool trained = parameter->value.requires_grad();
-    parameter->value = part_of(*parameter);
-    parameter->value.set_requires_grad(trained);
-  });
+  for_each_weight(model,
+                  [&](const std::shared_ptr<Parameter>& parameter) { replace_value(*parameter, part_of(*parameter)); });
 }
 
 Tensor ModelSharding::part_of(const Parameter& parameter) {
@@ -104,11 +102,7 @@ Placement ModelSharding::state_placement(const std::string& name, const Type& ty
 void ModelSharding::take(Optimizer* optimizer, const std::vector<OptimizedParameter>& trained) {
   TensorSet used;
   for_each_weight(model_, [&](const std::shared_ptr<Parameter>& parameter) {
-    if (!tensors_.holds(parameter->value)) {
-      const bool requires_grad = parameter->value.requires_grad();
-      parameter->value = part_of(*parameter);
-      parameter->value.set_requires_grad(requires_grad);
-    }
+    if (!tensors_.holds(parameter->value)) replace_value(*parameter, part_of(*parameter));
     used.insert(parameter->value);
   });
   if (optimizer) {

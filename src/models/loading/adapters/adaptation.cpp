@@ -15,6 +15,7 @@
 #include "models/loading/weights/untied.h"
 #include "models/nn/weight.h"
 #include "models/records.h"
+#include "models/replace_value.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -232,9 +233,7 @@ void Adaptation::take(const Saved& saved, const TensorView& view, const std::str
          to_string(saved.parameter->value.shape()));
   const Tensor value = cast(Tensor::from_bytes(view.bytes, {view.dtype, view.shape}), DType::kFloat32);
   eval({value});
-  const bool trained = saved.parameter->value.requires_grad();
-  saved.parameter->value = value;
-  if (trained) saved.parameter->value.set_requires_grad();
+  replace_value(*saved.parameter, value);
 }
 
 void Adaptation::load_values(const fs::path& directory) {

@@ -14,6 +14,7 @@
 #include "models/loading/adapters/adapted_weights.h"
 #include "models/loading/adapters/initial/incremental_pca.h"
 #include "models/nn/linear_observer.h"
+#include "models/replace_value.h"
 #include "runtime/tensor/evaluate.h"
 #include "transom/gradients.h"
 
@@ -269,8 +270,7 @@ void add_by_activations(Model& model, AdapterConfig config, uint64_t seed, int64
   for (const std::shared_ptr<Parameter>& parameter : model.parameters())
     if (const auto found = first.find(parameter->name); found != first.end()) {
       const auto& [rank, a] = found->second;
-      parameter->value = Tensor::from(a, {rank, static_cast<int64_t>(a.size()) / rank});
-      parameter->value.set_requires_grad();
+      replace_value(*parameter, Tensor::from(a, {rank, static_cast<int64_t>(a.size()) / rank}));
     }
 }
 

@@ -7,6 +7,7 @@
 #include "files/checkpoint/safetensors.h"
 #include "files/config/config.h"
 #include "models/diffusion/learned_words.h"
+#include "models/replace_value.h"
 #include "transom/gradients.h"
 #include "transom/ops.h"
 #include "work/train/arguments/task_defaults.h"
@@ -61,8 +62,7 @@ class WordObjective : public DenoisingObjective {
     Parameter& vectors = token_vectors(model);
     const int64_t V = kept_.dim(0);
     const Tensor learned = slice(vectors.value.detach(), 0, V, vectors.value.dim(0));
-    vectors.value = concatenate({kept_, learned}, 0).detach();
-    vectors.value.set_requires_grad();
+    replace_value(vectors, concatenate({kept_, learned}, 0).detach());
   }
 
  protected:
