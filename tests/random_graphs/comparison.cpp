@@ -112,7 +112,7 @@ std::optional<Failure> compare_values(const Results& found, Expectation& expecta
   for (size_t o = 0; o < found.size(); ++o) {
     const Array values = load_array(found[o].data(), expectation.output(o).type);
     if (expectation.first_wrong(o, values) < 0) continue;
-    // Rare: an element that happened to come out alike in few walks. A sum that cancels to 0 does so in one of dozens.
+    // What walks do not cover yet decides how many there are. A sum that cancels to 0 does so in one of dozens.
     for (int walks = 2; walks <= 256 && expectation.first_wrong(o, values) >= 0; walks *= 2)
       expectation.add_walks(walks);
     if (const int64_t i = expectation.first_wrong(o, values); i >= 0)

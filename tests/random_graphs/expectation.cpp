@@ -260,17 +260,18 @@ class Walk {
 
   // The same for equal numbers: a device rounds them alike, and a sum over many of them gathers the error. What only
   // rounds to the same number may be rounded in several ways.
-  double noise(double x, uint64_t place = 0) const {
-    const uint64_t kind = seed_ * 0x9FB21C651E98DF25u ^ place * 0xD6E8FEB86659FD93u;
-    return 2 * Random(kind ^ std::bit_cast<uint64_t>(x)).unit() - 1;
+  double noise(double x, uint64_t place = 0) const {  // the last step of splitmix64
+    uint64_t z =
+        std::bit_cast<uint64_t>(x) * 0x9E3779B97F4A7C15u ^ seed_ * 0x9FB21C651E98DF25u ^ place * 0xD6E8FEB86659FD93u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return static_cast<double>(static_cast<int64_t>(z ^ (z >> 31))) * 0x1p-63;
   }
 
   bool noisy_, in_composite_ = false;
   uint64_t seed_;
   const TensorMap<Array>* exact_;
 };
-
-constexpr int kWalks = 2;  // at first: where they do not cover what is found, many more decide
 
 // Of a value, as bits of a set.
 enum Kind : uint8_t { kFinite = 1, kInfinite = 2, kNegativeInfinite = 4, kNotANumber = 8 };
@@ -301,9 +302,9 @@ double unit_in_last_place(DType dtype, double value) {
   if (dtype == DType::kFloat32) digits = 23, lowest = -149;
   if (dtype == DType::kBFloat16) digits = 7, lowest = -133;
   if (dtype == DType::kFloat16) digits = 10, lowest = -24;
-  int exponent = 0;
-  std::frexp(value, &exponent);  // |value| in [2^(exponent-1), 2^exponent)
-  return std::ldexp(1.0, value == 0 ? lowest : std::max(exponent - 1 - digits, lowest));
+  const auto exponent = static_cast<int>(std::bit_cast<uint64_t>(value) >> 52 & 0x7FF) - 1023;  // of subnormals: least
+  const int power = std::max(exponent - digits, lowest);
+  return power < -1022 ? std::ldexp(1.0, power) : std::bit_cast<double>(static_cast<uint64_t>(power + 1023) << 52);
 }
 
 Expectation::Expectation(const GraphCase& graph_case)
@@ -316,7 +317,6 @@ Expectation::Expectation(const GraphCase& graph_case)
     for (const double x : spread.low) spread.kinds.push_back(kind_of(x));
     spreads_.push_back(std::move(spread));
   }
-  add_walks(kWalks);
 }
 
 void Expectation::add_walks(int count) {

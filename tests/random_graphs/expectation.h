@@ -13,6 +13,7 @@ namespace transom::random_graphs {
 
 class Expectation {
  public:
+  // The exact walk alone, which leaves room for two units in the last place.
   explicit Expectation(const GraphCase& graph_case);
 
   // Walks the graph `count` times more.

@@ -89,6 +89,7 @@ graph(%0: f32[4]) {
 TEST(Expectation, AllowsAFewUnitsInTheLastPlace) {
   const GraphCase graph_case = exponentials();
   Expectation expectation(graph_case);
+  expectation.add_walks(8);
   Array found = expectation.output(0);
   EXPECT_EQ(expectation.first_wrong(0, found), -1);
   found.real[2] += unit_in_last_place(DType::kFloat32, found.real[2]);
@@ -109,6 +110,7 @@ graph(%0: f32[1]) {
 }
 )");
   Expectation expectation(graph_case);
+  expectation.add_walks(8);
   Array found = expectation.output(0);
   found.real[0] += 1.2e-7;
   EXPECT_EQ(expectation.first_wrong(0, found), -1);
@@ -136,6 +138,24 @@ graph(%0: f32[3]) {
     found.real[0] = 9;
     EXPECT_EQ(expectation.first_wrong(0, found), 0);
   }
+}
+
+TEST(Expectation, KnowsThatProductsOf16BitsMayTakeSubnormalTermsForZeros) {
+  const GraphCase graph_case = parse_case(R"(input -4e-38 1e-38 1e-38 1e-38
+input 1 1 1 1
+graph(%0: bf16[1, 4], %1: bf16[4, 1]) {
+  %2 = dot_general(%0, %1) {dtype=7, x_batch=[], x_contract=[1], y_batch=[], y_contract=[0]} : bf16[1, 1]
+  return %2
+}
+)");
+  Expectation expectation(graph_case);
+  expectation.add_walks(8);
+  Array found = expectation.output(0);
+  EXPECT_NEAR(found.real[0], -1e-38, 1e-39);
+  found.real[0] = -4e-38;
+  EXPECT_EQ(expectation.first_wrong(0, found), -1);
+  found.real[0] = -4e-37;
+  EXPECT_EQ(expectation.first_wrong(0, found), 0);
 }
 
 TEST(Expectation, LeavesTheSignOfDifferentZerosOpenAndNoOther) {
