@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/json/json.h"
+#include "work/train/arguments/whole_rows.h"
 
 namespace transom {
 namespace {
@@ -51,18 +52,14 @@ Json modernised(const Json& object) {
   Json result = Json::object();
   for (const auto& [name, value] : object.items()) {
     if (says_nothing(name, value)) continue;
-    if (name == "max_length" && value.is_null())
-      fail(ErrorKind::kUsage,
-           "max_length: expected the number of tokens that rows are cut to, found null: give one that no row reaches, "
-           "or "
-           "leave it out for the task's own");
     const bool on = value == true || value == "true" || value == "True";
     if (const Switch* known = find_switch(name)) {
       if (on) result[std::string(known->stands_for)] = known->value;
     } else if (name == kMixedPrecision && value.is_string()) {
       if (const std::string type = switch_of_precision(value.get<std::string>()); !type.empty()) result[type] = true;
     } else {
-      result[name] = is_list_of_one(name, value) ? value[0] : value;
+      const bool whole = name == "max_length" && value.is_null();
+      result[name] = whole ? Json(kWholeRows) : is_list_of_one(name, value) ? value[0] : value;
     }
   }
   return result;

@@ -15,6 +15,7 @@
 #include "runtime/distributed/process_group.h"
 #include "transom/distributed.h"
 #include "work/train/arguments/task_defaults.h"
+#include "work/train/arguments/whole_rows.h"
 #include "work/train/setup/new_model.h"
 #include "work/train/setup/sharding_layout.h"
 #include "work/train/tasks/chats/chat_rows.h"
@@ -266,6 +267,7 @@ void prepare_supervised_fine_tuning(const TrainArguments& arguments, const TaskF
   setup.model = load_model(arguments, script.model_name_or_path, load_options(arguments, "text-generation"));
   const int64_t max_length = script.max_seq_length.value_or(kMaxLength);
   expect_packing(arguments, *setup.model);
+  if (script.packing || script.pad_to_max_length.value_or(false)) expect_bound_of_rows(max_length);
   std::shared_ptr<const ImageTextProcessor> pictures;  // null: the rows have none
   if (seen) pictures = std::make_shared<const ImageTextProcessor>(config, setup.model->config(), tokenizer);
   ChatTokenOptions whole = token_options(script, tokenizer, first), cut = whole;
@@ -281,7 +283,7 @@ void prepare_supervised_fine_tuning(const TrainArguments& arguments, const TaskF
   PaddingOptions padding{.pad_token_id = *pad};
   padding.multiple_of = script.pad_to_multiple_of;
   if (script.pad_to_max_length.value_or(false)) padding.max_length = max_length;
-  else padding.bucket = length_buckets(script.length_buckets, max_length);
+  else padding.bucket = length_buckets(script.length_buckets, bound_of_rows(max_length));
   const auto data_of = [&](const Dataset& data, bool training) {
     const ChatRows chats(data, script, writes_chats, sees);
     if (&data != &files.any() && chats.has_pictures() != seen)

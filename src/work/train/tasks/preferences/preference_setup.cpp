@@ -10,6 +10,7 @@
 #include "base/terminal/log.h"
 #include "files/config/config.h"
 #include "runtime/device/static_shapes.h"
+#include "work/train/arguments/whole_rows.h"
 #include "work/train/tasks/chats/chat_template_path.h"
 #include "work/train/tasks/read_report.h"
 #include "work/train/tasks/tasks.h"
@@ -52,8 +53,10 @@ PreferenceSetup::PreferenceSetup(const TrainArguments& arguments, const TaskFile
           script.tokenizer_name.value_or(script.model_name_or_path));
   padding_ = {.pad_token_id = *pad};
   padding_.multiple_of = script.pad_to_multiple_of;
-  if (script.pad_to_max_length.value_or(false)) padding_.max_length = max_length_;
-  else padding_.bucket = length_buckets(script.length_buckets, max_length_);
+  const bool to_max = script.pad_to_max_length.value_or(false);
+  if (to_max) expect_bound_of_rows(max_length_);
+  if (to_max) padding_.max_length = max_length_;
+  else padding_.bucket = length_buckets(script.length_buckets, bound_of_rows(max_length_));
   if (arguments.training.label_smoothing_factor > 0)
     fail(ErrorKind::kUsage, "--label_smoothing_factor: is for labels that are classes; see --label_smoothing");
 }
