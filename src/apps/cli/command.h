@@ -50,6 +50,7 @@ Command prune_command();
 Command pull_command();
 Command quantize_command();
 Command remove_command();
+Command route_command();
 // With the options of the task that is among `words`.
 Command run_command(const std::vector<std::string>& words);
 Command serve_command();

@@ -112,7 +112,7 @@ int run(int count, char** given) {
       explain_command(), certify_command(),  convert_command(),    export_command(),   merge_command(),
       models_command(),  devices_command(),  plan_command(),       prune_command(),    quantize_command(),
       serve_command(),   spawn_command(),    trace_command(),      health_command(),   pull_command(),
-      list_command(),    remove_command(),
+      list_command(),    remove_command(),   route_command(),
   };
   if (words.empty()) fail(ErrorKind::kUsage, "a command is missing; see transom --help");
   if (words[0] == "--version" || words[0] == "-V") {

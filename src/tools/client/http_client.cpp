@@ -29,6 +29,8 @@ class ConnectionBase {
   virtual ~ConnectionBase() = default;
   virtual void begin(std::string bytes, bool head_only, std::shared_ptr<ClientListener> listener) = 0;
   virtual void close(const std::string& error) = 0;
+  // Ends the request of this listener without a word; false if it has another one.
+  virtual bool drop(const ClientListener* listener) = 0;
 };
 
 // What connections share; it outlives them.
@@ -65,6 +67,15 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
   void close(const std::string& error) override {
     shut();
     end(error);
+  }
+
+  bool drop(const ClientListener* listener) override {
+    if (!listener || listener_.get() != listener) return false;
+    listener_ = nullptr;
+    deadline_.cancel();
+    shut();
+    shared_.busy.erase(this->shared_from_this());
+    return true;
   }
 
  private:
@@ -133,6 +144,9 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
       if (error) return self->close(fmt::format("the connection broke before an answer: {}", error.message()));
       const auto status = static_cast<int>(self->parser_->get().result_int());
       if (status >= 100 && status < 200) return self->read_head();
+      for (const auto& field : self->parser_->get())
+        self->listener_->on_header({field.name_string().data(), field.name_string().size()},
+                                   {field.value().data(), field.value().size()});
       self->listener_->on_head(status);
       self->read_body();
     });
@@ -195,13 +209,16 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
 std::string bytes_of(const HttpUrl& server, const ClientRequest& request) {
   std::string text =
       fmt::format("{} {}{} HTTP/1.1\r\nHost: {}\r\n", request.method, server.path, request.path, server.authority());
+  bool says_type = false;
   for (const auto& [name, value] : request.headers) {
+    says_type = says_type || name == "content-type";
     if (name.find_first_of("\r\n: ") != name.npos || value.find_first_of("\r\n") != value.npos)
       fail(ErrorKind::kUsage, "the header {} holds characters that no header may", quoted(name));
     text += fmt::format("{}: {}\r\n", name, value);
   }
   if (!request.body.empty() || request.method == "POST")
-    text += fmt::format("Content-Type: application/json\r\nContent-Length: {}\r\n", request.body.size());
+    text += fmt::format("{}Content-Length: {}\r\n", says_type ? "" : "Content-Type: application/json\r\n",
+                        request.body.size());
   return text + "\r\n" + request.body;
 }
 
@@ -252,8 +269,15 @@ class HttpClient::Implementation {
     shared.context.run();
   }
 
+  void drop(const ClientListener* listener) {
+    const auto busy = shared.busy;
+    for (const auto& connection : busy)
+      if (connection->drop(listener)) return;
+  }
+
   void stop() {
     shared.stopped = true;
+    guard.reset();
     for (const auto& timer : timers_) timer->cancel();
     const auto busy = std::move(shared.busy);
     shared.busy.clear();
@@ -264,6 +288,7 @@ class HttpClient::Implementation {
   }
 
   Shared shared;
+  std::optional<asio::executor_work_guard<asio::io_context::executor_type>> guard;  // run() goes on
 
  private:
   std::set<std::shared_ptr<asio::steady_timer>> timers_;
@@ -278,6 +303,9 @@ void HttpClient::send(ClientRequest request, std::shared_ptr<ClientListener> lis
 }
 void HttpClient::at(Clock::time_point time, std::function<void()> work) { implementation_->at(time, std::move(work)); }
 void HttpClient::run() { implementation_->run(); }
+void HttpClient::keep_running() { implementation_->guard.emplace(implementation_->shared.context.get_executor()); }
+void HttpClient::post(std::function<void()> work) { asio::post(implementation_->shared.context, std::move(work)); }
+void HttpClient::drop(const std::shared_ptr<ClientListener>& listener) { implementation_->drop(listener.get()); }
 void HttpClient::stop() { implementation_->stop(); }
 
 namespace {

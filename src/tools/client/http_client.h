@@ -29,6 +29,8 @@ struct ClientRequest {
 class ClientListener {
  public:
   virtual ~ClientListener() = default;
+  // Each header of the answer, before on_head.
+  virtual void on_header(std::string_view /*name*/, std::string_view /*value*/) {}
   virtual void on_head(int /*status*/) {}
   // The next bytes of the body, without the marks of chunks.
   virtual void on_body(std::string_view piece) = 0;
@@ -55,8 +57,13 @@ class HttpClient {
   void send(ClientRequest request, std::shared_ptr<ClientListener> listener);
   // Calls `work` at that time.
   void at(Clock::time_point time, std::function<void()> work);
-  // Until nothing is sent, awaited or planned.
+  // Until nothing is sent, awaited or planned; behind keep_running() until stop().
   void run();
+  void keep_running();
+  // Calls `work` on the thread that runs the client; any thread may ask for it.
+  void post(std::function<void()> work);
+  // Ends what is under way for a listener, which hears nothing more.
+  void drop(const std::shared_ptr<ClientListener>& listener);
   // Ends all that is under way; their listeners hear "stopped".
   void stop();
 
