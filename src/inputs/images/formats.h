@@ -33,6 +33,9 @@ struct ImageLayer {
   std::vector<uint8_t> pixels;
 };
 ImageLayer decode_png_layer(Bytes bytes, const std::string& where);
+// Of a PNG file: white where the picture is wholly transparent, black elsewhere, turned as its EXIF data say. Nothing
+// where no pixel is, and of other files.
+std::optional<Image> transparent_places(Bytes bytes, const std::string& where);
 
 // The orientation (1 to 8) that the EXIF data of a PNG, JPEG or WebP file say; 1 where they say none.
 int exif_orientation(Bytes file);

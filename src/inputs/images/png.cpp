@@ -168,4 +168,18 @@ ImageLayer decode_png_layer(Bytes bytes, const std::string& where) {
   return layer;
 }
 
+std::optional<Image> transparent_places(Bytes bytes, const std::string& where) {
+  if (!begins(bytes, kPngMark)) return std::nullopt;
+  const ImageLayer layer = decode_png_layer(bytes, where);
+  Image places(layer.width, layer.height);
+  bool any = false;
+  for (size_t i = 0; i < layer.pixels.size() / 4; ++i) {
+    const bool is_open = layer.pixels[4 * i + 3] == 0;
+    any = any || is_open;
+    std::fill_n(places.pixels.begin() + static_cast<std::ptrdiff_t>(3 * i), 3, is_open ? 255 : 0);
+  }
+  if (!any) return std::nullopt;
+  return oriented(std::move(places), exif_orientation(bytes));
+}
+
 }  // namespace transom

@@ -131,6 +131,16 @@ TEST(Schedulers, BetasAreRoundedOnceAsTorchDoesIt) {
   EXPECT_EQ(places("0.0001", 5), (std::vector<double>{999, 979, 927}));
 }
 
+TEST(Schedulers, OfSettingsOfAnotherClassKeepWhatTheyKnow) {
+  // As diffusers' from_config does with the settings of a DDPMScheduler.
+  EXPECT_TRUE(make_scheduler(
+      configuration(R"({"_class_name": "DPMSolverMultistepScheduler", "variance_type": "fixed_small"})")));
+  const std::string message = test::message_of([] {
+    make_scheduler(configuration(R"({"_class_name": "DPMSolverMultistepScheduler", "variance_type": "small"})"));
+  });
+  EXPECT_NE(message.find("variance_type"), std::string::npos) << message;
+}
+
 TEST(Schedulers, TakeTheDefaultsOfTheClassThatIsAskedFor) {
   // beta_end was a default of PNDM when the file was written: another class has its own.
   const Config config = configuration(R"({"_class_name": "PNDMScheduler", "beta_start": 0.00085, "beta_end": 0.02,

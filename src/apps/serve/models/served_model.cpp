@@ -16,6 +16,7 @@
 #include "models/family.h"
 #include "models/loading/adapters/adaptation.h"
 #include "transom/config.h"
+#include "work/pipelines/diffusion/image_to_image.h"
 #include "work/pipelines/json/task_json.h"
 #include "work/pipelines/text/pair_activation.h"
 #include "work/pipelines/text/pair_ranking.h"
@@ -118,6 +119,8 @@ void load_runner(ServedModel& served, const std::string& directory, const ServeO
   LoadOptions load = options.load;
   load.batch_invariant = true;  // company does not change an answer's bits
   runner.pipelines.emplace_back(served.task, make_pipeline(served.task, directory, options.hub, load));
+  if (auto change = picture_change_beside(*runner.pipelines[0].second))  // by the same weights
+    runner.pipelines.emplace_back("image-to-image", std::move(change));
   Json config = description_in(folder);
   if (holds_adapters(directory)) {  // which bring classes of their own
     config["id2label"] = Json::object();

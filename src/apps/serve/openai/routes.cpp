@@ -13,6 +13,8 @@ std::vector<Route> openai_routes() {
       {"POST", "/v1/completions", completions},
       {"POST", "/v1/responses", responses, ErrorForm::kOpenAi, Route::kMedia},
       {"POST", "/v1/images/generations", image_generations},
+      {"POST", "/v1/images/edits", image_edits, ErrorForm::kOpenAi, Route::kMedia},
+      {"POST", "/v1/images/variations", image_variations, ErrorForm::kOpenAi, Route::kMedia},
       {"POST", "/v1/audio/transcriptions", transcriptions, ErrorForm::kOpenAi, Route::kMedia},
       {"POST", "/v1/audio/translations", translations, ErrorForm::kOpenAi, Route::kMedia},
       {"POST", "/v1/audio/speech", speech},

@@ -13,6 +13,8 @@ namespace transom::serve {
 void list_models(const std::shared_ptr<Call>& call);
 void show_model(const std::shared_ptr<Call>& call);
 void image_generations(const std::shared_ptr<Call>& call);
+void image_edits(const std::shared_ptr<Call>& call);
+void image_variations(const std::shared_ptr<Call>& call);
 void embeddings(const std::shared_ptr<Call>& call);
 void chat_completions(const std::shared_ptr<Call>& call);
 void completions(const std::shared_ptr<Call>& call);

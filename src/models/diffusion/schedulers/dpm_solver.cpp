@@ -27,7 +27,7 @@ class DpmSolverScheduler : public Scheduler {
         lower_order_final_(config.get_bool("lower_order_final", true)),
         euler_at_final_(config.get_bool("euler_at_final", false)),
         uses_flow_(config.get_bool("use_flow_sigmas", false)),
-        learned_variance_(config.has("variance_type")) {
+        learned_variance_(config.get_string("variance_type", "").starts_with("learned")) {
     if (order_ < 1 || order_ > 3) fail("{}: solver_order: expected 1, 2 or 3, found {}", config.where(), order_);
     const std::string type = one_of(config, "algorithm_type", "dpmsolver++",
                                     {"dpmsolver", "dpmsolver++", "sde-dpmsolver", "sde-dpmsolver++", "deis"});
@@ -41,7 +41,10 @@ class DpmSolverScheduler : public Scheduler {
       fail(ErrorKind::kUnsupported, "{}: solver_order: algorithm_type {} has none of 3", config.where(), type);
     if (!data_ && prediction_type_ == "flow_prediction")
       fail("{}: prediction_type: flow_prediction takes algorithm_type dpmsolver++, found {}", config.where(), type);
-    if (learned_variance_) one_of(config, "variance_type", "", {"learned", "learned_range"});
+    // Those of DDPM, whose settings another class may have been given, say nothing here.
+    if (config.has("variance_type"))
+      one_of(config, "variance_type", "",
+             {"learned", "learned_range", "fixed_small", "fixed_small_log", "fixed_large", "fixed_large_log"});
     one_of(config, "time_shift_type", "exponential", {"exponential"});
   }
 

@@ -10,8 +10,8 @@ namespace {
 
 class PictureChange : public Pipeline {
  public:
-  PictureChange(const PipelineDirectory& directory, const LoadOptions& options) : model_(directory, options) {}
-  Model* model() const override { return model_.network(); }
+  explicit PictureChange(std::shared_ptr<const StableDiffusion> model) : model_(std::move(model)) {}
+  Model* model() const override { return model_->network(); }
 
   TaskParameters parameters() const override {
     TaskParameters all = changed_picture_parameters();
@@ -21,7 +21,7 @@ class PictureChange : public Pipeline {
 
   std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
     std::vector<TaskResult> results;
-    for (const TaskInput& input : inputs) results.emplace_back(model_.draw(request_of(image_input(input), options)));
+    for (const TaskInput& input : inputs) results.emplace_back(model_->draw(request_of(image_input(input), options)));
     return results;
   }
 
@@ -33,24 +33,30 @@ class PictureChange : public Pipeline {
     if (!masked)
       refuse_without_effect(options, {"height", "width"}, "without a mask_image: the picture keeps its extents");
     PictureRequest request =
-        picture_request(text_option(options, "prompt", ""), options, model_.defaults(true, masked));
+        picture_request(text_option(options, "prompt", ""), options, model_->defaults(true, masked));
     request.start = image_of(input.source);
     if (masked) {
       request.mask = image_of(text_option(options, "mask_image", ""));
     } else {
-      request.height = request.start->height / model_.enlargement() * model_.enlargement();
-      request.width = request.start->width / model_.enlargement() * model_.enlargement();
+      request.height = request.start->height / model_->enlargement() * model_->enlargement();
+      request.width = request.start->width / model_->enlargement() * model_->enlargement();
     }
     return request;
   }
 
-  StableDiffusion model_;
+  std::shared_ptr<const StableDiffusion> model_;
 };
 
 }  // namespace
 
 std::unique_ptr<Pipeline> load_picture_change(const std::string& directory, const LoadOptions& options) {
-  return std::make_unique<PictureChange>(PipelineDirectory{fs::path(directory)}, options);
+  return std::make_unique<PictureChange>(
+      std::make_shared<const StableDiffusion>(PipelineDirectory{fs::path(directory)}, options));
+}
+
+std::unique_ptr<Pipeline> picture_change_beside(const Pipeline& drawing) {
+  auto model = std::dynamic_pointer_cast<const StableDiffusion>(picture_model_of(drawing));
+  return model ? std::make_unique<PictureChange>(std::move(model)) : nullptr;
 }
 
 }  // namespace transom

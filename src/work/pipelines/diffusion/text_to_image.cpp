@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pictures of what a text says, or, where a pipeline knows no text, pictures.
+#include "work/pipelines/diffusion/image_to_image.h"
 #include "work/pipelines/diffusion/picture_model.h"
 #include "work/pipelines/diffusion/unconditional.h"
 #include "work/pipelines/pipeline.h"
@@ -12,6 +13,7 @@ class TextToImage : public Pipeline {
   TextToImage(const PipelineDirectory& directory, const LoadOptions& options)
       : model_(load_picture_model(directory, options)) {}
   Model* model() const override { return model_->network(); }
+  std::shared_ptr<const PictureModel> networks() const { return model_; }
 
   std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
     std::vector<TaskResult> results;
@@ -22,7 +24,7 @@ class TextToImage : public Pipeline {
   }
 
  private:
-  std::unique_ptr<PictureModel> model_;
+  std::shared_ptr<const PictureModel> model_;
 };
 
 std::unique_ptr<Pipeline> load_text_to_image(const std::string& directory, const LoadOptions& options,
@@ -41,4 +43,10 @@ constexpr TaskRecord kTextToImage{.name = "text-to-image",
 const RegisterTask kRegisterTextToImage(kTextToImage);
 
 }  // namespace
+
+std::shared_ptr<const PictureModel> picture_model_of(const Pipeline& drawing) {
+  const auto* by_text = dynamic_cast<const TextToImage*>(&drawing);
+  return by_text ? by_text->networks() : nullptr;
+}
+
 }  // namespace transom
