@@ -242,7 +242,7 @@ std::optional<fs::path> pipeline_of_file(const fs::path& file) {
   const fs::path directory = file.has_parent_path() ? file.parent_path() : fs::path(".");
   if (!path_exists(directory / kPipelineIndexName)) return std::nullopt;
   for (const fs::path& part : list_directory(directory))
-    if (path_exists(part / kNetworkWeightsName))
+    if (directory_exists(part) && path_exists(part / kNetworkWeightsName))
       fail(
           "{}: of this directory {} is read, not this file; give the directory, or move the file into one whose parts "
           "have no weights",

@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include "base/error.h"
 #include "base/json/json.h"
@@ -26,11 +27,13 @@ const fs::path kOriginal = test::golden_folder() / "diffusion" / "original";
 
 Json case_of(const std::string& name) { return read_json(kOriginal / (name + ".json")); }
 
-// Numbers are counted on from tensor to tensor.
+// Numbers are counted on from tensor to tensor, in the order of their names.
 NamedViews counted_tensors(const Json& shapes) {
   NamedViews tensors;
   int64_t next = 0;
-  for (const auto& [name, extents] : shapes.items()) {
+  std::map<std::string, Json> sorted;
+  for (const auto& [name, extents] : shapes.items()) sorted[name] = extents;
+  for (const auto& [name, extents] : sorted) {
     std::vector<int64_t> shape;
     int64_t count = 1;
     for (const Json& extent : extents) shape.push_back(extent.get<int64_t>()), count *= shape.back();
