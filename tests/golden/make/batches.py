@@ -95,7 +95,7 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
         return inputs
     if (
         family_name
-        in ("vit", "swin", "convnext", "resnet", "efficientnet", "dinov2", "timm_wrapper", "clip_vision_model", "deit", "donut-swin")
+        in ("vit", "vit_mae", "swin", "convnext", "resnet", "efficientnet", "dinov2", "timm_wrapper", "clip_vision_model", "deit", "donut-swin")
         or family_name == "dinov2_with_registers"
         or family_name == "siglip_vision_model"
         or class_name in ("CLIPForImageClassification", "SiglipForImageClassification")
@@ -110,6 +110,8 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
         if class_name.endswith("MaskedImageModeling"):
             patches = (side // config.patch_size) ** 2
             inputs["bool_masked_pos"] = torch.rand(2, patches, generator=random) < 0.4
+        elif family_name == "vit_mae":  # else it is drawn, and what is hidden by it
+            inputs["noise"] = torch.rand(2, (side // config.patch_size) ** 2, generator=random)
         elif class_name.endswith("ImageClassification"):  # not that with a teacher, which has no loss
             inputs["labels"] = integers(classes, (2,))
         return inputs

@@ -21,4 +21,25 @@ TOKENS_BEFORE_PATCHES = {
         },
         sizes="vision",
     ),
+    "vit_mae": Family(
+        dict(
+            decoder_hidden_size=12,
+            decoder_num_hidden_layers=1,
+            decoder_num_attention_heads=3,
+            decoder_intermediate_size=20,
+            image_size=16,
+            patch_size=4,
+            norm_pix_loss=True,
+        ),
+        names("ViTMAE", "Model", "ForPreTraining"),
+        {"vit-mae-pre-training": ("ViTMAEForPreTraining", "hidden patches are made up, in deviations of their own")},
+        sizes="vision",
+        more={
+            "vit-mae-plain-pixels": (
+                "ViTMAEForPreTraining",
+                dict(norm_pix_loss=False, mask_ratio=0.4, num_hidden_layers=1, qkv_bias=False, image_size=12),
+                "no biases of queries; five of nine patches are seen, pixels are made up as they are",
+            )
+        },
+    ),
 }

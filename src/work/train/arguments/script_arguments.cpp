@@ -283,6 +283,16 @@ const Argument kScriptArguments[] = {
     field<&S::image_width>("image_width", "Width that pictures and masks get (instance segmentation).").at_least(1),
     field<&S::do_reduce_labels>("do_reduce_labels",
                                 "Level 0 of maps is no class, and class c is level c + 1 (instance segmentation)."),
+    field<&S::mask_ratio>("mask_ratio", "Part of the patches that is hidden (masked autoencoders).")
+        .above(0)
+        .at_most(1),
+    field<&S::norm_pix_loss>("norm_pix_loss",
+                             "Pixels to make up are about the mean of their patch, in its deviation (masked "
+                             "autoencoders)."),
+    field<&S::base_learning_rate>("base_learning_rate",
+                                  "Learning rate for 256 rows an update, 1e-3 where no learning rate is given (masked "
+                                  "autoencoders).")
+        .above(0),
     field<&S::audio_column_name>("audio_column_name", "Column of the sound files."),
     field<&S::max_length_seconds>("max_length_seconds", "Longest part of a sound that is trained on (classification).")
         .above(0),

@@ -186,6 +186,13 @@ const Task kTasks[] = {
      .preprocessing = Preprocessing::kNone,
      .is_file = is_image_name,
      .defaults = unconditional_image_defaults},
+    {.name = "masked-image-modeling",
+     .alias = "mae",
+     .fits = is_asked_for,
+     .prepare = prepare_masked_pictures,
+     .preprocessing = Preprocessing::kImages,
+     .is_file = is_asked_for_by_name,
+     .defaults = masked_picture_defaults},
     {.name = "text-to-image",
      .alias = "",
      .fits = is_asked_for,
@@ -269,9 +276,8 @@ const Task& find_folder_task(const ScriptArguments& script) {
   if (script.task)
     fail(ErrorKind::kUsage,
          "--task: folders of files are for image-classification, video-classification, "
-         "unconditional-image-generation, text-to-image, dreambooth, textual-inversion, text-to-image-control and "
-         "audio-classification, "
-         "not for {}",
+         "unconditional-image-generation, masked-image-modeling, text-to-image, dreambooth, textual-inversion, "
+         "text-to-image-control and audio-classification, not for {}",
          transom::quoted(*script.task));
   fail("{}: expected one folder a class, with images or sounds in it", directory);
 }

@@ -28,6 +28,9 @@ void prepare_dreambooth(const TrainArguments& arguments, const TaskFiles& files,
 // textual_inversion of diffusers: a few pictures of one thing, for which a word is learned.
 void textual_inversion_defaults(TrainArguments& arguments);
 void prepare_textual_inversion(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// run_mae: pictures without labels, of which a model makes up hidden patches.
+void masked_picture_defaults(TrainArguments& arguments);
+void prepare_masked_pictures(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // run_semantic_segmentation: pictures, and pictures of the classes of their pixels.
 void prepare_semantic_segmentation(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // run_instance_segmentation: pictures, and the masks and classes of the objects that they show.
