@@ -76,7 +76,10 @@ void read(std::string& field, const Json& value, const std::string& label) {
 template <typename Type>
 void read(std::vector<Type>& field, const Json& value, const std::string& label) {
   if (value.is_null()) return field.clear();
-  const Json values = value.is_array() ? value : Json::array({value});
+  Json values = value.is_array() ? value : Json::array({value});
+  if constexpr (std::is_same_v<Type, std::string>)  // numbers are words of a list, as in flags
+    for (Json& each : values)
+      if (each.is_number()) each = each.dump();
   field.resize(values.size());
   for (size_t i = 0; i < values.size(); ++i) read(field[i], values[i], label);
 }

@@ -212,6 +212,12 @@ TEST(TrainingArguments, ConfigurationsOfTrlSayNothingWhereNothingWasGiven) {
   EXPECT_FALSE(parse_train_arguments({"--pad_to_multiple_of", "auto"}).script.pad_to_multiple_of);
 }
 
+TEST(TrainingArguments, NumbersAreWordsOfAList) {
+  const TrainArguments arguments = parse_train_json(R"({"matryoshka_dims": [16, 8]})", "args.json");
+  EXPECT_EQ(arguments.script.matryoshka_dims,
+            parse_train_arguments({"--matryoshka_dims", "16", "8"}).script.matryoshka_dims);
+}
+
 TEST(TrainingArguments, WhatTrlHasBesideIsRefusedByName) {
   const auto refused_json = [](const std::string& text) -> std::string {
     try {
