@@ -280,7 +280,9 @@ def latent(draw, groups):
 
 
 def deepseek_v2(draw):
-    return latent(draw, draw.choice([1, 2, 4])) | dict(topk_method=draw.choice(["greedy", "group_limited_greedy"]))
+    """Of even widths: its positions are complex numbers that lie among the others."""
+    fields = latent(draw, draw.choice([1, 2, 4])) | dict(qk_nope_head_dim=draw.choice([4, 6]), kv_lora_rank=draw.choice([6, 8]))
+    return fields | dict(topk_method=draw.choice(["greedy", "group_limited_greedy"]))
 
 
 def deepseek_v3(draw):
