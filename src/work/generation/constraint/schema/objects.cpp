@@ -2,7 +2,6 @@
 // Objects: named properties in the order of the schema, then others, whose names are told from the named ones.
 #include <algorithm>
 
-#include "work/generation/constraint/grammar/characters.h"
 #include "work/generation/constraint/grammar/patterns.h"
 #include "work/generation/constraint/grammar/regex.h"
 #include "work/generation/constraint/schema/compiler.h"
@@ -17,51 +16,6 @@ namespace {
 
 constexpr size_t kLongestName = 256;  // bytes, where other names are told from it
 
-// The rest of a text of plain characters of which `at` bytes are those that all the names share, and that is none of
-// them. It calls itself for each character.
-Part other_text(GrammarBuilder& builder, const std::vector<std::string_view>& names, size_t at,
-                const CodePoints& plain) {
-  std::map<uint32_t, std::vector<std::string_view>> below;
-  bool is_name = false;
-  for (const std::string_view name : names) {
-    if (at >= name.size()) {
-      is_name = true;
-      continue;
-    }
-    size_t next = at;
-    below[next_character(name, next)].push_back(name);
-  }
-  CodePoints free;
-  for (auto [low, high] : plain) {
-    for (const auto& [character, list] : below) {
-      if (character < low || character > high) continue;
-      if (character > low) free.emplace_back(low, character - 1);
-      low = character + 1;
-    }
-    if (low <= high) free.emplace_back(low, high);
-  }
-  std::vector<Part> parts;
-  if (!is_name && at > 0) parts.push_back(builder.empty());
-  if (!free.empty())
-    parts.push_back(builder.sequence({builder.code_points(free), builder.star(builder.code_points(plain))}));
-  for (const auto& [character, list] : below) {
-    size_t next = at;
-    next_character(list[0], next);
-    const bool writable = std::any_of(plain.begin(), plain.end(), [c = character](const auto& range) {
-      return c >= range.first && c <= range.second;
-    });
-    if (writable)
-      parts.push_back(
-          builder.sequence({builder.code_points({{character, character}}), other_text(builder, list, next, plain)}));
-  }
-  return builder.either(parts);
-}
-
-Part other_name(GrammarBuilder& builder, const std::set<std::string>& names) {
-  const CodePoints plain{{0x20, 0x21}, {0x23, 0x5b}, {0x5d, 0x7e}, {0xa0, 0xd7ff}, {0xe000, 0xffff}};
-  return other_text(builder, std::vector<std::string_view>(names.begin(), names.end()), 0, plain);
-}
-
 // As they stand between quotes.
 TextSet set_of_names(const std::set<std::string>& names) {
   return TextSet::of([&](GrammarBuilder& builder) {
@@ -72,6 +26,16 @@ TextSet set_of_names(const std::set<std::string>& names) {
     }
     return builder.either(parts);
   });
+}
+
+// Texts of plain characters that are none of the names, as one automaton: each byte of a name is a state of it, and
+// behind the first byte that no name has all share one.
+TextSet other_names(const std::set<std::string>& names) {
+  static const TextSet plain = TextSet::of([](GrammarBuilder& builder) {
+    const CodePoints characters{{0x20, 0x21}, {0x23, 0x5b}, {0x5d, 0x7e}, {0xa0, 0xd7ff}, {0xe000, 0xffff}};
+    return builder.sequence({builder.code_points(characters), builder.star(builder.code_points(characters))});
+  });
+  return names.empty() ? plain : plain.without(set_of_names(names));
 }
 
 TextSet set_of_pattern(const std::string& pattern) {
@@ -236,9 +200,9 @@ std::optional<uint32_t> SchemaCompiler::free_member(const Json& schema, const st
   if (others) {
     const std::string place = where + ".additionalProperties";
     if (sets.empty() && !allowed) {
-      add(other_name(builder_, names), *others, place);
+      add(other_names(names).part(builder_), *others, place);
     } else {
-      TextSet own = TextSet::of([&](GrammarBuilder& builder) { return other_name(builder, names); });
+      TextSet own = other_names(names);
       for (const PatternNames& each : sets) own = own.without(each.names);
       if (allowed) own = own.both(*allowed);
       if (!own.empty()) add(own.part(builder_), *others, place);
