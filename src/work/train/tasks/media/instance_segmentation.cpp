@@ -39,6 +39,9 @@ constexpr const char* kClassNumbers = "semantic_class_to_id.";  // columns with 
 Json preprocessor_for(const fs::path& directory, const ScriptArguments& script) {
   Json said = read_json(directory / kPreprocessorFile);
   if (!said.is_object()) fail("{}: expected an object", (directory / kPreprocessorFile).string());
+  if (said.contains("pad_size") && !said["pad_size"].is_null())
+    fail(ErrorKind::kUnsupported, "{}: pad_size: pictures for instance segmentation all have the size that is given",
+         (directory / kPreprocessorFile).string());
   said["do_resize"] = true;
   said["size"] = Json{{"height", script.image_height}, {"width", script.image_width}};
   said.erase("reduce_labels");
