@@ -103,7 +103,7 @@ def drawn(out):
 
 def as_kind(pipe, given):
     """The pipeline of the same parts that begins with what is given."""
-    if "start" not in given:
+    if "start" not in given or isinstance(pipe, diffusers.StableDiffusionInstructPix2PixPipeline):
         return pipe
     kind = type(pipe)
     if hasattr(pipe, "controlnet"):
@@ -257,6 +257,18 @@ def unconditional(out):
     write_json(folder / "runs.json", {"made_by": f"diffusers {diffusers.__version__}", "runs": runs})
 
 
+def instructed(out):
+    """A U-Net that sees the picture beside the latents, and is guided by it and by a text."""
+    network = unet("sd-instruct", UNET, in_channels=8)
+    pipe = diffusers.StableDiffusionInstructPix2PixPipeline(**dict(pndm().components, unet=network), requires_safety_checker=False)
+    started = dict(prompt="a red house", num_inference_steps=4, seed=8, start=True)
+    settings = [
+        dict(started, guidance_scale=3.0, negative_prompt="blurry", image_guidance_scale=1.2, num_images_per_prompt=2),
+        dict(started, guidance_scale=3.0, image_guidance_scale=0.5),
+    ]
+    record(out, "sd-instruct", pipe, settings, ("unet",))
+
+
 def controlnet(out):
     """With a network that sees a picture beside the latents: the mask's."""
     network = filled(diffusers.ControlNetModel(**CONTROL), "sd-controlnet")
@@ -350,6 +362,7 @@ def make(out):
     kind = diffusers.StableDiffusionInpaintPipeline
     pipe = kind(**dict(pndm().components, unet=network), requires_safety_checker=False)
     record(out, "sd-inpaint", pipe, [dict(MASKED, guidance_scale=3.0), dict(MASKED, strength=0.5, num_images_per_prompt=2)], ("unet",))
+    instructed(out)
     network = unet("lcm", UNET, time_cond_proj_dim=6)
     parts = dict(pndm().components, unet=network, scheduler=diffusers.LCMScheduler(**SD, original_inference_steps=50))
     settings = [dict(CAT, num_inference_steps=4), dict(STARTED, num_inference_steps=4, strength=0.5, guidance_scale=3.0)]

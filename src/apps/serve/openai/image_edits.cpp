@@ -99,6 +99,7 @@ void change_picture(const std::shared_ptr<Call>& call, bool with_text, const std
   Json parameters = drawing_parameters(fields);
   parameters["prompt"] = prompt;
   if (const auto strength = fields.number("strength", 0, 1)) parameters["strength"] = *strength;
+  if (const auto scale = fields.number("image_guidance_scale", 0, 1000)) parameters["image_guidance_scale"] = *scale;
   expect_picture_form(fields, path);
   refuse_unknown_drawing(fields);
   const Image image = decode_image(bytes_of(form.image), "image");

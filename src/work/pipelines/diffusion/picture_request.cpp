@@ -109,6 +109,7 @@ TaskParameters changed_picture_parameters() {
   return {{"prompt", kText, "what the picture becomes"},
           {"strength", kNumber, "how much of the picture may change, above 0 and up to 1",
            "0.8, with a mask 1; of XL 0.3 and 0.9999"},
+          {"image_guidance_scale", kNumber, "of InstructPix2Pix: how much the picture counts; from 1", "1.5"},
           {.name = "mask_image",
            .type = kText,
            .help = "a picture that is white where the other one is drawn anew",
@@ -130,6 +131,7 @@ PictureRequest picture_request(const std::string& prompt, const TaskOptions& opt
   if (is_given(options, "true_cfg_scale")) request.true_guidance = number_option(options, "true_cfg_scale");
   if (is_given(options, "max_sequence_length")) request.most_tokens = int_option(options, "max_sequence_length", 0);
   request.strength = number_option(options, "strength").value_or(defaults.strength);
+  request.picture_guidance = number_option(options, "image_guidance_scale").value_or(kPictureGuidance);
   request.scheduler = text_option(options, "scheduler", "");
   if (!request.scheduler.empty()) scheduler_class(request.scheduler);  // refuses unknown ones before anything else
   request.seed = is_given(options, "seed") ? static_cast<uint64_t>(int_option(options, "seed", 0))
@@ -177,6 +179,7 @@ void check_request(const PictureRequest& r, int64_t unit) {
   expect_within("guidance_scale", r.guidance, -kMostGuidance, kMostGuidance);
   if (r.true_guidance) expect_within("true_cfg_scale", *r.true_guidance, 0, kMostGuidance);
   if (r.most_tokens) expect("max_sequence_length", *r.most_tokens, 1, 512);
+  expect_within("image_guidance_scale", r.picture_guidance, 0, kMostGuidance);
   expect_within("guidance_rescale", r.guidance_rescale, 0, 1);
   expect_within("eta", r.eta, 0, 1);
   expect_within("controlnet_conditioning_scale", r.control_scale, -kMostControlScale, kMostControlScale);

@@ -27,6 +27,8 @@ struct WordFile {
   bool operator==(const WordFile&) const = default;
 };
 
+inline constexpr double kPictureGuidance = 1.5;
+
 struct PictureRequest {
   std::string prompt;
   std::optional<std::string> negative_prompt;
@@ -39,6 +41,7 @@ struct PictureRequest {
   // Of a run that begins with a picture.
   std::optional<Image> start, mask;  // white in the mask is drawn anew
   double strength = 0.8;
+  double picture_guidance = kPictureGuidance;  // of InstructPix2Pix: how much the picture counts
   std::vector<LoraFile> loras;
   std::vector<WordFile> words;
   // Of a pipeline with a ControlNet: the picture that it sees, how much it counts, and from which part of the run to

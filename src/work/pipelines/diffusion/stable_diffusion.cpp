@@ -22,7 +22,7 @@ constexpr double kAestheticScore = 6, kUnwantedAestheticScore = 2.5;  // of the 
 
 struct TextPipeline {
   std::string_view name;
-  bool xl = false, of_consistency = false, controlled = false;
+  bool xl = false, of_consistency = false, controlled = false, instructed = false;
 };
 constexpr TextPipeline kTextPipelines[] = {
     {"StableDiffusionPipeline"},
@@ -39,6 +39,7 @@ constexpr TextPipeline kTextPipelines[] = {
     {"StableDiffusionXLControlNetPipeline", true, false, true},
     {"StableDiffusionXLControlNetImg2ImgPipeline", true, false, true},
     {"StableDiffusionXLControlNetInpaintPipeline", true, false, true},
+    {"StableDiffusionInstructPix2PixPipeline", false, false, false, true},
 };
 
 const TextPipeline& text_pipeline(const PipelineDirectory& directory) {
@@ -92,6 +93,19 @@ std::vector<float> guided(const std::vector<float>& all, const PictureRequest& r
   return result;
 }
 
+// The same on a pass whose first third saw neither the text nor the picture, and its second the picture alone (Brooks
+// et al., 2023).
+std::vector<float> guided_by_both(const std::vector<float>& all, const PictureRequest& r) {
+  const size_t third = all.size() / 3;
+  std::vector<float> result(third);
+  const auto by_text = static_cast<float>(r.guidance), by_picture = static_cast<float>(r.picture_guidance);
+  for (size_t i = 0; i < third; ++i) {
+    const float neither = all[i], picture = all[third + i], text = all[2 * third + i];
+    result[i] = neither + by_text * (text - picture) + by_picture * (picture - neither);
+  }
+  return result;
+}
+
 }  // namespace
 
 struct StableDiffusion::Run {
@@ -99,7 +113,8 @@ struct StableDiffusion::Run {
   Mt19937 random;
   Tensor text, pooled, time_ids, guidance;  // of all rows of a pass
   bool guided = false;
-  size_t first = 0;  // the first call of the model
+  int64_t passes = 1;  // over each picture
+  size_t first = 0;    // the first call of the model
   Latents latents;
   // Of inpainting: the mask [h, w], latents of the picture, the first noise; of U-Nets that see them, further channels.
   std::vector<float> mask, original, noise;
@@ -128,11 +143,12 @@ StableDiffusion::StableDiffusion(const PipelineDirectory& directory, const LoadO
       other_scheduler_(scheduler_),
       xl_(text_pipeline(directory).xl),
       of_consistency_(text_pipeline(directory).of_consistency),
+      instructed_(text_pipeline(directory).instructed),
       encoders_(directory, options, xl_ ? PromptEncoders::Kind::kXl : PromptEncoders::Kind::kOne) {
   unet_ = directory.load("unet", "UNet2DConditionModel", options);
   if (text_pipeline(directory).controlled) control_.emplace(directory, options);
   vae_ = load_picture_decoder(directory, options);
-  if (!xl_) {
+  if (!xl_ && !instructed_) {
     scheduler_ = with_settings(std::move(scheduler_), false);
     other_scheduler_ = with_settings(std::move(other_scheduler_), true);
   }
@@ -156,7 +172,8 @@ void StableDiffusion::read_latent_scale(const PipelineDirectory& directory) {
   input_channels_ = unet_->config().get_int("in_channels", 4);
   enlargement_ = enlargement_of(*vae_, directory.where());
   const int64_t given = unet_->config().get_int("out_channels", 4);
-  if (input_channels_ != scale_.channels && input_channels_ != 2 * scale_.channels + 1)
+  const int64_t seen = instructed_ ? 2 * scale_.channels : scale_.channels;
+  if (input_channels_ != seen && (instructed_ || input_channels_ != 2 * scale_.channels + 1))
     fail("{}: the U-Net reads {} channels and the autoencoder gives {}", directory.where(), input_channels_,
          scale_.channels);
   if (given != scale_.channels)
@@ -169,17 +186,22 @@ PictureDefaults StableDiffusion::defaults(bool starts, bool masked) const {
   defaults.height = std::clamp<int64_t>(sample[0], 1, kMostSampleSize) * enlargement_;
   defaults.width = std::clamp<int64_t>(sample[1], 1, kMostSampleSize) * enlargement_;
   if (of_consistency_) defaults.steps = 4;
+  if (instructed_) defaults.steps = 100;
   defaults.guidance = of_consistency_ ? 8.5 : xl_ && (control_ || !masked) ? 5 : 7.5;
-  if (starts && masked) defaults.strength = xl_ ? 0.9999 : 1;
+  if (instructed_) defaults.strength = 1;
+  else if (starts && masked) defaults.strength = xl_ ? 0.9999 : 1;
   else defaults.strength = xl_ && !control_ ? 0.3 : 0.8;
   if (starts) defaults.control_scale = !masked ? 0.8 : xl_ ? 1 : 0.5;
   return defaults;
 }
 
-bool StableDiffusion::is_guided(const PictureRequest& r) const { return r.guidance > 1 && guidance_width_ == 0; }
+bool StableDiffusion::is_guided(const PictureRequest& r) const {
+  return r.guidance > 1 && guidance_width_ == 0 && (!instructed_ || r.picture_guidance >= 1);
+}
 
 void StableDiffusion::add_texts(Run& run, const PictureRequest& r) const {
   run.guided = is_guided(r);
+  run.passes = !run.guided ? 1 : instructed_ ? 3 : 2;
   const int64_t n = r.pictures;
   const PromptEncoders::Prompt wanted = encoders_(r.prompt, r.clip_skip);
   run.text = repeated_rows(wanted.states, n);
@@ -188,7 +210,7 @@ void StableDiffusion::add_texts(Run& run, const PictureRequest& r) const {
     PromptEncoders::Prompt unwanted;
     if (!r.negative_prompt && zeros_without_negative_) unwanted = {wanted.states * 0.0, wanted.pooled * 0.0};
     else unwanted = encoders_(r.negative_prompt.value_or(""), 0);
-    run.text = concatenate({repeated_rows(unwanted.states, n), run.text}, 0);
+    run.text = concatenate({repeated_rows(unwanted.states, (run.passes - 1) * n), run.text}, 0);
     if (run.pooled.defined()) run.pooled = concatenate({repeated_rows(unwanted.pooled, n), run.pooled}, 0);
   }
   std::vector<Tensor> made{run.text};
@@ -247,13 +269,23 @@ std::vector<float> StableDiffusion::encode(const std::vector<float>& pixels, con
   return all;
 }
 
+// The picture as it is beside the latents: in its own numbers, and of none of its noise.
+void StableDiffusion::show_picture(Run& run, const PictureRequest& r, const std::vector<float>& pixels) const {
+  const Tensor sample = cast(Tensor::from(pixels, {1, 3, r.height, r.width}), vae_->dtype());
+  const Tensor mean = cast(vae_->forward({{"sample", sample}}).at("latent_mean"), DType::kFloat32);
+  const Tensor seen = repeated_rows(mean, r.pictures);
+  run.seen = cast(run.guided ? concatenate({seen * 0.0, seen, seen}, 0) : seen, unet_->dtype());
+  eval({run.seen});
+}
+
 void StableDiffusion::start(Run& run, const PictureRequest& r) const {
   run.latents.shape = {r.pictures, scale_.channels, r.height / enlargement_, r.width / enlargement_};
-  const bool from_noise = !r.start || (r.mask && r.strength == 1);
+  const bool from_noise = !r.start || instructed_ || (r.mask && r.strength == 1);
   std::vector<float> pixels;
   if (r.start) {
     pixels = signed_pixels(*r.start, r.height, r.width);
-    if (!from_noise || !sees_masks()) run.original = encode(pixels, r, run.random);
+    if (instructed_) show_picture(run, r, pixels);
+    else if (!from_noise || !sees_masks()) run.original = encode(pixels, r, run.random);
   }
   run.noise.resize(static_cast<size_t>(elements(run.latents.shape)));
   run.random.fill_normal(run.noise);
@@ -276,13 +308,13 @@ void StableDiffusion::add_mask(Run& run, const PictureRequest& r, std::vector<fl
   if (!sees_masks()) return;
   const Tensor mask = repeated_rows(Tensor::from(run.mask, {1, 1, h, w}), r.pictures);
   const Tensor seen = concatenate({mask, Tensor::from(rest, run.latents.shape)}, 1);
-  run.seen = cast(repeated_rows(seen, run.guided ? 2 : 1), unet_->dtype());
+  run.seen = cast(repeated_rows(seen, run.passes), unet_->dtype());
 }
 
 std::vector<float> StableDiffusion::prediction(const Run& run, const PictureRequest& r, size_t index) const {
   std::vector<float> sample = run.latents.values;
   run.scheduler->scale_input(sample, index);
-  const Tensor x = repeated_rows(cast(Tensor::from(sample, run.latents.shape), unet_->dtype()), run.guided ? 2 : 1);
+  const Tensor x = repeated_rows(cast(Tensor::from(sample, run.latents.shape), unet_->dtype()), run.passes);
   const auto t = static_cast<float>(run.scheduler->timesteps()[index]);
   NamedTensors inputs{
       {"sample", x}, {"timestep", Tensor::from(std::vector<float>{t}, {1})}, {"encoder_hidden_states", run.text}};
@@ -296,10 +328,23 @@ std::vector<float> StableDiffusion::prediction(const Run& run, const PictureRequ
   if (run.seen.defined()) inputs.set("sample", concatenate({x, run.seen}, 1));
   if (run.guidance.defined()) inputs.set("timestep_cond", run.guidance);
   std::vector<float> all = cast(unet_->forward(inputs).at("sample"), DType::kFloat32).to_vector<float>();
+  if (run.passes == 3) return guided_by_both(all, r);
   return run.guided ? guided(all, r) : all;
 }
 
+void StableDiffusion::check_instructed(const PictureRequest& r) const {
+  if (!instructed_ && r.picture_guidance != kPictureGuidance)
+    fail(ErrorKind::kUsage, "image_guidance_scale: has no effect without a pipeline of InstructPix2Pix");
+  if (!instructed_) return;
+  if (!r.start) fail(ErrorKind::kUsage, "the pipeline changes a picture as a text says: use image-to-image");
+  if (r.mask) fail(ErrorKind::kUnsupported, "mask_image: InstructPix2Pix has no inpainting");
+  if (r.strength != 1) fail(ErrorKind::kUsage, "strength: has no effect on InstructPix2Pix: see image_guidance_scale");
+  if (r.guidance_rescale > 0 || r.clip_skip > 0)
+    fail(ErrorKind::kUnsupported, "guidance_rescale and clip_skip: InstructPix2Pix has none");
+}
+
 void StableDiffusion::check(const PictureRequest& r) const {
+  check_instructed(r);
   check_request(r, r.start && !r.mask ? enlargement_ : std::max<int64_t>(8, enlargement_));
   if (sees_masks() && !(r.start && r.mask))
     fail(ErrorKind::kUsage, "the U-Net is one of inpainting: it needs a picture and a mask_image");

@@ -48,16 +48,19 @@ class StableDiffusion : public PictureModel {
   // Of pixels [3, H, W] from -1 to 1: a draw of what the encoder says, repeated for each picture.
   std::vector<float> encode(const std::vector<float>& pixels, const PictureRequest& request, Mt19937& random) const;
   void add_mask(Run& run, const PictureRequest& request, std::vector<float> pixels) const;
-  bool sees_masks() const { return input_channels_ != scale_.channels; }
+  void show_picture(Run& run, const PictureRequest& request, const std::vector<float>& pixels) const;
+  bool sees_masks() const { return input_channels_ != scale_.channels && !instructed_; }
   std::vector<float> prediction(const Run& run, const PictureRequest& request, size_t index) const;
   void check(const PictureRequest& request) const;
+  void check_instructed(const PictureRequest& request) const;
   // Between the numbers of the autoencoder and those of the U-Net.
   void read_latent_scale(const PipelineDirectory& directory);
 
   std::unique_ptr<Model> unet_, vae_;
   std::optional<PictureControl> control_;
   Config scheduler_, other_scheduler_;  // of the directory's class, and of one in its place
-  bool xl_ = false, of_consistency_ = false, scores_aesthetics_ = false, zeros_without_negative_ = false;
+  bool xl_ = false, of_consistency_ = false, instructed_ = false, scores_aesthetics_ = false,
+       zeros_without_negative_ = false;
   mutable PromptEncoders encoders_;  // whose words are those of the last request
   LatentScale scale_;
   int64_t input_channels_ = 4, guidance_width_ = 0, enlargement_ = 8;

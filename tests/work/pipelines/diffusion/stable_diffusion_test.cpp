@@ -102,6 +102,7 @@ void expect_pictures(const std::string& name, const std::string& base = "") {
 TEST(StableDiffusion, DrawsThePicturesOfDiffusersByPndm) { expect_pictures("sd-pndm"); }
 TEST(StableDiffusion, DrawsThePicturesOfDiffusersByEulersAncestralSteps) { expect_pictures("sd-euler"); }
 TEST(StableDiffusion, DrawsOverMasksThatTheNetworkSees) { expect_pictures("sd-inpaint", "sd-pndm"); }
+TEST(StableDiffusion, ChangesAPictureAsATextSays) { expect_pictures("sd-instruct", "sd-pndm"); }
 TEST(StableDiffusion, DrawsThePicturesOfDiffusersOfLatentConsistency) { expect_pictures("lcm", "sd-pndm"); }
 TEST(StableDiffusion, DrawsThePicturesOfDiffusersByTheTwoTextsOfXl) { expect_pictures("sdxl"); }
 TEST(StableDiffusion, DrawsThePicturesOfDiffusersByTheRefinerOfXl) { expect_pictures("sdxl-refiner", "sdxl"); }
