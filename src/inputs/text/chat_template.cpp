@@ -75,6 +75,11 @@ ChatTemplates read_chat_templates(const Json& config, const std::string& where) 
   if (value.is_null()) return result;
   if (value.is_string()) {
     result["default"] = value.get<std::string>();
+  } else if (value.is_object()) {
+    for (const auto& [name, source] : value.items()) {
+      require(source.is_string(), "{}.{}: expected a text, found {}", at, name, source.type_name());
+      result[name] = source.get<std::string>();
+    }
   } else {
     require(value.is_array(), "{}: expected a text or a list of named templates, found {}", at, value.type_name());
     for (const Json& item : value) result[string_field(item, "name", at)] = string_field(item, "template", at);

@@ -163,6 +163,16 @@ void check_tokenizer_keys(const Json& json, const std::string& where) {
   check_known_keys(json, where, kTokenizerKeys, [](const std::string& key) { return key.ends_with("_token"); });
 }
 
+// {"image_token": "<image>"}: special tokens that chat templates see by these names.
+void add_named_tokens(const Json& tokens, const std::string& where, TokenizerConfig& config) {
+  constexpr std::string_view kSuffix = "_token";
+  for (const auto& [key, value] : tokens.items()) {
+    const std::string token = token_text(value, where + "." + key);
+    if (key.ends_with(kSuffix)) config.special_tokens[key.substr(0, key.size() - kSuffix.size())] = token;
+    else config.additional_special_tokens.push_back(token);
+  }
+}
+
 }  // namespace
 
 TokenizerConfig read_tokenizer_config(const Json& json, const std::string& where) {
@@ -181,9 +191,12 @@ TokenizerConfig read_tokenizer_config(const Json& json, const std::string& where
   }
   for (const char* key : {"additional_special_tokens", "extra_special_tokens"}) {
     const Json& list = field(json, key, where);
+    if (list.is_object()) add_named_tokens(list, where + "." + key, config);
     if (!list.is_array()) continue;
     for (const Json& token : list) config.additional_special_tokens.push_back(token_text(token, where + "." + key));
   }
+  if (const Json& named = field(json, "model_specific_special_tokens", where); named.is_object())
+    add_named_tokens(named, where + ".model_specific_special_tokens", config);
   if (const Json& decoder = field(json, "added_tokens_decoder", where); decoder.is_object()) {
     const std::string at = where + ".added_tokens_decoder";
     for (const auto& [key, value] : decoder.items()) {

@@ -288,6 +288,23 @@ TEST(ChatTemplate, IsChosenByName) {
   EXPECT_EQ(tokenizer.apply_chat_template(kMessages, options), "2");
 }
 
+// Of Transformers 4 and of 5: an object beside the lists, and tokens that have names of their own.
+TEST(ChatTemplate, SeesTokensThatTheConfigurationNames) {
+  const std::string json =
+      R"({"added_tokens": [{"id": 1, "content": "<s>", "special": true}], "model": {"type": "WordLevel",
+          "vocab": {"hi": 0, "<s>": 1, "<unk>": 2}, "unk_token": "<unk>"}, "pre_tokenizer": {"type": "WhitespaceSplit"}})";
+  for (const char* key : {"extra_special_tokens", "model_specific_special_tokens"}) {
+    const Tokenizer tokenizer = Tokenizer::from_json(
+        json, std::string(R"({"chat_template": {"default": "{{ image_token }} hi", "tool_use": "tools"}, ")") + key +
+                  R"(": {"image_token": "<img>"}})");
+    EXPECT_EQ(tokenizer.apply_chat_template(kMessages), "<img> hi") << key;
+    EXPECT_EQ(tokenizer.encode("hi<img>").ids, (std::vector<int64_t>{0, 3})) << key;
+    ChatOptions options;
+    options.tools = "[{}]";
+    EXPECT_EQ(tokenizer.apply_chat_template(kMessages, options), "tools") << key;
+  }
+}
+
 TEST(ChatTemplates, HaveNumbersWithPointsInEveryLocale) {
   const char* source = "{{ 0.7 }} {{ '0.7'|float }} {{ '2.9'|int }} {{ 3.14159|round(2) }} {{ 1234567 }}";
   const std::string expected = "0.7 0.7 2 3.14 1234567";
