@@ -148,7 +148,8 @@ std::string RouteService::models() const {
   for (const auto& link : links_) {
     const std::string text = link->answers() ? link->models() : "";
     if (text.empty()) continue;
-    for (const Json& each : parse_json(text, "/v1/models")["data"])
+    const Json list = parse_json(text, "/v1/models");
+    for (const Json& each : list["data"])
       if (each.is_object() && each.contains("id") && each["id"].is_string() &&
           names.insert(each["id"].get<std::string>()).second)
         data.push_back(each);

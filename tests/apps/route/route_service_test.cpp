@@ -91,7 +91,9 @@ TEST(RouteService, TextsThatBeginAlikeGoToOneServer) {
       EXPECT_TRUE(answer.body.ends_with(prompt(letter)));
       EXPECT_TRUE(answer.headers.at("x-name").ends_with("here"));
       const std::string name = answer.body.substr(0, answer.body.find(' '));
-      if (round > 0) EXPECT_EQ(servers[letter], name);
+      if (round > 0) {
+        EXPECT_EQ(servers[letter], name);
+      }
       servers[letter] = name;
     }
   const std::string metrics = ask(*service, "GET", "/metrics").body;
