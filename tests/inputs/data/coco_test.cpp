@@ -2,6 +2,8 @@
 // Files of COCO as rows, and masks as pycocotools 2.0 makes them.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "base/error.h"
 #include "base/files/files.h"
 #include "inputs/data/tables/coco_masks.h"
@@ -72,6 +74,7 @@ constexpr const char* kCoco = R"({"info": {}, "licenses": [],
 TEST(CocoFiles, AreRowsOfPictures) {
   const test::TemporaryFolder folder;
   // Pictures lie beside the file, or beside its folder in one that its name ends with.
+  for (const char* name : {"annotations", "val"}) std::filesystem::create_directory(folder / name);
   write_file(folder / "annotations" / "instances_val.json", kCoco);
   write_file(folder / "val" / "b.png", "");
   const Dataset data = Dataset::load(folder / "annotations" / "instances_val.json");

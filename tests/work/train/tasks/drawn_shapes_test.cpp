@@ -59,7 +59,7 @@ TEST(DrawnShapes, ASegmenterLearnsTheirPixels) {
 TEST(DrawnShapes, ASegmenterLearnsTheirObjects) {
   const Metrics found =
       learnt("instance-segmentation", "masks_of_objects", "instances.json",
-             {"--max_steps", "60", "--learning_rate", "0.004", "--image_height", "64", "--image_width", "64"});
+             {"--max_steps", "40", "--learning_rate", "0.006", "--image_height", "64", "--image_width", "64"});
   EXPECT_GT(drawn_metric(found, "eval_map_50"), 0.9);
 }
 

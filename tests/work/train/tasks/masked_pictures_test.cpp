@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "base/files/files.h"
 #include "inputs/images/write_png.h"
@@ -24,6 +25,7 @@ class MaskedPictures : public testing::Test {
       for (size_t i = 0; i < values.size(); ++i)
         values[i] = static_cast<uint8_t>(i * static_cast<size_t>(number + 3) % 251);
       const std::filesystem::path folder = folder_ / (number % 2 ? "pictures" : "pictures/deeper");
+      std::filesystem::create_directories(folder);
       write_file(folder / "note.txt", "no picture");
       write_png(folder / (std::to_string(number) + ".png"), {12, 10, 3, values});
     }
