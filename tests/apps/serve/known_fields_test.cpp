@@ -229,6 +229,58 @@ TEST_F(KnownFields, OfOpenAiAndVllmForChats) {
                              {{"stream_options/include_usage", true}, {"stream_options/include_obfuscation", true}});
 }
 
+// What they would change of an answer is carried out or refused, and never read in silence or with a line alone.
+TEST_F(KnownFields, OfLlamaCppAndSglang) {
+  const Json base{{"model", "words"},
+                  {"messages", {{{"role", "user"}, {"content", "w1 w2"}}}},
+                  {"max_tokens", 4},
+                  {"temperature", 0},
+                  {"seed", 3}};
+  const auto ask = [&](const Json& body) {
+    return Client(server_->port()).post("/v1/chat/completions", dump_json(body));
+  };
+  const std::vector<Field> refused{{"n_predict", 2},
+                                   {"n_probs", 2},
+                                   {"repeat_penalty", 1.5},
+                                   {"mirostat", 2},
+                                   {"tfs_z", 0.5},
+                                   {"dynatemp_range", 0.5},
+                                   {"top_n_sigma", 2},
+                                   {"xtc_probability", 0.5},
+                                   {"dry_multiplier", 0.8},
+                                   {"samplers", {"top_k"}},
+                                   {"min_keep", 2},
+                                   {"t_max_predict_ms", 5},
+                                   {"lora", {{{"id", 0}}}},
+                                   {"lora_path", "x"},
+                                   {"stop_regex", "w."},
+                                   {"grammar", {{"a", 1}}},
+                                   {"json_schema", "{"},
+                                   {"regex", 1},
+                                   {"custom_logit_processor", "x"}};
+  for (const Field& field : refused) {
+    const Answer answer = ask(with(base, field.name, field.value));
+    EXPECT_EQ(answer.status, 400) << field.name << answer.body;
+    EXPECT_NE(answer.body.find(field.name), std::string::npos) << answer.body;
+  }
+  for (const Field& field : std::vector<Field>{{"repeat_penalty", 1.0},
+                                               {"mirostat", 0},
+                                               {"dry_multiplier", 0.0},
+                                               {"grammar", ""},
+                                               {"cache_prompt", true},
+                                               {"top_n_sigma", -1}})
+    EXPECT_EQ(said(ask(with(base, field.name, field.value))), said(ask(base))) << field.name;
+  for (const Field& field : std::vector<Field>{{"grammar", R"(root ::= "w3")"},
+                                               {"ebnf", R"(root ::= "w3")"},
+                                               {"regex", "w3"},
+                                               {"json_schema", {{"const", "w3"}}}}) {
+    const Answer answer = ask(with(base, field.name, field.value));
+    if (answer.status == 500 && answer.body.find("constraint: ") != std::string::npos) continue;  // few words
+    ASSERT_EQ(answer.status, 200) << field.name << answer.body;
+    EXPECT_EQ(json_of(answer)["choices"][0]["message"]["content"], "w3") << field.name;
+  }
+}
+
 TEST_F(KnownFields, OfOpenAiForResponses) {
   const Json base{{"model", "words"}, {"input", "w1 w2"}, {"max_output_tokens", 4}, {"temperature", 0}, {"seed", 3}};
   expect_no_field_is_dropped("/v1/responses", base,

@@ -119,6 +119,13 @@ ConstraintPointer read_structured_output(RequestFields& fields, const ServedMode
     expect_known_fields(inner, "structured_outputs");
   }
   take_all(fields, "guided_json", "guided_regex", "guided_choice", "guided_grammar");
+  // llama.cpp's server and SGLang have them by these names beside the other fields.
+  for (const char* name : {"grammar", "ebnf"})
+    if (const Json* text = fields.any(name); text && *text != "") take(of_text(model, Kind::kGbnf, *text, name), name);
+  if (const Json* text = fields.any("regex"); text && *text != "")
+    take(of_text(model, Kind::kRegex, *text, "regex"), "regex");
+  if (const Json* schema = fields.any("json_schema"))
+    take(of_schema(model, *schema, "json_schema", Kind::kJsonSchema), "json_schema");
   return result;
 }
 
