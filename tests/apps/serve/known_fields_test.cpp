@@ -151,7 +151,7 @@ TEST_F(KnownFields, OfOpenAiAndVllmForCompletions) {
                               {"return_token_ids", true},
                               {"kv_transfer_params", {{"a", 1}}},
                               {"vllm_xargs", {{"a", 1}}},
-                              {"bad_words", {"w1"}},
+                              {"bad_words", {text}},
                               {"guided_decoding_backend", "x"},
                               {"unheard_of", 1}});
   const Json stream = with(base, "stream", true);

@@ -178,8 +178,10 @@ TEST_F(Writing, ImpossibleFieldsAre400) {
         Case{{{"tool_choice", "required"}}, "tool_choice"},
         Case{{{"priority", -1}}, "priority"},
         Case{{{"truncate_prompt_tokens", 3}}, "truncate_prompt_tokens"},
-        Case{{{"allowed_token_ids", {5}}}, "allowed_token_ids"},
-        Case{{{"bad_words", {"a"}}}, "bad_words"},
+        Case{{{"allowed_token_ids", {999999}}}, "allowed_token_ids"},
+        Case{{{"allowed_token_ids", Json::array()}}, "allowed_token_ids"},
+        Case{{{"bad_words", {" "}}}, "bad_words"},
+        Case{{{"bad_words", {"a"}}, {"use_beam_search", true}, {"n", 2}}, "use_beam_search"},
         Case{{{"guided_json", "{\"type\":"}}, "guided_json"},
         Case{
             {{"tools",

@@ -86,8 +86,8 @@ constexpr KnownField kFields[] = {
     {"user_profile_id", kNoEffect, ""},
 
     // vLLM.
-    {"allowed_token_ids", kRefused, kNotHere},
-    {"bad_words", kRefused, kNotHere},
+    {"allowed_token_ids", kRefused, "not supported on this path"},
+    {"bad_words", kRefused, "not supported on this path"},
     {"truncate_prompt_tokens", kRefused, kNotHere},
     {"truncation_side", kReported, "prompts of texts to be written are not cut"},
     {"logits_processors", kRefused, kNotHere},

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "apps/serve/api/known_fields.h"
+#include "work/generation/constraint/constraint.h"
 #include "work/generation/constraint/tokens/token_bytes.h"
 
 namespace transom::serve {
@@ -60,6 +61,33 @@ void read_logit_bias(RequestFields& fields, const ServedModel& model, EngineRequ
       refuse_field("logit_bias", "logit_bias: expected numbers from -100 to 100, found {}", quoted(compact(value)));
     request.logit_bias.emplace_back(token, amount);
   }
+}
+
+// vLLM's fields. A word is forbidden as it stands and behind a space, where that begins with another token and has as
+// many, as there (vllm/sampling_params.py).
+void read_token_lists(RequestFields& fields, const ServedModel& model, SamplingFields& sampling) {
+  constraint::TokenLists lists;
+  if (const Json* given = fields.list("allowed_token_ids", 100'000)) {
+    for (const Json& token : *given) {
+      if (!token.is_number_integer() || token.get<int64_t>() < 0 ||
+          token.get<int64_t>() >= model.tokenizer->vocab_size())
+        refuse_field("allowed_token_ids", "allowed_token_ids: expected token ids from 0 to {}, found {}",
+                     model.tokenizer->vocab_size() - 1, quoted(compact(token)));
+      lists.allowed.push_back(token.get<int64_t>());
+    }
+    if (lists.allowed.empty()) refuse_field("allowed_token_ids", "allowed_token_ids: expected at least one token id");
+  }
+  const EncodeOptions no_marks{.add_special_tokens = false};
+  if (const auto words = fields.texts("bad_words", 1024, 256))
+    for (const std::string& word : *words) {
+      const std::string text = word.substr(std::min(word.find_first_not_of(' '), word.size()));
+      if (text.empty()) refuse_field("bad_words", "bad_words: expected words that are not empty");
+      const std::vector<int64_t> plain = model.tokenizer->encode(text, std::nullopt, no_marks).ids;
+      const std::vector<int64_t> spaced = model.tokenizer->encode(" " + text, std::nullopt, no_marks).ids;
+      if (!plain.empty()) lists.forbidden.push_back(plain);
+      if (!spaced.empty() && spaced.size() == plain.size() && spaced[0] != plain[0]) lists.forbidden.push_back(spaced);
+    }
+  if (!lists.empty()) sampling.lists = std::make_shared<const constraint::TokenLists>(std::move(lists));
 }
 
 // vLLM's fields: the n best of as many beams, or of best_of. Beams are not drawn: temperature and top_p mean nothing.
@@ -136,6 +164,7 @@ void read_sampling(RequestFields& fields, const ServedModel& model, SamplingFiel
   if (config.num_beams > 1 && config.eos_token_id.size() > kMostEnds)
     refuse_field("stop_token_ids", "stop_token_ids: at most {} ends beside use_beam_search", kMostEnds);
   read_logit_bias(fields, model, request);
+  read_token_lists(fields, model, sampling);
   sampling.details.ids = fields.boolean("return_token_ids").value_or(false);
   sampling.details.prompt_logprobs = request.prompt_logprobs = fields.integer("prompt_logprobs", 0, 20);
   if (request.prompt_logprobs && fields.boolean("stream").value_or(false))
@@ -172,10 +201,13 @@ std::string shown_end(const EngineEvent& event, bool include_stop, bool include_
 EngineRequest request_for(const SamplingFields& sampling, ModelInputs prompt, const ServedModel& model,
                           int64_t otherwise) {
   EngineRequest request = sampling.request;
+  if (sampling.lists)
+    request.constraint =
+        constraint::by_token_lists(sampling.lists, model.generator->vocabulary()->ends, request.constraint);
   if (request.config.num_beams > 1 && request.constraint)
-    refuse_field(
-        "use_beam_search",
-        "use_beam_search: not beside response_format, structured_outputs, guided_* or tools that are enforced");
+    refuse_field("use_beam_search",
+                 "use_beam_search: not beside response_format, structured_outputs, guided_*, allowed_token_ids, "
+                 "bad_words or tools that are enforced");
   const int64_t limit = model.generator->max_model_length();
   const auto length = static_cast<int64_t>(prompt.tokens.size());
   if (length == 0)

@@ -12,6 +12,7 @@
 #include "apps/serve/generation/token_details.h"
 #include "apps/serve/models/served_model.h"
 #include "apps/serve/workers/generation_worker.h"
+#include "work/generation/constraint/token_lists.h"
 
 namespace transom::serve {
 
@@ -28,6 +29,7 @@ struct SamplingFields {
   bool by_priority = false;                               // the server orders by the field `priority`
   bool include_stop = false, include_stop_token = false;  // the stop string; all of the tokens that ended the text
   TokenDetails details;
+  std::shared_ptr<const constraint::TokenLists> lists;  // allowed_token_ids, bad_words; null: neither
   FieldNames names;
 };
 
