@@ -140,7 +140,8 @@ std::string translated(std::string_view pattern, const std::string& where) {
       const char escaped = pattern[++i];
       const size_t close = pattern.find('}', i);
       if (const NamedClass* set = class_escape(escaped)) {
-        result += class_text(*set, escaped<'a', depth> 0);
+        const bool bracketed = depth > 0, negated = escaped == 'W' || escaped == 'S' || escaped == 'H';
+        result += class_text(set == &kWord && !bracketed ? kBareWord : *set, negated, bracketed);
       } else if (depth == 0 && (escaped == 'b' || escaped == 'B')) {
         result += word_boundary(escaped == 'B');
       } else if (escaped == 'u' && i + 5 <= pattern.size()) {
