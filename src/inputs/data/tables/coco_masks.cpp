@@ -46,7 +46,7 @@ void follow_line(FinePlace from, FinePlace to, std::vector<FinePlace>& places) {
 }
 
 constexpr double kFiner = 5;  // how many places of the grid a pixel has, in each direction
-constexpr size_t kMostPlaces = 50'000'000;
+constexpr size_t kMostPlaces = 5'000'000;
 
 void add_polygon(const std::vector<double>& corners, ObjectMask& mask, const std::string& where) {
   std::vector<FinePlace> fine, places;
