@@ -132,6 +132,20 @@ TEST(Pipelines, LabelsOfObjectsAreReadAsEachAlone) {
   }
 }
 
+// The vocabulary has no question mark; what Transformers gives.
+TEST(Pipelines, UnknownPunctuationFollowsItsWordWithoutASpace) {
+  const auto pipeline =
+      make_pipeline("token-classification", (test::root_of_case("") / "bert-token-classification" / "model").string());
+  const Json found =
+      run_pipeline(*pipeline,
+                   "http://a.b/c?d=e \u00e9 copy #tag   PROGRAM \u0939\u093f\u0928\u094d\u0926\u0940 #tag \u200b "
+                   "[SEP] [SEP] caf\u00e9",
+                   {{"aggregation_strategy", "average"}});
+  ASSERT_GT(found.size(), 3u);
+  EXPECT_EQ(found[1]["word"], "/ /");
+  EXPECT_EQ(found[2]["word"], "b / c?");
+}
+
 TEST(Pipelines, UnknownTasksAreRefusedByName) {
   try {
     make_pipeline("text-clasification", "nowhere");

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "inputs/data/text/qa_postprocess.h"
+#include "inputs/text/unicode/clean_up.h"
 #include "work/pipelines/pipeline.h"
 #include "work/pipelines/text/text_model.h"
 
@@ -190,8 +191,11 @@ class TokenClassification : public Pipeline {
     size_t at = 0;
     for (const std::string& written : token.unknown) {
       if (mark.empty() || (at = text.find(mark, at)) == text.npos) break;
-      text.replace(at, mark.size(), written);
-      at += written.size();
+      // As WordPiece joins tokens: a mark of punctuation stands without a space before it.
+      const size_t space = marks_subwords_ && at > 0 && text[at - 1] == ' ' ? 1 : 0;
+      const std::string joined = space ? text::clean_up_spaces(" " + written) : written;
+      text.replace(at - space, mark.size() + space, joined);
+      at += joined.size() - space;
     }
     return text;
   }
