@@ -22,7 +22,7 @@ TEST(GpuOnPolicy, SamplesHaveTheBitsOfTraining) {
                      {.seed = 3})
       ->save_pretrained((folder / "model").string());
   const test::Outcome outcome = test::Program({"certify", "--seed", "1", "--device", "opencl", "--level", "on-policy",
-                                               "--prompts", "6", "--json", (folder / "model").string()},
+                                               "--prompts", "4", "--json", (folder / "model").string()},
                                               folder)
                                     .wait();
   ASSERT_EQ(outcome.status, 0) << outcome.output << outcome.error;
@@ -30,7 +30,7 @@ TEST(GpuOnPolicy, SamplesHaveTheBitsOfTraining) {
   ASSERT_EQ(report["rows"].size(), 6u);
   for (const Json& row : report["rows"]) {
     EXPECT_EQ(row["verdict"], "pass") << row.dump();
-    EXPECT_GE(row["cases"], 6) << row.dump();
+    EXPECT_GE(row["cases"], 4) << row.dump();
   }
 }
 

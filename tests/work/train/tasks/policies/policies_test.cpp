@@ -229,6 +229,9 @@ TEST_F(Policies, TheFileOfTheGuideIsTrainedOn) {
     EXPECT_EQ(run(task, rows, {"--reward_funcs", "number:answer", "length:4"}), "") << task;
     EXPECT_TRUE(said("20 rows")) << said_;
   }
+  const std::string sums = read_file(fs::path(test::source_folder()) / "examples" / "data" / "additions.jsonl");
+  EXPECT_EQ(run("grpo", sums, {"--reward_funcs", "number:answer", "--max_completion_length", "2"}), "");
+  EXPECT_TRUE(said("44 rows")) << said_;
 }
 
 }  // namespace
