@@ -161,7 +161,8 @@ std::vector<OriginalLayout> layouts_of(const Config& config) {
 }
 
 fs::path folder_above(const fs::path& folder) {
-  const fs::path whole = fs::absolute(folder).lexically_normal();
+  std::error_code none;
+  const fs::path found = fs::absolute(folder, none), whole = (none ? folder : found).lexically_normal();
   return (whole.has_filename() ? whole : whole.parent_path()).parent_path();
 }
 

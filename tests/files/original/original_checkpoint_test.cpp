@@ -23,9 +23,9 @@
 namespace transom {
 namespace {
 
-const fs::path kOriginal = test::golden_folder() / "diffusion" / "original";
+const fs::path kOriginals = test::golden_folder() / "diffusion";
 
-Json case_of(const std::string& name) { return read_json(kOriginal / (name + ".json")); }
+Json case_of(const std::string& name) { return read_json(kOriginals / ("original-" + name + ".json")); }
 
 // Numbers are counted on from tensor to tensor, in the order of their names.
 NamedViews counted_tensors(const Json& shapes) {
@@ -87,14 +87,16 @@ TEST_P(OriginalCase, HasTheTensorsOfDiffusers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, OriginalCase,
-                         testing::Values("unet", "unet-xl", "controlnet", "controlnet-alone", "vae", "vae-alone", "sd3",
-                                         "sd3-alone", "flux", "flux-alone", "open-clip", "open-clip-xl"),
+                         testing::Values("unets/unet", "unets/unet-xl", "controlnets/controlnet",
+                                         "controlnets/controlnet-alone", "autoencoders/vae", "autoencoders/vae-alone",
+                                         "transformers/sd3", "transformers/sd3-alone", "transformers/flux",
+                                         "transformers/flux-alone", "texts/open-clip", "texts/open-clip-xl"),
                          [](const auto& tested) { return test::words(tested.param); });
 
 class GgufCase : public testing::TestWithParam<const char*> {};
 
 TEST_P(GgufCase, GivesTheOutputsOfDiffusers) {
-  const fs::path golden = kOriginal / GetParam();
+  const fs::path golden = kOriginals / (std::string("original-") + GetParam());
   const test::TemporaryFolder folder;
   write_pipeline(folder, read_json(golden / "config.json"));
   fs::copy(golden / "network.gguf", folder / "network.gguf");
@@ -113,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(Families, GgufCase, testing::Values("flux-gguf", "sd3-g
                          [](const auto& tested) { return test::words(tested.param); });
 
 TEST(OriginalCheckpoint, OfTwoFilesSaysWhich) {
-  const Json golden = case_of("vae-alone");
+  const Json golden = case_of("autoencoders/vae-alone");
   const test::TemporaryFolder folder;
   write_pipeline(folder, golden["config"]);
   write_safetensors(folder / "a.safetensors", counted_tensors(golden["file"]));
@@ -123,7 +125,7 @@ TEST(OriginalCheckpoint, OfTwoFilesSaysWhich) {
 }
 
 TEST(OriginalCheckpoint, IsNotReadInThePlaceOfOtherWeights) {
-  const Json golden = case_of("vae-alone");
+  const Json golden = case_of("autoencoders/vae-alone");
   const test::TemporaryFolder folder;
   write_pipeline(folder, golden["config"]);
   write_safetensors(folder / "a.safetensors", counted_tensors(golden["file"]));
@@ -133,7 +135,7 @@ TEST(OriginalCheckpoint, IsNotReadInThePlaceOfOtherWeights) {
 }
 
 TEST(OriginalCheckpoint, RefusesRowsThatTheConfigurationDoesNotHaveAndScales) {
-  const Json golden = case_of("flux-alone");
+  const Json golden = case_of("transformers/flux-alone");
   const test::TemporaryFolder folder;
   Json narrow = golden["config"];
   narrow["attention_head_dim"] = 4;

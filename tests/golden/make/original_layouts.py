@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Single files of the original layouts, and what diffusers' from_single_file makes of them: tests/golden/diffusion/original.
+"""Single files of the original layouts, and what diffusers' from_single_file makes of them: tests/golden/diffusion/original-*.
 
 A case holds the names and shapes of a file's tensors, whose numbers are counted on from tensor to tensor (in the order of
 their names), and of each tensor that diffusers makes of them its shape, its first number and a sum of its numbers, each
@@ -162,7 +162,9 @@ def write_case(folder, name, model, shapes, convert):
     if "architectures" in config or isinstance(model, transformers.PreTrainedModel):
         config["architectures"] = [type(model).__name__]
     case = {"made_by": f"diffusers {diffusers.__version__}", "config": config, "file": shapes, "expected": {key: summary(value) for key, value in made.items()}}
-    (folder / f"{name}.json").write_text(json.dumps(case, separators=(",", ":")) + "\n")
+    path = folder / f"original-{name}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(case, separators=(",", ":")) + "\n")
 
 
 def flux_converter(width):
@@ -193,7 +195,7 @@ def open_clip_case(folder, name, kind, width, beginning, more_layers):
 
 def gguf_case(folder, name, model, shapes, convert, inputs):
     """A file as ComfyUI-GGUF makes it: matrices in blocks, all else plain, and the output of what diffusers reads from it."""
-    folder = folder / name
+    folder = folder / f"original-{name}"
     folder.mkdir(parents=True, exist_ok=True)
     random = generator(name)
     writer = gguf.GGUFWriter(folder / "network.gguf", name.split("-")[0])
@@ -232,28 +234,28 @@ def make_gguf(folder):
 
 
 def make(out):
-    folder = out / "diffusion" / "original"
+    folder = out / "diffusion"
     folder.mkdir(parents=True, exist_ok=True)
     deep = dict(OTHER_UNETS["xl"], layers_per_block=2, transformer_layers_per_block=1)
-    for name, config in (("unet", UNET), ("unet-xl", deep)):
+    for name, config in (("unets/unet", UNET), ("unets/unet-xl", deep)):
         model = diffusers.UNet2DConditionModel(**config)
         write_case(folder, name, model, original_unet(model, "model.diffusion_model."), lambda file, model=model: converters.convert_ldm_unet_checkpoint(file, dict(model.config)))
     hint = dict(conditioning_embedding_out_channels=(2, 3, 2, 4))  # diffusers knows the places of four alone
-    for name, config, beginning in (("controlnet", dict(CONTROL, **hint), "control_model."), ("controlnet-alone", dict(CONTROL, layers_per_block=2, use_linear_projection=True, **hint), "")):
+    for name, config, beginning in (("controlnets/controlnet", dict(CONTROL, **hint), "control_model."), ("controlnets/controlnet-alone", dict(CONTROL, layers_per_block=2, use_linear_projection=True, **hint), "")):
         model = diffusers.ControlNetModel(**config)
         write_case(folder, name, model, original_unet(model, beginning), lambda file, model=model: converters.convert_controlnet_checkpoint(file, dict(model.config)))
     types = dict(down_block_types=("DownEncoderBlock2D",) * 3, up_block_types=("UpDecoderBlock2D",) * 3, block_out_channels=(4, 4, 8), layers_per_block=2)
-    for name, config, beginning in (("vae", AUTOENCODER, "first_stage_model."), ("vae-alone", dict(AUTOENCODER, **types, use_quant_conv=False, use_post_quant_conv=False), "")):
+    for name, config, beginning in (("autoencoders/vae", AUTOENCODER, "first_stage_model."), ("autoencoders/vae-alone", dict(AUTOENCODER, **types, use_quant_conv=False, use_post_quant_conv=False), "")):
         model = diffusers.AutoencoderKL(**config)
         write_case(folder, name, model, original_vae(model, beginning), lambda file, model=model: converters.convert_ldm_vae_checkpoint(file, dict(model.config)))
-    for name, config, beginning in (("sd3", SD3, "model.diffusion_model."), ("sd3-alone", dict(SD3, num_layers=3, qk_norm="rms_norm", dual_attention_layers=(0, 1)), "")):
+    for name, config, beginning in (("transformers/sd3", SD3, "model.diffusion_model."), ("transformers/sd3-alone", dict(SD3, num_layers=3, qk_norm="rms_norm", dual_attention_layers=(0, 1)), "")):
         model = diffusers.SD3Transformer2DModel(**config)
         write_case(folder, name, model, original_sd3(model, beginning), converters.convert_sd3_transformer_checkpoint_to_diffusers)
-    for name, config, beginning in (("flux", FLUX, "model.diffusion_model."), ("flux-alone", dict(FLUX, num_layers=1, num_single_layers=3, guidance_embeds=not FLUX.get("guidance_embeds", False)), "")):
+    for name, config, beginning in (("transformers/flux", FLUX, "model.diffusion_model."), ("transformers/flux-alone", dict(FLUX, num_layers=1, num_single_layers=3, guidance_embeds=not FLUX.get("guidance_embeds", False)), "")):
         model = diffusers.FluxTransformer2DModel(**config)
         write_case(folder, name, model, original_flux(model, beginning), flux_converter(model.config.num_attention_heads * model.config.attention_head_dim))
-    open_clip_case(folder, "open-clip", transformers.CLIPTextModel, 6, "cond_stage_model.model.", 1)
-    open_clip_case(folder, "open-clip-xl", transformers.CLIPTextModelWithProjection, 8, "conditioner.embedders.1.model.", 0)
+    open_clip_case(folder, "texts/open-clip", transformers.CLIPTextModel, 6, "cond_stage_model.model.", 1)
+    open_clip_case(folder, "texts/open-clip-xl", transformers.CLIPTextModelWithProjection, 8, "conditioner.embedders.1.model.", 0)
     make_gguf(folder)
 
 
