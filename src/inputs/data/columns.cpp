@@ -110,6 +110,12 @@ std::optional<std::vector<size_t>> known_pair(const Dataset& data) {
   return std::nullopt;
 }
 
+// Whether the column has the names of the numbers in column `label` (label_text, as SetFit's files have it): as a text
+// it would be the answer.
+bool names_labels(const std::string& name, const std::string& label) {
+  return name == label + "_text" || name == label + "_name";
+}
+
 // The columns that are text. A column of a CSV file whose cells all look like numbers is one where it is called so, or
 // where no other can be.
 std::vector<size_t> columns_of_text(const Dataset& data, std::optional<size_t> label) {
@@ -117,7 +123,8 @@ std::vector<size_t> columns_of_text(const Dataset& data, std::optional<size_t> l
   const auto& columns = data.columns();
   for (size_t i = 0; i < columns.size(); ++i) {
     const bool called_so = data.is_untyped() && (columns[i].name == "text" || columns[i].name == "sentence");
-    if (i != label && (columns[i].type == ColumnType::kString || called_so)) texts.push_back(i);
+    const bool answers = label && (i == *label || names_labels(columns[i].name, columns[*label].name));
+    if (!answers && (columns[i].type == ColumnType::kString || called_so)) texts.push_back(i);
   }
   if (texts.empty() && data.is_untyped() && columns.size() == (label ? 2U : 1U)) texts.push_back(label == 0U ? 1 : 0);
   return texts;

@@ -49,6 +49,15 @@ TEST(Columns, Classification) {
   EXPECT_THROW(classification_columns(one_row({{"label", kInt}}, {int64_t{1}}), {}), Error);
 }
 
+TEST(Columns, NamesOfLabelsAreNoTextOfAPair) {
+  const Row row{"good", int64_t{1}, "positive"};
+  Dataset data = one_row({{"text", kString}, {"label", kInt}, {"label_text", kString}}, row);
+  EXPECT_EQ(classification_columns(data, {}).text, std::vector<size_t>{0});
+  data = one_row({{"text", kString}, {"stars", kInt}, {"stars_name", kString}}, row);
+  EXPECT_EQ(classification_columns(data, {.label_column_name = "stars"}).text, std::vector<size_t>{0});
+  EXPECT_EQ(classification_columns(data, {}).text, (std::vector<size_t>{0, 2}));
+}
+
 TEST(Columns, AFileThatWasNotSplitNamesTheDelimiter) {
   const test::TemporaryFolder folder;
   const Dataset data = Dataset::load(folder.write("a.csv", "text;label\nx;1\n"));
