@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "apps/serve/http/own_host.h"
 #include "base/error.h"
@@ -113,17 +114,17 @@ std::vector<ServerLink*> RouteService::order_for(const serve::HttpRequest& reque
   const RoutedBody body = request.body.empty() ? RoutedBody() : read_body(request.body);
   struct Ranked {  // as it is now: others change it meanwhile
     bool is_silent;
-    int64_t active;
+    int64_t active, so_far;
     ServerLink* link;
   };
   const auto may_have = [&](const auto& link) { return body.model.empty() || link->may_have(body.model); };
   const bool known = std::any_of(links_.begin(), links_.end(), may_have);  // else one says that it is not
   std::vector<Ranked> ranks;
   for (const auto& link : links_)
-    if (!known || may_have(link)) ranks.push_back({!link->answers(), link->active, link.get()});
+    if (!known || may_have(link)) ranks.push_back({!link->answers(), link->active, link->requests, link.get()});
   // Those that did not answer are asked last: they may have come back.
   std::stable_sort(ranks.begin(), ranks.end(), [](const Ranked& a, const Ranked& b) {
-    return std::pair(a.is_silent, a.active) < std::pair(b.is_silent, b.active);
+    return std::tuple(a.is_silent, a.active, a.so_far) < std::tuple(b.is_silent, b.active, b.so_far);
   });
   std::vector<ServerLink*> order;
   for (const Ranked& each : ranks) order.push_back(each.link);

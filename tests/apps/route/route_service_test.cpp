@@ -96,6 +96,10 @@ TEST(RouteService, TextsThatBeginAlikeGoToOneServer) {
       }
       servers[letter] = name;
     }
+  // Servers that have nothing to do take turns.
+  EXPECT_NE(servers['a'], servers['b']);
+  EXPECT_GT(first.asked, 0);
+  EXPECT_GT(second.asked, 0);
   const std::string metrics = ask(*service, "GET", "/metrics").body;
   EXPECT_NE(metrics.find("transom_route_prefix_hits_total 6\n"), std::string::npos) << metrics;
   EXPECT_NE(metrics.find("transom_route_requests_total 9\n"), std::string::npos) << metrics;
