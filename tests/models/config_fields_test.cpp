@@ -48,6 +48,37 @@ TEST(ConfigFields, ModernBertNeedsNoMask) {
   for (size_t i = 0; i < with.size(); ++i) EXPECT_NEAR(with[i], without[i], 1e-5) << i;
 }
 
+// Gates that are clamped at 0 still let their negative halves by; without a number there is no clamping to be made.
+TEST(ConfigFields, GptOssClampsItsGatesAtZeroToo) {
+  const auto logits = [](const std::string& limit) {
+    return logits_of(changed_config("gpt_oss", "GptOssForCausalLM",
+                                    R"(, "num_local_experts": 2, "num_experts_per_tok": 2,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 10000}, "swiglu_limit": )" +
+                                        limit));
+  };
+  const auto zero = logits("0.0"), near = logits("1e-7"), far = logits("7.0");
+  float moved = 0;
+  for (size_t i = 0; i < zero.size(); ++i) {
+    EXPECT_NEAR(zero[i], near[i], 1e-5) << i;
+    moved = std::max(moved, std::abs(zero[i] - far[i]));
+  }
+  EXPECT_GT(moved, 1e-3);
+  const std::string refusal = test::message_of([&] { logits("null"); });
+  EXPECT_NE(refusal.find("experts.limit"), std::string::npos) << refusal;
+}
+
+// Only the classes that pool have a pooler, whose width is that of what it reads.
+TEST(ConfigFields, DebertaReadsThePoolersWidthWhereItPools) {
+  const std::string wide = R"(, "pooler_hidden_size": 12)";
+  for (const auto& [type, name] : {std::pair{"deberta", "Deberta"}, {"deberta-v2", "DebertaV2"}}) {
+    EXPECT_EQ(logits_of(changed_config(type, std::string(name) + "ForMaskedLM", wide)),
+              logits_of(changed_config(type, std::string(name) + "ForMaskedLM")));
+    const std::string classes = changed_config(type, std::string(name) + "ForSequenceClassification", wide);
+    const std::string refusal = test::message_of([&] { Model::from_config(classes); });
+    EXPECT_NE(refusal.find("pooler_hidden_size 12 must be hidden_size 8"), std::string::npos) << refusal;
+  }
+}
+
 // YaRN's truncate within the parameters of one kind of layer is not read by Transformers; beside them it is.
 TEST(ConfigFields, YarnTruncateStandsBesideTheKindsOfLayers) {
   const auto logits = [](const std::string& within, const std::string& beside) {

@@ -142,8 +142,24 @@ TEST(EncoderDecoder, RefusesVariantsByName) {
     return test::message_of([&] { Model::from_config(config); }).find(field) != std::string::npos;
   };
   EXPECT_TRUE(refused(kBart, "normalize_before", "true"));
-  EXPECT_TRUE(refused(kMarian, "static_position_embeddings", "false"));
+  EXPECT_TRUE(refused(kBart, "add_final_layer_norm", "true"));
   EXPECT_TRUE(refused(kBart, "encoder_attention_heads", "3"));
+}
+
+// Transformers reads neither of these fields: Marian's positions are always sinusoids, mBART's stacks end in a norm.
+TEST(EncoderDecoder, FieldsOfOlderLibrariesChangeNothing) {
+  const auto outputs = [](std::string config, const std::string& more) {
+    config.insert(config.rfind('}'), more);
+    const auto model = Model::from_config(config);
+    NamedTensors inputs = source(*model);
+    inputs.set("decoder_input_ids", ids({3, 5, 6, 3, 8, 2}, 2));
+    return model->forward(inputs).at("logits").to_vector<float>();
+  };
+  EXPECT_EQ(outputs(kMarian, R"(, "static_position_embeddings": false)"), outputs(kMarian, ""));
+  std::string mbart = kBart;
+  for (size_t at = 0; (at = mbart.find("Bart", at)) != mbart.npos; at += 5) mbart.replace(at, 4, "MBart");
+  mbart.replace(mbart.find("\"bart\""), 6, "\"mbart\"");
+  EXPECT_EQ(outputs(mbart, R"(, "add_final_layer_norm": false)"), outputs(mbart, ""));
 }
 
 TEST(EncoderDecoder, TheLastTokenOfAKindIsChosen) {

@@ -173,7 +173,7 @@ std::optional<ExpertsConfig> described_experts(const Source& source, const Decod
   config.shared_bias = experts.flag("shared_bias");
   config.latent_width = experts.whole("latent_width"), config.latent_bias = experts.flag("latent_bias");
   config.biases = experts.flag("biases");
-  config.gate = {.limit = experts.real("limit"), .sharpness = experts.real("sharpness")};
+  if (!experts.is_null("limit")) config.gate = {.limit = experts.real("limit"), .sharpness = experts.real("sharpness")};
   config.router = described_router(experts, plan.norm);
   if (config.experts < 1 || config.experts > kMostLayers || config.experts_per_token < 1 ||
       config.experts_per_token > config.experts)

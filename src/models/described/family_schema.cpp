@@ -186,7 +186,7 @@ constexpr SchemaOption kExperts[] = {
     {"latent_width", kNumber, "0"},  // of what experts read and make; 0: that of the model
     {"latent_bias", kFlag, "false"},
     {"biases", kFlag, "false"},
-    {"limit", kNumber, "0"},  // above 0: gates and what they let by are clamped
+    {"limit", kNumber, "null"},  // gates and what they let by are clamped; null: they are not
     {"sharpness", kNumber, "1"},
     {"router", kText, "\"gate\""},
     {"router_bias", kFlag, "false"},

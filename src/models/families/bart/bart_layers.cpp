@@ -56,7 +56,9 @@ BartConfig::BartConfig(const Config& config, const BartVariant& variant, Read)
   // Once these fields said which of the relatives a model is.
   const auto expect = [&](const char* field, bool value) { refuse_unless(config, field, value ? "true" : "false"); };
   expect("normalize_before", norm_before);
-  expect("add_final_layer_norm", final_norm);
+  // A family whose stacks end in a norm always has it: Transformers does not read this field.
+  if (final_norm) config.get_bool("add_final_layer_norm", true);
+  else expect("add_final_layer_norm", false);
   expect("add_bias_logits", false);
 }
 

@@ -83,8 +83,6 @@ void DebertaV2Config::read_kinds(const Config& config) {
     else if (type == "p2c") p2c = true;
     else fail("config.json: pos_att_type: {} is not carried out; c2p and p2c are", quoted(type));
   }
-  if (pooler_hidden_size != hidden_size)
-    fail("config.json: pooler_hidden_size {} must be hidden_size {}", pooler_hidden_size, hidden_size);
 }
 
 namespace {

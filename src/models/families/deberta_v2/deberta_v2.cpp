@@ -170,7 +170,10 @@ class ContextPooler {
   ContextPooler(const Scope& scope, const DebertaV2Config& c)
       : activation_(c.pooler_hidden_act),
         dense_(scope / "dense", c.pooler_hidden_size, c.pooler_hidden_size, c.new_weights()),
-        dropout_(c.pooler_dropout) {}
+        dropout_(c.pooler_dropout) {
+    if (c.pooler_hidden_size != c.hidden_size)
+      fail("config.json: pooler_hidden_size {} must be hidden_size {}", c.pooler_hidden_size, c.hidden_size);
+  }
   Tensor operator()(const Tensor& hidden, ForwardContext& context) const {
     return activation(activation_, dense_(dropout_(first_token(hidden), context), context));
   }

@@ -137,8 +137,8 @@ Tensor MixtureOfExperts::biases_of(const std::vector<std::shared_ptr<Parameter>>
 Tensor MixtureOfExperts::gated(const Tensor& gate, const Tensor& up) const {
   if (!has_gates()) return activation(config_.activation, up);
   const ExpertGate& form = config_.gate;
-  if (form.limit <= 0) return activation(config_.activation, gate) * up;
-  const Tensor most = full(gate.shape(), form.limit, gate.dtype()), least = full(up.shape(), -form.limit, up.dtype());
+  if (!form.limit) return activation(config_.activation, gate) * up;
+  const Tensor most = full(gate.shape(), *form.limit, gate.dtype()), least = full(up.shape(), -*form.limit, up.dtype());
   const Tensor g = minimum(gate, most);
   return (minimum(maximum(up, least), most) + 1.0) * (g * sigmoid(g * form.sharpness));
 }

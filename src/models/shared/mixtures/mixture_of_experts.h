@@ -46,8 +46,8 @@ struct RouterPlan {
 
 // What an expert makes of its gate g and its other layer u.
 struct ExpertGate {
-  // Above 0: (min(max(u, -limit), limit) + 1) g' sigmoid(sharpness g') with g' = min(g, limit); else activation(g) u.
-  double limit = 0;
+  // (min(max(u, -limit), limit) + 1) g' sigmoid(sharpness g') with g' = min(g, limit); without a limit activation(g) u.
+  std::optional<double> limit = {};
   double sharpness = 1;
 };
 
