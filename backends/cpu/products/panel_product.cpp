@@ -15,6 +15,7 @@
 #include "cpu/products/pair_product.h"
 #include "cpu/products/product_parts.h"
 #include "cpu/products/row_panels.h"
+#include "cpu/products/tile_product.h"
 
 namespace transom::cpu {
 namespace {
@@ -136,6 +137,7 @@ std::optional<Kernel> panel_product(const Node& node, const ProductPlan& plan, b
       (plan.a.row != plan.k && plan.m != 1) || (input != TRANSOM_FLOAT32 && !is_half(input)) ||
       (plan.output != TRANSOM_FLOAT32 && plan.output != input))
     return std::nullopt;
+  if (auto tiles = tile_product(node, plan, waits)) return tiles;
   if (auto pairs = pair_product(node, plan, waits)) return pairs;
   const std::optional<Node::Origin> weight = node.frozen_origin(1);
   const PanelProduct product(plan, weight ? weight->dtype : input);
