@@ -115,6 +115,11 @@ void read_beams(RequestFields& fields, GenerationConfig& config) {
 
 }  // namespace
 
+void read_seed(RequestFields& fields, GenerationConfig& config) {
+  const auto given = fields.integer("seed", INT64_MIN, INT64_MAX);
+  if (given && *given != -1) config.seed = static_cast<uint64_t>(*given);
+}
+
 void read_sampling(RequestFields& fields, const ServedModel& model, SamplingFields& sampling) {
   EngineRequest& request = sampling.request;
   GenerationConfig& config = request.config;
@@ -128,7 +133,7 @@ void read_sampling(RequestFields& fields, const ServedModel& model, SamplingFiel
   if (const auto given = fields.number("repetition_penalty", 1e-3, 100)) config.repetition_penalty = *given;
   if (const auto given = fields.number("presence_penalty", -2, 2)) request.presence_penalty = *given;
   if (const auto given = fields.number("frequency_penalty", -2, 2)) request.frequency_penalty = *given;
-  if (const auto given = fields.integer("seed", INT64_MIN, INT64_MAX)) config.seed = static_cast<uint64_t>(*given);
+  read_seed(fields, config);
   sampling.n = fields.integer("n", 1, 16).value_or(1);
   config.num_return_sequences = sampling.n;
   read_beams(fields, config);

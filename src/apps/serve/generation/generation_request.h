@@ -37,6 +37,8 @@ struct SamplingFields {
 SamplingFields default_sampling(const ServedModel& model, const ServeOptions& options);
 // The name of an adapter of the model in place of its own chooses the adapter. Returns the name that the answer has.
 std::string read_adapter(const std::optional<std::string>& name, const ServedModel& model, SamplingFields& sampling);
+// `seed`; -1 asks for a new one each time, as vLLM, llama.cpp and Ollama have it.
+void read_seed(RequestFields& fields, GenerationConfig& config);
 // Reads temperature, top_p, top_k, n, stop, seed, penalties, logit_bias, and vLLM's further ones. Refuses by 400.
 void read_sampling(RequestFields& fields, const ServedModel& model, SamplingFields& sampling);
 // `stream_options`: whether the stream ends with the usage, and whether each chunk has it so far.

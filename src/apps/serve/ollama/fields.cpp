@@ -76,7 +76,7 @@ SamplingFields read_ollama_options(RequestFields& fields, const ServedModel& mod
   if (const auto value = inner.number("repeat_penalty", 1e-3, 100)) config.repetition_penalty = *value;
   if (const auto value = inner.number("presence_penalty", -2, 2)) request.presence_penalty = *value;
   if (const auto value = inner.number("frequency_penalty", -2, 2)) request.frequency_penalty = *value;
-  if (const auto value = inner.integer("seed", INT64_MIN, INT64_MAX)) config.seed = static_cast<uint64_t>(*value);
+  read_seed(inner, config);
   if (const auto stops = inner.texts("stop", 16, 256))
     for (const std::string& stop : *stops)
       if (!stop.empty()) config.stop_strings.push_back(stop);

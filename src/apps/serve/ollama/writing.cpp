@@ -196,13 +196,17 @@ void ollama_generate(const std::shared_ptr<Call>& call) {
   read_adapter(name, model, sampling);
   const std::string prompt = fields.text("prompt").value_or(""), system = fields.text("system").value_or("");
   const bool raw = fields.boolean("raw").value_or(false);
+  if (raw && !system.empty()) refuse_field("system", "system: not together with raw, which takes the prompt as it is");
   const Json* context = fields.list("context", 1 << 20);
   expect_known_fields(fields, "/api/generate");
   if (prompt.empty()) return answer_loaded(call, settings.model, false);
   TokenIds ids;
   if (context)
     for (const Json& token : *context) {
-      if (!token.is_number_integer()) refuse_field("context", "context: expected token ids");
+      if (!token.is_number_integer() || token.get<int64_t>() < 0 ||
+          token.get<int64_t>() >= model.tokenizer->vocab_size())
+        refuse_field("context", "context: expected token ids from 0 to {}, found {}", model.tokenizer->vocab_size() - 1,
+                     quoted(compact(token)));
       ids.push_back(token.get<int64_t>());
     }
   const bool has_images = images && !images->empty();
