@@ -220,6 +220,13 @@ void expect_known_fields(const RequestFields& fields, const std::string& path) {
   }
 }
 
+void report_other_members(const Json& object, const std::string& path, const std::string& what,
+                          std::span<const std::string_view> known) {
+  for (const auto& [name, value] : object.items())
+    if (std::find(known.begin(), known.end(), name) == known.end() && !asks_for_nothing(value, {}))
+      report_once(path, what + "." + name, fmt::format("{}: {} of {} has no effect", path, quoted(name), what));
+}
+
 void expect_known_options(RequestFields& fields, const std::string& path) {
   if (const Json* given = fields.object("options")) expect_known_fields(RequestFields(*given, "options"), path);
 }

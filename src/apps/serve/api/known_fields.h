@@ -29,6 +29,9 @@ std::span<const KnownField> known_fields();
 void expect_known_fields(const RequestFields& fields, const std::string& path);
 // Logs once a path and name.
 void report_once(const std::string& path, const std::string& name, const std::string& text);
+// Logs the members of an object within a request (`what`: "a message") that are not `known` and ask for something.
+void report_other_members(const Json& object, const std::string& path, const std::string& what,
+                          std::span<const std::string_view> known);
 // `options` of Hugging Face's inference form and of Ollama's vectors, of which none has an effect here.
 void expect_known_options(RequestFields& fields, const std::string& path);
 

@@ -19,6 +19,26 @@ constexpr const char* kChatMl =
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
+// What templates read of a message and of its parts, and what may pass in silence: a part of what this server answered,
+// or about its cache. `detail` is told apart, since one of its values asks for nothing.
+constexpr std::string_view kMessageMembers[] = {
+    "role",       "content",  "name",      "tool_name",         "tool_call_id",
+    "tool_calls", "thinking", "reasoning", "reasoning_content", "cache_control"};
+constexpr std::string_view kPartMembers[] = {"type",  "text",   "refusal",       "image_url",   "source",   "url",
+                                             "image", "base64", "cache_control", "annotations", "logprobs", "detail"};
+constexpr std::string_view kPictureMembers[] = {"url", "data", "type", "media_type", "detail"};
+
+void report_part(const Json& part) {
+  report_other_members(part, "messages", "a part of a message", kPartMembers);
+  const auto picture = part.find("image_url");
+  const bool inner = picture != part.end() && picture->is_object();
+  if (inner) report_other_members(*picture, "messages", "a picture", kPictureMembers);
+  const Json detail = (inner ? *picture : part).value("detail", Json());
+  if (!detail.is_null() && detail != "auto")
+    report_once("messages", "detail",
+                "messages: 'detail' of a picture has no effect: the model's own processor says how large it is read");
+}
+
 // A text; with pictures a list of {"type": "text", "text"} and {"type": "image"}.
 Json content_of(const Json& content, const std::string& where, ChatImages* images) {
   if (content.is_null()) return "";
@@ -34,6 +54,7 @@ Json content_of(const Json& content, const std::string& where, ChatImages* image
         part.is_object() && part.contains("type") && part["type"].is_string() ? part["type"].get<std::string>() : "";
     if (images && is_image_part(type)) {
       end_text();
+      report_part(part);
       parts.push_back(images->take(part, where));
       continue;
     }
@@ -44,6 +65,7 @@ Json content_of(const Json& content, const std::string& where, ChatImages* image
         !part.contains(field) || !part[field].is_string())
       refuse_field(where, "{}: expected parts {{\"type\": \"text\", \"text\": ...}}, found {}", where,
                    quoted(compact(part)));
+    report_part(part);
     text += part[field].get<std::string>();
   }
   if (parts.empty()) return text;
@@ -132,6 +154,7 @@ Json normalised_messages(const Json& messages, LongNumbers& numbers, ChatImages*
     if (role == "developer") role = "system";  // templates know the older name
     if (role != "assistant" && !message.contains("content"))
       refuse_field(where + ".content", "{}.content: missing", where);
+    report_other_members(message, "messages", "a message", kMessageMembers);
     Json kept{{"role", role}, {"content", content_of(message.value("content", Json()), where + ".content", images)}};
     for (const char* name : {"name", "tool_call_id"})
       if (message.contains(name) && message[name].is_string()) kept[name] = message[name];

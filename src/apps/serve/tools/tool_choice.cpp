@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <set>
 
+#include "apps/serve/api/known_fields.h"
+
 namespace transom::serve {
 namespace {
 
@@ -56,6 +58,16 @@ std::string name_of(const Json& tool, size_t i) {
   if (function.contains("parameters") && !function["parameters"].is_object() && !function["parameters"].is_null())
     refuse_field(where, "{}.function.parameters: expected a JSON schema", where);
   return name;
+}
+
+// A call that the model chooses is written as it likes, and is found in its text.
+void report_strict(const Json& tools) {
+  for (const Json& tool : tools)
+    if (tool["function"].value("strict", Json()) == true)
+      report_once(
+          "tools", "strict",
+          "tools: 'strict' has no effect where tool_choice is auto: arguments are held to their schema in calls "
+          "that are required");
 }
 
 bool is_allowed_tools(const Json* choice) {
@@ -116,6 +128,7 @@ ToolChoice read_tool_choice(RequestFields& fields) {
   else
     refuse_field("tool_choice", "tool_choice: expected none, auto, required or a function, found {}",
                  quoted(compact(*given)));
+  if (choice.what == ToolChoice::kAuto) report_strict(choice.tools);
   if (choice.what == ToolChoice::kNamed) {
     const std::string name = name_in(*given);
     const auto found = std::find(names.begin(), names.end(), name);
