@@ -177,16 +177,14 @@ class ResponseSink : public GenerationSink {
               {"status", status(done)},
               {"error", nullptr},
               {"incomplete_details", done && !complete_ ? Json{{"reason", "max_output_tokens"}} : Json()},
-              {"instructions", nullptr},
               {"metadata", settings_.metadata},
               {"model", settings_.model},
               {"output", output_},
               {"parallel_tool_calls", settings_.parallel_tool_calls},
               {"tool_choice", settings_.tool_choice},
               {"tools", settings_.tools},
-              {"temperature", nullptr},
-              {"top_p", nullptr},
               {"usage", nullptr}};
+    json.update(settings_.asked);
     if (done)
       json["usage"] = {{"input_tokens", settings_.prompt_tokens},
                        {"input_tokens_details", {{"cached_tokens", call_->cached_tokens}}},

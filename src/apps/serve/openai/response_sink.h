@@ -18,6 +18,7 @@ struct ResponseSettings {
   std::optional<int64_t> logprobs;  // so many likeliest tokens beside each
   Json metadata = Json::object();
   Json tools, tool_choice;  // as the request has them
+  Json asked;               // further fields of the request, which answers repeat
   ChatTurn turn;
 };
 

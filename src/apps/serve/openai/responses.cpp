@@ -28,6 +28,18 @@ ConstraintPointer read_text_format(const Json& as_chat, const ServedModel& model
   }
 }
 
+// What an answer repeats of its request. Nothing is kept or cut, whatever the request says.
+Json asked_of_response(const Json& body) {
+  Json asked{{"background", false}, {"previous_response_id", nullptr}, {"store", false}, {"truncation", "disabled"}};
+  for (const char* name :
+       {"instructions", "max_output_tokens", "reasoning", "temperature", "text", "top_logprobs", "top_p", "user"})
+    asked[name] = body.value(name, Json());
+  Json& text = asked["text"];
+  if (text.is_null()) text = Json::object();
+  if (!text.contains("format") || text["format"].is_null()) text["format"] = {{"type", "text"}};
+  return asked;
+}
+
 // `include`: what is about tools that there are not, or thoughts, includes nothing.
 bool wants_logprobs(const Json* include) {
   bool wants = false;
@@ -92,6 +104,7 @@ void responses(const std::shared_ptr<Call>& call) {
   sampling.request.logprobs = settings.logprobs;
   if (const Json* metadata = fields.object("metadata")) settings.metadata = *metadata;
   settings.prompt_tokens = static_cast<int64_t>(settings.turn.prompt.inputs.tokens.size());
+  settings.asked = asked_of_response(body);
   expect_known_fields(fields, "/v1/responses");
   std::vector<EngineRequest> requests{request_for(sampling, settings.turn.prompt.inputs, model, 0)};
   start_generation(call, model, std::move(requests), response_sink(call, model, std::move(settings)), sampling.names);
