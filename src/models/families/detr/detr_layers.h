@@ -15,6 +15,8 @@ struct DetrLayerShape {
   double dropout = 0, attention_dropout = 0, activation_dropout = 0;
   double deviation = 0.02, epsilon = 1e-5;
   bool norms_first = false;  // layers norm what they read, rather than what they give
+  // Of RT-DETR's encoder with norms_first: to what its feed-forward layer makes the normed states are added.
+  bool adds_normed = false;
 };
 
 // x and what `branch` makes of it, normed before the branch or behind the sum.
@@ -71,6 +73,7 @@ class DetrEncoderLayer {
  public:
   DetrEncoderLayer(const Scope& scope, const DetrLayerShape& s)
       : norms_first_(s.norms_first),
+        adds_normed_(s.adds_normed),
         self_attn_(scope / "self_attn", s),
         self_attn_layer_norm_(scope / "self_attn_layer_norm", s.width, s.epsilon),
         feed_forward_(scope, s),
@@ -82,12 +85,16 @@ class DetrEncoderLayer {
       const Tensor placed = positions.defined() ? in + positions : in;
       return dropout_(self_attn_(placed, placed, in, mask, context), context);
     });
+    if (norms_first_ && adds_normed_) {
+      const Tensor normed = final_layer_norm_(seen, context);
+      return normed + feed_forward_(normed, context);
+    }
     return detr_residual(seen, final_layer_norm_, norms_first_, context,
                          [&](const Tensor& in) { return feed_forward_(in, context); });
   }
 
  private:
-  bool norms_first_;
+  bool norms_first_, adds_normed_;
   DetrAttention self_attn_;
   LayerNorm self_attn_layer_norm_;
   DetrFeedForward feed_forward_;

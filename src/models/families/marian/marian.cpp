@@ -12,8 +12,8 @@ struct MarianConfig : BartConfig {
                                              "decoder_start_token_id": 58100})")),
         share_encoder_decoder_embeddings(config.get_bool("share_encoder_decoder_embeddings", true)),
         decoder_vocab_size(config.get_int("decoder_vocab_size", vocab_size)) {
-    config.get_bool("static_position_embeddings",
-                    true);  // positions are sinusoids whatever it says, as in Transformers
+    // Positions are sinusoids whatever it says, as in Transformers.
+    config.get_bool("static_position_embeddings", true);
     refuse_unless(config, "normalize_embedding", "false");
     if (share_encoder_decoder_embeddings) decoder_vocab_size = vocab_size;
   }

@@ -100,6 +100,7 @@ RTDetrConfig::RTDetrConfig(const Config& config, bool second)
       dropout(config.get_float("dropout", 0)),
       attention_dropout(config.get_float("attention_dropout", 0)),
       activation_dropout(config.get_float("activation_dropout", 0)),
+      normalize_before(config.get_bool("normalize_before", false)),
       num_denoising(config.get_int("num_denoising", 100)),
       label_noise_ratio(config.get_float("label_noise_ratio", 0.5)),
       box_noise_scale(config.get_float("box_noise_scale", 1)),
@@ -121,7 +122,6 @@ RTDetrConfig::RTDetrConfig(const Config& config, bool second)
     if (std::any_of(feat_strides.begin(), feat_strides.end(), [](int64_t stride) { return stride < 1; }))
       fail("{}: feat_strides: expected numbers above 0", config.where());
   }
-  refuse_unless(config, "normalize_before", "false");
   refuse_unless(config, "use_timm_backbone", "false");
   // Without effect in Transformers, too; and what backbone_config says instead.
   for (const char* elsewhere : {"with_box_refine", "disable_custom_kernels", "eos_coefficient", "backbone",

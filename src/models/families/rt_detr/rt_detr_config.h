@@ -36,6 +36,7 @@ struct RTDetrConfig {
   double offset_scale;
   bool nearest_places, learn_initial_query;
   double dropout, attention_dropout, activation_dropout;
+  bool normalize_before;  // of the encoder's layers
 
   // Training.
   int64_t num_denoising;

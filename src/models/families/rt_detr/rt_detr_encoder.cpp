@@ -85,7 +85,9 @@ RTDetrEncoder::RTDetrEncoder(const Scope& scope, const RTDetrConfig& c) : c_(c) 
                              .attention_dropout = c.dropout,
                              .activation_dropout = c.activation_dropout,
                              .deviation = c.initializer_range,
-                             .epsilon = c.layer_norm_eps};
+                             .epsilon = c.layer_norm_eps,
+                             .norms_first = c.normalize_before,
+                             .adds_normed = true};
   for (size_t i = 0; i < c.encode_proj_layers.size(); ++i) {
     const Scope layers = scope / "encoder" / static_cast<int64_t>(i) / "layers";
     std::vector<DetrEncoderLayer>& made = encoder_.emplace_back();
