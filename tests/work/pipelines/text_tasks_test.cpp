@@ -306,6 +306,23 @@ TEST_F(TextTasks, ValuesOfAnotherTypeAreNamed) {
   EXPECT_EQ(message({{"top_k", nullptr}}), "");
 }
 
+// Nothing is shortened then, as in Transformers, up to what the model has positions for.
+TEST_F(TextTasks, ZeroShotReadsWholePairsWhoseLabelAloneIsTooLong) {
+  const auto ranked = [&](const std::string& text, const std::string& label) {
+    const auto task = make_pipeline("zero-shot-classification", folder_.string());
+    return all(*task, {text}, {{"candidate_labels", {label}}, {"hypothesis_template", "{}"}})[0];
+  };
+  pipeline("zero-shot-classification", "BertForSequenceClassification");
+  const Json whole = ranked("a b c", "b c a d b c"), part = ranked("a", "b c");
+  const std::string known = read_file(folder_ / "tokenizer_config.json");
+  write_file(folder_ / "tokenizer_config.json", known.substr(0, known.rfind('}')) + R"(, "model_max_length": 6})");
+  EXPECT_EQ(ranked("a b c", "b c a d b c"), whole);  // 12 tokens, of which the text has 3
+  EXPECT_EQ(ranked("a b c", "b c"), part);
+  pipeline("zero-shot-classification", "BertForSequenceClassification", 10);
+  const std::string refusal = test::message_of([&] { ranked("a b c", "b c a d b c"); });
+  EXPECT_NE(refusal.find("has 12 tokens, and the model takes at most 10"), std::string::npos) << refusal;
+}
+
 TEST_F(TextTasks, ZeroShotSaysThatNoLabelIsEntailment) {
   std::string said;
   set_log_sink([&](LogLevel level, std::string_view text) {

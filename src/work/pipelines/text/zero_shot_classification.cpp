@@ -32,12 +32,11 @@ class ZeroShotClassification : public Pipeline {
   // By falling score. The pairs of all texts and labels are one list for batches.
   std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
     const std::string hypothesis = text_option(options, "hypothesis_template", "This example is {}.");
-    const EncodeOptions encoding{.truncation = Truncation::kOnlyFirst, .max_length = model_.max_length()};
     const auto encode = [&](size_t i) {
       const TextInput& input = text_input(inputs[i]);
       std::vector<Encoding> pairs;
       for (const std::string& label : candidate_labels(input.candidate_labels, options))
-        pairs.push_back(model_.first_part(input.text, hypothesis_of(hypothesis, label), encoding, ""));
+        pairs.push_back(pair_of(input.text, hypothesis_of(hypothesis, label)));
       return pairs;
     };
     const auto rows = model_.rows(inputs.size(), encode, {"logits"}, TextModel::Unit::kText, batch_size_of(options));
@@ -49,6 +48,19 @@ class ZeroShotClassification : public Pipeline {
   }
 
  private:
+  // The text is shortened. Where its label alone is too long nothing is, as in Transformers; the positions of the model
+  // are the limit then.
+  Encoding pair_of(const std::string& text, const std::string& hypothesis) const {
+    const std::optional<int64_t> most = model_.max_length();
+    Encoding whole = model_.tokenizer.encode(text, hypothesis);
+    const int64_t surplus = most ? static_cast<int64_t>(whole.size()) - *most : 0;
+    if (surplus <= 0) return whole;
+    if (std::count(whole.sequence_ids.begin(), whole.sequence_ids.end(), 0) > surplus)
+      return model_.first_part(text, hypothesis, {.truncation = Truncation::kOnlyFirst, .max_length = most}, "");
+    expect_positions(whole, model_, ", or its label");
+    return whole;
+  }
+
   std::vector<ClassScore> ranking(const std::vector<std::string>& candidates, const std::vector<TextModel::Row>& rows,
                                   const TaskOptions& options) const {
     const bool multi = flag_option(options, "multi_label", false) || candidates.size() == 1;
