@@ -178,8 +178,9 @@ void Tokenizer::State::build_speecht5(const Json& fields, const std::string& pat
                                bool_field(fields, "normalize", config_where, false), *file.vocabulary, config, path);
 }
 
-// chat_template.jinja, and others in a folder, overrule those of the configuration; chat_template.json, which
-// processors of Transformers 4 wrote, overrules all, as there.
+// chat_template.jinja, and others in a folder, overrule those of the configuration. chat_template.json, which
+// processors of Transformers 4 wrote, overrules all where the directory has a processor, as there; elsewhere it is the
+// last.
 void Tokenizer::State::read_template_files(const fs::path& folder) {
   ChatTemplates found;
   if (const std::string* text = find_file("chat_template.jinja")) found["default"] = *text;
@@ -192,7 +193,10 @@ void Tokenizer::State::read_template_files(const fs::path& folder) {
       found[path.stem().string()] = files.back().second;
     }
   }
-  if (const std::string* text = find_file("chat_template.json")) {
+  const bool has_processor =
+      file_exists(folder / "preprocessor_config.json") || file_exists(folder / "processor_config.json");
+  if (const std::string* text = find_file("chat_template.json");
+      text && (has_processor || (found.empty() && chat_templates.empty()))) {
     const std::string where = (folder / "chat_template.json").string();
     found["default"] = string_field(parse_json(*text, where), "chat_template", where);
   }

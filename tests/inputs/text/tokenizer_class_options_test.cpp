@@ -71,6 +71,24 @@ TEST(ClassOptions, ThatAreNotCarriedOutAreRefused) {
   EXPECT_EQ(said(R"({"split_special_tokens": false, "add_bos_token": true, "errors": "replace"})"), "");
 }
 
+// chat_template.json is a file of processors: a tokenizer alone takes what its own files say, as in Transformers.
+TEST(ClassOptions, TheTemplateOfProcessorsCountsWhereThereIsOne) {
+  const test::TemporaryFolder folder;
+  folder.write("tokenizer.json", R"({"model": {"type": "WordLevel", "unk_token": "?", "vocab": {"?": 0}}})");
+  folder.write("chat_template.json", R"({"chat_template": "of processors"})");
+  const auto found = [&] { return Tokenizer::from_pretrained(folder.string()).chat_template(); };
+  EXPECT_EQ(found(), "of processors");
+  folder.write("tokenizer_config.json", R"({"chat_template": "of the configuration"})");
+  EXPECT_EQ(found(), "of the configuration");
+  folder.write("chat_template.jinja", "of its file");
+  EXPECT_EQ(found(), "of its file");
+  for (const char* processor : {"preprocessor_config.json", "processor_config.json"}) {
+    folder.write(processor, "{}");
+    EXPECT_EQ(found(), "of processors");
+    std::filesystem::remove(folder / processor);
+  }
+}
+
 TEST(ClassOptions, AddPrefixSpace) {
   const test::TemporaryFolder folder;
   folder.write("tokenizer.json", R"({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},
