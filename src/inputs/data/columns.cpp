@@ -89,6 +89,7 @@ DatasetOptions dataset_options(const ScriptArguments& arguments) {
 
 size_t need_label(const ClassificationColumns& columns, const Dataset& data) {
   if (columns.label) return *columns.label;
+  expect_lists_of_messages(data);
   fail(
       "{}: expected a column 'label', found {}; name it with --label_column_name, or with --column_names the columns "
       "of a file without a header",
@@ -167,6 +168,7 @@ ClassificationColumns classification_columns(const Dataset& data, const ScriptAr
   const std::string form = conversation_form(data);
   if (!columns.text.empty() && columns.text.size() <= 2 && (form.empty() || columns.label)) return columns;
   if (!form.empty()) refuse_conversations(data, form, "--text_column_name");
+  if (columns.text.empty()) expect_lists_of_messages(data);
   require(!columns.text.empty(), "{}: expected a column of text, found {}", data.where(0), found_columns(data));
   fail(
       "{}: expected one column of text, or the two of a pair, found {}; name the column with --text_column_name, or "

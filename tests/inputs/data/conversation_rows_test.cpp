@@ -68,5 +68,18 @@ TEST(ConversationRows, AreRefusedByEveryReaderOfText) {
             "a.jsonl: row 1, column 'messages': expected text, found a list of lists, objects or several types");
 }
 
+TEST(ConversationRows, ColumnsOfMessagesThatHoldNoneAreNamedWithTheirRow) {
+  const test::TemporaryFolder folder;
+  const auto said = [&](const std::string& rows) {
+    const Dataset data = Dataset::load(folder.write("a.jsonl", rows));
+    return test::message_without_folders([&] { need_label(classification_columns(data, {}), data); });
+  };
+  const std::string begins = "a.jsonl: row 1: column messages: expected a list of messages, objects with role and ";
+  EXPECT_TRUE(said(R"({"messages": "hi"})").starts_with(begins + "content, found a text; "))
+      << said(R"({"messages": "hi"})");
+  EXPECT_TRUE(said(R"({"messages": []})").starts_with(begins + "content, found a list without them; "));
+  EXPECT_EQ(said(R"({"messages": "a text of a class", "label": 1})"), "");
+}
+
 }  // namespace
 }  // namespace transom

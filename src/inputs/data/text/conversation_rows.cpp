@@ -58,4 +58,17 @@ void refuse_conversations(const Dataset& data, const std::string& form, const st
        data.name(), form, names, arguments);
 }
 
+void expect_lists_of_messages(const Dataset& data) {
+  for (const char* name : {"messages", "conversations"}) {
+    const auto column = data.find(name);
+    if (!column || data.size() == 0 || holds_messages(data, *column)) continue;
+    const ColumnType type = data.columns()[*column].type;
+    if (type != ColumnType::kString && type != ColumnType::kStrings) continue;
+    fail(
+        "{}: column {}: expected a list of messages, objects with role and content, found {}; --task sft trains on "
+        "such lists, and for texts name a task or the column of their labels with --label_column_name",
+        data.where(0), name, type == ColumnType::kString ? "a text" : "a list without them");
+  }
+}
+
 }  // namespace transom

@@ -24,4 +24,8 @@ std::string conversation_form(const Dataset& data);
 // Refuses such rows in one line that says what can be done: another task, or a column that `arguments` name.
 [[noreturn]] void refuse_conversations(const Dataset& data, const std::string& form, const std::string& arguments);
 
+// Where rows are for no task: refuses a column messages (or conversations) that holds no lists of messages, by its
+// first row.
+void expect_lists_of_messages(const Dataset& data);
+
 }  // namespace transom
