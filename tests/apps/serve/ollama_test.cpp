@@ -151,6 +151,7 @@ TEST_F(Ollama, RefusesWithOneString) {
         Case{"/api/generate", {{"model", "chat"}, {"prompt", "a"}, {"context", {-1}}}, 400},
         Case{"/api/generate", {{"model", "chat"}, {"prompt", "a"}, {"raw", true}, {"system", "be brief"}}, 400},
         Case{"/api/chat", hello({{"options", {{"top_p", 3}}}}), 400}, Case{"/api/chat", hello({{"format", 3}}), 400},
+        Case{"/api/pull", {{"model", "x"}}, 404}, Case{"/api/tags", {{"model", "x"}}, 405},
         Case{"/api/show", {{"model", "x"}}, 404}, Case{"/api/embed", {{"model", "embed"}}, 400}}) {
     const Answer answer = post(each.path, each.body);
     EXPECT_EQ(answer.status, each.status) << each.path << dump_json(each.body) << answer.body;

@@ -81,7 +81,7 @@ TEST_F(Transcriptions, SayTheSameInEachForm) {
   EXPECT_FALSE(text.empty());
   EXPECT_EQ(asked("text"), text + "\n");
   EXPECT_FALSE(parse_json(asked("json", "plain"), "answer")["text"].get<std::string>().empty());
-  const test::Answer streamed = ask({{"model", "times"}, {"stream", "true"}}, rising_tone());
+  const test::Answer streamed = ask({{"model", "times"}, {"stream", "True"}}, rising_tone());  // as Python writes it
   std::string deltas, whole;
   for (const std::string& data : test::events_of(streamed.body)) {
     if (data == "[DONE]") continue;
@@ -141,10 +141,14 @@ TEST_F(Transcriptions, RefuseWhatTheyCannotGive) {
             std::string::npos);
   for (const auto& [field, value] :
        {std::pair("temperature", "hot"), std::pair("temperature", "2"), std::pair("temperature", "nan"),
-        std::pair("seed", "x"), std::pair("timestamp_granularities[]", "letter"), std::pair("language", "klingon")})
+        std::pair("seed", "x"), std::pair("stream", "yes"), std::pair("timestamp_granularities[]", "letter"),
+        std::pair("language", "klingon")})
     EXPECT_NE(refused({{"model", "times"}, {field, value}}, rising_tone()).find(std::string(field).substr(0, 8)),
               std::string::npos)
         << field;
+  EXPECT_NE(refused({{"model", "times"}, {"stream", "true"}, {"response_format", "srt"}}, rising_tone())
+                .find("a stream has no times"),
+            std::string::npos);
   EXPECT_NE(refused({{"model", "times"}}, "").find("file"), std::string::npos);
   EXPECT_NE(refused({{"model", "times"}}, "no sound").find("file"), std::string::npos);
 }

@@ -100,6 +100,26 @@ void answer(const std::shared_ptr<Call>& call, const Settings& settings, const T
                  .content_type = srt ? "application/x-subrip; charset=utf-8" : "text/vtt; charset=utf-8"});
 }
 
+// Forms hold texts: Python's True is one of the ways in which clients say it.
+bool truth_of_field(const std::string& name, const std::string& value) {
+  for (const char* yes : {"true", "True", "1"})
+    if (value == yes) return true;
+  for (const char* no : {"false", "False", "0", ""})
+    if (value == no) return false;
+  refuse_field(name, "{}: expected true or false, found {}", name, quoted(value));
+}
+
+// Times are in some forms of an answer alone.
+void expect_place_for_times(const Settings& settings) {
+  const bool times = settings.format == "verbose_json" || settings.format == "srt" || settings.format == "vtt";
+  if (settings.stream && times)
+    refuse_field("response_format", "response_format: a stream has no times: expected json or text, found {}",
+                 quoted(settings.format));
+  if ((settings.words || settings.segments) && !times)
+    report_once("/v1/audio/transcriptions", "timestamp_granularities",
+                "/v1/audio/transcriptions: timestamp_granularities has no effect: response_format is not verbose_json");
+}
+
 void transcribe(const std::shared_ptr<Call>& call, const char* task) {
   const std::string* type = call->request().header("content-type");
   std::string model_name;
@@ -111,7 +131,7 @@ void transcribe(const std::shared_ptr<Call>& call, const char* task) {
     if (part.name == "file") file = part.content;
     else if (part.name == "model") model_name = value;
     else if (part.name == "language") settings.language = value;
-    else if (part.name == "stream") settings.stream = value == "true";
+    else if (part.name == "stream") settings.stream = truth_of_field(part.name, value);
     else if (part.name == "timestamp_granularities[]" || part.name == "timestamp_granularities") {
       if (value != "word" && value != "segment")
         refuse_field("timestamp_granularities", "timestamp_granularities: expected word or segment, found {}",
@@ -133,6 +153,7 @@ void transcribe(const std::shared_ptr<Call>& call, const char* task) {
     }
   }
   expect_known_fields(RequestFields(others), "/v1/audio/transcriptions");
+  expect_place_for_times(settings);
   ServedModel& model = call->use_model(&model_name, can_transcribe, "transcriptions");
   if (!file || file->empty()) refuse_field("file", "file: missing; expected the bytes of a sound");
   // Decoded once here, so that what is no sound, or too long, is refused before the queue.

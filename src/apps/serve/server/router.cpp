@@ -94,9 +94,9 @@ std::optional<HttpResponse> Router::admit(const HttpRequest& head, uint64_t& bod
                  "invalid_api_key"),
         route ? route->form : ErrorForm::kOpenAi);
   if (!route) {
-    if (allowed.empty())
-      return refuse(ApiError(404, fmt::format("there is no path {}", quoted(head.path))), ErrorForm::kOpenAi);
-    HttpResponse response = refuse(ApiError(405, fmt::format("this path takes {}", allowed)), ErrorForm::kOpenAi);
+    const ErrorForm form = head.path.starts_with("/api/") ? ErrorForm::kOllama : ErrorForm::kOpenAi;
+    if (allowed.empty()) return refuse(ApiError(404, fmt::format("there is no path {}", quoted(head.path))), form);
+    HttpResponse response = refuse(ApiError(405, fmt::format("this path takes {}", allowed)), form);
     response.headers.emplace_back("Allow", allowed);
     return response;
   }
