@@ -56,7 +56,7 @@ TEST_F(MessageFields, OthersAreSaidToHaveNoEffect) {
   EXPECT_NE(log_of_chat({{"role", "user"}, {"content", {part}}}).find("'most_pixels' of a part of a message"),
             std::string::npos);
   const Json tool{{"type", "function"}, {"function", {{"name", "f"}, {"strict", true}}}};
-  EXPECT_NE(log_of_chat({{"role", "user"}, {"content", "a"}}, {tool}).find("'strict'"), std::string::npos);
+  EXPECT_NE(log_of_chat({{"role", "user"}, {"content", "a"}}, Json::array({tool})).find("'strict'"), std::string::npos);
 }
 
 TEST_F(MessageFields, WhatAnswersBringPassesWithoutAWord) {
