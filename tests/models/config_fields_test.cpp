@@ -48,6 +48,32 @@ TEST(ConfigFields, ModernBertNeedsNoMask) {
   for (size_t i = 0; i < with.size(); ++i) EXPECT_NEAR(with[i], without[i], 1e-5) << i;
 }
 
+// Transformers ties nothing of Nemotron-H, whatever the field says.
+TEST(ConfigFields, NemotronHHasAHeadOfItsOwn) {
+  for (const char* tied : {"false", "true"}) {
+    const auto model = Model::from_config(
+        changed_config("nemotron_h", "NemotronHForCausalLM",
+                       std::string(R"(, "layers_block_type": ["attention", "mlp"], "tie_word_embeddings": )") + tied));
+    EXPECT_TRUE(has_parameter(*model, "lm_head.weight")) << tied;
+  }
+}
+
+// What is left out are the places that have no share in the loss.
+TEST(ConfigFields, ModernBertPredictsSparselyWithTheSameLoss) {
+  const auto loss = [](const std::string& more) {
+    NamedTensors inputs = field_tokens();
+    inputs.set("labels", Tensor::from(std::vector<int64_t>{-100, 5, -100, -100, 9, -100}, {1, 6}));
+    return Model::from_config(changed_config("modernbert", "ModernBertForMaskedLM", more))
+        ->forward(inputs)
+        .at("loss")
+        .item<float>();
+  };
+  EXPECT_EQ(loss(R"(, "sparse_prediction": true)"), loss(""));
+  const std::string refusal =
+      test::message_of([&] { loss(R"(, "sparse_prediction": true, "sparse_pred_ignore_index": 0)"); });
+  EXPECT_NE(refusal.find("sparse_pred_ignore_index"), std::string::npos) << refusal;
+}
+
 // Gates that are clamped at 0 still let their negative halves by; without a number there is no clamping to be made.
 TEST(ConfigFields, GptOssClampsItsGatesAtZeroToo) {
   const auto logits = [](const std::string& limit) {
@@ -91,16 +117,6 @@ TEST(ConfigFields, YarnTruncateStandsBesideTheKindsOfLayers) {
   const std::string field = R"(, "truncate": false)";
   EXPECT_EQ(logits(field, ""), logits("", ""));
   EXPECT_NE(logits("", field), logits("", ""));
-}
-
-// sparse_prediction gives logits of other shapes, of this head alone.
-TEST(ConfigFields, SparsePredictionIsRefusedWhereItMatters) {
-  const std::string sparse = R"(, "sparse_prediction": true)";
-  EXPECT_NE(test::message_of([&] {
-              Model::from_config(changed_config("modernbert", "ModernBertForMaskedLM", sparse));
-            }).find("sparse_prediction"),
-            std::string::npos);
-  EXPECT_NO_THROW(Model::from_config(changed_config("modernbert", "ModernBertForSequenceClassification", sparse)));
 }
 
 // Gemma 1 says gelu and means its approximation; a field of other versions says nothing.

@@ -24,8 +24,8 @@ constexpr char kMllamaText[] = R"({"vocab_size": 128256, "hidden_size": 4096, "n
 
 DecoderPlan mllama_plan(const Config& given) {
   Config config = with_defaults(given, kMllamaText);
-  refuse_unless(config, "tie_word_embeddings", "false");  // there are more vectors of tokens than tokens to write
   RopeDecoderConfig c(config);
+  c.tie_word_embeddings = false;  // whatever the field says: there are more vectors of tokens than tokens to write
   c.attention_dropout = config.get_float("dropout", 0);
   c.rotary = {rotary_options(config, c.rotary_defaults(500000))};
   return rope_decoder_plan(c);

@@ -248,7 +248,8 @@ class ModernBertForMaskedLM : public EncoderModel<ModernBertBody> {
                     ? body_.word_embeddings().weight()
                     : scope.parameter("decoder.weight", {config_.vocab_size, config_.hidden_size},
                                       Initial::normal(config_.outer(false).deviation))) {
-    refuse_unless(config, "sparse_prediction", "false");  // logits of the masked places alone
+    // The loss is the same; the logits of all places are given beside it.
+    if (config.get_bool("sparse_prediction", false)) refuse_unless(config, "sparse_pred_ignore_index", "-100");
     if (config_.tie_word_embeddings) scope.tied("decoder.weight", weight_);
     if (config_.decoder_bias) bias_ = scope.parameter("decoder.bias", {config_.vocab_size}, Initial::zeros());
   }
