@@ -38,6 +38,9 @@ TEST(ArgumentTable, FlagsJsonHelpAndWritingFollowFromTheRows) {
   EXPECT_EQ(notes, (std::vector<std::string>{"colour has no effect: there is none"}));
   assign_all({&bound, 1}, parse_json(R"({"count": null, "words": "c", "shape": "round"})", "a"), "a.json", notes);
   EXPECT_FALSE(record.count);
+  assign({&bound, 1}, "words", parse_json("[16, 0.5, \"c\"]", "a"), "a.json", notes);  // as flags have numbers
+  EXPECT_EQ(record.words, (std::vector<std::string>{"16", "0.5", "c"}));
+  assign({&bound, 1}, "words", parse_json("[\"c\"]", "a"), "a.json", notes);
   EXPECT_EQ(describe(bound),
             "\nAll:\n"
             "  --flag [true|false]           A flag. (default: false)\n"
@@ -57,7 +60,7 @@ TEST(ArgumentTable, Refusals) {
   EXPECT_THROW(flags({"--shape", "square"}), Error);
   EXPECT_THROW(flags({"--", "word"}), Error);
   EXPECT_THROW(assign({&bound, 1}, "count", parse_json("1.5", "a"), "", notes), Error);
-  EXPECT_THROW(assign({&bound, 1}, "words", parse_json("[1]", "a"), "", notes), Error);
+  EXPECT_THROW(assign({&bound, 1}, "words", parse_json("[true]", "a"), "", notes), Error);
 }
 
 TEST(ArgumentTable, NameValues) {
