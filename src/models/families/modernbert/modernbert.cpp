@@ -249,7 +249,9 @@ class ModernBertForMaskedLM : public EncoderModel<ModernBertBody> {
                     : scope.parameter("decoder.weight", {config_.vocab_size, config_.hidden_size},
                                       Initial::normal(config_.outer(false).deviation))) {
     // The loss is the same; the logits of all places are given beside it.
-    if (config.get_bool("sparse_prediction", false)) refuse_unless(config, "sparse_pred_ignore_index", "-100");
+    const int64_t ignored = config.get_int("sparse_pred_ignore_index", -100);
+    if (config.get_bool("sparse_prediction", false) && ignored != -100)
+      fail(ErrorKind::kUnsupported, "{}: sparse_pred_ignore_index: expected -100, found {}", config.where(), ignored);
     if (config_.tie_word_embeddings) scope.tied("decoder.weight", weight_);
     if (config_.decoder_bias) bias_ = scope.parameter("decoder.bias", {config_.vocab_size}, Initial::zeros());
   }
