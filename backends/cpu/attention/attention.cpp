@@ -6,7 +6,7 @@
 #include "cpu/attention/ranged_attention.h"
 #include "cpu/device/threads.h"
 #include "cpu/kernels/wide_operands.h"
-#include "cpu/products/panel_product.h"
+#include "cpu/products/apart/panel_product.h"
 #include "cpu/vector/attention/partial_rows.h"
 #include "cpu/vector/kernels.h"
 

@@ -10,7 +10,7 @@
 #include "cpu/attention/query_ranges.h"
 #include "cpu/device/threads.h"
 #include "cpu/kernels/wide_operands.h"
-#include "cpu/products/panel_product.h"
+#include "cpu/products/apart/panel_product.h"
 #include "cpu/vector/kernels.h"
 
 namespace transom::cpu {

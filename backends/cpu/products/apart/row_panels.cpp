@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/products/row_panels.h"
+#include "cpu/products/apart/row_panels.h"
 
 #include <algorithm>
 #include <atomic>

@@ -2,7 +2,7 @@
 // Products with panels of b. A row has the same bits whatever other rows there are, as many requests in one batch need
 // it: each sum goes through depth one number after the other; what is cut is only what does not show: columns, rows,
 // and depth between two numbers.
-#include "cpu/products/panel_product.h"
+#include "cpu/products/apart/panel_product.h"
 
 #include <algorithm>
 #include <cstring>
@@ -12,10 +12,10 @@
 #include "cpu/kernels/packed_weight.h"
 #include "cpu/kernels/scratch.h"
 #include "cpu/kernels/widening.h"
-#include "cpu/products/pair_product.h"
+#include "cpu/products/apart/pair_product.h"
+#include "cpu/products/apart/row_panels.h"
+#include "cpu/products/apart/tile_product.h"
 #include "cpu/products/product_parts.h"
-#include "cpu/products/row_panels.h"
-#include "cpu/products/tile_product.h"
 
 namespace transom::cpu {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each sum goes through depth pair by pair, however many rows there are: blocks of rows do not show.
-#include "cpu/products/pair_product.h"
+#include "cpu/products/apart/pair_product.h"
 
 #include <algorithm>
 #include <vector>

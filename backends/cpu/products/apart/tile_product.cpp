@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each sum goes through depth in steps of a tile, however many rows there are: what is cut is rows and columns alone.
-#include "cpu/products/tile_product.h"
+#include "cpu/products/apart/tile_product.h"
 
 #include <algorithm>
 #include <vector>
