@@ -70,10 +70,11 @@ std::set<std::string> known_flags() {
                                {script_table(), &arguments.script},
                                {devices, &arguments.training.device_arguments}};
   for (const std::string& name : argument_names(tables, "--")) flags.insert(name);
-  std::vector<std::string> commands{
-      "",        "run",     "generate", "forward",  "tokenize", "preprocess", "bench", "bench serve", "explain",
-      "certify", "convert", "export",   "quantize", "plan",     "serve",      "spawn", "trace",       "health",
-      "merge",   "prune",   "models",   "devices",  "train",    "chat",       "pull",  "list",        "rm"};
+  std::vector<std::string> commands{"",         "run",         "generate", "forward", "tokenize", "preprocess",
+                                    "bench",    "bench serve", "explain",  "certify", "convert",  "export",
+                                    "quantize", "plan",        "serve",    "spawn",   "trace",    "health",
+                                    "merge",    "prune",       "models",   "devices", "train",    "chat",
+                                    "pull",     "list",        "rm",       "route"};
   for (const TaskRecord* task : task_records()) commands.push_back("run " + std::string(task->name));
   for (const std::string& command : commands) {
     const std::string help = test::run_command(test::build_folder() + "/bin/transom " + command + " --help").output;

@@ -63,11 +63,12 @@ void expect_lists_of_messages(const Dataset& data) {
     const auto column = data.find(name);
     if (!column || data.size() == 0 || holds_messages(data, *column)) continue;
     const ColumnType type = data.columns()[*column].type;
-    if (type != ColumnType::kString && type != ColumnType::kStrings) continue;
+    const bool list = type == ColumnType::kStrings || type == ColumnType::kInts || type == ColumnType::kFloats;
+    if (!list && type != ColumnType::kString) continue;
     fail(
         "{}: column {}: expected a list of messages, objects with role and content, found {}; --task sft trains on "
         "such lists, and for texts name a task or the column of their labels with --label_column_name",
-        data.where(0), name, type == ColumnType::kString ? "a text" : "a list without them");
+        data.where(0), name, list ? "a list without them" : "a text");
   }
 }
 
