@@ -1,51 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/route/prefix_places.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "base/json/json.h"
+#include "base/numbers/fnv.h"
 
 namespace transom::route {
 namespace {
 
-// FNV-1a, of the pieces before too.
-uint64_t hash_behind(uint64_t hash, std::string_view piece) {
-  for (const char byte : piece) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
-  return hash;
+// Calls visit(hash) with the hash of each beginning of whole pieces, the shortest first, until it says false.
+template <typename Visit>
+void for_each_beginning(std::string_view text, size_t piece, size_t most, Visit&& visit) {
+  uint64_t hash = kFnvOffset;
+  for (size_t i = 0; i < most && (i + 1) * piece <= text.size(); ++i) {
+    hash = fnv1a(text.substr(i * piece, piece), hash);
+    if (!visit(hash)) return;
+  }
 }
-constexpr uint64_t kStart = 0xcbf29ce484222325;
 
 }  // namespace
 
 std::optional<size_t> PrefixPlaces::find(std::string_view text) const {
   std::optional<size_t> server;
-  uint64_t hash = kStart;
-  for (size_t i = 0; i < kMostPieces && (i + 1) * kPiece <= text.size(); ++i) {
-    hash = hash_behind(hash, text.substr(i * kPiece, kPiece));
+  for_each_beginning(text, kPiece, kMostPieces, [&](uint64_t hash) {
     const auto found = places_.find(hash);
-    if (found == places_.end()) break;
+    if (found == places_.end()) return false;
     server = found->second.server;
-  }
+    return true;
+  });
   return server;
 }
 
 void PrefixPlaces::remember(std::string_view text, size_t server) {
-  uint64_t hash = kStart;
-  for (size_t i = 0; i < kMostPieces && (i + 1) * kPiece <= text.size(); ++i) {
-    hash = hash_behind(hash, text.substr(i * kPiece, kPiece));
+  for_each_beginning(text, kPiece, kMostPieces, [&](uint64_t hash) {
     const auto found = places_.find(hash);
     if (found != places_.end()) {
       found->second.server = server;
       order_.splice(order_.begin(), order_, found->second.order);
-      continue;
+      return true;
     }
     order_.push_front(hash);
     places_[hash] = {server, order_.begin()};
-    if (places_.size() <= most_) continue;
-    places_.erase(order_.back());
-    order_.pop_back();
-  }
+    if (places_.size() > most_) {
+      places_.erase(order_.back());
+      order_.pop_back();
+    }
+    return true;
+  });
 }
 
 RoutedBody read_body(std::string_view body) {

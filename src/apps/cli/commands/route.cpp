@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // transom route: several servers behind one address, until SIGTERM or SIGINT.
-#include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include "apps/cli/command.h"
+#include "apps/cli/ending_signals.h"
 #include "apps/route/route_service.h"
 #include "base/error.h"
 #include "base/terminal/line_writer.h"
@@ -20,19 +19,12 @@ struct RouteArguments {
 };
 
 int run_route(const RouteArguments& o) {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  ::signal(SIGPIPE, SIG_IGN);
-  if (o.port < 0 || o.port > 65535)
-    fail(ErrorKind::kUsage, "--port: expected a number from 0 to 65535, found {}", o.port);
+  const EndingSignals signals;
   if (!(o.look_every > 0 && o.look_every <= 3600))
     fail(ErrorKind::kUsage, "--health_interval: expected seconds from 0 to 3600, found {}", o.look_every);
   route::RouteOptions options{.servers = o.servers, .api_key = o.api_key};
   options.http.host = o.host;
-  options.http.port = static_cast<uint16_t>(o.port);
+  options.http.port = listening_port(o.port);
   options.look_every = std::chrono::milliseconds(static_cast<int64_t>(1000 * o.look_every) + 1);
   route::RouteService service(options);
   service.start();
@@ -40,16 +32,11 @@ int run_route(const RouteArguments& o) {
   says.write(fmt::format("transom: routing http://{}:{} to {} servers, of which {} answer", o.host, service.port(),
                          o.servers.size(), service.answering()));
   size_t answering = service.answering();
-  const timespec second{1, 0};
-  while (::sigtimedwait(&signals, nullptr, &second) < 0)
+  while (!signals.come_within(std::chrono::seconds(1)))
     if (const size_t now = service.answering(); now != answering)
       says.write(fmt::format("transom: {} of {} servers answer", answering = now, o.servers.size()));
   service.drain();
-  const auto until =
-      std::chrono::steady_clock::now() + std::chrono::milliseconds(static_cast<int64_t>(o.shutdown_timeout * 1000));
-  const timespec moment{0, 20'000'000};
-  while (!service.is_idle() && std::chrono::steady_clock::now() < until)
-    if (::sigtimedwait(&signals, nullptr, &moment) > 0) break;
+  signals.wait_until_idle(o.shutdown_timeout, [&] { return service.is_idle(); });
   return 0;
 }
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // transom serve: models behind HTTP, until SIGTERM or SIGINT.
-#include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include <iterator>
 
 #include "apps/cli/command.h"
+#include "apps/cli/ending_signals.h"
 #include "apps/cli/options/sharding_options.h"
 #include "apps/cli/output/log_messages.h"
 #include "apps/serve/api/speculative_config.h"
@@ -201,19 +200,11 @@ int follow(const ServeArguments& o) {
 }
 
 int run_serve(ServeArguments& o) {
-  // Signals come to this thread alone, also those of threads that are made below.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  ::signal(SIGPIPE, SIG_IGN);
-  if (o.port < 0 || o.port > 65535)
-    fail(ErrorKind::kUsage, "--port: expected a number from 0 to 65535, found {}", o.port);
+  const EndingSignals signals;
+  o.serve.http.port = listening_port(o.port);
   o.serve.models = sources_of(o);
   o.serve.api_keys = keys_of(o);
   o.serve.http.host = o.host;
-  o.serve.http.port = static_cast<uint16_t>(o.port);
   o.serve.version = TRANSOM_VERSION;
   o.serve.hub = o.source.hub();
   if (o.speculative) serve::read_speculative_config(*o.speculative, o.serve);
@@ -257,22 +248,16 @@ int run_serve(ServeArguments& o) {
                   o.serve.models.size() == 1 ? o.serve.models[0].name : fmt::format("{} models", o.serve.models.size()),
                   scheme, o.host, server.port()));
   StatusLine status(says.writer, terminal && o.log != "none");
-  const timespec second{1, 0};
-  while (::sigtimedwait(&signals, nullptr, &second) < 0) {
+  while (!signals.come_within(std::chrono::seconds(1))) {
     status.show(server.statistics(), 1);
     if (ProcessGroup* group = process_group()) group->expect_all_there();
   }
   says.note(
       fmt::format("ending; running requests get {:g} s to finish (a second signal ends now)", o.shutdown_timeout));
   server.drain();
-  const auto until =
-      std::chrono::steady_clock::now() + std::chrono::milliseconds(static_cast<int64_t>(o.shutdown_timeout * 1000));
-  const timespec moment{0, 20'000'000};
-  while (!server.wait_until_idle(std::chrono::milliseconds(0)) && std::chrono::steady_clock::now() < until)
-    if (::sigtimedwait(&signals, nullptr, &moment) > 0) break;
+  signals.wait_until_idle(o.shutdown_timeout, [&] { return server.wait_until_idle(std::chrono::milliseconds(0)); });
   // What was answered last is still on its way to the client.
-  const timespec last{0, 100'000'000};
-  ::sigtimedwait(&signals, nullptr, &last);
+  signals.come_within(std::chrono::milliseconds(100));
   server.stop();
   if (o.sharding.any()) leave_process_group();
   return 0;
