@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "cpu/kernels/packed_weight.h"
 #include "cpu/kernels/scratch.h"
 #include "cpu/kernels/widening.h"
+#include "cpu/products/apart/apart_kernel.h"
 #include "cpu/products/panel_packing.h"
 #include "cpu/products/product_parts.h"
 #include "cpu/vector/products/pair_rows.h"
@@ -158,19 +158,8 @@ class PairProduct {
 std::optional<Kernel> pair_product(const Node& node, const ProductPlan& plan, bool waits) {
   const PairRows* rows = pair_rows();
   if (!rows || plan.a.dtype != TRANSOM_BFLOAT16 || plan.k % 2 != 0) return std::nullopt;
-  // Whether a weight is frozen, and in which type it is kept, does not show in the bits: what is sampled from a server
-  // is what a training pass computes, whose weights are neither.
-  const std::optional<Node::Origin> weight = node.frozen_origin(1);
-  const PairProduct product(plan, *rows, weight ? weight->dtype : TRANSOM_BFLOAT16);
-  const bool frozen = weight.has_value();
-  Kernel kernel{fmt::format("rows apart, pairs of bf16{}", frozen ? ", packed" : ""),
-                [=](const Arguments& arguments) {
-                  if (const auto kept = kept_weight(product, arguments, frozen, waits)) product.run(arguments, *kept);
-                  else product.run(arguments);
-                },
-                product.scratch_bytes()};
-  if (weight) kernel.instead.emplace_back(1, weight->value);
-  return kernel;
+  return apart_kernel("rows apart, pairs of bf16", node, PairProduct(plan, *rows, stored_type(node, TRANSOM_BFLOAT16)),
+                      waits);
 }
 
 }  // namespace transom::cpu

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "cpu/kernels/packed_weight.h"
 #include "cpu/kernels/scratch.h"
 #include "cpu/kernels/widening.h"
+#include "cpu/products/apart/apart_kernel.h"
 #include "cpu/products/product_parts.h"
 
 namespace transom::cpu {
@@ -165,19 +165,8 @@ class TileProduct {
 std::optional<Kernel> tile_product(const Node& node, const ProductPlan& plan, bool waits) {
   const PanelProducts& tiles = vector_kernels().tiles_bf16;
   if (!tiles.multiply || plan.a.dtype != TRANSOM_BFLOAT16) return std::nullopt;
-  // Whether a weight is frozen, and in which type it is kept, does not show in the bits: what is sampled from a server
-  // is what a training pass computes, whose weights are neither.
-  const std::optional<Node::Origin> weight = node.frozen_origin(1);
-  const TileProduct product(plan, tiles, weight ? weight->dtype : TRANSOM_BFLOAT16);
-  const bool frozen = weight.has_value();
-  Kernel kernel{fmt::format("rows apart, tiles of bf16{}", frozen ? ", packed" : ""),
-                [=](const Arguments& arguments) {
-                  if (const auto kept = kept_weight(product, arguments, frozen, waits)) product.run(arguments, *kept);
-                  else product.run(arguments);
-                },
-                product.scratch_bytes()};
-  if (weight) kernel.instead.emplace_back(1, weight->value);
-  return kernel;
+  return apart_kernel("rows apart, tiles of bf16", node, TileProduct(plan, tiles, stored_type(node, TRANSOM_BFLOAT16)),
+                      waits);
 }
 
 }  // namespace transom::cpu
