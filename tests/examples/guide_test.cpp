@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,32 @@ void write_script(const fs::path& path, const std::string& text) {
   fs::permissions(path, fs::perms::owner_all);
 }
 
+// The names that the program's help lists, two spaces from the margin.
+std::vector<std::string> program_commands() {
+  const std::string help = test::run_command(test::build_folder() + "/bin/transom --help").output;
+  std::vector<std::string> commands;
+  std::istringstream lines(help.substr(help.find("Commands:"), help.find("Options:") - help.find("Commands:")));
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("  ") && line[2] != ' ') commands.push_back(line.substr(2, line.find("  ", 2) - 2));
+  return commands;
+}
+
+// The tasks that `train` knows, as it lists them where it is asked for another.
+std::vector<std::string> training_tasks() {
+  const TinyModel model;
+  model.write("train.csv", "text,label\na,b\n");
+  const std::string output =
+      test::run_command("cd " + model.path().string() + " && " + test::build_folder() +
+                        "/bin/transom train --task none --model_name_or_path . --train_file train.csv --output_dir out")
+          .output;
+  const size_t begin = output.find("Known are: ");
+  if (begin == output.npos) return {};
+  std::vector<std::string> tasks;
+  std::istringstream names(output.substr(begin + 11, output.find(';', begin) - begin - 11));
+  for (std::string name; std::getline(names, name, ',');) tasks.push_back(name.substr(name.find_first_not_of(' ')));
+  return tasks;
+}
+
 // The tables of `train` and what the other commands say of themselves.
 std::set<std::string> known_flags() {
   std::set<std::string> flags;
@@ -70,11 +97,8 @@ std::set<std::string> known_flags() {
                                {script_table(), &arguments.script},
                                {devices, &arguments.training.device_arguments}};
   for (const std::string& name : argument_names(tables, "--")) flags.insert(name);
-  std::vector<std::string> commands{"",         "run",         "generate", "forward", "tokenize", "preprocess",
-                                    "bench",    "bench serve", "explain",  "certify", "convert",  "export",
-                                    "quantize", "plan",        "serve",    "spawn",   "trace",    "health",
-                                    "merge",    "prune",       "models",   "devices", "train",    "chat",
-                                    "pull",     "list",        "rm",       "route"};
+  std::vector<std::string> commands = program_commands();
+  commands.emplace_back("");
   for (const TaskRecord* task : task_records()) commands.push_back("run " + std::string(task->name));
   for (const std::string& command : commands) {
     const std::string help = test::run_command(test::build_folder() + "/bin/transom " + command + " --help").output;
@@ -85,6 +109,23 @@ std::set<std::string> known_flags() {
     }
   }
   return flags;
+}
+
+// A page that lists things has all of them, so that none is there and not to be found.
+TEST(Guide, ListsEveryTaskAndCommand) {
+  const std::string guide = read_file(kRoot / "docs/guide/README.md"), readme = read_file(kRoot / "README.md");
+  const std::vector<std::string> tasks = training_tasks(), commands = program_commands();
+  EXPECT_GT(tasks.size(), 30u);
+  EXPECT_GT(commands.size(), 25u);
+  for (const std::string& task : tasks) EXPECT_NE(guide.find("`" + task + "`"), guide.npos) << "train --task " << task;
+  for (const TaskRecord* task : task_records())
+    EXPECT_NE(guide.find("`" + std::string(task->name) + "`"), guide.npos) << "run " << task->name;
+  for (const std::string& command : commands) {
+    EXPECT_TRUE(readme.find("`transom " + command + "`") != readme.npos ||
+                readme.find("`transom " + command + " ") != readme.npos ||
+                readme.find("`" + command + "`") != readme.npos)
+        << command;
+  }
 }
 
 TEST(Guide, EveryCommandIsUnderstood) {

@@ -27,9 +27,11 @@ TEST(Catalogue, CasesBelongToArchitectures) {
     EXPECT_TRUE(known.contains(recorded.architecture)) << recorded.name;
 }
 
-// scripts/write-models-page writes it.
+// scripts/write-models-page writes both.
 TEST(Catalogue, ThePageIsUpToDate) {
   EXPECT_EQ(read_file(fs::path(test::source_folder()) / "docs" / "models" / "README.md"), catalogue_page());
+  EXPECT_NE(read_file(fs::path(test::source_folder()) / "README.md").find(catalogue_size()), std::string::npos)
+      << catalogue_size();
 }
 
 }  // namespace

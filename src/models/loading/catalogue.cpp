@@ -2,6 +2,8 @@
 #include "models/loading/catalogue.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "base/error.h"
 #include "models/family.h"
@@ -20,6 +22,27 @@ std::vector<CatalogueRow> catalogue() {
   return rows;
 }
 
+namespace {
+
+// Which model types have a task, one row a task; heads that pretrain have no task of pipelines beside it.
+std::string types_by_task(const std::vector<CatalogueRow>& rows) {
+  std::map<std::string, std::set<std::string>> types;
+  for (const CatalogueRow& row : rows)
+    for (const std::string& task : row.tasks) types[task].insert(row.model_type);
+  std::string table = "| task | model types |\n| --- | --- |\n";
+  for (const auto& [task, of_task] : types) table += fmt::format("| {} | {} |\n", task, fmt::join(of_task, ", "));
+  return table;
+}
+
+}  // namespace
+
+std::string catalogue_size() {
+  const std::vector<CatalogueRow> rows = catalogue();
+  std::set<std::string> types;
+  for (const CatalogueRow& row : rows) types.insert(row.model_type);
+  return fmt::format("{} architectures of {} model types", rows.size(), types.size());
+}
+
 std::string catalogue_page() {
   const std::vector<CatalogueRow> rows = catalogue();
   std::string page =
@@ -30,7 +53,8 @@ std::string catalogue_page() {
       "its\n"
       "tolerances. Heads without a case of their own stand on a body that has one. Where a family has a form in GGUF, "
       "files of\n"
-      "that architecture are read and written.\n";
+      "that architecture are read and written.\n\n" +
+      fmt::format("Here are {}, and before them which have which task.\n\n", catalogue_size()) + types_by_task(rows);
   std::string type;
   size_t passed = 0, all = 0;
   for (const CatalogueRow& row : rows) {

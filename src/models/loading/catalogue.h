@@ -25,6 +25,8 @@ struct CatalogueRow {
 
 // One row an architecture, in the order of the registry.
 std::vector<CatalogueRow> catalogue();
+// "499 architectures of 151 model types".
+std::string catalogue_size();
 // The same as a page of Markdown: docs/models/README.md.
 std::string catalogue_page();
 
