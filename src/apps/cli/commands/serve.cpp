@@ -402,7 +402,7 @@ std::vector<Option> limit_options(ServeArguments& o) {
 Command serve_command() {
   static ServeArguments o;
   Command command{.name = "serve",
-                  .help = "Serve models over HTTP, as OpenAI, vLLM, TEI and the Hugging Face inference API do",
+                  .help = "Serve models over HTTP, as OpenAI, Anthropic, vLLM, TEI, TGI and Ollama are asked",
                   .examples =
                       "  transom serve MODEL --port 8000\n"
                       "  transom serve chat=MODEL embed=MODEL --api_key KEY\n"
