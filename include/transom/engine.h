@@ -145,6 +145,12 @@ struct EngineOptions {
   int64_t max_waiting = 1024;    // requests; more are refused
   int64_t max_model_length = 0;  // tokens; 0: what the model's positions allow
   bool prefix_caching = true;
+  // Where blocks of the prefix cache are kept in files too: texts that begin alike find them when memory has forgotten
+  // them, or in another process of the same weights and options. "": nowhere. The engine makes the directory, and
+  // writes beside the steps. Only texts without a LoRA adapter; kUnsupported for a model that is computed row by row or
+  // over several processes.
+  std::string prefix_cache_directory;
+  int64_t prefix_cache_disk_bytes = int64_t{4} << 30;         // of these files; those used longest ago go
   std::vector<std::pair<std::string, std::string>> adapters;  // (name, directory) of LoRA adapters
   // A smaller model of the same tokens, whose greedy continuations are verified as prompt lookup's are: what is written
   // does not change, only how fast. Null: none. It outlives the engine. For requests without prompt lookup; models that
@@ -161,6 +167,7 @@ struct EngineStatistics {
   int64_t preemptions = 0, steps = 0;
   int64_t prompt_tokens = 0, generated_tokens = 0;            // read and written since the start
   int64_t prefix_queries = 0, prefix_hits = 0;                // tokens
+  int64_t prefix_disk_hits = 0;                               // of the hits: read from files
   int64_t drafts = 0, draft_tokens = 0, accepted_tokens = 0;  // of all methods
   std::vector<int64_t> accepted_at;  // drafts of which the first token was accepted, the second ...
   int64_t steps_without_drafts = 0;  // of a text, where there was a draft or could be, and none was worth its time

@@ -79,6 +79,8 @@ std::unique_ptr<Runner> runner_for(const GenerativeModel& model, const EngineOpt
   if (!(options.step_seconds >= 0)) fail("step_seconds: expected at least 0, found {}", options.step_seconds);
   check_counts("num_assistant_tokens", options.num_assistant_tokens, 1);
   check_drafts(options);
+  if (!options.prefix_cache_directory.empty())
+    fail(ErrorKind::kUnsupported, "prefix_cache_directory: not carried out yet");
   std::unique_ptr<Runner> runner = make_paged(model, options, length);
   if (!runner && options.assistant)
     fail(ErrorKind::kUnsupported, "assistant: {} is computed row by row, where drafts are not verified; leave it out",
