@@ -119,6 +119,7 @@ void check_limits(const serve::ServeOptions& serve) {
   expect("--max_batched_tokens", serve.max_batched_tokens, 1);
   expect("--max_sequences", serve.max_sequences, 1);
   expect("--cache_bytes", serve.cache_bytes, 0);
+  expect("--prefix_cache_disk_bytes", serve.prefix_cache_disk_bytes, 1);
   expect("--memory_budget", serve.memory_budget, 0);
   expect("--max_waiting", serve.max_waiting, 1);
   expect("--max_concurrent_requests", serve.max_concurrent_requests, 1);
@@ -354,6 +355,14 @@ std::vector<Option> limit_options(ServeArguments& o) {
            .value = &o.serve.kv_cache_dtype,
            .help = "type of its keys and values: float32, float16, bfloat16; auto: as the model computes, float16 "
                    "beside inputs in 8 bits",
+           .group = "Limits"},
+          {.name = "--prefix_cache_dir",
+           .value = &o.serve.prefix_cache_directory,
+           .help = "folder where the beginnings of texts are kept over restarts (generation)",
+           .group = "Limits"},
+          {.name = "--prefix_cache_disk_bytes",
+           .value = &o.serve.prefix_cache_disk_bytes,
+           .help = "bytes of all files of --prefix_cache_dir; those used longest ago go",
            .group = "Limits"},
           {.name = "--memory_budget",
            .value = &o.serve.memory_budget,

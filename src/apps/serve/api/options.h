@@ -51,10 +51,12 @@ struct ServeOptions {
   int64_t max_model_length = 0;                 // tokens; 0: what the model takes
   double step_milliseconds = 30;                // EngineOptions::step_seconds
   int64_t max_batched_tokens = 512, max_sequences = 256, cache_bytes = 0;  // of the generation engine
-  std::string kv_cache_dtype = "auto";                                     // EngineOptions::cache_dtype
-  std::string assistant_model;                                             // whose drafts the models verify; "": none
-  int64_t num_assistant_tokens = 5;                                        // of a draft
-  DraftOptions drafts{.measured = true};                                   // EngineOptions::drafts
+  std::string prefix_cache_directory;  // EngineOptions: where blocks are kept; "": nowhere
+  int64_t prefix_cache_disk_bytes = int64_t{4} << 30;
+  std::string kv_cache_dtype = "auto";    // EngineOptions::cache_dtype
+  std::string assistant_model;            // whose drafts the models verify; "": none
+  int64_t num_assistant_tokens = 5;       // of a draft
+  DraftOptions drafts{.measured = true};  // EngineOptions::drafts
   std::string draft_head;  // of kHead: a directory with a head of EAGLE-3; "": what the model's checkpoint holds
   uint64_t body_limit = 8 << 20, media_body_limit = 25 << 20;  // bytes
   int64_t most_seconds_of_sound = 7200;

@@ -32,6 +32,8 @@ std::optional<size_t> KeyCheck::find(std::string_view key) const {
   return found;
 }
 
+std::string KeyCheck::name_of(size_t key) const { return fmt::format("{:02x}", fmt::join(digests_.at(key), "")); }
+
 std::optional<size_t> KeyCheck::find_in_header(const std::string* authorization) const {
   std::string_view text = authorization ? std::string_view(*authorization) : std::string_view();
   const bool bearer = text.size() > 7 && lower_case(text.substr(0, 7)) == "bearer ";

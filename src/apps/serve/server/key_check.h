@@ -17,7 +17,8 @@ class KeyCheck {
  public:
   explicit KeyCheck(const std::vector<std::string>& keys);
   bool required() const { return !digests_.empty(); }
-  bool has_several() const { return digests_.size() > 1; }
+  // Of one of the keys: the same in every process that takes it, whatever others there are, and not to be turned back.
+  std::string name_of(size_t key) const;
   // Which of the keys it is, from 0; nothing for another.
   std::optional<size_t> find(std::string_view key) const;
   // Of "Bearer KEY" in Authorization, or of x-api-key.

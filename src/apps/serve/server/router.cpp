@@ -134,10 +134,11 @@ void Router::handle(std::shared_ptr<HttpRequest> request, std::shared_ptr<Respon
     for (const auto& header : cors_headers()) response.headers.push_back(header);
     return responder->respond(std::move(response));
   }
-  // Of several keys each is a tenant of the engines.
+  // Each key is a tenant of the engines. Its name is that of no other key, before or after a restart: beginnings of
+  // prompts may outlive the server.
   std::string tenant;
-  if (keys_.has_several())
-    if (const auto key = keys_.find_in(*request)) tenant = std::to_string(*key);
+  if (keys_.required())
+    if (const auto key = keys_.find_in(*request)) tenant = keys_.name_of(*key);
   const auto call =
       std::make_shared<Call>(services_, std::move(request), std::move(responder), route->form, route->path);
   call->answer_headers = cors_headers();

@@ -81,6 +81,8 @@ void add_model_metrics(Services& services, const ModelFacts& facts) {
               [](Engine s) { return static_cast<double>(s.prefix_queries); });
     of_engine("vllm:prefix_cache_hits_total", "Prefix cache hits, in terms of number of cached tokens.",
               [](Engine s) { return static_cast<double>(s.prefix_hits); });
+    of_engine("transom_prefix_cache_disk_hits_total", "Of the hits, tokens that were read from --prefix_cache_dir.",
+              [](Engine s) { return static_cast<double>(s.prefix_disk_hits); });
   } else {
     of_queue("te_queue_size", "Inputs that wait for an encoder.",
              [](Queue s) { return static_cast<double>(s.waiting); });

@@ -29,6 +29,8 @@ GenerationWorker::GenerationWorker(GenerationModel model, std::unique_ptr<Model>
   EngineOptions engine{.tokenizer = &model_.tokenizer};
   engine.cache_bytes = options.cache_bytes;
   engine.cache_dtype = options.kv_cache_dtype;
+  engine.prefix_cache_directory = options.prefix_cache_directory;
+  engine.prefix_cache_disk_bytes = options.prefix_cache_disk_bytes;
   engine.max_batched_tokens = options.max_batched_tokens;
   engine.step_seconds = options.step_milliseconds / 1e3;
   engine.max_sequences = options.max_sequences;

@@ -79,14 +79,17 @@ std::unique_ptr<Runner> runner_for(const GenerativeModel& model, const EngineOpt
   if (!(options.step_seconds >= 0)) fail("step_seconds: expected at least 0, found {}", options.step_seconds);
   check_counts("num_assistant_tokens", options.num_assistant_tokens, 1);
   check_drafts(options);
-  if (!options.prefix_cache_directory.empty())
-    fail(ErrorKind::kUnsupported, "prefix_cache_directory: not carried out yet");
+  check_counts("prefix_cache_disk_bytes", options.prefix_cache_disk_bytes, 1);
   std::unique_ptr<Runner> runner = make_paged(model, options, length);
   if (!runner && options.assistant)
     fail(ErrorKind::kUnsupported, "assistant: {} is computed row by row, where drafts are not verified; leave it out",
          model.architecture());
   if (!runner && options.drafts.method != DraftOptions::Method::kNone)
     fail(ErrorKind::kUnsupported, "drafts: {} is computed row by row, where drafts are not verified; leave them out",
+         model.architecture());
+  if (!runner && !options.prefix_cache_directory.empty())
+    fail(ErrorKind::kUnsupported,
+         "prefix_cache_directory: {} is computed row by row, where beginnings are not shared; leave it out",
          model.architecture());
   if (!runner && EvaluatorScope::current())
     fail(ErrorKind::kUnsupported, "{} is computed row by row, which is not offered over several processes",
@@ -415,6 +418,7 @@ class Engine::Implementation {
     statistics_.preemptions += counted.preemptions;
     statistics_.prefix_queries += counted.prefix_queries;
     statistics_.prefix_hits += counted.prefix_hits;
+    statistics_.prefix_disk_hits += counted.prefix_disk_hits;
     statistics_.drafts += counted.drafts;
     statistics_.draft_tokens += counted.draft_tokens;
     statistics_.accepted_tokens += counted.accepted_tokens;

@@ -130,7 +130,8 @@ PagedProgram::PagedProgram(const GenerativeModel& model, std::vector<KeyValueSha
       blocks_(blocks),
       block_size_(block_size),
       most_(most),
-      evaluator_(EvaluatorScope::current()) {
+      evaluator_(EvaluatorScope::current()),
+      transfer_(shapes_, block_size) {
   tell({.kind = ProcessCommand::Kind::kMake,
         .blocks = blocks,
         .block_size = block_size,
@@ -277,6 +278,7 @@ void PagedProgram::grow(int64_t blocks) {
   for (const auto& [key, function] : heads_) function.forget();
   heads_.clear();
   if (copy_) copy_->forget();
+  transfer_.forget();
 }
 
 void PagedProgram::copy_blocks(const std::vector<std::pair<int32_t, int32_t>>& pairs) {
@@ -316,6 +318,17 @@ void PagedProgram::copy_blocks(const std::vector<std::pair<int32_t, int32_t>>& p
   if (evaluator_) return compute_together({}, trace(arguments));
   pools_ = (*copy_)(std::move(arguments));
   eval(pools_);
+}
+
+std::vector<std::vector<std::byte>> PagedProgram::read_blocks(std::span<const int32_t> blocks) const {
+  const NoGradient inference;
+  return transfer_.read(pools_, blocks);
+}
+
+void PagedProgram::write_blocks(std::span<const int32_t> blocks, std::span<const std::vector<std::byte>> contents) {
+  const NoGradient inference;
+  if (pools_.empty()) make_pools();
+  pools_ = transfer_.write(std::exchange(pools_, {}), blocks, contents);
 }
 
 std::span<float> PagedProgram::read(Tensor numbers, ReadNumbers& kept) {

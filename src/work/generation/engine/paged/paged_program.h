@@ -15,6 +15,7 @@
 #include "models/nn/attention/paged_cache.h"
 #include "transom/compile.h"
 #include "work/generation/engine/engine_adapters.h"
+#include "work/generation/engine/paged/block_transfer.h"
 #include "work/generation/seen_sources.h"
 
 namespace transom {
@@ -80,6 +81,9 @@ class PagedProgram {
   // Block `second` becomes equal to block `first` of each pair; none is in two pairs as the second, nor in one as the
   // first and in another as the second. If it throws, all keys and values are lost.
   void copy_blocks(const std::vector<std::pair<int32_t, int32_t>>& pairs);
+  // Contents of blocks, of this process alone: BlockTransfer. If write_blocks throws, all keys and values are lost.
+  std::vector<std::vector<std::byte>> read_blocks(std::span<const int32_t> blocks) const;
+  void write_blocks(std::span<const int32_t> blocks, std::span<const std::vector<std::byte>> contents);
   // Why it can compute nothing any more: a pass over several processes has failed. Empty: it can.
   const std::string& failure() const { return failure_; }
 
@@ -126,6 +130,7 @@ class PagedProgram {
   std::map<StepKind, CompiledFunction> steps_;
   std::map<std::pair<bool, int64_t>, CompiledFunction> heads_;  // by what it reads, and how many are scored
   std::optional<CompiledFunction> copy_;
+  BlockTransfer transfer_;
 };
 
 }  // namespace transom

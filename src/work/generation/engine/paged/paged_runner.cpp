@@ -17,6 +17,7 @@
 #include "work/generation/embedded_inputs.h"
 #include "work/generation/engine/drafts/step_drafts.h"
 #include "work/generation/engine/mask_turns.h"
+#include "work/generation/engine/paged/model_prefix_files.h"
 #include "work/generation/engine/paged/paged_pass.h"
 #include "work/generation/engine/paged/sequence_cache.h"
 #include "work/generation/engine/paged/source_pool.h"
@@ -35,9 +36,9 @@ constexpr int64_t kMostTokensAgain = 64;
 class PagedRunner : public Runner {
  public:
   PagedRunner(const GenerativeModel& model, const EngineOptions& options, const std::vector<KeyValueShape>& shapes,
-              BlockCounts blocks, int64_t most_tokens)
+              BlockCounts blocks, int64_t most_tokens, std::unique_ptr<PrefixFiles> files)
       : program_(model, shapes, blocks.first, options.block_size, blocks.most, options.drafts.head),
-        texts_(program_, blocks, options.block_size, options.prefix_caching),
+        texts_(program_, blocks, options.block_size, options.prefix_caching, std::move(files)),
         has_states_(std::ranges::any_of(shapes, &KeyValueShape::is_state)),
         widths_{model.position_axes(), model.embedding_width(), model.source_rows()},
         pictures_(model.source_rows()),
@@ -486,7 +487,7 @@ std::unique_ptr<Runner> make_paged(const GenerativeModel& model, const EngineOpt
   const BlockCounts blocks = cache_blocks(sized, shapes, length);
   const int64_t limit = model.max_positions();
   const int64_t tokens = limit > 0 ? std::min(limit, options.max_batched_tokens) : options.max_batched_tokens;
-  return std::make_unique<PagedRunner>(model, sized, shapes, blocks, tokens);
+  return std::make_unique<PagedRunner>(model, sized, shapes, blocks, tokens, prefix_files_of(model, sized, shapes));
 }
 
 }  // namespace transom

@@ -11,9 +11,10 @@ namespace transom {
 
 struct SequenceBlocks {
   std::vector<int32_t> blocks;
-  PrefixId prefix = 0;  // of the named blocks
-  size_t named = 0;     // how many of the blocks are named
-  int64_t seen = 0;     // of a text that is forked: tokens whose keys and values are there
+  PrefixId prefix = 0;    // of the named blocks
+  size_t named = 0;       // how many of the blocks are named
+  size_t from_files = 0;  // of these, read from files
+  int64_t seen = 0;       // of a text that is forked: tokens whose keys and values are there
 };
 
 using BlockCopies = std::vector<std::pair<int32_t, int32_t>>;  // from, to

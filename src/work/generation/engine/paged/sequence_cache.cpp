@@ -5,11 +5,18 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/terminal/log.h"
 
 namespace transom {
 
-SequenceCache::SequenceCache(PagedProgram& program, BlockCounts blocks, int64_t block_size, bool caching)
-    : program_(program), pool_(blocks.first), most_blocks_(blocks.most), block_size_(block_size), caching_(caching) {}
+SequenceCache::SequenceCache(PagedProgram& program, BlockCounts blocks, int64_t block_size, bool caching,
+                             std::unique_ptr<PrefixFiles> files)
+    : program_(program),
+      pool_(blocks.first),
+      most_blocks_(blocks.most),
+      block_size_(block_size),
+      caching_(caching),
+      files_(std::move(files)) {}
 
 bool SequenceCache::holds(const Sequence& sequence) const {
   const auto found = texts_.find(&sequence);
@@ -100,6 +107,7 @@ void SequenceCache::share_prefix(Sequence& sequence, Sequences sequences) {
       text.blocks.push_back(static_cast<int32_t>(block));
       ++text.named;
     }
+    if (has_files(sequence) && has_room(missing_blocks(text, sequence.length()))) read_files(sequence, text, most);
   } else if (const Sequence* first = first_of(sequence, sequences)) {
     // Sequences of one request share the prompt in any case.
     const SequenceBlocks& from = texts_.at(first);
@@ -118,6 +126,8 @@ void SequenceCache::note_begun(Sequence& sequence, EngineStatistics& statistics)
   if (!caching_ || sequence.request().request.prompt_logprobs) return;
   statistics.prefix_queries += sequence.length();
   statistics.prefix_hits += sequence.seen;
+  const auto text = texts_.find(&sequence);
+  if (text != texts_.end()) statistics.prefix_disk_hits += static_cast<int64_t>(text->second.from_files) * block_size_;
 }
 
 // The first sequence of the same request, if it holds blocks.
@@ -138,6 +148,73 @@ void SequenceCache::note_seen(const Sequence& sequence) {
   }
 }
 
+// ---- beginnings in files
+
+// Keys of other weights would need names that outlive the process; an adapter's number does not.
+bool SequenceCache::has_files(const Sequence& sequence) const {
+  return files_ && sequence.request().adapter.number == 0;
+}
+
+const std::string& SequenceCache::file_key(const Sequence& sequence, size_t block) {
+  std::vector<std::string>& keys = keys_[&sequence];
+  while (keys.size() <= block)
+    keys.push_back(PrefixFiles::key_of(keys.empty() ? "" : keys.back(), name_of_block(sequence, keys.size())));
+  return keys[block];
+}
+
+// There is room for the blocks.
+void SequenceCache::read_files(const Sequence& sequence, SequenceBlocks& text, size_t most) {
+  for (bool found = true; found && text.blocks.size() < most;) {
+    std::vector<std::vector<std::byte>> contents;
+    for (size_t block = text.blocks.size(); block < most && contents.size() < BlockTransfer::kAtOnce; ++block) {
+      std::optional<std::vector<std::byte>> content = files_->read(file_key(sequence, block));
+      found = content.has_value();
+      if (!found) break;
+      contents.push_back(std::move(*content));
+    }
+    if (contents.empty()) return;
+    std::vector<int32_t> blocks;
+    for (size_t i = 0; i < contents.size(); ++i) blocks.push_back(static_cast<int32_t>(pool_.take()));
+    try {
+      program_.write_blocks(blocks, contents);
+    } catch (const std::exception& error) {
+      for (const int32_t block : blocks) pool_.release(block);
+      log(LogLevel::kWarning, fmt::format("prefix cache: files are not used any more: {}", error.what()));
+      files_.reset();
+      throw CacheLost();
+    }
+    for (const int32_t block : blocks) {
+      pool_.name(block, text.prefix, name_of_block(sequence, text.blocks.size()));
+      text.blocks.push_back(block);
+      ++text.named;
+      ++text.from_files;
+    }
+  }
+}
+
+// The blocks of a text that has ended, from its beginning, as long as the disk follows.
+void SequenceCache::write_files(const Sequence& sequence) {
+  const auto text = texts_.find(&sequence);
+  if (text == texts_.end() || !has_files(sequence)) return;
+  std::vector<std::string> keys;
+  std::vector<int32_t> blocks;
+  try {
+    for (size_t i = 0; i < text->second.named; ++i) {
+      if (const std::string& key = file_key(sequence, i); !files_->has(key)) {
+        keys.push_back(key);
+        blocks.push_back(text->second.blocks[i]);
+      }
+      if (blocks.empty() || (blocks.size() < BlockTransfer::kAtOnce && i + 1 < text->second.named)) continue;
+      std::vector<std::vector<std::byte>> contents = program_.read_blocks(blocks);
+      for (size_t j = 0; j < keys.size(); ++j)
+        if (!files_->write(keys[j], std::move(contents[j]))) return;
+      keys.clear(), blocks.clear();
+    }
+  } catch (const std::exception& error) {  // the text has ended well all the same
+    log(LogLevel::kWarning, fmt::format("prefix cache: a text is not kept in files: {}", error.what()));
+  }
+}
+
 // ---- beams
 
 void SequenceCache::fork(const std::vector<Sequence*>& beams, const std::vector<size_t>& sources) {
@@ -147,7 +224,10 @@ void SequenceCache::fork(const std::vector<Sequence*>& beams, const std::vector<
     texts.back().seen = beam->seen;
   }
   make_room(copies_of_fork(block_size_, texts, sources));
-  for (const Sequence* beam : beams) of(*beam) = {};
+  for (const Sequence* beam : beams) {
+    of(*beam) = {};
+    keys_.erase(beam);  // it has another text now
+  }
   const BlockCopies copies = fork_sequences(pool_, block_size_, texts, sources);
   for (size_t i = 0; i < texts.size(); ++i) {
     beams[i]->seen = texts[i].seen;
@@ -169,7 +249,9 @@ void SequenceCache::give_up(Sequence& sequence) {
 }
 
 void SequenceCache::forget(Sequence& sequence) {
+  write_files(sequence);
   give_up(sequence);
+  keys_.erase(&sequence);
   texts_.erase(&sequence);
 }
 

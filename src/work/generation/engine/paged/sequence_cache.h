@@ -10,6 +10,7 @@
 
 #include "work/generation/engine/paged/cache_blocks.h"
 #include "work/generation/engine/paged/paged_program.h"
+#include "work/generation/engine/paged/prefix_files.h"
 #include "work/generation/engine/paged/sequence_blocks.h"
 #include "work/generation/engine/sequence.h"
 
@@ -23,8 +24,10 @@ class SequenceCache {
  public:
   using Sequences = std::span<const std::unique_ptr<Sequence>>;
 
-  // With `caching` the blocks of texts that have ended are found by those that begin alike. The program outlives this.
-  SequenceCache(PagedProgram& program, BlockCounts blocks, int64_t block_size, bool caching);
+  // With `caching` the blocks of texts that have ended are found by those that begin alike, and with `files` (null:
+  // none) also what other processes kept there. The program outlives this.
+  SequenceCache(PagedProgram& program, BlockCounts blocks, int64_t block_size, bool caching,
+                std::unique_ptr<PrefixFiles> files = nullptr);
 
   // What the cache has of a sequence; of a new one nothing.
   SequenceBlocks& of(const Sequence& sequence) { return texts_[&sequence]; }
@@ -43,6 +46,7 @@ class SequenceCache {
   bool reserve(SequenceBlocks& text, int64_t tokens);
 
   // Gives a sequence without blocks those at its beginning that are there already. Its last token is always computed.
+  // Throws CacheLost.
   void share_prefix(Sequence& sequence, Sequences sequences);
   // There was room for the rest as well: what it found counts once, however often it asked in vain.
   void note_begun(Sequence& sequence, EngineStatistics& statistics) const;
@@ -53,7 +57,7 @@ class SequenceCache {
   void fork(const std::vector<Sequence*>& beams, const std::vector<size_t>& sources);
 
   void give_up(Sequence& sequence);  // its blocks: it is computed again when it goes on
-  void forget(Sequence& sequence);
+  void forget(Sequence& sequence);   // it has ended; its blocks go to files
   // The keys and values are gone: whoever goes on is computed again. Gives back how many have lost theirs.
   int64_t lose_all(Sequences sequences);
 
@@ -61,6 +65,10 @@ class SequenceCache {
   void make_room(int64_t blocks);
   TokenIds name_of_block(const Sequence& sequence, size_t block) const;
   const Sequence* first_of(const Sequence& sequence, Sequences sequences) const;
+  bool has_files(const Sequence& sequence) const;
+  const std::string& file_key(const Sequence& sequence, size_t block);
+  void read_files(const Sequence& sequence, SequenceBlocks& text, size_t most);
+  void write_files(const Sequence& sequence);
 
   PagedProgram& program_;
   BlockPool pool_;
@@ -68,6 +76,8 @@ class SequenceCache {
   const int64_t block_size_;
   const bool caching_;
   std::map<const Sequence*, SequenceBlocks> texts_;
+  std::unique_ptr<PrefixFiles> files_;
+  std::map<const Sequence*, std::vector<std::string>> keys_;  // in files, of the blocks of a text
 };
 
 }  // namespace transom
