@@ -15,7 +15,7 @@
 #include "models/nn/attention/paged_cache.h"
 #include "transom/compile.h"
 #include "work/generation/engine/engine_adapters.h"
-#include "work/generation/engine/paged/block_transfer.h"
+#include "work/generation/engine/paged/kept/block_transfer.h"
 #include "work/generation/seen_sources.h"
 
 namespace transom {

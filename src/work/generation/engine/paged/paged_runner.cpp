@@ -17,7 +17,7 @@
 #include "work/generation/embedded_inputs.h"
 #include "work/generation/engine/drafts/step_drafts.h"
 #include "work/generation/engine/mask_turns.h"
-#include "work/generation/engine/paged/model_prefix_files.h"
+#include "work/generation/engine/paged/kept/model_prefix_files.h"
 #include "work/generation/engine/paged/paged_pass.h"
 #include "work/generation/engine/paged/sequence_cache.h"
 #include "work/generation/engine/paged/source_pool.h"

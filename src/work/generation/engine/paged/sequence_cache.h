@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "work/generation/engine/paged/cache_blocks.h"
+#include "work/generation/engine/paged/kept/prefix_files.h"
 #include "work/generation/engine/paged/paged_program.h"
-#include "work/generation/engine/paged/prefix_files.h"
 #include "work/generation/engine/paged/sequence_blocks.h"
 #include "work/generation/engine/sequence.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "work/generation/engine/paged/model_prefix_files.h"
+#include "work/generation/engine/paged/kept/model_prefix_files.h"
 
 #include <dlfcn.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "work/generation/engine/paged/block_transfer.h"
+#include "work/generation/engine/paged/kept/block_transfer.h"
 
 #include <cstring>
 #include <iterator>

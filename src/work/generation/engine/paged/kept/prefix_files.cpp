@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "work/generation/engine/paged/prefix_files.h"
+#include "work/generation/engine/paged/kept/prefix_files.h"
 
 #include <algorithm>
 #include <cstring>

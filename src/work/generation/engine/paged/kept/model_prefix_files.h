@@ -9,7 +9,7 @@
 #include "models/generative.h"
 #include "models/nn/attention/paged_cache.h"
 #include "transom/engine.h"
-#include "work/generation/engine/paged/prefix_files.h"
+#include "work/generation/engine/paged/kept/prefix_files.h"
 
 namespace transom {
 
