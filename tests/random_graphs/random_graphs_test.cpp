@@ -49,11 +49,15 @@ TEST_P(SeedsThatFailed, Agree) { expect_agreement(GetParam()); }
 // 71012501: a product beyond f16 with an infinite bias (found/f16_sum_beyond_its_range.txt). The comparison was wrong.
 // 81025993, 91024405: a sum of bf16 that stays in f32; one that is a whole number, and a power. The comparison was
 // wrong. 771257: a gather of nothing, copied from no address (the undefined-behaviour sanitizer).
+// 41032084, 41048794: a GELU beyond its range, and a power or a comparison; 41047603, 41056975, 41086708: sums that
+// leave their range on the way; 41084258: equal numbers that are found to be equal. The comparison was wrong (all in
+// found/).
 INSTANTIATE_TEST_SUITE_P(All, SeedsThatFailed,
                          testing::Values(1002, 1017, 1562, 2027, 2105, 3016, 3212, 3316, 3392, 31399, 709037, 882572,
                                          887481, 889865, 2001433, 2008349, 2009436, 2011530, 2013729, 3005060, 3006505,
                                          3021382, 995276, 997998, 41006656, 41011787, 41024735, 51013168, 41027005,
-                                         41003475, 41011612, 41022965, 771257, 71012501, 81025993, 91024405),
+                                         41003475, 41011612, 41022965, 771257, 71012501, 81025993, 91024405, 41032084,
+                                         41047603, 41048794, 41056975, 41084258, 41086708),
                          test::NameOfCase());
 
 TEST(FoundCases, Agree) {
@@ -174,6 +178,70 @@ TEST(Expectation, LeavesTheSignOfDifferentZerosOpenAndNoOther) {
   EXPECT_EQ(turned(different, "max(%0, %1)", 0), 0);  // infinite of either sign, and nothing else
   EXPECT_EQ(turned(equal, "max(%0, %1)", -1), 0);
   EXPECT_EQ(turned(different, "mul(%0, %1)", -1), 0);
+}
+
+// Sums whose terms leave the range of f32 on both sides, or do not.
+GraphCase beyond_range(const std::string& factors, const std::string& result) {
+  return parse_case("input " + factors + "\ninput 3e+38 3e+38 3e+38 3e+38\n" + R"(
+graph(%0: f32[1, 2], %1: f32[2, 2]) {
+  %2 = dot_general(%0, %1) {dtype=8, x_batch=[], x_contract=[1], y_batch=[], y_contract=[0]} : f32[1, 2]
+  %3 = )" + result + R"( : f32[1, 2]
+  return %3
+}
+)");
+}
+
+TEST(Expectation, KnowsThatASumMayLeaveItsRangeOnTheWayToEitherSide) {
+  const GraphCase graph_case = beyond_range("2 -4", "sign(%2)");
+  Expectation expectation(graph_case);
+  expectation.add_walks(80);
+  Array found = expectation.output(0);
+  EXPECT_EQ(found.real[0], -1);
+  found.real[0] = 1;
+  EXPECT_EQ(expectation.first_wrong(0, found), -1);
+  const GraphCase determined = beyond_range("0.1 0.2", "sign(%2)");
+  Expectation of_determined(determined);
+  of_determined.add_walks(80);
+  found = of_determined.output(0);
+  found.real[0] = -1;
+  EXPECT_EQ(of_determined.first_wrong(0, found), 0);
+}
+
+TEST(Expectation, KnowsThatWhatIsMadeOfSuchSumsMayBeOrdinaryNumbers) {
+  const GraphCase graph_case = beyond_range("2 -4", "log_softmax(%2)");
+  Expectation expectation(graph_case);
+  expectation.add_walks(80);
+  Array found = expectation.output(0);
+  EXPECT_FALSE(std::isfinite(found.real[0]));
+  found.real[0] = found.real[1] = -0.6931472;
+  EXPECT_EQ(expectation.first_wrong(0, found), -1);
+}
+
+TEST(Expectation, KnowsThatErrorsMayLeaveEqualNumbersEqual) {
+  // Without errors both rows are their norm's bias, and both are the smallest. With errors everywhere the first, whose
+  // numbers are smaller, hardly ever is: then its gradient is a plain 0, where otherwise it is what cancels.
+  const GraphCase graph_case = parse_case(R"(input 0.1 1.9
+input -1.3070859909057617
+input -0.039475902915000916 -0.039475902915000916
+graph(%0: f32[2, 1], %1: f32[1], %2: f32[2, 1]) {
+  %3 = layer_norm(%0, %1, %1) {epsilon=1e-05} : f32[2, 1]
+  %4 = reduce_min(%3) {axes=[0]} : f32[1]
+  %5 = reshape(%4) {shape=[1, 1]} : f32[1, 1]
+  %6 = broadcast(%5) {shape=[2, 1]} : f32[2, 1]
+  %7 = equal(%3, %6) : bool[2, 1]
+  %8 = cast(%7) {dtype=8} : f32[2, 1]
+  %9 = mul(%8, %2) : f32[2, 1]
+  %10, %11, %12 = layer_norm_gradient(%0, %1, %9) {epsilon=1e-05} : f32[2, 1], f32[1], f32[1]
+  return %10
+}
+)");
+  Expectation expectation(graph_case);
+  expectation.add_walks(80);
+  Array found = expectation.output(0);
+  found.real[0] = -6.3e-8;
+  EXPECT_EQ(expectation.first_wrong(0, found), -1);
+  found.real[0] = -1e-4;
+  EXPECT_EQ(expectation.first_wrong(0, found), 0);
 }
 
 TEST(Expectation, WantsIntegersAndMovementExactly) {
