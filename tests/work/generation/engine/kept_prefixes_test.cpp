@@ -19,15 +19,15 @@ struct KeptCase {
   const char* config;
 };
 
-constexpr const char* kGpt =
+constexpr const char* kKeptGpt =
     R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 61,
   "n_positions": 100, "n_embd": 16, "n_layer": 2, "n_head": 2, "initializer_range": 0.6})";
-constexpr const char* kHybrid = R"({"model_type": "lfm2", "architectures": ["Lfm2ForCausalLM"],
+constexpr const char* kKeptHybrid = R"({"model_type": "lfm2", "architectures": ["Lfm2ForCausalLM"],
   "vocab_size": 61, "max_position_embeddings": 96, "hidden_size": 20, "num_hidden_layers": 3, "num_attention_heads": 2,
   "num_key_value_heads": 1, "intermediate_size": 24, "block_auto_adjust_ff_dim": false,
   "layer_types": ["conv", "full_attention", "conv"], "initializer_range": 0.4})";
 
-struct Written {
+struct KeptText {
   TokenIds tokens;
   std::vector<float> logprobs;
   int64_t cached = 0;
@@ -47,9 +47,9 @@ class KeptPrefixes : public testing::TestWithParam<KeptCase> {
     request.logprobs = 0;
     return request;
   }
-  static Written written(Engine& engine, EngineRequest request) {
+  static KeptText written(Engine& engine, EngineRequest request) {
     engine.add(std::move(request));
-    Written result;
+    KeptText result;
     const auto collect = [&] {
       for (const EngineEvent& event : engine.take()) {
         EXPECT_EQ(event.error, "");
@@ -62,11 +62,11 @@ class KeptPrefixes : public testing::TestWithParam<KeptCase> {
     collect();
     return result;
   }
-  static Written alone(const Model& model, const EngineRequest& request, const char* dtype = "auto") {
+  static KeptText alone(const Model& model, const EngineRequest& request, const char* dtype = "auto") {
     Engine engine(model, {.block_size = 4, .cache_dtype = dtype, .prefix_caching = false});
     return written(engine, request);
   }
-  static void expect_same(const Written& a, const Written& b) {
+  static void expect_same(const KeptText& a, const KeptText& b) {
     EXPECT_EQ(a.tokens, b.tokens);
     EXPECT_EQ(a.logprobs, b.logprobs);
   }
@@ -82,7 +82,7 @@ TEST_P(KeptPrefixes, AreFoundByTheNextEngine) {
     }
     Engine second(*model, options(dtype));
     const EngineRequest longer = request_of(63);
-    const Written found = written(second, longer);
+    const KeptText found = written(second, longer);
     EXPECT_EQ(found.cached, 48);
     EXPECT_EQ(second.statistics().prefix_disk_hits, 48);
     expect_same(found, alone(*model, longer, dtype));
@@ -99,7 +99,7 @@ TEST_P(KeptPrefixes, OfOtherWeightsOptionsOrSecretsAreNotFound) {
   }
   const auto cached = [&](const Model& other, const EngineOptions& given, const EngineRequest& request) {
     Engine engine(other, given);
-    const Written found = written(engine, request);
+    const KeptText found = written(engine, request);
     expect_same(found, alone(other, request));
     return found.cached;
   };
@@ -134,7 +134,7 @@ TEST_P(KeptPrefixes, DamagedFilesChangeNoText) {
   EXPECT_GE(number, 12u);
   const test::KeptLog log;
   Engine second(*model, options());
-  const Written found = written(second, request_of(50));
+  const KeptText found = written(second, request_of(50));
   EXPECT_EQ(found.cached, 0);
   EXPECT_TRUE(log.has("is not used, and removed")) << log.text();
   expect_same(found, alone(*model, request_of(50)));
@@ -167,7 +167,8 @@ TEST_P(KeptPrefixes, AreReadAgainWhereMemoryIsShort) {
   EXPECT_EQ(written(more, beams).tokens, alone(*model, beams).tokens);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, KeptPrefixes, testing::Values(KeptCase{"Keys", kGpt}, KeptCase{"States", kHybrid}),
+INSTANTIATE_TEST_SUITE_P(Models, KeptPrefixes,
+                         testing::Values(KeptCase{"Keys", kKeptGpt}, KeptCase{"States", kKeptHybrid}),
                          [](const auto& info) { return info.param.name; });
 
 TEST(KeptPrefixesOf, ModelsWithoutPagesAreRefused) {
@@ -177,7 +178,7 @@ TEST(KeptPrefixesOf, ModelsWithoutPagesAreRefused) {
   EngineOptions options;
   options.prefix_cache_directory = folder.string();
   EXPECT_THROW(Engine(*bloom, options), Error);
-  const auto gpt = Model::from_config(kGpt);
+  const auto gpt = Model::from_config(kKeptGpt);
   options.prefix_caching = false;
   EXPECT_THROW(Engine(*gpt, options), Error);
 }
