@@ -414,6 +414,7 @@ struct ScriptArguments {
   std::optional<std::string> source_prefix;
   std::optional<std::string> text_column;
   std::optional<std::string> summary_column;
+  std::optional<std::string> question_column, context_column, answer_column;  // question, context, answers
   int64_t max_source_length = 1024;
   int64_t max_target_length = 128;
   std::optional<int64_t> val_max_target_length;

@@ -238,18 +238,28 @@ TokenColumns token_columns(const Dataset& data, const ScriptArguments& arguments
   return columns;
 }
 
-AnswerColumns answer_columns(const Dataset& data) {
+QuestionColumns question_columns(const ScriptArguments& arguments) {
+  const QuestionColumns usual;
+  return {arguments.question_column.value_or(usual.question), arguments.context_column.value_or(usual.context),
+          arguments.answer_column.value_or(usual.answers)};
+}
+
+AnswerColumns answer_columns(const Dataset& data, const QuestionColumns& names) {
   AnswerColumns columns;
-  const auto question = data.find("question"), context = data.find("context");
-  require(question && context, "{}: expected the columns question and context, found {}", data.where(0),
-          fmt::join(column_names(data), ", "));
+  const auto question = data.find(names.question), context = data.find(names.context);
+  require(question && context, "{}: expected the columns {} and {}, found {}", data.where(0), names.question,
+          names.context, fmt::join(column_names(data), ", "));
   columns.question = *question, columns.context = *context;
   for (const size_t column : {columns.question, columns.context})
     require(data.columns()[column].type == ColumnType::kString, "{}, column '{}': expected text, found {}",
             data.where(0), data.columns()[column].name, column_type_name(data.columns()[column].type));
   columns.id = data.find("id");
-  columns.answer_text = data.find("answers.text");
-  columns.answer_start = data.find("answers.answer_start");
+  columns.answer_text = data.find(names.answers + ".text");
+  columns.answer_start = data.find(names.answers + ".answer_start");
+  // Only what was named must be there: rows without answers can be predicted.
+  require(columns.answer_text || names.answers == QuestionColumns().answers,
+          "{}: expected the column {} with text and answer_start, found {}", data.where(0), names.answers,
+          fmt::join(column_names(data), ", "));
   return columns;
 }
 

@@ -54,12 +54,16 @@ struct TokenColumns {
 Dataset with_token_lists(const Dataset& data, const ScriptArguments& arguments);
 TokenColumns token_columns(const Dataset& data, const ScriptArguments& arguments);
 
-// run_qa. Without `answer_text`, rows can only be predicted.
+// run_qa: question, context and answers, or those of the arguments. Without `answer_text`, rows can only be predicted.
+struct QuestionColumns {
+  std::string question = "question", context = "context", answers = "answers";
+};
+QuestionColumns question_columns(const ScriptArguments& arguments);
 struct AnswerColumns {
   size_t question = 0, context = 0;
   std::optional<size_t> id, answer_text, answer_start;
 };
-AnswerColumns answer_columns(const Dataset& data);
+AnswerColumns answer_columns(const Dataset& data, const QuestionColumns& names = {});
 
 // run_swag: the context, the beginning of its endings (sent1, sent2), and ending0, ending1 ...
 struct ChoiceColumns {

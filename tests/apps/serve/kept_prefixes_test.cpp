@@ -26,7 +26,7 @@ class KeptOverRestarts : public testing::Test {
   }
   // The text, and how many tokens of the prompt were known.
   std::pair<std::string, int64_t> ask(serve::Server& server, const std::string& key) const {
-    const Json body{{"messages", {{{"role", "user"}, {"content", prompt_}}}}, {"max_tokens", 8}, {"temperature", 0}};
+    const Json body{{"messages", {{{"role", "user"}, {"content", prompt_}}}}, {"max_tokens", 4}, {"temperature", 0}};
     const Answer answer =
         Client(server.port()).post("/v1/chat/completions", dump_json(body), "Authorization: Bearer " + key + "\r\n");
     EXPECT_EQ(answer.status, 200) << answer.body;

@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/json/json.h"
 #include "base/json/json_errors.h"
-#include "inputs/data/columns.h"
 
 namespace transom {
 namespace {
@@ -89,11 +88,11 @@ Dataset from_articles(const Dataset& data) {
   return Dataset::from_rows(kFlatColumns, std::move(rows), data.name());
 }
 
-Dataset with_answer_lists(const Dataset& data) {
-  const size_t answers = *data.find("answers");
+Dataset with_answer_lists(const Dataset& data, const std::string& name) {
+  const size_t answers = *data.find(name);
   std::vector<Column> columns = data.columns();
-  columns[answers] = {"answers.text", ColumnType::kStrings};
-  columns.push_back({"answers.answer_start", ColumnType::kInts});
+  columns[answers] = {name + ".text", ColumnType::kStrings};
+  columns.push_back({name + ".answer_start", ColumnType::kInts});
   std::vector<Row> rows;
   for (int64_t i = 0; i < data.size(); ++i) {
     Row row = data.row(i);
@@ -102,7 +101,7 @@ Dataset with_answer_lists(const Dataset& data) {
       try {
         lists = answers_of(parse_json(*text, data.where(i)));
       } catch (const Json::exception& error) {
-        fail("{}, column 'answers': {}: {}", data.where(i), kShape, json_reason(error));
+        fail("{}, column '{}': {}: {}", data.where(i), name, kShape, json_reason(error));
       }
     }
     row[answers] = std::move(lists.texts);
@@ -113,17 +112,17 @@ Dataset with_answer_lists(const Dataset& data) {
 }
 
 // Of a CSV file these columns are text, whatever they look like.
-Dataset as_written(Dataset data) {
+Dataset as_written(Dataset data, const QuestionColumns& names) {
   if (data.is_untyped())
-    for (const char* name : {"id", "question", "context", "answers.text"})
+    for (const std::string& name : {std::string("id"), names.question, names.context, names.answers + ".text"})
       if (const auto column = data.find(name)) data = data.with_text(*column);
   return data;
 }
 
-Dataset flat(const Dataset& given) {
-  const Dataset data = as_written(given);
+Dataset flat(const Dataset& given, const QuestionColumns& names) {
+  const Dataset data = as_written(given, names);
   if (holds_json(data, "paragraphs")) return from_articles(data);
-  if (holds_json(data, "answers")) return with_answer_lists(data);
+  if (holds_json(data, names.answers)) return with_answer_lists(data, names.answers);
   return data;
 }
 
@@ -142,8 +141,8 @@ Starts starts_of(const Value& value) {
 
 }  // namespace
 
-Questions::Questions(const Dataset& data) : data_(flat(data)) {
-  const AnswerColumns columns = answer_columns(data_);
+Questions::Questions(const Dataset& data, const QuestionColumns& names) : data_(flat(data, names)) {
+  const AnswerColumns columns = answer_columns(data_, holds_json(data, "paragraphs") ? QuestionColumns() : names);
   question_ = columns.question, context_ = columns.context, id_ = columns.id;
   if (columns.answer_text && columns.answer_start)
     answer_text_ = columns.answer_text, answer_start_ = columns.answer_start;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "inputs/data/columns.h"
 #include "inputs/data/text/qa_postprocess.h"
 #include "transom/dataset.h"
 
@@ -19,10 +20,10 @@ struct Question {
 
 class Questions {
  public:
-  // Flat rows with question, context and answers (an object of the lists text and answer_start, or a list of objects
-  // with one each; in CSV as JSON text), or the articles of SQuAD's own files, whose paragraphs hold questions. Errors
-  // name the row and the column.
-  explicit Questions(const Dataset& data);
+  // Flat rows with question, context and answers, or columns of these names (an object of the lists text and
+  // answer_start, or a list of objects with one each; in CSV as JSON text), or the articles of SQuAD's own files, whose
+  // paragraphs hold questions. Errors name the row and the column.
+  explicit Questions(const Dataset& data, const QuestionColumns& names = {});
 
   int64_t size() const { return data_.size(); }
   // Whether there is anything to train on or to measure with.

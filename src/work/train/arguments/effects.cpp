@@ -23,6 +23,7 @@ struct OfTasks {
 const OfTasks kOfTasks[] = {
     {{"label_all_tokens", "return_entity_level_metrics"}, {"token-classification"}},
     {{"null_score_diff_threshold", "doc_stride", "n_best_size"}, {"question-answering"}},
+    {{"question_column", "context_column", "answer_column"}, {"question-answering", "text2text-generation"}},
     {{"version_2_with_negative", "max_answer_length"}, {"question-answering", "text2text-generation"}},
     {{"line_by_line", "whole_word_mask", "max_predictions_per_seq"}, {"fill-mask"}},
     {{"mlm_probability", "mean_noise_span_length"}, {"fill-mask", "text2text-generation"}},

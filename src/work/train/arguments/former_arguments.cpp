@@ -40,6 +40,13 @@ bool says_nothing(std::string_view name, const Json& value) {
   return value.is_null() && (name == "bf16" || name == "activation_checkpointing" || name == "pad_token");
 }
 
+// Configurations of preferences name what models with an encoder would need; those of policies, which write completions,
+// mean texts without an end by it.
+bool is_of_no_policy(const Json& object, std::string_view name, const Json& value) {
+  return name == "max_completion_length" && value.is_null() && !object.contains("num_generations") &&
+         !object.contains("reward_funcs");
+}
+
 // Of TRL, too: a number for all epochs is a list of one.
 bool is_list_of_one(std::string_view name, const Json& value) {
   return name == "beta" && value.is_array() && value.size() == 1;
@@ -51,7 +58,7 @@ Json modernised(const Json& object) {
   if (!object.is_object()) return object;
   Json result = Json::object();
   for (const auto& [name, value] : object.items()) {
-    if (says_nothing(name, value)) continue;
+    if (says_nothing(name, value) || is_of_no_policy(object, name, value)) continue;
     const bool on = value == true || value == "true" || value == "True";
     if (const Switch* known = find_switch(name)) {
       if (on) result[std::string(known->stands_for)] = known->value;

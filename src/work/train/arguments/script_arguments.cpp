@@ -259,9 +259,10 @@ const Argument kScriptArguments[] = {
     field<&S::n_best_size>("n_best_size", "Candidates of an answer.").at_least(1),
     field<&S::max_answer_length>("max_answer_length", "Longest answer in tokens.").at_least(1),
     alias("val_max_answer_length", "val_max_target_length"),
-    only_default("question_column", {"", "null", "none", "question"}, "questions stand in the column question"),
-    only_default("context_column", {"", "null", "none", "context"}, "contexts stand in the column context"),
-    only_default("answer_column", {"", "null", "none", "answers"}, "answers stand in the column answers"),
+    field<&S::question_column>("question_column", "Column of the questions, where it is not question."),
+    field<&S::context_column>("context_column", "Column of the contexts, where it is not context."),
+    field<&S::answer_column>("answer_column",
+                             "Column of the answers (text and answer_start), where it is not answers."),
 
     section("Language modelling"),
     field<&S::mlm_probability>("mlm_probability", "Ratio of tokens to mask.").above(0).at_most(1),

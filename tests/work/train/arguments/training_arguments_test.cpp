@@ -212,6 +212,14 @@ TEST(TrainingArguments, ConfigurationsOfTrlSayNothingWhereNothingWasGiven) {
   EXPECT_FALSE(parse_train_arguments({"--pad_to_multiple_of", "auto"}).script.pad_to_multiple_of);
 }
 
+// Those of preferences name what models with an encoder would need; of policies null would mean without an end.
+TEST(TrainingArguments, PreferencesSayNothingOfCompletions) {
+  const char* of_preferences = R"({"task": "cpo", "cpo_alpha": 1.0, "max_completion_length": null})";
+  EXPECT_EQ(parse_train_json(of_preferences, "args.json").script.cpo_alpha, 1);
+  EXPECT_THROW(
+      parse_train_json(R"({"task": "grpo", "num_generations": 2, "max_completion_length": null})", "args.json"), Error);
+}
+
 TEST(TrainingArguments, NumbersAreWordsOfAList) {
   const TrainArguments arguments = parse_train_json(R"({"matryoshka_dims": [16, 8]})", "args.json");
   EXPECT_EQ(arguments.script.matryoshka_dims,

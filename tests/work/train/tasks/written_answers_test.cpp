@@ -96,10 +96,26 @@ TEST_F(WrittenAnswers, WhatIsMissingIsNamed) {
   const std::string bare = model_.write("bare.jsonl", "{\"question\": \"who\", \"context\": \"Ann\"}\n");
   EXPECT_NE(test::message_of([&] { prepare_task(model_.asked(bare, {})); }).find("expected answers to learn from"),
             std::string::npos);
-  EXPECT_NE(test::message_of([&] {
-              model_.asked(rows_, {"--answer_column", "answer"});
-            }).find("answer_column"),
-            std::string::npos);
+  for (const char* flag : {"--question_column", "--context_column", "--answer_column"}) {
+    const std::string message = test::message_of([&] { prepare_task(model_.asked(rows_, {flag, "missing"})); });
+    EXPECT_NE(message.find("expected the column"), std::string::npos) << message;
+    EXPECT_NE(message.find("missing"), std::string::npos) << message;
+  }
+}
+
+// run_seq2seq_qa's names of columns, beside others that are called as its own ones are.
+TEST_F(WrittenAnswers, StandInColumnsOfAnyName) {
+  const std::string named = model_.write(
+      "named.jsonl",
+      R"({"id": "a", "q": " who went", "c": "Ann went to Rome", "a": {"text": ["Ann", "who"], "answer_start": [0, 0]}, "context": "no", "answers": "no"})"
+      "\n"
+      R"({"id": "b", "q": "who", "c": "the tower", "a": {"text": [], "answer_start": []}, "context": "no", "answers": "no"})"
+      "\n");
+  const Batch batch = prepare_task(model_.asked(rows_, {})).train->batch({0, 1});
+  const TaskSetup setup =
+      prepare_task(model_.asked(named, {"--question_column", "q", "--context_column", "c", "--answer_column", "a"}));
+  for (const char* name : {"input_ids", "labels"})
+    EXPECT_EQ(setup.train->batch({0, 1}).sequences.at(name), batch.sequences.at(name)) << name;
 }
 
 }  // namespace

@@ -185,8 +185,9 @@ bool has_questions(const Dataset& data) { return Questions::fits(data); }
 
 void prepare_question_answering(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
   const ScriptArguments& script = arguments.script;
-  const auto questions = [](const Dataset& data, std::optional<int64_t> limit) {
-    const Questions all(data);
+  const QuestionColumns names = question_columns(script);
+  const auto questions = [&](const Dataset& data, std::optional<int64_t> limit) {
+    const Questions all(data, names);
     return limit ? all.first(*limit) : all;
   };
   const auto read = [&](const std::optional<Dataset>& data, std::optional<int64_t> limit) -> std::optional<Questions> {
@@ -197,9 +198,9 @@ void prepare_question_answering(const TrainArguments& arguments, const TaskFiles
              validation = read(files.validation, script.max_eval_samples),
              test = read(files.test, script.max_predict_samples);
   const Questions& any = train ? *train : validation ? *validation : *test;
-  setup.reads = what_is_read(
-      {"text: columns question and context", any.has_answers() ? "answers: text and answer_start" : "no answers"},
-      files);
+  setup.reads = what_is_read({fmt::format("text: columns {} and {}", names.question, names.context),
+                              any.has_answers() ? "answers: text and answer_start" : "no answers"},
+                             files);
   setup.model = load_model(arguments, script.model_name_or_path, load_options(arguments, "question-answering"));
   const TextEncoder encoder(arguments, *setup.model, kContextLength);
   PaddingOptions padding = encoder.padding(script.pad_to_max_length.value_or(true));

@@ -122,9 +122,10 @@ void prepare_written_answers(const TrainArguments& arguments, const TaskFiles& f
   const ScriptArguments& script = arguments.script;
   if (arguments.training.do_predict && !script.predict_with_generate)
     fail(ErrorKind::kUsage, "--do_predict: answers are written with --predict_with_generate");
-  const auto read = [](const std::optional<Dataset>& data, std::optional<int64_t> limit) -> std::optional<Questions> {
+  const QuestionColumns names = question_columns(script);
+  const auto read = [&](const std::optional<Dataset>& data, std::optional<int64_t> limit) -> std::optional<Questions> {
     if (!data) return std::nullopt;
-    const Questions all(*data);
+    const Questions all(*data, names);
     return limit ? all.first(*limit) : all;
   };
   const auto train = read(files.train, script.max_train_samples),
@@ -132,9 +133,9 @@ void prepare_written_answers(const TrainArguments& arguments, const TaskFiles& f
              test = read(files.test, script.max_predict_samples);
   if (train && !train->has_answers()) fail("{}: expected answers to learn from, found none", files.train->name());
   const Questions& any = train ? *train : validation ? *validation : *test;
-  setup.reads = what_is_read(
-      {"source: columns question and context", any.has_answers() ? "target: the first of the answers" : "no answers"},
-      files);
+  setup.reads = what_is_read({fmt::format("source: columns {} and {}", names.question, names.context),
+                              any.has_answers() ? "target: the first of the answers" : "no answers"},
+                             files);
   setup.model = load_model(arguments, script.model_name_or_path, load_options(arguments, "text2text-generation"));
   const TextEncoder encoder(arguments, *setup.model, kAskedLength);
   const int64_t longest = script.max_answer_length, evaluated = script.val_max_target_length.value_or(longest);

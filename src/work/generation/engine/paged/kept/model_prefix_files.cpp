@@ -4,6 +4,8 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 
 #include "base/error.h"
 #include "base/files/directories.h"
@@ -50,8 +52,16 @@ std::string digest_of_weight(const Parameter& parameter) {
   return text;
 }
 
-// Other code may round otherwise, with the same version: the libraries themselves.
-std::string digest_of_library(const fs::path& path) { return file_exists(path) ? sha256_of(path) : path.string(); }
+// Other code may round otherwise, with the same version: the libraries themselves. They are read once a process, which
+// goes on with what it has loaded.
+std::string digest_of_library(const fs::path& path) {
+  static std::mutex mutex;
+  static std::map<fs::path, std::string> known;
+  const std::lock_guard lock(mutex);
+  const auto [place, is_new] = known.try_emplace(path, path.string());
+  if (is_new && file_exists(path)) place->second = sha256_of(path);
+  return place->second;
+}
 
 std::string code_and_device() {
   Dl_info info{};
