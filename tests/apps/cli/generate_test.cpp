@@ -89,6 +89,15 @@ TEST_F(Generate, AnswersInChats) {
   expect_one_line(run(call() + "w1 --chat_template x"), 2, "without --messages");
 }
 
+// A model of chats that sees no template often ends at once: people would see their own prompt again, and nothing else.
+TEST_F(Generate, NamesMessagesWhereAChatModelEndsAtOnce) {
+  const std::string word = json_of("w3")[0]["generated_text"].get<std::string>().substr(3);
+  const std::string end = " --eos_token_id " + word.substr(1, word.find(' ') - 1);
+  EXPECT_NE(run(call() + "w3" + end).output.find("--messages TEXT"), std::string::npos) << word;
+  EXPECT_EQ(run(call() + "w3").output.find("--messages"), std::string::npos);
+  EXPECT_EQ(run(call() + "--messages w3" + end).output.find("--messages"), std::string::npos);
+}
+
 TEST_F(Generate, TakesElementTypesAndQuantization) {
   for (const char* options : {"--dtype bf16", "--dtype auto", "--quantization int8"}) {
     const test::CommandOutcome outcome = run(call() + "'w3 w4' " + options);

@@ -36,6 +36,12 @@ TEST(PlanCommand, RefusesWhatCannotBe) {
   expect_one_line(run("plan gpt2 --hardware h100:8x0"), 2, "--hardware");
 }
 
+TEST(PlanCommand, SaysTheNearestName) {
+  expect_one_line(run("plan gpt2 --hardware rtx409"), 2, "did you mean 'rtx-4090'?");
+  expect_one_line(run("plan gpt3 --hardware rtx4090"), 2, "unknown model 'gpt3'");
+  EXPECT_EQ(run("plan gpt2 --hardware rtx4090").status, 0);
+}
+
 TEST(PlanCommand, MeasuresTheMemoryOfAJobThatCanRunHere) {
   const test::TemporaryFolder folder;
   write_file(folder.path() / "config.json",
