@@ -5,10 +5,12 @@
   onnx_race.py FILE.onnx ... --transom build/release/bin/transom [--extents 1,128 8,128] [--runs 10 --turns 5 --threads 2]
 
 Inputs are random, made of what the file declares: ids below 100, masks of ones, numbers of a normal distribution. An
-extent without a number is that of `--extents`: the first is batch, all others are the second. Each contender is a
+extent without a number is that of `--extents`: the first is batch, all others are the second. `--inputs FILE` gives
+them instead. Each contender is a
 process of its own that stays warm; shown are milliseconds of a run, its ratio (above 1: Transom is faster) of medians
 and of the fastest runs, seconds from the start of the process to the end of the first run, and the peak of memory. That
-both give the same is checked first, to a thousandth of the largest number."""
+both give the same is checked first, to a thousandth of the largest number; of detectors, where rows whose scores are
+equal but for rounding stand in either order, `--any_order` compares the numbers of an output sorted."""
 import argparse
 import json
 import os
@@ -85,7 +87,12 @@ def check(path, inputs, options, folder):
     found, worst = load_file(outputs), 0.0
     for port, expected in zip(session.get_outputs(), session.run(None, load_file(inputs))):
         scale = max(float(numpy.abs(expected).max()), 1e-6)
-        distance = float(numpy.abs(found[port.name].astype(numpy.float64) - expected).max()) / scale
+        got = found[port.name].astype(numpy.float64)
+        if got.shape != expected.shape:
+            return numpy.inf
+        if options.any_order:
+            got, expected = numpy.sort(got, None), numpy.sort(expected, None)
+        distance = float(numpy.abs(got - expected).max()) / scale
         worst = max(worst, distance if distance == distance else numpy.inf)
     return worst
 
@@ -93,7 +100,7 @@ def check(path, inputs, options, folder):
 def race(path, inputs, options):
     from race import Contender, environment_of
 
-    ours = [options.transom, "bench", path, "--task", "forward", "--inputs", inputs, "--mode", "compile", "--threads",
+    ours = [options.transom, "bench", path, "--task", "forward", "--inputs", inputs, "--mode", options.mode, "--threads",
             str(options.threads), "--interactive"]
     theirs = [sys.executable, __file__, path, "--transom", options.transom, "--threads", str(options.threads), "--peer",
               inputs]
@@ -123,6 +130,9 @@ def main():
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--inputs", help="a safetensors file of inputs, in place of random ones")
+    parser.add_argument("--mode", default="compile", help="lazy where shapes depend on what is computed")
+    parser.add_argument("--any_order", action="store_true", help="outputs may be in another order (detectors)")
     parser.add_argument("--peer", metavar="INPUTS", help="run ONNX Runtime alone (used by the script itself)")
     options = parser.parse_args()
     if options.peer:
@@ -132,10 +142,11 @@ def main():
     print("| file | inputs | transom ms | ONNX Runtime ms | ratio | of minima | start s | its | MB | its | apart |\n"
           "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for path in options.files:
-        for extents in options.extents:
+        for extents in ["given"] if options.inputs else options.extents:
             with tempfile.TemporaryDirectory() as folder:
-                inputs = os.path.join(folder, "inputs.safetensors")
-                save_file(inputs_of(session_of(path, options.threads), *map(int, extents.split(","))), inputs)
+                inputs = options.inputs or os.path.join(folder, "inputs.safetensors")
+                if not options.inputs:
+                    save_file(inputs_of(session_of(path, options.threads), *map(int, extents.split(","))), inputs)
                 apart = check(path, inputs, options, folder)
                 if not apart <= 1e-3:
                     return f"{path}: the outputs are {apart:.1e} apart"

@@ -93,6 +93,7 @@ Results unique(Call& call) {
 struct Box {
   double y1, x1, y2, x2;
   double area() const { return (y2 - y1) * (x2 - x1); }
+  bool finite() const { return std::isfinite(y1) && std::isfinite(y2) && std::isfinite(x1) && std::isfinite(x2); }
 };
 
 Box box_of(const double* p, bool centred) {
@@ -107,6 +108,51 @@ double overlap(const Box& a, const Box& b) {
   const double shared = height * width;
   return shared / (a.area() + b.area() - shared);
 }
+
+// Boxes that were kept, in bands by where they begin. Exporters move the boxes of each class to a place of its own, so
+// that one list is searched for all classes: a box is compared with those of its neighbourhood alone.
+class KeptBoxes {
+ public:
+  // `boxes`: all that may come. Where even boxes that are apart overlap more than `threshold` there is one band.
+  KeptBoxes(const std::vector<Box>& boxes, double threshold) : threshold_(threshold) {
+    double last = -std::numeric_limits<double>::infinity();
+    first_ = -last;
+    for (const Box& box : boxes)
+      if (box.finite()) first_ = std::min(first_, box.y1), last = std::max(last, box.y1);
+    const double range = last - first_;
+    if (threshold >= 0 && range > 0 && std::isfinite(range)) scale_ = (kBands - 1) / range;
+    bands_.resize(scale_ > 0 ? kBands : 1);
+  }
+
+  bool suppress(const Box& box) const {
+    size_t begin = 0, end = bands_.size();
+    if (box.finite() && scale_ > 0) begin = band_of(box.y1 - tallest_), end = band_of(box.y2) + 1;
+    const auto overlaps = [&](const Box& other) { return overlap(box, other) > threshold_; };
+    for (size_t band = begin; band < end; ++band)
+      if (std::any_of(bands_[band].begin(), bands_[band].end(), overlaps)) return true;
+    return std::any_of(elsewhere_.begin(), elsewhere_.end(), overlaps);
+  }
+
+  void add(const Box& box) {
+    ++size_;
+    if (!box.finite()) return elsewhere_.push_back(box);
+    tallest_ = std::max(tallest_, box.y2 - box.y1);
+    bands_[scale_ > 0 ? band_of(box.y1) : 0].push_back(box);
+  }
+
+  int64_t size() const { return size_; }
+
+ private:
+  static constexpr int kBands = 1024;
+  size_t band_of(double y) const {
+    return static_cast<size_t>(std::clamp((y - first_) * scale_, 0.0, static_cast<double>(kBands - 1)));
+  }
+
+  double threshold_, first_ = 0, scale_ = 0, tallest_ = 0;
+  int64_t size_ = 0;
+  std::vector<std::vector<Box>> bands_;
+  std::vector<Box> elsewhere_;  // what has no place
+};
 
 Results non_max_suppression(Call& call) {
   const Shape &boxes_shape = call.shape(0), &scores_shape = call.shape(1);
@@ -127,14 +173,13 @@ Results non_max_suppression(Call& call) {
       for (int64_t i = 0; i < N; ++i)
         if (!call.has(4) || row[i] > least) order.push_back(i);
       std::stable_sort(order.begin(), order.end(), [&](int64_t x, int64_t y) { return row[x] > row[y]; });
-      std::vector<Box> kept;
-      for (const int64_t i : order) {
-        if (static_cast<int64_t>(kept.size()) >= most) break;
-        const Box box = box_of(boxes.data() + (b * N + i) * 4, centred);
-        if (std::any_of(kept.begin(), kept.end(), [&](const Box& other) { return overlap(box, other) > threshold; }))
-          continue;
-        kept.push_back(box);
-        chosen.insert(chosen.end(), {b, c, i});
+      std::vector<Box> candidates;
+      for (const int64_t i : order) candidates.push_back(box_of(boxes.data() + (b * N + i) * 4, centred));
+      KeptBoxes kept(candidates, threshold);
+      for (size_t i = 0; i < order.size() && kept.size() < most; ++i) {
+        if (kept.suppress(candidates[i])) continue;
+        kept.add(candidates[i]);
+        chosen.insert(chosen.end(), {b, c, order[i]});
       }
     }
   return {{ElementType::kInt64, integers(chosen, {static_cast<int64_t>(chosen.size() / 3), 3}, DType::kInt64)}};
