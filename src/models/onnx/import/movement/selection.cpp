@@ -19,16 +19,18 @@ namespace {
 Results non_zero(Call& call) {
   const Shape& shape = call.shape(0);
   const std::vector<double> values = call.numbers(0);
-  std::vector<Axes> found;
-  size_t place = 0;
-  for_each_index(shape, [&](const Axes& index) {
-    if (values[place++] != 0) found.push_back(index);
-  });
-  std::vector<int64_t> places;
-  for (size_t axis = 0; axis < shape.size(); ++axis)
-    for (const Axes& index : found) places.push_back(index[axis]);
+  std::vector<int64_t> found;  // of a detector these are the most of hundreds of thousands of scores
+  for (size_t i = 0; i < values.size(); ++i)
+    if (values[i] != 0) found.push_back(static_cast<int64_t>(i));
+  const size_t count = found.size();
+  std::vector<int64_t> places(shape.size() * count);
+  for (size_t axis = shape.size(); axis-- > 0;)
+    for (size_t i = 0; i < count; ++i) {
+      places[axis * count + i] = axis == 0 ? found[i] : found[i] % shape[axis];
+      found[i] /= shape[axis];
+    }
   return {{ElementType::kInt64,
-           integers(places, {static_cast<int64_t>(shape.size()), static_cast<int64_t>(found.size())}, DType::kInt64)}};
+           integers(places, {static_cast<int64_t>(shape.size()), static_cast<int64_t>(count)}, DType::kInt64)}};
 }
 
 Results compress(Call& call) {

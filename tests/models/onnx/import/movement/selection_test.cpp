@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Boxes that are kept are found among their neighbours: the result is that of comparing all with all.
+// What is chosen by values: places of what is not 0, and boxes, which are found among their neighbours as comparing all
+// with all finds them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -68,6 +69,21 @@ std::vector<int64_t> by_comparing_all(const Drawn& drawn, double threshold) {
     chosen.insert(chosen.end(), {0, 0, static_cast<int64_t>(i)});
   }
   return chosen;
+}
+
+TEST(NonZero, GivesThePlacesOfAllAxes) {
+  test::GraphParts parts;
+  parts.inputs = {test::value("x", ElementType::kFloat32, {-1, -1, -1})};
+  parts.nodes = {test::node("NonZero", {"x"}, {"y"}, {})};
+  parts.outputs = {test::Message().text(1, "y")};
+  const auto bytes = std::make_shared<const std::string>(test::model(parts, 18));
+  const ImportedGraph graph(parse_model(*bytes, "m.onnx", bytes));
+  const Doubles x = {0, 1, 0, 0, std::nan(""), 0, -2, 0, 0, 0, 0, 5};
+  const auto of = [&](const Doubles& values, const Shape& shape) {
+    return graph.run({{"x", {ElementType::kFloat32, numbers(values, shape, DType::kFloat32)}}})[0].second.tensor;
+  };
+  EXPECT_EQ(of(x, {2, 3, 2}).to_vector<int64_t>(), (std::vector<int64_t>{0, 0, 1, 1, 0, 2, 0, 2, 1, 0, 0, 1}));
+  EXPECT_EQ(of({}, {2, 0, 2}).shape(), (Shape{3, 0}));
 }
 
 TEST(NonMaxSuppression, KeepsWhatComparingAllKeeps) {
