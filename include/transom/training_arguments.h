@@ -324,7 +324,9 @@ struct ScriptArguments {
   bool random_flip = true;
   int64_t image_height = 512, image_width = 512;  // of instance segmentation
   bool do_reduce_labels = false;
-  double mask_ratio = 0.75;  // of masked autoencoders, as the next ones
+  double mask_ratio = 0.75;      // of pictures without labels; 0.6 for models that are told what is hidden
+  int64_t mask_patch_size = 32;  // of such models: pixels on the edge of what is hidden together
+  // Of masked autoencoders.
   bool norm_pix_loss = true;
   std::optional<double> base_learning_rate;
   std::string audio_column_name = "audio";

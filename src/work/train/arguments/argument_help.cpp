@@ -78,11 +78,11 @@ const Names kOnlyTraining = {
     "dashboard_host", "dashboard_runs", "train_val_split", "max_train_samples", "overwrite_output_dir",
     "shuffle_train_dataset", "shuffle_seed",
     // Of tasks
-    "random_crop_area", "random_flip", "mask_ratio", "norm_pix_loss", "base_learning_rate", "freeze_feature_encoder",
-    "freeze_encoder", "apply_spec_augment", "attention_dropout", "activation_dropout", "feat_proj_dropout",
-    "hidden_dropout", "final_dropout", "mask_time_prob", "mask_time_length", "mask_feature_prob", "mask_feature_length",
-    "layerdrop", "add_adapter", "freeze_vision_model", "freeze_text_model", "sync_ref_model", "ref_model_mixup_alpha",
-    "ref_model_sync_steps",
+    "random_crop_area", "random_flip", "mask_ratio", "mask_patch_size", "norm_pix_loss", "base_learning_rate",
+    "freeze_feature_encoder", "freeze_encoder", "apply_spec_augment", "attention_dropout", "activation_dropout",
+    "feat_proj_dropout", "hidden_dropout", "final_dropout", "mask_time_prob", "mask_time_length", "mask_feature_prob",
+    "mask_feature_length", "layerdrop", "add_adapter", "freeze_vision_model", "freeze_text_model", "sync_ref_model",
+    "ref_model_mixup_alpha", "ref_model_sync_steps",
     // Of the loop
     "per_device_train_batch_size", "num_train_epochs", "max_steps", "activation_checkpointing",
     "activation_checkpointing_kwargs", "max_predictions_per_seq", "logging_strategy", "logging_steps",

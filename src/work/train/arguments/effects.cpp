@@ -65,7 +65,7 @@ const OfTasks kOfTasks[] = {
     {{"normalize_advantages", "reward_clip_range"}, {"rloo"}},
     {{"block_size", "keep_linebreaks"}, {"text-generation"}},
     {{"random_crop_area"}, {"image-classification", "video-classification", "masked-image-modeling"}},
-    {{"mask_ratio", "norm_pix_loss", "base_learning_rate"}, {"masked-image-modeling"}},
+    {{"mask_ratio", "mask_patch_size", "norm_pix_loss", "base_learning_rate"}, {"masked-image-modeling"}},
     {{"image_column_name"},
      {"image-classification", "image-segmentation", "instance-segmentation", "object-detection",
       "masked-image-modeling"}},

@@ -284,9 +284,12 @@ const Argument kScriptArguments[] = {
     field<&S::image_width>("image_width", "Width that pictures and masks get (instance segmentation).").at_least(1),
     field<&S::do_reduce_labels>("do_reduce_labels",
                                 "Level 0 of maps is no class, and class c is level c + 1 (instance segmentation)."),
-    field<&S::mask_ratio>("mask_ratio", "Part of the patches that is hidden (masked autoencoders).")
+    field<&S::mask_ratio>("mask_ratio", "Part of a picture that is hidden (pictures without labels).")
         .above(0)
         .at_most(1),
+    field<&S::mask_patch_size>("mask_patch_size",
+                               "Pixels on the edge of each hidden square, where the model is told what is hidden.")
+        .at_least(1),
     field<&S::norm_pix_loss>("norm_pix_loss",
                              "Pixels to make up are about the mean of their patch, in its deviation (masked "
                              "autoencoders)."),

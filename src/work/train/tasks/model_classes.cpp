@@ -2,11 +2,13 @@
 #include "work/train/tasks/model_classes.h"
 
 #include "base/error.h"
+#include "base/files/directories.h"
 #include "base/terminal/log.h"
 #include "files/config/config.h"
 #include "files/family/family.h"
 #include "files/hub/adapters.h"
 #include "inputs/data/class_names.h"
+#include "models/records.h"
 #include "work/train/tasks/read_report.h"
 
 namespace transom {
@@ -29,6 +31,14 @@ std::vector<std::string> unknown_names(const std::vector<std::string>& names, co
 }
 
 }  // namespace
+
+const Architecture* class_for(const ScriptArguments& script, std::string_view pipeline) {
+  std::filesystem::path config =
+      script.model_name_or_path.empty() ? script.config_name.value_or("") : script.model_name_or_path;
+  if (directory_exists(config)) config /= "config.json";
+  const Family* family = file_exists(config) ? find_family(Config::read(config)) : nullptr;
+  return family ? find_architecture(*family, pipeline) : nullptr;
+}
 
 ModelClasses classes_of_model(const std::string& directory) {
   const Config config = Config::read(base_of_adapters(directory) / "config.json");

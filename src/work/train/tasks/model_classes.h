@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "inputs/data/labels.h"
@@ -10,6 +11,11 @@
 #include "transom/training_arguments.h"
 
 namespace transom {
+
+struct Architecture;
+
+// The class of the model's family, or of one that is to be made, for the task of a pipeline; null: it has none.
+const Architecture* class_for(const ScriptArguments& script, std::string_view pipeline);
 
 struct ModelClasses {
   std::vector<std::string> names;  // LABEL_0 ... where the configuration of a head names none

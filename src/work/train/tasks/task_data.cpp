@@ -26,6 +26,7 @@
 #include "work/train/step/objective.h"
 #include "work/train/tasks/chats/supervised_fine_tuning.h"
 #include "work/train/tasks/class_reports.h"
+#include "work/train/tasks/model_classes.h"
 #include "work/train/tasks/policies/policy_options.h"
 #include "work/train/tasks/policies/policy_tasks.h"
 #include "work/train/tasks/preferences/preference_tasks.h"
@@ -53,15 +54,6 @@ struct Task {
 };
 
 bool has(const Dataset& data, std::string_view column) { return data.find(column).has_value(); }
-
-// The class of the model's family, or of one that is to be made, for the task of a pipeline; null: it has none.
-const Architecture* class_for(const ScriptArguments& script, std::string_view pipeline) {
-  std::filesystem::path config =
-      script.model_name_or_path.empty() ? script.config_name.value_or("") : script.model_name_or_path;
-  if (directory_exists(config)) config /= "config.json";
-  const Family* family = file_exists(config) ? find_family(Config::read(config)) : nullptr;
-  return family ? find_architecture(*family, pipeline) : nullptr;
-}
 
 bool has_class_for(const ScriptArguments& script, std::string_view pipeline) { return class_for(script, pipeline); }
 
@@ -186,7 +178,7 @@ const Task kTasks[] = {
      .preprocessing = Preprocessing::kNone,
      .is_file = is_image_name,
      .defaults = unconditional_image_defaults},
-    {.name = "masked-image-modeling",
+    {.name = kMaskedPictures,
      .alias = "mae",
      .fits = is_asked_for,
      .prepare = prepare_masked_pictures,

@@ -28,7 +28,8 @@ void prepare_dreambooth(const TrainArguments& arguments, const TaskFiles& files,
 // textual_inversion of diffusers: a few pictures of one thing, for which a word is learned.
 void textual_inversion_defaults(TrainArguments& arguments);
 void prepare_textual_inversion(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
-// run_mae: pictures without labels, of which a model makes up hidden patches.
+// run_mae, run_mim: pictures without labels, of which a model makes up hidden patches.
+constexpr const char* kMaskedPictures = "masked-image-modeling";  // of those that are told which are hidden
 void masked_picture_defaults(TrainArguments& arguments);
 void prepare_masked_pictures(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // run_semantic_segmentation: pictures, and pictures of the classes of their pixels.
