@@ -173,6 +173,22 @@ void add_named_tokens(const Json& tokens, const std::string& where, TokenizerCon
   }
 }
 
+// {"<token>": 42}: what libraries before tokenizer.json wrote beside the vocabulary.
+void read_older_tokens(const Json& added, const std::string& where, TokenizerConfig& config) {
+  require(added.is_object(), "{}: added_tokens.json: expected an object, found {}", where, added.type_name());
+  for (const auto& [content, id] : added.items()) {
+    require(id.is_number_integer() && id.get<int64_t>() >= 0 && id.get<int64_t>() <= Vocabulary::kMaximumId,
+            "{}: added_tokens.json: {}: expected an id, found {}", where, quoted(content), quoted(dump_json(id)));
+    const auto named = [&, &text = content](const auto& role) { return role.second == text; };
+    const auto& others = config.additional_special_tokens;
+    const bool special = std::any_of(config.special_tokens.begin(), config.special_tokens.end(), named) ||
+                         std::find(others.begin(), others.end(), content) != others.end();
+    config.older_added_tokens.push_back({id.get<int64_t>(), content, false, false, false, !special, special});
+  }
+  std::stable_sort(config.older_added_tokens.begin(), config.older_added_tokens.end(),
+                   [](const AddedToken& x, const AddedToken& y) { return x.id < y.id; });
+}
+
 }  // namespace
 
 TokenizerConfig read_tokenizer_config(const Json& json, const std::string& where) {
@@ -210,6 +226,8 @@ TokenizerConfig read_tokenizer_config(const Json& json, const std::string& where
       for (AddedToken& token : read_added_tokens(Json::array({item}), at)) config.added_tokens_decoder.push_back(token);
     }
   }
+  const Json& older = field(json, "added_tokens.json", where);
+  if (!older.is_null() && !json.contains("added_tokens_decoder")) read_older_tokens(older, where, config);
   const Json& maximum = field(json, "model_max_length", where);
   if (maximum.is_number() && maximum.get<double>() < 1e9 && maximum.get<double>() >= 0) {
     config.model_max_length = static_cast<int64_t>(maximum.get<double>());
@@ -242,6 +260,17 @@ void add_special_tokens(const TokenizerConfig& config, const Vocabulary& vocabul
   }
   int64_t next = vocabulary.size();
   for (const AddedToken& token : tokens) next = std::max(next, token.id + 1);
+  // As in Transformers a token of tokenizer.json takes the place of one with its id, and the ids of the others follow
+  // from how many tokens there are, whatever the file says.
+  const size_t own = tokens.size();
+  for (AddedToken token : config.older_added_tokens) {
+    const auto taken = [&](const AddedToken& other) { return other.id == token.id; };
+    if (known(token.content) || std::any_of(tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(own), taken))
+      continue;
+    const int64_t id = vocabulary.find(token.content);
+    token.id = id >= 0 ? id : next++;
+    tokens.push_back(token);
+  }
   const auto add = [&](const std::string& content) {
     if (content.empty() || known(content)) return;
     const int64_t id = vocabulary.find(content);

@@ -18,6 +18,7 @@ struct TokenizerConfig {
   std::map<std::string, std::string, std::less<>> special_tokens;  // by role: "pad", "cls", ...
   std::vector<std::string> additional_special_tokens;
   std::vector<AddedToken> added_tokens_decoder;
+  std::vector<AddedToken> older_added_tokens;  // of added_tokens.json, by id; read where there is no decoder
   std::optional<int64_t> model_max_length;
   std::vector<std::string> model_input_names;
   Side padding_side = Side::kRight, truncation_side = Side::kRight;

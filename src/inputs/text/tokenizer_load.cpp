@@ -235,6 +235,8 @@ void Tokenizer::State::read(const fs::path& folder, Json& fields, const std::str
     return build_speecht5(fields, path("spm_char.model"), config_where);
   }
   if (json != nullptr) {
+    if (const std::string* added = find_file("added_tokens.json"))
+      fields["added_tokens.json"] = parse_json(*added, path("added_tokens.json"));
     file = read_tokenizer_json(*json, path("tokenizer.json"));
     return build(fields, path("tokenizer.json: "), config_where);
   }
