@@ -216,7 +216,7 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
   cutter_ = make_picture_cutter(family, config, read_resampling(config, defaults->resampling));
   const bool is_sam = family == "Sam";
   const bool is_page = family == "Donut";
-  if (!is_detector && !is_sam && !is_page && !cutter_) squares_ = config.get_bool("do_pad", smooth_);
+  if (!is_detector && !is_sam && !is_page && !cutter_ && family != "DPT") squares_ = config.get_bool("do_pad", smooth_);
   if (squares_ && family != "Llava" && !smooth_)
     fail(ErrorKind::kUnsupported, "{}: do_pad is not carried out for {}", config.where(), type);
   size_ = {defaults->height, defaults->width, defaults->shortest_edge, 0};
@@ -248,6 +248,8 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
     keep_aspect_ratio_ = config.get_bool("keep_aspect_ratio", false);
     ensure_multiple_of_ = config.get_int("ensure_multiple_of", 1);
     check_size(ensure_multiple_of_, config.where(), "ensure_multiple_of");
+    const int64_t divisor = config.get_int("size_divisor", 0);
+    if (config.get_bool("do_pad", false)) check_size(framed_to_ = divisor, config.where(), "size_divisor");
     if (size_.height == 0) fail("{}: size: expected height and width for {}", config.where(), type);
   }
   reduces_labels_ = config.get_bool("do_reduce_labels", config.get_bool("reduce_labels", false));
@@ -402,8 +404,23 @@ ImageProcessor::Pixels ImageProcessor::operator()(const Image& image, int64_t to
     pixels.beside = {{"original_sizes", {image.height, image.width}},
                      {"reshaped_input_sizes", {pixels.height, pixels.width}}};
   if (masks_ || fills_) pad(pixels);
+  if (framed_to_ > 1) frame(pixels);
   if (!masks_) pixels.mask.clear();
   return pixels;
+}
+
+// The picture in the middle; of an odd number of zeros the second side has one more.
+void ImageProcessor::frame(Pixels& pixels) const {
+  const auto up = [&](int64_t extent) { return (extent + framed_to_ - 1) / framed_to_ * framed_to_; };
+  const int64_t height = up(pixels.height), width = up(pixels.width), top = (height - pixels.height) / 2,
+                left = (width - pixels.width) / 2;
+  std::vector<float> values(static_cast<size_t>(3 * height * width), 0.0f);
+  for (int64_t c = 0; c < 3; ++c)
+    for (int64_t y = 0; y < pixels.height; ++y)
+      std::copy_n(pixels.values.begin() + (c * pixels.height + y) * pixels.width, pixels.width,
+                  values.begin() + (c * height + y + top) * width + left);
+  pixels.values = std::move(values);
+  pixels.height = height, pixels.width = width;
 }
 
 Image ImageProcessor::sized(const Image& image) const {

@@ -94,6 +94,7 @@ class ImageProcessor {
   void read_detr(const Config& config, std::string_view family);
   void read_sam(const Config& config);
   void pad(Pixels& pixels) const;
+  void frame(Pixels& pixels) const;
   Pixels cut(const Image& image, int64_t together) const;
   Pixels smoothed(const Image& image) const;
   std::array<int64_t, 2> size_near(const Image& image) const;
@@ -111,6 +112,7 @@ class ImageProcessor {
   std::optional<PageFit> page_;  // of Donut: pictures are brought onto a page of size_
   bool keep_aspect_ratio_ = false;
   int64_t ensure_multiple_of_ = 0;  // of DPT; 0: pictures get the extents that size_ says
+  int64_t framed_to_ = 1;           // of DPT: with a frame of zeros, to multiples of this
   double rescale_factor_ = 1 / 255.0, crop_pct_ = 0.875;
   std::array<float, 3> mean_{0.5f, 0.5f, 0.5f}, deviation_{0.5f, 0.5f, 0.5f};
   Resampling resampling_ = Resampling::kBilinear;

@@ -83,6 +83,22 @@ TEST(ImageProcessor, TimmSquashesWhatItElseCrops) {
 }
 
 // What a file asks for ends in a line before anything of that size is made.
+// Numbers of Transformers 5.24's DPTImageProcessor.
+TEST(ImageProcessor, OfDptFramesWithZerosToMultiples) {
+  const std::string fields = R"("do_resize": false, "do_normalize": false, "do_pad": true)";
+  const auto framed = processor("DPTImageProcessor", fields + R"(, "size_divisor": 7)")(plain(255));
+  EXPECT_EQ(framed.height, 7);
+  EXPECT_EQ(framed.width, 7);
+  ASSERT_EQ(framed.values.size(), 3u * 49);
+  for (size_t i = 0; i < framed.values.size(); ++i) {
+    const size_t y = i % 49 / 7, x = i % 7;
+    EXPECT_EQ(framed.values[i], y >= 1 && y < 5 && x >= 1 && x < 5 ? 1.0f : 0.0f) << i;
+  }
+  EXPECT_EQ(processor("DPTImageProcessor", fields + R"(, "size_divisor": 2)")(plain(255)).height, 4);
+  for (const char* divisor : {"", R"(, "size_divisor": null)", R"(, "size_divisor": 0)", R"(, "size_divisor": -3)"})
+    EXPECT_THROW(processor("DPTImageProcessor", fields + divisor), Error) << divisor;
+}
+
 TEST(ImageProcessor, OfDetectorsRefusesExtentsThatAreNone) {
   const auto message = [](const std::string& fields) {
     return test::message_of([&] { processor("DetrImageProcessor", fields)(plain(9)); });
