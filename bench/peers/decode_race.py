@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tokens a second of text generation from GGUF files, by `transom bench` and by llama.cpp, in turns.
+"""Tokens a second of text generation from GGUF files, by `transom bench`, llama.cpp and ik_llama.cpp, in turns.
 
   decode_race.py --transom build/release/bin/transom MODEL.gguf ... [--batch_size 1 --sequence_length 16 \
-    --max_new_tokens 64 --rounds 3 --threads 2]
+    --max_new_tokens 64 --rounds 3 --threads 2 --peers llama.cpp ik_llama.cpp]
 
 With --first_token it is the seconds from the start of loading to the first token of a fresh process instead, compilation
 included.
 
-Both read as many prompts of as many tokens and write as many, greedily. A round is a process of each; shown are medians
-over all steps of all rounds. llama.cpp comes by llama-cpp-python, built for the processor, or by xllamacpp, built for
-AVX2 (race it with TRANSOM_CPU_ISA=avx2; one row alone, timed by llama.cpp's own server); where it does not run,
-Transom runs alone, and why is said once. `random_gguf.py` writes models to race with."""
+All read as many prompts of as many tokens and write as many, greedily. A round is a process of each; shown are medians
+over all steps of all rounds, and the ratio of the fastest steps. llama.cpp comes by llama-cpp-python, built for the
+processor, or by xllamacpp, built for AVX2 (race it with TRANSOM_CPU_ISA=avx2, too; one row alone, timed by llama.cpp's
+own server); ik_llama.cpp by ik-llama-cpp-python, built for AVX2. Of a peer that does not run it is said why, once.
+`random_gguf.py` writes models to race with."""
 import argparse
 import json
 import os
@@ -20,8 +21,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
+PEERS = ["llama.cpp", "ik_llama.cpp"]
 parser = argparse.ArgumentParser()
 parser.add_argument("models", nargs="+")
 parser.add_argument("--transom", required=True)
@@ -31,34 +34,63 @@ parser.add_argument("--max_new_tokens", type=int, default=64)
 parser.add_argument("--rounds", type=int, default=3)
 parser.add_argument("--threads", type=int, default=2)
 parser.add_argument("--first_token", action="store_true", help="seconds from the start of loading to the first token")
-parser.add_argument("--peer", action="store_true", help="run llama.cpp alone (used by the script itself)")
+parser.add_argument("--peers", nargs="*", choices=PEERS, default=PEERS[:1])
+parser.add_argument("--repack", action="store_true", help="ik_llama.cpp repacks weights as it loads them (its -rtr)")
+parser.add_argument("--peer", choices=PEERS, help="run this peer alone (used by the script itself)")
 options = parser.parse_args()
+
+
+class Library:
+    """What both libraries have, in their own words."""
+
+    def __init__(self, name):
+        import ctypes
+
+        if name == "llama.cpp":
+            import llama_cpp as library
+            silent = library.llama_log_callback(lambda level, text, data: None)
+            library.llama_log_set(silent, ctypes.c_void_p(0))
+            self.keep = silent
+        else:
+            from ik_llama_cpp import _ctypes_api as library
+        self.all, self.name = library, name
+
+    def model_options(self):
+        wanted = self.all.llama_model_default_params()
+        if self.name == "ik_llama.cpp":
+            wanted.repack_tensors = options.repack
+        return wanted
+
+    def forget(self, context):
+        if self.name == "llama.cpp":
+            self.all.llama_memory_clear(self.all.llama_get_memory(context), True)
+        else:
+            self.all.llama_kv_cache_clear(context)
 
 
 def peer(model):
     """Seconds of reading the prompts and of each step, as JSON on standard output: greedy, all rows in one pass, by
-    llama.cpp's own functions, since its Python class copies the scores of all tokens."""
-    import ctypes
-
-    import llama_cpp
+    the library's own functions, since its Python class copies the scores of all tokens."""
     import numpy
 
     rows, length = options.batch_size, options.sequence_length
     started = time.perf_counter()
-    silent = llama_cpp.llama_log_callback(lambda level, text, data: None)
-    llama_cpp.llama_log_set(silent, ctypes.c_void_p(0))
-    llama_cpp.llama_backend_init()
-    loaded = llama_cpp.llama_model_load_from_file(model.encode(), llama_cpp.llama_model_default_params())
+    library = Library(options.peer)
+    llama = library.all
+    llama.llama_backend_init()
+    loaded = llama.llama_model_load_from_file(model.encode(), library.model_options())
     if not loaded:
-        sys.exit(f"{model}: llama.cpp does not load it")
-    wanted = llama_cpp.llama_context_default_params()
+        sys.exit(f"{model}: {options.peer} does not load it")
+    wanted = llama.llama_context_default_params()
     wanted.n_ctx = -(-(length + options.max_new_tokens) // 256) * 256 * rows
     wanted.n_seq_max, wanted.n_batch = rows, max(512, rows * length)
     wanted.n_threads = wanted.n_threads_batch = options.threads
-    context = llama_cpp.llama_init_from_model(loaded, wanted)
-    vocabulary = llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(loaded))
+    context = llama.llama_init_from_model(loaded, wanted)
+    if not context:
+        sys.exit(f"{model}: {options.peer} makes no context of {rows} rows")
+    vocabulary = llama.llama_vocab_n_tokens(llama.llama_model_get_vocab(loaded))
     seconds = time.perf_counter() - started
-    batch = llama_cpp.llama_batch_init(rows * length, 0, 1)
+    batch = llama.llama_batch_init(rows * length, 0, 1)
 
     def decode(tokens, places):
         """What follows each row: `tokens` [rows][count] at the places from `places` on."""
@@ -69,14 +101,14 @@ def peer(model):
                 at = row * count + i
                 batch.token[at], batch.pos[at], batch.n_seq_id[at] = token, places + i, 1
                 batch.seq_id[at][0], batch.logits[at] = row, i == count - 1
-        if llama_cpp.llama_decode(context, batch) != 0:
+        if llama.llama_decode(context, batch) != 0:
             sys.exit(f"{model}: llama_decode failed")
         return [int(numpy.argmax(numpy.ctypeslib.as_array(
-            llama_cpp.llama_get_logits_ith(context, row * count + count - 1), (vocabulary,)))) for row in range(rows)]
+            llama.llama_get_logits_ith(context, row * count + count - 1), (vocabulary,)))) for row in range(rows)]
 
     prefill, steps, first = [], [], None
     for _ in range(2):  # the first warms up
-        llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(context), True)
+        library.forget(context)
         prompts = [[3 + (7 * i + row) % 200 for i in range(length)] for row in range(rows)]
         begin = time.perf_counter()
         chosen = decode(prompts, 0)
@@ -86,7 +118,8 @@ def peer(model):
             begin = time.perf_counter()
             chosen = decode([[token] for token in chosen], length + step)
             steps.append(time.perf_counter() - begin)
-    print(json.dumps({"load": seconds, "prefill": prefill, "decode": steps, "first": first}))
+    print(json.dumps({"load": seconds, "prefill": prefill, "decode": steps, "first": first}), flush=True)
+    os._exit(0)  # its threads may go on
 
 
 def peer_by_server(model):
@@ -140,55 +173,63 @@ def ours(model):
 told = set()  # what was said of a peer that does not run
 
 
-def theirs(model):
-    done = subprocess.run([sys.executable, *sys.argv[:1], model, "--peer", "--transom", options.transom,
+def theirs(name, model):
+    done = subprocess.run([sys.executable, *sys.argv[:1], model, "--peer", name, "--transom", options.transom,
                            "--batch_size", str(options.batch_size), "--sequence_length", str(options.sequence_length),
-                           "--max_new_tokens", str(options.max_new_tokens), "--threads", str(options.threads)],
-                          capture_output=True, text=True, env=dict(os.environ))
+                           "--max_new_tokens", str(options.max_new_tokens), "--threads", str(options.threads),
+                           *(["--repack"] if options.repack else [])], capture_output=True,
+                          text=True, env=dict(os.environ))
     if done.returncode == 0 and done.stdout:
         return json.loads(done.stdout.splitlines()[-1])
     said = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
-    if (model, said) not in told:
-        told.add((model, said))
-        print(f"{Path(model).name:<28} llama.cpp  does not run: {said}", flush=True)
+    if (model, name, said) not in told:
+        told.add((model, name, said))
+        print(f"{Path(model).name:<28} {name}  does not run: {said}", flush=True)
     return None
 
 
-if options.peer:
-    from importlib.util import find_spec
-    (peer if find_spec("llama_cpp") else peer_by_server)(options.models[0])
-    sys.exit()
-if options.first_token:
+def results_of(model):
+    results = {name: [] for name in ["transom", *options.peers]}
+    for number in range(options.rounds):
+        for name in list(results) if number % 2 == 0 else reversed(list(results)):
+            found = ours(model) if name == "transom" else theirs(name, model)
+            if found is not None:
+                results[name].append(found)
+    return {name: rounds for name, rounds in results.items() if rounds}
+
+
+def race_of_first_tokens():
     options.max_new_tokens = 2
     for model in options.models:
-        seconds = {"transom": [], "llama.cpp": []}
-        for _ in range(options.rounds):
-            seconds["transom"].append(ours(model))
-            if (found := theirs(model)) is not None and "first" in found:
-                seconds["llama.cpp"].append(found)
         middle = {who: {name: statistics.median(r[name] for r in rounds) for name in ("load", "first")}
-                  for who, rounds in seconds.items() if rounds}
+                  for who, rounds in results_of(model).items()}
         for who, of in middle.items():
-            print(f"{Path(model).name:<28} {who:<10} loading {of['load']:.2f} s, first token {of['first']:.2f} s")
-        if len(middle) == 2:
-            print(f"{Path(model).name:<28} ratio {middle['llama.cpp']['first'] / middle['transom']['first']:.2f}", flush=True)
-    sys.exit()
-print(f"{'model':<28} {'who':<10} {'load s':>8} {'prefill tok/s':>14} {'decode tok/s':>13}")
-for model in options.models:
-    results = {"transom": [], "llama.cpp": []}
-    for _ in range(options.rounds):
-        results["transom"].append(ours(model))
-        if (found := theirs(model)) is not None:
-            results["llama.cpp"].append(found)
-    rates = {}
-    for who, rounds in results.items():
-        if not rounds:
-            continue
-        median = {name: statistics.median(x for r in rounds for x in r[name]) for name in ("prefill", "decode")}
-        rates[who] = options.batch_size / median["decode"]
-        load = statistics.median(r["load"] for r in rounds)
-        read = options.batch_size * options.sequence_length / median["prefill"]
-        print(f"{Path(model).name:<28} {who:<10} {load:>8.2f} {read:>14.1f} "
-              f"{rates[who]:>13.1f}", flush=True)
-    if len(rates) == 2:
-        print(f"{Path(model).name:<28} ratio of decoding {rates['transom'] / rates['llama.cpp']:.2f}", flush=True)
+            ratio = "" if who == "transom" else f", ratio {of['first'] / middle['transom']['first']:.2f}"
+            print(f"{Path(model).name:<28} {who:<12} loading {of['load']:.2f} s, first token {of['first']:.2f} s"
+                  f"{ratio}", flush=True)
+
+
+def race_of_rates():
+    print(f"{'model':<28} {'who':<12} {'load s':>8} {'prefill tok/s':>14} {'decode tok/s':>13} {'ratio':>6} "
+          f"{'of minima':>10}")
+    for model in options.models:
+        decode, least = {}, {}
+        for who, rounds in results_of(model).items():
+            times = {name: [x for r in rounds for x in r[name]] for name in ("prefill", "decode")}
+            decode[who], least[who] = statistics.median(times["decode"]), min(times["decode"])
+            load = statistics.median(r["load"] for r in rounds)
+            read = options.batch_size * options.sequence_length / statistics.median(times["prefill"])
+            ratios = "" if who == "transom" else (f" {decode[who] / decode['transom']:>6.2f} "
+                                                  f"{least[who] / least['transom']:>10.2f}")
+            print(f"{Path(model).name:<28} {who:<12} {load:>8.2f} {read:>14.1f} "
+                  f"{options.batch_size / decode[who]:>13.1f}{ratios}", flush=True)
+
+
+if options.peer == "ik_llama.cpp" or (options.peer and find_spec("llama_cpp")):
+    peer(options.models[0])
+elif options.peer:
+    peer_by_server(options.models[0])
+elif options.first_token:
+    race_of_first_tokens()
+else:
+    race_of_rates()

@@ -8,7 +8,7 @@ import os
 import time
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--task", required=True, choices=["sft", "dpo", "pairs", "sst2"])
+parser.add_argument("--task", required=True, choices=["sft", "dpo", "grpo", "pairs", "sst2"])
 parser.add_argument("--model", required=True)
 parser.add_argument("--train_file", required=True)
 parser.add_argument("--output_dir", required=True)
@@ -70,6 +70,16 @@ def preferences(data):
                           peft_config=adapters() if arguments.lora else None)
 
 
+def policies(data):
+    import trl
+
+    options = trl.GRPOConfig(max_completion_length=arguments.max_length, **COMMON)
+    wanted = arguments.max_length // 2
+    return trl.GRPOTrainer(
+        model=arguments.model, args=options, train_dataset=data,
+        reward_funcs=lambda completion_ids, **_: [-abs(len(ids) - wanted) / wanted for ids in completion_ids])
+
+
 def pairs(data):
     from sentence_transformers import (SentenceTransformer, SentenceTransformerTrainer,
                                        SentenceTransformerTrainingArguments, losses)
@@ -91,7 +101,7 @@ def classes(data):
 def main():
     kind = "csv" if arguments.train_file.endswith(".csv") else "json"
     data = datasets.load_dataset(kind, data_files=arguments.train_file, split="train", cache_dir=arguments.output_dir)
-    makers = {"sft": fine_tuning, "dpo": preferences, "pairs": pairs, "sst2": classes}
+    makers = {"sft": fine_tuning, "dpo": preferences, "grpo": policies, "pairs": pairs, "sst2": classes}
     trainer = makers[arguments.task](data)
     times = Times()
     trainer.add_callback(times)

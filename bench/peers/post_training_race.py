@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fine-tuning of real checkpoints on rows of real lengths: `transom train` beside TRL (sft, dpo), sentence-transformers
-(pairs with MultipleNegativesRankingLoss) and Transformers' Trainer (SST-2), in turns, on the same rows.
+"""Fine-tuning of real checkpoints on rows of real lengths: `transom train` beside TRL (sft, dpo, grpo),
+sentence-transformers (pairs with MultipleNegativesRankingLoss) and Transformers' Trainer (SST-2), in turns, on the same
+rows.
 
   post_training_race.py --transom build/release/bin/transom --chats chats.jsonl --lm DIR --pairs pairs.jsonl \
-    --sentences DIR --sst2 sst2.csv [--lora DIR --rounds 3 --steps 6 --threads 2 --cases sft sft-packed dpo pairs sst2]
+    --sentences DIR --sst2 sst2.csv [--lora DIR --rounds 3 --steps 6 --threads 2 \
+    --cases sft sft-packed dpo grpo lora pairs sst2]
 
 `--lm`: a language model with a chat template (SmolLM2-135M), `--lora`: one that is trained with LoRA, `--sentences`: an
 encoder with modules.json (all-MiniLM-L6-v2). `--chats`: rows of `messages`; pairs of preferences are made of them:
-the first answer, and that of the next row, which is rejected. `--pairs`: rows of `anchor` and `positive`. `--sst2`: rows
-of `text` and `label`. As many rows as the updates take are read of each file, in one epoch, so that all contenders
-compute the same tokens.
+the first answer, and that of the next row, which is rejected; policies complete their first questions. `--pairs`: rows
+of `anchor` and `positive`. `--sst2`: rows of `text` and `label`. As many rows as the updates take are read of each file,
+in one epoch, so that all contenders compute the same tokens (what policies write is drawn anew by each).
 
 A round is a fresh process of each contender. Shown are medians over the rounds: seconds of the training from the first
 batch to the last update, compilation included, and their ratio, that of the whole processes, the peaks of resident
@@ -54,6 +56,10 @@ def preferences_of(chats):
             for i, row in enumerate(chats)]
 
 
+def prompts_of(chats):
+    return [{"prompt": row["messages"][:1]} for row in chats]
+
+
 class Case:
     def __init__(self, name, title, task, model, peer, rows, max_length, ours=(), theirs=()):
         self.name, self.title, self.task, self.model, self.peer = name, title, task, model, peer
@@ -69,7 +75,9 @@ def cases_of(options):
     if options.lm:
         found += [Case("sft", "SFT", "sft", options.lm, "TRL", rows, 1024),
                   Case("sft-packed", "SFT, packed", "sft", options.lm, "TRL", rows, 1024, ["--packing"], ["--packing"]),
-                  Case("dpo", "DPO", "dpo", options.lm, "TRL", rows, 1024)]
+                  Case("dpo", "DPO", "dpo", options.lm, "TRL", rows, 1024),
+                  Case("grpo", f"GRPO, 8 completions of {options.completion}", "grpo", options.lm, "TRL", 8 * rows,
+                       options.completion, ["--reward_funcs", f"length:{options.completion // 2}"])]
     if options.lora:
         found.append(Case("lora", "SFT with LoRA", "sft", options.lora, "TRL and PEFT", rows, 1024, lora, ["--lora"]))
     if options.sentences and options.pairs:
@@ -97,15 +105,16 @@ def write_file(case, options):
         write_rows(path, rows_of(options.pairs, count))
     else:
         chats = rows_of(options.chats, count)
-        write_rows(path, preferences_of(chats) if case.task == "dpo" else chats)
+        write_rows(path, {"dpo": preferences_of, "grpo": prompts_of}.get(case.task, list)(chats))
     case.file = path
 
 
 def our_command(case, options, output):
-    tasks = {"sft": "sft", "dpo": "dpo", "pairs": "sentence-embedding", "sst2": "text-classification"}
-    return [options.transom, "train", "--task", tasks[case.task], "--model_name_or_path", case.model, "--train_file",
+    tasks = {"pairs": "sentence-embedding", "sst2": "text-classification"}
+    length = "--max_completion_length" if case.task == "grpo" else "--max_seq_length"
+    return [options.transom, "train", "--task", tasks.get(case.task, case.task), "--model_name_or_path", case.model, "--train_file",
             case.file, "--output_dir", output, "--per_device_train_batch_size", str(case.rows), "--max_steps",
-            str(options.steps_of(case)), "--max_seq_length", str(case.max_length), "--logging_steps", "1",
+            str(options.steps_of(case)), length, str(case.max_length), "--logging_steps", "1",
             "--save_strategy", "no", "--seed", "42", *(["--bf16"] if options.bf16 else []), *case.ours,
             *options.transom_options]
 
@@ -192,11 +201,12 @@ def parse():
     parser.add_argument("--sentences")
     parser.add_argument("--pairs")
     parser.add_argument("--sst2")
-    parser.add_argument("--cases", nargs="+", choices=["sft", "sft-packed", "dpo", "lora", "pairs", "sst2"])
+    parser.add_argument("--cases", nargs="+", choices=["sft", "sft-packed", "dpo", "grpo", "lora", "pairs", "sst2"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=6, help="updates of language models; four times as many of encoders")
     parser.add_argument("--rows", type=int, default=4, help="of an update of language models; pairs 16 times as many, "
-                                                            "SST-2 8 times")
+                                                            "SST-2 8 times, completions of policies too")
+    parser.add_argument("--completion", type=int, default=64, help="the longest completion of a policy, in tokens")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--bf16", action="store_true")
     parser.add_argument("--transom_options", nargs="+", default=[], metavar="OPTION", help="as padding_free=false")
@@ -206,7 +216,7 @@ def parse():
     if (options.lm or options.lora) and not options.chats:
         parser.error("--chats: expected a file of chats for the language models, found none")
     options.transom_options = [part for option in options.transom_options for part in ("--" + option).split("=", 1)]
-    options.steps_of = lambda case: options.steps if case.task in ("sft", "dpo") else 4 * options.steps
+    options.steps_of = lambda case: options.steps if case.task in ("sft", "dpo", "grpo") else 4 * options.steps
     options.folder = options.folder or tempfile.mkdtemp(prefix="transom-race-")
     os.makedirs(options.folder, exist_ok=True)
     return options

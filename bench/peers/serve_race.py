@@ -6,7 +6,8 @@
     --clients 1 8 32 --input_len 64 --output_len 64 --prompts_each 4 --rounds 2 --threads 2 --isa avx2 \
     --step_milliseconds 30 0]
 
-Models with random weights and a tokenizer that is trained on the file TEXT are made in FOLDER, once. Every text ends at
+Models with random weights and a tokenizer that is trained on the file TEXT are made in FOLDER, once; or --files names
+some, as random_gguf.py writes them. Every text ends at
 `--output_len`. A round starts each server, warms it up, and asks it with each number of clients; shown are medians over
 the rounds: tokens a second of prompts and answers together and of answers, time to the first token, p95 of the time
 between tokens. With several `--step_milliseconds` a round has a server of Transom for each. llama.cpp's server comes by
@@ -147,7 +148,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--transom", required=True)
-    parser.add_argument("--text", required=True)
+    parser.add_argument("--text", help="what the tokenizer of models that are made is trained on")
+    parser.add_argument("--files", nargs="+", type=Path, default=[], help="GGUF files in place of models that are made")
     parser.add_argument("--models", nargs="+", default=["llama-160m"], choices=list(SHAPES))
     parser.add_argument("--types", nargs="+", default=["q4_0", "bf16"])
     parser.add_argument("--clients", nargs="+", type=int, default=[1, 8, 32])
@@ -171,29 +173,30 @@ def main():
     sides[PEER] = None
     print("| model | clients | who | tokens/s | written/s | ratio | TTFT ms | ITL p95 ms |\n"
           "| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: |")
-    for name in options.models:
-        for kind in options.types:
-            file = make(name, kind, options)
-            found = {}
-            for _ in range(options.rounds):
-                for who, milliseconds in sides.items():
-                    beside = who == PEER and options.url
-                    running, url = (None, options.url) if beside else start(who, file, options, milliseconds)
-                    try:
-                        for clients in options.clients:
-                            found.setdefault((clients, who), []).append(ask(url, clients, options))
-                    finally:
-                        if running:
-                            running.send_signal(signal.SIGKILL)
-                            running.wait()
-            for clients in options.clients:
-                middle = {who: {key: statistics.median(each[key] for each in found[clients, who])
-                                for key in found[clients, who][0]} for who in sides}
-                for who, figures in middle.items():
-                    ratio = figures["total"] / middle[PEER]["total"]
-                    print(f"| {name} {kind} | {clients} | {who} | {figures['total']:.1f} | {figures['written']:.1f} | "
-                          f"{'' if who == PEER else f'{ratio:.2f}'} | {figures['ttft']:.0f} | {figures['itl']:.1f} |",
-                          flush=True)
+    if not options.files and not options.text:
+        parser.error("--text: expected a file to train a tokenizer on, or --files")
+    files = options.files or [make(name, kind, options) for name in options.models for kind in options.types]
+    for file in files:
+        found = {}
+        for _ in range(options.rounds):
+            for who, milliseconds in sides.items():
+                beside = who == PEER and options.url
+                running, url = (None, options.url) if beside else start(who, file, options, milliseconds)
+                try:
+                    for clients in options.clients:
+                        found.setdefault((clients, who), []).append(ask(url, clients, options))
+                finally:
+                    if running:
+                        running.send_signal(signal.SIGKILL)
+                        running.wait()
+        for clients in options.clients:
+            middle = {who: {key: statistics.median(each[key] for each in found[clients, who])
+                            for key in found[clients, who][0]} for who in sides}
+            for who, figures in middle.items():
+                ratio = figures["total"] / middle[PEER]["total"]
+                print(f"| {file.stem} | {clients} | {who} | {figures['total']:.1f} | {figures['written']:.1f} | "
+                      f"{'' if who == PEER else f'{ratio:.2f}'} | {figures['ttft']:.0f} | {figures['itl']:.1f} |",
+                      flush=True)
 
 
 if __name__ == "__main__":
