@@ -20,6 +20,7 @@ import cases as definitions
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUSY = os.getloadavg()[0]
+PEERS_THAT_SHOW = ("torch", "onnxruntime", "openvino")  # their outputs, to be compared; compiled, torch's are its own
 PAUSE = 0.3  # seconds between turns: OpenMP's threads spin that long after their last work
 
 
@@ -102,6 +103,52 @@ def environment_of(options, **more):
             **more}
 
 
+def our_outputs(case, options, folder):
+    """What a run of Transom gives, by name."""
+    from safetensors.numpy import load_file
+
+    path = os.path.join(folder, "ours.safetensors")
+    kind = ["--quantization", "int8"] if case.dtype == "int8" else ["--dtype", case.dtype]
+    done = subprocess.run([options.transom, "forward", "--model", case.model, *kind, "--inputs", case.inputs, "--outputs",
+                           path], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment_of(options))
+    if done.returncode:
+        raise RuntimeError(f"transom forward: {done.stderr.strip()[-400:]}")
+    return {name: array.astype("float32") for name, array in load_file(path).items()}
+
+
+def distance(ours, theirs):
+    """The mean distance of a peer's outputs to ours by their spread; of names that ONNX does not keep, the nearest."""
+    import numpy
+
+    worst = None
+    for name, array in theirs.items():
+        same = [ours[name]] if name in ours else [each for each in ours.values() if each.shape == array.shape]
+        found = [float(numpy.abs(each - array).mean() / max(array.std(), 1e-6)) for each in same if each.shape == array.shape]
+        if found:
+            worst = max(worst or 0.0, min(found))
+    if worst is None:
+        raise RuntimeError(f"no output of {list(theirs)} is one of {list(ours)}")
+    return worst
+
+
+def compare(case, contenders, options):
+    """How far each peer's outputs are from ours: in float32 they are the same, or there is no race."""
+    from safetensors.numpy import load_file
+
+    apart = {}
+    with tempfile.TemporaryDirectory(prefix="transom-race-") as folder:
+        ours = our_outputs(case, options, folder)
+        for contender in contenders:
+            if contender.name in PEERS_THAT_SHOW:
+                path = os.path.join(folder, "theirs.safetensors")
+                contender.ask(f"outputs {path}")
+                apart[contender.name] = distance(ours, load_file(path))
+    print(f"  {case.title}, apart: " + ", ".join(f"{name} {far:.0e}" for name, far in apart.items()), file=sys.stderr)
+    if case.dtype == "float32" and not max(apart.values(), default=0.0) <= 1e-3:
+        raise RuntimeError("the contenders do not give the same")
+    return apart
+
+
 def race(case, peers, options):
     """Seconds of each contender's runs by its name, and its peak memory in MB."""
     contenders = []
@@ -113,6 +160,8 @@ def race(case, peers, options):
                 raise
             print(f"  {error}", file=sys.stderr)
     try:
+        if case.task == "forward" and case.dtype in ("float32", "bfloat16", "int8"):
+            compare(case, contenders, options)
         for turn in range(options.turns + 1):  # the first turn warms up
             # Nobody always comes after the same one.
             for contender in contenders if turn % 2 else reversed(contenders):
@@ -300,6 +349,8 @@ def parse():
                                                    "the same and infer-1, infer-8 with -static, infer-1-int8, "
                                                    "infer-8-int8, efficientnet-1, efficientnet-8, clip-1, clip-8, "
                                                    "wav2vec2, whisper, dlrm-128, dlrm-2048, these with -int8 too, "
+                                                   "siglip-1, siglip-8, detr with -f32, -bf16, -int8, vit-base-1, "
+                                                   "vit-base-8 with -bf16, -int8, "
                                                    "embed, start, finetune, compilation, lengths (default: all)")
     parser.add_argument("--sizes", nargs="+", default=[], metavar="ROWSxTOKENS",
                         help="BERT-base at these sizes too: cases infer-ROWSxTOKENS-f32, train-ROWSxTOKENS-bf16 ...")

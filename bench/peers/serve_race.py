@@ -14,7 +14,11 @@ between tokens. With several `--step_milliseconds` a round has a server of Trans
 xllamacpp, which has it compiled (for AVX2: `--isa avx2` holds Transom to the same), or runs already at `--url`, as a
 native build of it does. A model in bf16 is computed in bf16 by both.
 
-    pip install xllamacpp tokenizers transformers torch"""
+With `--pictures SIDE` requests are chats with a picture of that many pixels a side, the model is of SmolVLM-256M's shape
+(`picture_chats.py`), and llama.cpp sees by mtmd: each of `--types` is a type of its files, beside Transom in bf16 and,
+of 8 bits, with `--quantization int8`. That both find the same first words likely is checked before.
+
+    pip install xllamacpp tokenizers transformers torch gguf pillow"""
 import argparse
 import json
 import os
@@ -68,7 +72,7 @@ def make(name, kind, options):
     return file
 
 
-def peer(file, port, clients, length, threads):
+def peer(file, port, clients, length, threads, tower):
     import xllamacpp
 
     wanted = xllamacpp.CommonParams()
@@ -76,6 +80,8 @@ def peer(file, port, clients, length, threads):
     wanted.n_parallel, wanted.n_ctx, wanted.kv_unified = clients, length * clients, True
     wanted.cpuparams.n_threads = wanted.cpuparams_batch.n_threads = threads
     wanted.verbosity = -1
+    if tower:
+        wanted.mmproj.path, wanted.warmup = tower, True
     server = xllamacpp.Server(wanted)
     print(server.listening_address, flush=True)
     threading.Event().wait()
@@ -99,7 +105,8 @@ def wait_for(url, process):
     sys.exit(f"{url}: no answer for two minutes")
 
 
-def start(who, file, options, milliseconds=None):
+def start(who, file, options, milliseconds=None, tower=None, arguments=()):
+    """`tower`: llama.cpp's file of what sees; `arguments`: of Transom for a checkpoint, instead of those for a file."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads), "TRANSOM_NUM_THREADS": str(options.threads)}
     if options.isa:
         environment["TRANSOM_CPU_ISA"] = options.isa
@@ -108,17 +115,19 @@ def start(who, file, options, milliseconds=None):
         command = [options.transom, "serve", f"model={file}", "--port", str(port), "--log", "none", "--max_sequences",
                    str(most)]
         # As llama.cpp, which rounds what it multiplies with a weight to the weight's type, and whose cache is of f16.
-        if file.name.endswith("-bf16.gguf"):
+        if arguments:
+            command += arguments
+        elif file.name.endswith("-bf16.gguf"):
             command += ["--dtype", "bfloat16"]
         else:
             command += ["--kv_cache_dtype", "float16"]
         if milliseconds is not None:
             command += ["--step_milliseconds", str(milliseconds)]
     else:
-        length = -(-(options.input_len + options.output_len + 16) // 64) * 64
+        length = -(-(options.input_len + options.output_len + 16 + rows_of_picture(options.pictures)) // 64) * 64
         command = [sys.executable, __file__, options.folder, "--transom", options.transom, "--text", "-", "--peer", file,
                    "--peer_port", str(port), "--peer_length", str(length), "--clients", str(most), "--threads",
-                   str(options.threads)]
+                   str(options.threads)] + (["--peer_tower", tower] if tower else [])
     log = tempfile.TemporaryFile()
     process = subprocess.Popen([str(word) for word in command], stdout=log, stderr=log, env=environment)
     url = f"http://127.0.0.1:{port}"
@@ -144,6 +153,55 @@ def ask(url, clients, options):
                 "ttft": found["median_ttft_ms"], "itl": found["p95_itl_ms"]}
 
 
+def rows_of_picture(side):
+    """Most rows of a prompt that a picture takes: 64 and the marks of each tile of 512, and of the whole."""
+    return 68 * (-(-side // 512) ** 2 + 1) + 64 if side else 0
+
+
+def check_likely(words, kind, limit=0.1):
+    """The likeliest first words of both, in the logarithms of their probabilities."""
+    (_, ours), (_, theirs) = words.items()
+    shared = [word for word in ours if word in theirs]
+    apart = max((abs(ours[word] - theirs[word]) for word in shared), default=float("inf"))
+    print(f"{kind}: {len(shared)} of {len(ours)} likeliest first words are the same, {apart:.1e} apart", file=sys.stderr)
+    if max(ours, key=ours.get) != max(theirs, key=theirs.get) or len(shared) < 3 or apart > limit:
+        sys.exit(f"{kind}: the servers do not answer the same: {words}")
+
+
+def race_pictures(options):
+    from picture_chats import likely, load, make
+
+    side, sides = options.pictures, ("transom", PEER)
+    print("| type | clients | who | pictures/s | ratio | TTFT ms | ratio | of minima | prompt |\n"
+          "| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for kind in options.types:
+        model, words, tower = make(options.folder, options.text, side, kind, options.transom)
+        ours = {"bf16": ["--dtype", "bfloat16"], "f32": ["--dtype", "float32"]}.get(kind, ["--quantization", "int8"])
+        found, first = {}, {}
+        for turn in range(options.rounds):
+            for who in sides:
+                running, url = start(who, words if who == PEER else model, options, None, tower, ours)
+                try:
+                    first[who] = likely(url, side)  # warms up, too
+                    for clients in options.clients:
+                        made = load(url, clients, options.prompts_each, side, options.output_len, 100 * turn)
+                        found.setdefault((clients, who), []).append(made)
+                finally:
+                    running.send_signal(signal.SIGKILL)
+                    running.wait()
+            check_likely(first, kind, 0.02 if kind == "f32" else 0.5)
+        for clients in options.clients:
+            theirs = found[clients, PEER]
+            for who in sides:
+                mine = found[clients, who]
+                of = lambda rows, key, what=statistics.median: what(row[key] for row in rows)  # noqa: E731
+                ratios = (of(mine, "pictures") / of(theirs, "pictures"), of(theirs, "ttft") / of(mine, "ttft"),
+                          of(theirs, "ttft", min) / of(mine, "ttft", min))
+                shown = [f"{ratio:.2f}" if who != PEER else "" for ratio in ratios]
+                print(f"| {kind} | {clients} | {who} | {of(mine, 'pictures'):.2f} | {shown[0]} | {of(mine, 'ttft'):.0f} | "
+                      f"{shown[1]} | {shown[2]} | {mine[0]['prompt']} |", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
@@ -161,14 +219,20 @@ def main():
     parser.add_argument("--isa", help="what Transom may use of the processor (TRANSOM_CPU_ISA)")
     parser.add_argument("--step_milliseconds", nargs="+", type=float, default=[None],
                         help="`--step_milliseconds` of Transom's server; its default without")
+    parser.add_argument("--pictures", type=int, default=0, metavar="SIDE",
+                        help="chats with a picture of so many pixels a side, instead of texts; --types bf16, f32, q8_0")
     parser.add_argument("--url", help="where llama.cpp's server runs already, with the one model that is raced")
     parser.add_argument("--peer", help=argparse.SUPPRESS)
     parser.add_argument("--peer_port", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--peer_length", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--peer_tower", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.peer:
-        return peer(options.peer, options.peer_port, options.clients[0], options.peer_length, options.threads)
+        return peer(options.peer, options.peer_port, options.clients[0], options.peer_length, options.threads,
+                    options.peer_tower)
     options.folder.mkdir(parents=True, exist_ok=True)
+    if options.pictures:
+        return race_pictures(options)
     sides = {"transom" if each is None else f"transom, {each:g} ms": each for each in options.step_milliseconds}
     sides[PEER] = None
     print("| model | clients | who | tokens/s | written/s | ratio | TTFT ms | ITL p95 ms |\n"

@@ -91,7 +91,7 @@ def inference():
 
     def run(inputs=inputs):
         with torch.inference_mode():
-            model(**inputs)
+            return model(**inputs)
 
     return run
 
@@ -177,7 +177,8 @@ def export_onnx(path):
                 self.model = load_model().eval()
 
             def forward(self, pixel_values):
-                return self.model(pixel_values=pixel_values).logits
+                made = self.model(pixel_values=pixel_values)
+                return made.logits if "logits" in made else made.to_tuple()
 
         model = Logits().eval()
     else:
@@ -280,6 +281,24 @@ def embeddings():
     return lambda: model.encode(lines, batch_size=32, show_progress_bar=False)
 
 
+def save_outputs(made, path):
+    """What a run gives, by name where it has one, for race.py's comparison."""
+    import numpy
+    from safetensors.numpy import save_file
+
+    if hasattr(made, "items"):
+        named = {str(name): value for name, value in made.items()}
+    else:
+        named = {f"output {i}": value for i, value in enumerate(made)}
+    arrays = {}
+    for name, value in named.items():
+        if not onnx and isinstance(value, torch.Tensor):
+            value = value.float().numpy()
+        if isinstance(value, numpy.ndarray):
+            arrays[name] = numpy.ascontiguousarray(value, numpy.float32)
+    save_file(arrays, path)
+
+
 def answer(value):
     answers.write(json.dumps(value) + "\n")
     answers.flush()
@@ -305,6 +324,10 @@ def main():
             break
         if line.startswith("inputs "):
             run = functools.partial(run.func if isinstance(run, functools.partial) else run, load_inputs(line.split()[1]))
+            answer({})
+            continue
+        if line.startswith("outputs "):
+            save_outputs(run(), line.split(maxsplit=1)[1].strip())
             answer({})
             continue
         seconds = []
