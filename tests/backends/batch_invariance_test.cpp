@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows whose bits do not depend on the other rows: products with the attribute batch_invariant, and attention to
-// blocks.
+// Rows whose bits do not depend on the other rows: products and convolutions with the attribute batch_invariant, and
+// attention to blocks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -168,6 +168,46 @@ TEST(BatchInvariance, DotGeneralReadsAWeightEitherWayRound) {
   const Tensor all = dot(x);
   EXPECT_EQ(all.values, linear_of(x, turned, nullptr, false).values);
   EXPECT_EQ(dot(rows_between(x, 4, 5)).values, rows_between(all, 4, 5).values);
+}
+
+struct ConvolutionCase {
+  int64_t channels, results, extent, window, stride, padding, groups;
+};
+
+Tensor convolution_of(const Tensor& x, const Tensor& w, const ConvolutionCase& c, bool frozen) {
+  Graph graph;
+  const std::vector<int> inputs{graph.input(x), graph.input(w, frozen)};
+  const int64_t out = (c.extent + 2 * c.padding - c.window) / c.stride + 1;
+  graph.output(graph.node("convolution", inputs, x.dtype, {x.shape[0], c.results, out, out},
+                          {{"strides", Shape{c.stride, c.stride}},
+                           {"low", Shape{c.padding, c.padding}},
+                           {"high", Shape{c.padding, c.padding}},
+                           {"dilations", Shape{1, 1}},
+                           {"groups", c.groups},
+                           {"batch_invariant", 1}}));
+  Program program(Plugin::cpu(), graph);
+  const std::vector<Tensor> results = program.run({x, w});
+  EXPECT_EQ(program.error, "");
+  return results.at(0);
+}
+
+// The number of images changes how the library cuts the work: windows of 3x3 by tiles, of one place by bands, with
+// strides, in groups and on maps of few places.
+TEST(BatchInvariance, ConvolutionGivesAnImageTheSameBits) {
+  const ConvolutionCase cases[] = {{64, 64, 16, 3, 1, 1, 1}, {64, 48, 8, 1, 1, 0, 1}, {32, 64, 9, 3, 2, 1, 1},
+                                   {32, 32, 7, 3, 1, 1, 32}, {64, 32, 6, 3, 1, 1, 2}, {96, 64, 1, 3, 1, 1, 1},
+                                   {4, 20, 5, 3, 1, 1, 1},   {20, 4, 8, 3, 1, 1, 1},  {24, 32, 8, 4, 4, 0, 1}};
+  for (const ConvolutionCase& c : cases)
+    for (const transom_dtype dtype : {TRANSOM_FLOAT32, TRANSOM_BFLOAT16, TRANSOM_FLOAT16})
+      for (const bool frozen : {false, true}) {
+        const Tensor x = numbers(dtype, {5, c.channels, c.extent, c.extent}, -1, 1, 1),
+                     w = numbers(dtype, {c.results, c.channels / c.groups, c.window, c.window}, -1, 1, 2);
+        const Tensor all = convolution_of(x, w, c, frozen);
+        for (const auto& [begin, end] : {std::pair<int64_t, int64_t>{0, 1}, {4, 5}, {1, 3}, {0, 4}})
+          EXPECT_EQ(convolution_of(rows_between(x, begin, end), w, c, frozen).values,
+                    rows_between(all, begin, end).values)
+              << dtype << " " << c.channels << " " << c.extent << " images " << begin << " to " << end;
+      }
 }
 
 // ---- attention to blocks

@@ -7,6 +7,7 @@
 #include "cpu/convolution/convolution_shape.h"
 #include "cpu/device/threads.h"
 #include "cpu/kernels/movement/views.h"
+#include "cpu/products/apart/panel_product.h"
 
 namespace transom::cpu {
 namespace {
@@ -94,6 +95,13 @@ void run_plain(const ConvolutionShape& s, const Arguments& arguments) {
   }
 }
 
+// Windows that see a whole image are matrices, and images their rows, of which there may be many.
+bool sees_all(const ConvolutionShape& s) {
+  const auto nothing = [](int64_t padding) { return padding == 0; };
+  return std::equal(s.x.begin() + 2, s.x.end(), s.w.begin() + 2) && std::all_of(s.low.begin(), s.low.end(), nothing) &&
+         std::all_of(s.high.begin(), s.high.end(), nothing);
+}
+
 template <ConvolutionKind kind>
 Kernel make_convolution(const Node& node) {
   const transom_dtype dtype = node.input(0).dtype;
@@ -107,8 +115,9 @@ Kernel make_convolution(const Node& node) {
   }
   const bool plain = shape.dtype == TRANSOM_FLOAT64 || !is_floating(shape.dtype);
   if (plain && shape.channels_last) fail(TRANSOM_UNSUPPORTED, "channels last of {}", dtype_name(shape.dtype));
-  return plain ? plain_convolution(shape)
-               : library_convolution(shape, kind == ConvolutionKind::kForward && node.frozen(1));
+  if (plain) return plain_convolution(shape);
+  const bool forward = kind == ConvolutionKind::kForward;
+  return library_convolution(shape, forward && node.frozen(1), forward && is_batch_invariant(node) && !sees_all(shape));
 }
 
 }  // namespace

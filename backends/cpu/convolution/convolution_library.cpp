@@ -100,7 +100,29 @@ Shape image_strides(const Shape& shape, bool channels_last) {
   return strides;
 }
 
-Kernel library_convolution(const ConvolutionShape& shape, bool frozen) {
+namespace {
+
+// Tells of the chunks of an image where they are among those of all.
+class ImageReader final : public ChunkReader {
+ public:
+  ImageReader(const ChunkReader* all, int64_t first) : all_(all), first_(first) {}
+  void read(const Chunk& chunk) const override {
+    Chunk moved = chunk;
+    moved.begin += first_;
+    all_->read(moved);
+  }
+
+ private:
+  const ChunkReader* all_;
+  int64_t first_;
+};
+
+}  // namespace
+
+Kernel library_convolution(const ConvolutionShape& whole, bool frozen, bool apart) {
+  ConvolutionShape shape = whole;  // of one call
+  const int64_t calls = apart ? whole.x[0] : 1;
+  if (apart) shape.x[0] = shape.y[0] = 1;
   const bool wide = !library_computes(shape.dtype);
   const transom_dtype computed = wide ? TRANSOM_FLOAT32 : shape.dtype;
   std::shared_ptr<const LibraryConvolution> made = make_winograd_convolution(shape, computed);
@@ -108,7 +130,8 @@ Kernel library_convolution(const ConvolutionShape& shape, bool frozen) {
   if (!made) made = make_banded_convolution(shape, ConvolutionTypes(computed));
   if (!made) made = make_blocked_convolution(shape, computed);
   const auto elements = [](const Shape& extents) { return product(extents, 0, extents.size()); };
-  const int64_t counts[3] = {elements(shape.input(0)), elements(shape.input(1)), elements(shape.result())};
+  const int64_t counts[3] = {elements(whole.input(0)), elements(whole.input(1)), elements(whole.result())};
+  const int64_t from_step = elements(shape.input(0)), to_step = elements(shape.result());
   size_t bytes[3] = {};
   for (size_t i = 0; wide && i < 3; ++i) bytes[i] = aligned(static_cast<size_t>(counts[i]) * sizeof(float));
   const transom_dtype dtype = shape.dtype;
@@ -118,12 +141,21 @@ Kernel library_convolution(const ConvolutionShape& shape, bool frozen) {
       fmt::format("{} convolution {} {}{}", made->by(), dtype_name(computed), made->way(), packs ? ", packed" : "");
   kernel.has_epilogue = !wide && made->has_epilogue();
   kernel.scratch_bytes = bytes[0] + bytes[1] + bytes[2] + made->scratch_bytes();
+  const size_t number = element_size(computed);
+  const auto run = [=](const std::byte* first, const std::byte* second, std::byte* result, std::byte* scratch,
+                       const std::byte* packed, const ChunkReader* reader) {
+    for (int64_t call = 0; call < calls; ++call) {
+      const ImageReader of_image(reader, call * to_step);
+      made->run(first + static_cast<size_t>(call * from_step) * number, second,
+                result + static_cast<size_t>(call * to_step) * number, scratch, packed, reader ? &of_image : nullptr);
+    }
+  };
   kernel.run = [=](const Arguments& arguments) {
     if (packs) {
       const auto kept =
           made->filters().keep(*arguments.input_buffers[1], arguments.input_offsets[1], arguments.inputs[1]);
-      return made->run(arguments.inputs[0], nullptr, arguments.outputs[0], arguments.scratch,
-                       PackedFilters::data(*kept), arguments.reader);
+      return run(arguments.inputs[0], nullptr, arguments.outputs[0], arguments.scratch, PackedFilters::data(*kept),
+                 arguments.reader);
     }
     std::byte* scratch = arguments.scratch;
     const std::byte* inputs[2] = {arguments.inputs[0], arguments.inputs[1]};
@@ -134,7 +166,7 @@ Kernel library_convolution(const ConvolutionShape& shape, bool frozen) {
       scratch += bytes[i];
     }
     if (wide) result = scratch;
-    made->run(inputs[0], inputs[1], result, scratch + bytes[2], nullptr, arguments.reader);
+    run(inputs[0], inputs[1], result, scratch + bytes[2], nullptr, arguments.reader);
     if (wide) narrow(dtype, reinterpret_cast<const float*>(result), arguments.outputs[0], counts[2]);
   };
   return kernel;

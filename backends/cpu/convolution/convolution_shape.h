@@ -45,7 +45,8 @@ Kernel integer_convolution_of_places(const ConvolutionShape& shape, int64_t zero
 // The same by Winograd's tiles, where that is faster; else nothing.
 std::optional<Kernel> integer_convolution_of_tiles(const ConvolutionShape& shape, int64_t zero_point, bool frozen);
 
-// f32 and, where the processor computes on it, bf16. Other types go through f32.
-Kernel library_convolution(const ConvolutionShape& shape, bool frozen);
+// f32 and, where the processor computes on it, bf16. Other types go through f32. `apart`: of a forward pass, each image
+// is computed as if it were alone, since how the work is cut changes the order of sums.
+Kernel library_convolution(const ConvolutionShape& shape, bool frozen, bool apart = false);
 
 }  // namespace transom::cpu

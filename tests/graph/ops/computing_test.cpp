@@ -83,12 +83,13 @@ Tensor input(const Shape& shape) { return make_input({DType::kFloat32, shape}); 
 bool says_so(const Tensor& x) { return x.node()->attributes.has(kBatchInvariant); }
 
 TEST(BatchInvariantOperations, SaySo) {
-  const Tensor x = input({2, 3}), w = input({4, 3}), q = input({1, 5, 2, 8});
+  const Tensor x = input({2, 3}), w = input({4, 3}), q = input({1, 5, 2, 8}), image = input({2, 3, 5, 5});
   for (const bool apart : {false, true}) {
     const Computing computing{.batch_invariant = apart};
     EXPECT_EQ(says_so(linear(x, w, {}, computing)), apart);
     EXPECT_EQ(says_so(dot_general(x, w, {{}, {}, {1}, {1}}, computing)), apart);
     EXPECT_EQ(says_so(attention(q, q, q, {}, {}, computing)), apart);
+    EXPECT_EQ(says_so(convolution(image, input({4, 3, 3, 3}), {}, computing)), apart);
   }
 }
 

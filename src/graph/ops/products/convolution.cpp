@@ -2,6 +2,7 @@
 // Convolution and its two gradients. Each is linear in both inputs, and the gradients of any one are the other two.
 #include <algorithm>
 
+#include "graph/ops/computing.h"
 #include "graph/ops/records.h"
 #include "graph/ops/rules.h"
 
@@ -237,6 +238,7 @@ Tensor convolution(const Tensor& x, const Tensor& weight, const ConvolutionOptio
   Attributes attributes = geometry(filled(options.strides, 1), filled(options.low, 0), filled(options.high, 0),
                                    filled(options.dilations, 1), options.groups);
   allow_tf32(attributes, inputs[0].dtype(), computing);
+  keep_rows_apart(attributes, computing);
   return make_tensor(kConvolution, std::move(inputs), std::move(attributes));
 }
 
