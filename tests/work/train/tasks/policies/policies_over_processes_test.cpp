@@ -103,5 +103,46 @@ INSTANTIATE_TEST_SUITE_P(
                         "OnlineDpoZero2", "online-dpo", 2, 2, {"--num_generations", "2"}, {"--zero_stage", "2"}}),
     [](const auto& info) { return std::string(info.param.name); });
 
+// Sequences that are cut, and layers that are passed on, are refused by name, before a completion is written.
+TEST(PoliciesOverSequencesAndStages, AreRefused) {
+  if (!test::has_library("transom_gloo.so")) GTEST_SKIP() << "built without gloo";
+  const fs::path golden = test::golden_folder();
+  const test::TemporaryFolder folder;
+  for (const std::string flag : {"--cp_size", "--pp_size"}) {
+    const std::vector<test::Outcome> outcomes = test::run_ranks({"train",
+                                                                 "--device",
+                                                                 "cpu",
+                                                                 "--task",
+                                                                 "grpo",
+                                                                 "--model_name_or_path",
+                                                                 (golden / "sft/qwen2/model").string(),
+                                                                 "--train_file",
+                                                                 (golden / "policies/rows/texts.jsonl").string(),
+                                                                 "--output_dir",
+                                                                 (folder.path() / flag.substr(2)).string(),
+                                                                 "--per_device_train_batch_size",
+                                                                 "4",
+                                                                 "--num_generations",
+                                                                 "4",
+                                                                 "--max_completion_length",
+                                                                 "8",
+                                                                 "--max_steps",
+                                                                 "1",
+                                                                 "--reward_funcs",
+                                                                 "length:6",
+                                                                 "--save_strategy",
+                                                                 "no",
+                                                                 flag,
+                                                                 "2"},
+                                                                folder.path(), 2);
+    bool is_named = false;
+    for (const test::Outcome& outcome : outcomes) {
+      EXPECT_NE(outcome.status, 0) << flag;
+      is_named = is_named || outcome.error.find(flag) != std::string::npos;
+    }
+    EXPECT_TRUE(is_named) << outcomes[0].error;
+  }
+}
+
 }  // namespace
 }  // namespace transom

@@ -37,7 +37,7 @@ void ReferredObjective::expect(bool sharded, bool staged) const {
     fail(ErrorKind::kUsage, "--sync_ref_model: the reference of a sharded run does not move; leave it out");
   if (staged)
     fail(ErrorKind::kUsage,
-         "--pp_size: losses of preferences are not computed in a pipeline; use --zero_stage or --fsdp");
+         "--pp_size: losses of preferences and policies are not computed in a pipeline; use --zero_stage or --fsdp");
 }
 
 NamedTensors policy_inputs(const NamedTensors& inputs, const std::string& prefix) {
