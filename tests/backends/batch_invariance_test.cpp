@@ -170,11 +170,11 @@ TEST(BatchInvariance, DotGeneralReadsAWeightEitherWayRound) {
   EXPECT_EQ(dot(rows_between(x, 4, 5)).values, rows_between(all, 4, 5).values);
 }
 
-struct ConvolutionCase {
+struct InvariantConvolution {
   int64_t channels, results, extent, window, stride, padding, groups;
 };
 
-Tensor convolution_of(const Tensor& x, const Tensor& w, const ConvolutionCase& c, bool frozen) {
+Tensor convolution_of(const Tensor& x, const Tensor& w, const InvariantConvolution& c, bool frozen) {
   Graph graph;
   const std::vector<int> inputs{graph.input(x), graph.input(w, frozen)};
   const int64_t out = (c.extent + 2 * c.padding - c.window) / c.stride + 1;
@@ -194,10 +194,10 @@ Tensor convolution_of(const Tensor& x, const Tensor& w, const ConvolutionCase& c
 // The number of images changes how the library cuts the work: windows of 3x3 by tiles, of one place by bands, with
 // strides, in groups and on maps of few places.
 TEST(BatchInvariance, ConvolutionGivesAnImageTheSameBits) {
-  const ConvolutionCase cases[] = {{64, 64, 16, 3, 1, 1, 1}, {64, 48, 8, 1, 1, 0, 1}, {32, 64, 9, 3, 2, 1, 1},
-                                   {32, 32, 7, 3, 1, 1, 32}, {64, 32, 6, 3, 1, 1, 2}, {96, 64, 1, 3, 1, 1, 1},
-                                   {4, 20, 5, 3, 1, 1, 1},   {20, 4, 8, 3, 1, 1, 1},  {24, 32, 8, 4, 4, 0, 1}};
-  for (const ConvolutionCase& c : cases)
+  const InvariantConvolution cases[] = {{64, 64, 16, 3, 1, 1, 1}, {64, 48, 8, 1, 1, 0, 1}, {32, 64, 9, 3, 2, 1, 1},
+                                        {32, 32, 7, 3, 1, 1, 32}, {64, 32, 6, 3, 1, 1, 2}, {96, 64, 1, 3, 1, 1, 1},
+                                        {4, 20, 5, 3, 1, 1, 1},   {20, 4, 8, 3, 1, 1, 1},  {24, 32, 8, 4, 4, 0, 1}};
+  for (const InvariantConvolution& c : cases)
     for (const transom_dtype dtype : {TRANSOM_FLOAT32, TRANSOM_BFLOAT16, TRANSOM_FLOAT16})
       for (const bool frozen : {false, true}) {
         const Tensor x = numbers(dtype, {5, c.channels, c.extent, c.extent}, -1, 1, 1),
