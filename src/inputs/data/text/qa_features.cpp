@@ -154,8 +154,8 @@ Questions Questions::first(int64_t rows) const {
   return result;
 }
 
-bool Questions::fits(const Dataset& data) {
-  return holds_json(data, "paragraphs") || (holds_text(data, "question") && holds_text(data, "context"));
+bool Questions::fits(const Dataset& data, const QuestionColumns& names) {
+  return holds_json(data, "paragraphs") || (holds_text(data, names.question) && holds_text(data, names.context));
 }
 
 Question Questions::operator[](int64_t row) const {

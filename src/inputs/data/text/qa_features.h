@@ -32,7 +32,7 @@ class Questions {
   std::string where(int64_t row) const { return data_.where(row); }
   Questions first(int64_t rows) const;
   // Whether rows are those of SQuAD's own files or flat ones of questions.
-  static bool fits(const Dataset& data);
+  static bool fits(const Dataset& data, const QuestionColumns& names = {});
 
  private:
   Dataset data_;

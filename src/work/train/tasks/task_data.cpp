@@ -130,7 +130,8 @@ const Task kTasks[] = {
        return task == "ner" || task == "pos" || task == "chunk" || has(data, "tokens");
      },
      prepare_token_classification},
-    {"question-answering", "", [](const Dataset& data, const ScriptArguments&) { return has_questions(data); },
+    {"question-answering", "",
+     [](const Dataset& data, const ScriptArguments& script) { return has_questions(data, script); },
      prepare_question_answering},
     {"multiple-choice", "",
      [](const Dataset& data, const ScriptArguments&) { return has(data, "ending0") && has(data, "sent1"); },

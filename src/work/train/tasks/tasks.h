@@ -53,7 +53,7 @@ void prepare_text_to_speech(const TrainArguments& arguments, const TaskFiles& fi
 // run_ner: words and a tag for each.
 void prepare_token_classification(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // run_qa: questions, contexts, and where in them the answers are.
-bool has_questions(const Dataset& data);
+bool has_questions(const Dataset& data, const ScriptArguments& script);
 void prepare_question_answering(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // run_seq2seq_qa: the same questions, whose answers are written.
 void prepare_written_answers(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);

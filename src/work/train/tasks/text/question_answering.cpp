@@ -181,7 +181,11 @@ class PredictedQuestions {
 
 }  // namespace
 
-bool has_questions(const Dataset& data) { return Questions::fits(data); }
+bool has_questions(const Dataset& data, const ScriptArguments& script) {
+  // Who names such a column means questions, and is told where it is missing.
+  return script.question_column || script.context_column || script.answer_column ||
+         Questions::fits(data, question_columns(script));
+}
 
 void prepare_question_answering(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
   const ScriptArguments& script = arguments.script;

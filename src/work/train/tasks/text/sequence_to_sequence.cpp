@@ -229,7 +229,7 @@ void score_loss_only(TaskSetup& setup) {
 void prepare_sequence_to_sequence(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
   const ScriptArguments& script = arguments.script;
   if (script.task == "text2text-generation" && !script.span_corruption && !script.text_column &&
-      has_questions(files.any()))
+      has_questions(files.any(), script))
     return prepare_written_answers(arguments, files, setup);
   const bool of_language = script.span_corruption || script.task == "fill-mask";
   const std::string task = script.task.value_or(script.summary_column ? "summarization" : "translation");
