@@ -59,6 +59,18 @@ TEST_F(MessageFields, OthersAreSaidToHaveNoEffect) {
   EXPECT_NE(log_of_chat({{"role", "user"}, {"content", "a"}}, Json::array({tool})).find("'strict'"), std::string::npos);
 }
 
+// Items of /v1/responses; what this server's own answers have passes in silence.
+TEST_F(MessageFields, ThoseOfItemsToo) {
+  const auto log_of_items = [&](const Json& more) {
+    Json message{{"type", "message"}, {"role", "user"}, {"content", "a"}, {"id", "msg_1"}, {"status", "completed"}};
+    message.update(more);
+    return log_of("/v1/responses", {{"model", "lm"}, {"input", {message}}, {"max_output_tokens", 1}});
+  };
+  EXPECT_EQ(log_of_items(Json::object()).find("of the input has no effect"), std::string::npos);
+  EXPECT_NE(log_of_items({{"weight_of_item", 3}}).find("'weight_of_item' of a message of the input has no effect"),
+            std::string::npos);
+}
+
 TEST_F(MessageFields, WhatAnswersBringPassesWithoutAWord) {
   const std::string log = log_of_chat({{"role", "assistant"},
                                        {"content", {{{"type", "text"}, {"text", "a"}, {"annotations", Json::array()}}}},

@@ -2,6 +2,8 @@
 #include "apps/serve/openai/chat_of_response.h"
 
 #include <map>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include "apps/serve/api/known_fields.h"
@@ -14,6 +16,16 @@ std::string text_of(const Json& item, const char* name, const std::string& where
   if (found == item.end() || !found->is_string())
     refuse_field(where + "." + name, "{}.{}: expected a string", where, name);
   return found->get<std::string>();
+}
+
+// What is read of items, and what every answer of this server has beside it.
+constexpr std::string_view kMessageItem[] = {"type", "id", "status", "role", "content"};
+constexpr std::string_view kCallItem[] = {"type", "id", "status", "call_id", "name", "arguments"};
+constexpr std::string_view kOutputItem[] = {"type", "id", "status", "call_id", "output"};
+constexpr std::string_view kReasoningItem[] = {"type", "id", "status", "content", "summary"};
+
+void report_item(const Json& item, const char* what, std::span<const std::string_view> known) {
+  report_other_members(item, "/v1/responses", what, known);
 }
 
 class Conversation {
@@ -35,6 +47,7 @@ class Conversation {
     if (type != "message")
       refuse_field(where, "{}: items of the type {} are not supported by this server", where,
                    quoted(type.is_string() ? type.get<std::string>() : compact(type)));
+    report_item(item, "a message of the input", kMessageItem);
     add({{"role", item.value("role", Json())}, {"content", item.value("content", Json())}}, number);
     if (item.value("role", Json()) == "assistant") attach_thoughts();
   }
@@ -42,6 +55,7 @@ class Conversation {
  private:
   // What was thought before the next item of the model.
   void add_thoughts(const Json& item, const std::string& where) {
+    report_item(item, "reasoning of the input", kReasoningItem);
     const Json content = item.value("content", Json());
     if (content.is_null()) return;  // a summary is none
     if (!content.is_array()) refuse_field(where + ".content", "{}.content: expected a list", where);
@@ -57,6 +71,7 @@ class Conversation {
 
   // Calls that follow each other, and the text before them, are one turn of the model.
   void add_call(const Json& item, int number, const std::string& where) {
+    report_item(item, "a function_call of the input", kCallItem);
     const std::string id = text_of(item, "call_id", where), name = text_of(item, "name", where),
                       arguments = text_of(item, "arguments", where);
     names_[id] = name;
@@ -69,6 +84,7 @@ class Conversation {
   }
 
   void add_output(const Json& item, int number, const std::string& where) {
+    report_item(item, "a function_call_output of the input", kOutputItem);
     const std::string id = text_of(item, "call_id", where);
     const auto call = names_.find(id);
     if (call == names_.end())
