@@ -25,6 +25,11 @@ int64_t read_divisor(const Config& config) {
   return std::max<int64_t>(divisor, 1);
 }
 
+// Where a file does not say crop_size; 0: it must.
+int64_t usual_crop(std::string_view family, int64_t of_defaults) {
+  return family == "EfficientNet" ? 289 : family == "OwlViT" ? 768 : of_defaults;
+}
+
 void check_size(int64_t extent, const std::string& where, std::string_view field) {
   if (extent < 1 || extent > 1 << 20)
     fail("{}: {}: expected extents from 1 to {}, found {}", where, field, 1 << 20, extent);
@@ -227,10 +232,11 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
     if (config.has("size") && json_of(config)["size"].is_array()) std::swap(size_.height, size_.width);
     if (size_.height == 0) fail("{}: size: expected height and width", config.where());
   }
-  const int64_t crop = family == "EfficientNet" ? 289
-                       : family == "OwlViT"     ? 768
-                       : defaults->crop > 0     ? defaults->crop
-                                                : 224;
+  // Of these a file may say it, as of any processor; they do not crop.
+  if (is_detector || is_sam || family == "Segformer") do_center_crop_ = false;
+  const int64_t crop = usual_crop(family, defaults->crop);
+  if (do_center_crop_ && crop == 0 && !config.has("crop_size"))
+    fail("{}: do_center_crop: expected crop_size beside it, found none", config.where());
   crop_size_ = read_size(config, "crop_size", {crop, crop, 0, 0}, true);
   if (do_center_crop_ && crop_size_.height == 0) fail("{}: crop_size: expected height and width", config.where());
   if (convnext_ && do_resize_ && size_.shortest_edge == 0)
@@ -352,11 +358,11 @@ ImageProcessor::Size ImageProcessor::read_size(const Config& config, std::string
 Image ImageProcessor::center_cropped(const Image& image, int64_t height, int64_t width) const {
   const auto begin = [&](int64_t extent, int64_t part) {
     const int64_t spare = extent - part;
-    if (timm_) {  // torchvision pads first, then crops from the rounded middle
-      if (spare < 0) return -((part - extent) / 2);
-      return static_cast<int64_t>(std::nearbyint(static_cast<double>(spare) / 2));
-    }
-    return spare >= 0 ? spare / 2 : -((-spare + 1) / 2);
+    // A smaller picture is padded first, with one more at the end where the number is odd (Transformers before 5, and
+    // its processors without torchvision, have that one at the beginning).
+    if (spare < 0) return -((part - extent) / 2);
+    // timm crops from the rounded middle.
+    return timm_ ? static_cast<int64_t>(std::nearbyint(static_cast<double>(spare) / 2)) : spare / 2;
   };
   return crop(image, begin(image.width, width), begin(image.height, height), width, height);
 }

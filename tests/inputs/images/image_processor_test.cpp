@@ -99,6 +99,26 @@ TEST(ImageProcessor, OfDptFramesWithZerosToMultiples) {
     EXPECT_THROW(processor("DPTImageProcessor", fields + divisor), Error) << divisor;
 }
 
+// Which extents and places, by Transformers 5.24: of an odd frame the second side has one more.
+TEST(ImageProcessor, CropsOfSmallerPicturesHaveAFrame) {
+  const std::string fields = R"("do_resize": false, "do_normalize": false, "do_center_crop": true)";
+  const std::string size = R"(, "crop_size": {"height": 7, "width": 7})";
+  for (const char* type : {"CLIP", "Bit", "DeiT", "ViT", "Siglip", "Blip", "DPT", "EfficientNet", "OwlViT"}) {
+    const auto cropped = processor(std::string(type) + "ImageProcessor", fields + size)(plain(255));
+    ASSERT_EQ(cropped.values.size(), 3u * 49) << type;
+    for (size_t i = 0; i < cropped.values.size(); ++i) {
+      const size_t y = i % 49 / 7, x = i % 7;
+      EXPECT_EQ(cropped.values[i] != 0, y >= 1 && y < 5 && x >= 1 && x < 5) << type << " " << i;
+    }
+  }
+  for (const char* type : {"Segformer", "Detr", "RTDetr", "Yolos"})  // which do not crop
+    EXPECT_EQ(processor(std::string(type) + "ImageProcessor", fields + size + R"(, "do_pad": false)")(plain(255)).width,
+              4)
+        << type;
+  for (const char* type : {"ViT", "Siglip", "Blip", "DPT"})
+    EXPECT_THROW(processor(std::string(type) + "ImageProcessor", fields), Error) << type;
+}
+
 TEST(ImageProcessor, OfDetectorsRefusesExtentsThatAreNone) {
   const auto message = [](const std::string& fields) {
     return test::message_of([&] { processor("DetrImageProcessor", fields)(plain(9)); });
