@@ -358,11 +358,11 @@ ImageProcessor::Size ImageProcessor::read_size(const Config& config, std::string
 Image ImageProcessor::center_cropped(const Image& image, int64_t height, int64_t width) const {
   const auto begin = [&](int64_t extent, int64_t part) {
     const int64_t spare = extent - part;
-    // A smaller picture is padded first, with one more at the end where the number is odd (Transformers before 5, and
-    // its processors without torchvision, have that one at the beginning).
-    if (spare < 0) return -((part - extent) / 2);
-    // timm crops from the rounded middle.
-    return timm_ ? static_cast<int64_t>(std::nearbyint(static_cast<double>(spare) / 2)) : spare / 2;
+    if (timm_) {  // torchvision pads first, then crops from the rounded middle
+      if (spare < 0) return -((part - extent) / 2);
+      return static_cast<int64_t>(std::nearbyint(static_cast<double>(spare) / 2));
+    }
+    return spare >= 0 ? spare / 2 : -((-spare + 1) / 2);
   };
   return crop(image, begin(image.width, width), begin(image.height, height), width, height);
 }
