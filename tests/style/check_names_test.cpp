@@ -41,6 +41,18 @@ TEST(CheckNames, TwoOfOneNameAreNamed) {
             "src/a/one.cpp:3\n");
 }
 
+TEST(CheckNames, TwoPrivateTypesOfOneNameAreNamed) {
+  const transom::test::TemporaryFolder folder;
+  fs::create_directories(folder.path() / "tests/a");
+  const auto write = [&](const char* file, const std::string& text) { std::ofstream(folder.path() / file) << text; };
+  write("tests/a/one.cpp", "namespace {\n\nstruct Case {\n  int x;\n};\n\n}  // namespace\n");
+  write("tests/a/two.cpp", "namespace {\n\nstruct Case;\nclass Other : public Base {\n};\n\n}  // namespace\n");
+  EXPECT_EQ(check_names(folder.path().string()).output, "");
+  write("tests/a/two.cpp", "namespace {\n\nclass Case : public Base {\n};\n\n}  // namespace\n");
+  EXPECT_EQ(check_names(folder.path().string()).output,
+            "tests/a/one.cpp:3: the private type 'Case' has the name of another in this folder: tests/a/two.cpp:3\n");
+}
+
 TEST(CheckNames, OneThatAHeaderBesideItDeclaresIsNamed) {
   const transom::test::TemporaryFolder folder;
   fs::create_directories(folder.path() / "src/a");

@@ -10,9 +10,9 @@ namespace {
 
 using Extents = std::array<int64_t, 2>;
 
-class Header {
+class FirstBytes {
  public:
-  explicit Header(std::span<const std::byte> file) : file_(file) {}
+  explicit FirstBytes(std::span<const std::byte> file) : file_(file) {}
   bool begins(std::string_view mark, size_t at = 0) const {
     return file_.size() >= at + mark.size() && std::memcmp(file_.data() + at, mark.data(), mark.size()) == 0;
   }
@@ -33,7 +33,7 @@ class Header {
 };
 
 // The first frame header (SOF) among the segments.
-std::optional<Extents> of_jpeg(const Header& file) {
+std::optional<Extents> of_jpeg(const FirstBytes& file) {
   for (size_t at = 2; file.holds(at, 9);) {
     if (file.big(at, 1) != 0xff) return std::nullopt;
     const int64_t kind = file.big(at + 1, 1);
@@ -50,7 +50,7 @@ std::optional<Extents> of_jpeg(const Header& file) {
   return std::nullopt;
 }
 
-std::optional<Extents> of_webp(const Header& file) {
+std::optional<Extents> of_webp(const FirstBytes& file) {
   if (file.begins("VP8X", 12) && file.holds(24, 6)) return Extents{file.little(24, 3) + 1, file.little(27, 3) + 1};
   if (file.begins("VP8L", 12) && file.holds(21, 4)) {
     const int64_t bits = file.little(21, 4);
@@ -64,7 +64,7 @@ std::optional<Extents> of_webp(const Header& file) {
 }  // namespace
 
 std::optional<Extents> image_extents(std::span<const std::byte> bytes) {
-  const Header file(bytes);
+  const FirstBytes file(bytes);
   if (file.begins("\x89PNG\r\n\x1a\n") && file.holds(16, 8)) return Extents{file.big(16, 4), file.big(20, 4)};
   if (file.begins("\xff\xd8\xff")) return of_jpeg(file);
   if (file.begins("RIFF") && file.begins("WEBP", 8)) return of_webp(file);
