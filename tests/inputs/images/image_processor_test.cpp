@@ -103,7 +103,7 @@ TEST(ImageProcessor, OfDptFramesWithZerosToMultiples) {
 TEST(ImageProcessor, CropsOfSmallerPicturesHaveAFrame) {
   const std::string fields = R"("do_resize": false, "do_normalize": false, "do_center_crop": true)";
   const std::string size = R"(, "crop_size": {"height": 7, "width": 7})";
-  for (const char* type : {"CLIP", "Bit", "DeiT", "ViT", "Siglip", "Blip", "DPT", "EfficientNet", "OwlViT"}) {
+  for (const char* type : {"CLIP", "Bit", "DeiT", "ViT", "Siglip", "Blip", "EfficientNet", "OwlViT"}) {
     const auto cropped = processor(std::string(type) + "ImageProcessor", fields + size)(plain(255));
     ASSERT_EQ(cropped.values.size(), 3u * 49) << type;
     for (size_t i = 0; i < cropped.values.size(); ++i) {
