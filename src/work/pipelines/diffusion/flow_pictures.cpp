@@ -57,7 +57,20 @@ double shift_of(const Config& scheduler, int64_t patches) {
 
 }  // namespace
 
-struct FlowPictures::Run {
+struct FlowPictures::Run final : PictureRun {
+  Run(const FlowPictures& drawing, const PictureRequest& asked) : model(drawing), request(asked) {}
+  bool finished() const override { return next >= scheduler->timesteps().size(); }
+  std::vector<Question> questions() const override {
+    return model.questions(*this, request, scheduler->timesteps()[next]);
+  }
+  const Latents& now() const override { return latents; }
+  void answer(const std::vector<std::vector<float>>& said) override;
+
+  const FlowPictures& model;
+  const PictureRequest request;
+  Mt19937 random;
+  std::unique_ptr<Scheduler> scheduler;
+  size_t next = 0;
   PromptEncoders::Prompt wanted, unwanted;  // of all pictures; the second empty without guidance
   Latents latents;
   Tensor picture_places, text_places;  // of FLUX
@@ -150,69 +163,68 @@ void FlowPictures::add_texts(Run& run, const PictureRequest& r) const {
   run.text_places = token_places(tokens);
 }
 
-Tensor FlowPictures::flow(const Run& run, const Tensor& x, const PromptEncoders::Prompt& prompt,
-                          const PictureRequest& r, double timestep) const {
+PictureRun::Question FlowPictures::question(const Run& run, const Tensor& x, const PromptEncoders::Prompt& prompt,
+                                            const PictureRequest& r, double timestep) const {
   const auto number = [](float value) { return Tensor::from(std::vector<float>{value}, {1}); };
-  NamedTensors inputs{
-      {"hidden_states", x}, {"encoder_hidden_states", prompt.states}, {"pooled_projections", prompt.pooled}};
+  NamedTensors shared,
+      inputs{{"hidden_states", x}, {"encoder_hidden_states", prompt.states}, {"pooled_projections", prompt.pooled}};
   const auto t = static_cast<float>(timestep);
   inputs.set("timestep", number(is_flux_ ? t / 1000 : t));
   if (is_flux_) {
-    inputs.set("img_ids", run.picture_places);
-    inputs.set("txt_ids", run.text_places);
+    shared.set("img_ids", run.picture_places);
+    shared.set("txt_ids", run.text_places);
   }
   if (knows_guidance_) inputs.set("guidance", number(static_cast<float>(r.guidance)));
-  return cast(transformer_->forward(inputs).at("sample"), DType::kFloat32);
+  return {std::move(inputs), std::move(shared), x.dim(0)};
 }
 
-std::vector<float> FlowPictures::prediction(const Run& run, const PictureRequest& r, double timestep) const {
+std::vector<PictureRun::Question> FlowPictures::questions(const Run& run, const PictureRequest& r,
+                                                          double timestep) const {
   const Shape& map = run.latents.shape;
   const Shape rows{map[0], map[2] * map[3] / 4, map[1] * 4};
   const Tensor x =
       is_flux_ ? Tensor::from(repacked(run.latents.values, map, true), rows) : Tensor::from(run.latents.values, map);
   const Tensor seen = cast(x, transformer_->dtype());
-  std::vector<float> wanted, unwanted;
-  if (is_flux_ || !run.unwanted.states.defined()) {
-    wanted = flow(run, seen, run.wanted, r, timestep).to_vector<float>();
-    if (run.unwanted.states.defined()) unwanted = flow(run, seen, run.unwanted, r, timestep).to_vector<float>();
-  } else {
-    const PromptEncoders::Prompt both{concatenate({run.unwanted.states, run.wanted.states}, 0),
-                                      concatenate({run.unwanted.pooled, run.wanted.pooled}, 0)};
-    unwanted = flow(run, repeated_rows(seen, 2), both, r, timestep).to_vector<float>();
-    const auto half = unwanted.begin() + static_cast<ptrdiff_t>(unwanted.size() / 2);
-    wanted.assign(half, unwanted.end());
-    unwanted.erase(half, unwanted.end());
-  }
-  const auto scale = static_cast<float>(guidance_of(r));
-  for (size_t i = 0; i < unwanted.size(); ++i) wanted[i] = unwanted[i] + scale * (wanted[i] - unwanted[i]);
-  return is_flux_ ? repacked(wanted, map, false) : wanted;
+  if (!run.unwanted.states.defined()) return {question(run, seen, run.wanted, r, timestep)};
+  if (is_flux_) return {question(run, seen, run.wanted, r, timestep), question(run, seen, run.unwanted, r, timestep)};
+  const PromptEncoders::Prompt both{concatenate({run.unwanted.states, run.wanted.states}, 0),
+                                    concatenate({run.unwanted.pooled, run.wanted.pooled}, 0)};
+  return {question(run, repeated_rows(seen, 2), both, r, timestep)};
 }
 
-Latents FlowPictures::latents(const PictureRequest& r) const {
-  check(r);
-  const NoGradient inference;
-  Run run;
-  Mt19937 random;
-  random.seed(r.seed);
-  const std::unique_ptr<Scheduler> scheduler = schedule(r);
-  report_unused_eta(*scheduler, r);
-  add_texts(run, r);
-  run.latents.shape = {r.pictures, channels_, r.height / enlargement_, r.width / enlargement_};
-  run.latents.values.resize(static_cast<size_t>(elements(run.latents.shape)));
-  random.fill_normal(run.latents.values);
-  DenoisingStep step{.rows = r.pictures, .channels = channels_};
-  step.noise = [&](std::span<float> values) {
+void FlowPictures::Run::answer(const std::vector<std::vector<float>>& said) {
+  std::vector<float> prediction = said.at(0), other;
+  if (said.size() == 2) other = said[1];
+  else if (unwanted.states.defined()) {
+    const auto half = prediction.begin() + static_cast<ptrdiff_t>(prediction.size() / 2);
+    other.assign(prediction.begin(), half);
+    prediction.erase(prediction.begin(), half);
+  }
+  const auto scale = static_cast<float>(model.guidance_of(request));
+  for (size_t i = 0; i < other.size(); ++i) prediction[i] = other[i] + scale * (prediction[i] - other[i]);
+  if (model.is_flux_) prediction = repacked(prediction, latents.shape, false);
+  DenoisingStep step{.rows = request.pictures, .channels = model.channels_};
+  step.noise = [this](std::span<float> values) {
     random.fill_normal(values);
-    if (!is_flux_) return;  // whose steps see rows of patches
-    const std::vector<float> plain = repacked({values.begin(), values.end()}, run.latents.shape, false);
+    if (!model.is_flux_) return;  // whose steps see rows of patches
+    const std::vector<float> plain = repacked({values.begin(), values.end()}, latents.shape, false);
     std::copy(plain.begin(), plain.end(), values.begin());
   };
-  for (size_t i = 0; i < scheduler->timesteps().size(); ++i) {
-    check_interrupted();
-    run.latents.values = scheduler->step(i, prediction(run, r, scheduler->timesteps()[i]), run.latents.values, step);
-  }
-  expect_finite(run.latents.values);
-  return run.latents;
+  latents.values = scheduler->step(next, prediction, latents.values, step);
+  ++next;
+}
+
+std::unique_ptr<PictureRun> FlowPictures::begin(const PictureRequest& r) const {
+  check(r);
+  auto run = std::make_unique<Run>(*this, r);
+  run->random.seed(r.seed);
+  run->scheduler = schedule(r);
+  report_unused_eta(*run->scheduler, r);
+  add_texts(*run, r);
+  run->latents.shape = {r.pictures, channels_, r.height / enlargement_, r.width / enlargement_};
+  run->latents.values.resize(static_cast<size_t>(elements(run->latents.shape)));
+  run->random.fill_normal(run->latents.values);
+  return run;
 }
 
 std::vector<Picture> FlowPictures::pictures(const Latents& latents) const {
@@ -222,8 +234,7 @@ std::vector<Picture> FlowPictures::pictures(const Latents& latents) const {
   return decoded_pictures(*vae_, scaled, latents.shape);
 }
 
-std::vector<Picture> FlowPictures::draw(const PictureRequest& request) const {
-  const std::lock_guard one_at_a_time(drawing_);
+void FlowPictures::use_files(const PictureRequest& request) const {
   // Files of kohya's call T5 the third encoder, wherever it stands, and the transformer a U-Net.
   files_.use(request, encoders_,
              {{"transformer", transformer_.get()},
@@ -231,7 +242,6 @@ std::vector<Picture> FlowPictures::draw(const PictureRequest& request) const {
               {"text_encoder", encoders_.find("text_encoder")},
               {"text_encoder_2", encoders_.find("text_encoder_2")},
               {"text_encoder_3", encoders_.find(is_flux_ ? "text_encoder_2" : "text_encoder_3")}});
-  return pictures(latents(request));
 }
 
 }  // namespace transom

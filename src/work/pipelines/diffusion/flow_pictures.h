@@ -4,7 +4,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -24,18 +23,20 @@ class FlowPictures : public PictureModel {
 
   Model* network() const override { return transformer_.get(); }
   PictureDefaults defaults(bool starts, bool masked) const override;
-  std::vector<Picture> draw(const PictureRequest& request) const override;
-  Latents latents(const PictureRequest& request) const override;
   std::vector<Picture> pictures(const Latents& latents) const override;
+
+ protected:
+  std::unique_ptr<PictureRun> begin(const PictureRequest& request) const override;
+  void use_files(const PictureRequest& request) const override;
 
  private:
   struct Run;
   void check(const PictureRequest& request) const;
   std::unique_ptr<Scheduler> schedule(const PictureRequest& request) const;
   void add_texts(Run& run, const PictureRequest& request) const;
-  std::vector<float> prediction(const Run& run, const PictureRequest& request, double timestep) const;
-  Tensor flow(const Run& run, const Tensor& x, const PromptEncoders::Prompt& prompt, const PictureRequest& request,
-              double timestep) const;
+  std::vector<PictureRun::Question> questions(const Run& run, const PictureRequest& request, double timestep) const;
+  PictureRun::Question question(const Run& run, const Tensor& x, const PromptEncoders::Prompt& prompt,
+                                const PictureRequest& request, double timestep) const;
   // How much the wanted text counts over the unwanted one; up to 1 there is no pass with that.
   double guidance_of(const PictureRequest& r) const { return is_flux_ ? r.true_guidance.value_or(1) : r.guidance; }
   int64_t unit() const { return enlargement_ * patch_; }  // pixels of a patch
@@ -48,7 +49,6 @@ class FlowPictures : public PictureModel {
   bool knows_guidance_ = false;
   int64_t channels_ = 16, patch_ = 2, enlargement_ = 8, text_width_ = 4096;
   double scaling_ = 1, shift_ = 0;
-  mutable std::mutex drawing_;
   mutable RequestFiles files_;
 };
 

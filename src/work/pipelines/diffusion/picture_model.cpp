@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "work/pipelines/diffusion/picture_model.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/threads/interrupt.h"
 #include "files/config/config.h"
@@ -21,6 +23,57 @@ std::unique_ptr<PictureModel> load_picture_model(const PipelineDirectory& direct
   }
   fail(ErrorKind::kUnsupported, "{}: _class_name: expected one of {}, found {}", directory.where(),
        fmt::join(known, ", "), quoted(directory.class_name(), 80));
+}
+
+namespace {
+
+// So many are drawn at once at most, which bounds what a pass takes.
+constexpr int64_t kMostPixelsTogether = 4 << 20;
+
+}  // namespace
+
+Latents PictureModel::latents(const PictureRequest& request) const {
+  const NoGradient inference;
+  std::vector<std::unique_ptr<PictureRun>> run;
+  run.push_back(begin(request));
+  while (!run[0]->finished()) {
+    check_interrupted();
+    step_together(*network(), run);
+  }
+  expect_finite(run[0]->now().values);
+  return run[0]->now();
+}
+
+std::vector<Picture> PictureModel::draw(const PictureRequest& request) const {
+  const std::lock_guard one_at_a_time(drawing_);
+  use_files(request);
+  return pictures(latents(request));
+}
+
+std::vector<std::vector<Picture>> PictureModel::draw_together(std::span<const PictureRequest> requests) const {
+  const std::lock_guard one_at_a_time(drawing_);
+  const NoGradient inference;
+  std::vector<std::vector<Picture>> drawn;
+  while (drawn.size() < requests.size()) {
+    use_files(requests[drawn.size()]);
+    std::vector<std::unique_ptr<PictureRun>> runs;
+    int64_t pixels = 0;
+    for (const PictureRequest& request : requests.subspan(drawn.size())) {
+      pixels += request.height * request.width * request.pictures;
+      if (!runs.empty() && pixels > kMostPixelsTogether) break;
+      runs.push_back(begin(request));
+    }
+    const auto goes_on = [](const std::unique_ptr<PictureRun>& run) { return !run->finished(); };
+    while (std::any_of(runs.begin(), runs.end(), goes_on)) {
+      check_interrupted();
+      step_together(*network(), runs);
+    }
+    for (const std::unique_ptr<PictureRun>& run : runs) {
+      expect_finite(run->now().values);
+      drawn.push_back(pictures(run->now()));
+    }
+  }
+  return drawn;
 }
 
 std::unique_ptr<Model> load_picture_decoder(const PipelineDirectory& directory, LoadOptions options) {

@@ -77,7 +77,7 @@ float spread_of(std::span<const float> values) {
 }
 
 // Classifier-free guidance (Ho & Salimans, 2022) on a pass whose first half saw the unwanted text.
-std::vector<float> guided(const std::vector<float>& all, const PictureRequest& r) {
+std::vector<float> guided_prediction(const std::vector<float>& all, const PictureRequest& r) {
   const size_t half = all.size() / 2;
   std::vector<float> result(half);
   const auto guidance = static_cast<float>(r.guidance);
@@ -108,7 +108,11 @@ std::vector<float> guided_by_both(const std::vector<float>& all, const PictureRe
 
 }  // namespace
 
-struct StableDiffusion::Run {
+struct StableDiffusion::Run final : PictureRun {
+  Run(const StableDiffusion& drawing, const PictureRequest& asked) : model(drawing), request(asked) {}
+  const StableDiffusion& model;
+  const PictureRequest request;
+  size_t next = 0;  // call of the network
   std::unique_ptr<Scheduler> scheduler;
   Mt19937 random;
   Tensor text, pooled, time_ids, guidance;  // of all rows of a pass
@@ -121,8 +125,23 @@ struct StableDiffusion::Run {
   Tensor seen;
   Tensor control;  // what the ControlNet sees
 
+  bool finished() const override { return next >= scheduler->timesteps().size(); }
+  std::vector<Question> questions() const override { return {model.question(*this, request, next)}; }
+  const Latents& now() const override { return latents; }
+  void answer(const std::vector<std::vector<float>>& said) override {
+    const std::vector<float>& all = said.at(0);
+    DenoisingStep step{.rows = request.pictures, .channels = model.scale_.channels, .eta = request.eta};
+    step.noise = [this](std::span<float> values) { random.fill_normal(values); };
+    const std::vector<float> prediction = passes == 3 ? guided_by_both(all, request)
+                                          : guided    ? guided_prediction(all, request)
+                                                      : all;
+    latents.values = scheduler->step(next, prediction, latents.values, step);
+    ++next;
+    if (request.mask && !model.sees_masks()) keep_original();
+  }
+
   // What is not masked is what the picture is at this call, or at the end.
-  void keep_original(size_t next) {
+  void keep_original() {
     const std::vector<float> kept =
         next < scheduler->timesteps().size() ? scheduler->add_noise(original, noise, next) : original;
     for (size_t i = 0; i < kept.size(); ++i) {
@@ -311,7 +330,7 @@ void StableDiffusion::add_mask(Run& run, const PictureRequest& r, std::vector<fl
   run.seen = cast(repeated_rows(seen, run.passes), unet_->dtype());
 }
 
-std::vector<float> StableDiffusion::prediction(const Run& run, const PictureRequest& r, size_t index) const {
+PictureRun::Question StableDiffusion::question(const Run& run, const PictureRequest& r, size_t index) const {
   std::vector<float> sample = run.latents.values;
   run.scheduler->scale_input(sample, index);
   const Tensor x = repeated_rows(cast(Tensor::from(sample, run.latents.shape), unet_->dtype()), run.passes);
@@ -327,9 +346,7 @@ std::vector<float> StableDiffusion::prediction(const Run& run, const PictureRequ
     control_->add_residuals(inputs, run.control, r, run.guided);
   if (run.seen.defined()) inputs.set("sample", concatenate({x, run.seen}, 1));
   if (run.guidance.defined()) inputs.set("timestep_cond", run.guidance);
-  std::vector<float> all = cast(unet_->forward(inputs).at("sample"), DType::kFloat32).to_vector<float>();
-  if (run.passes == 3) return guided_by_both(all, r);
-  return run.guided ? guided(all, r) : all;
+  return {std::move(inputs), {}, run.passes * r.pictures};
 }
 
 void StableDiffusion::check_instructed(const PictureRequest& r) const {
@@ -365,25 +382,17 @@ void StableDiffusion::check(const PictureRequest& r) const {
   if (r.control && !control_) fail(ErrorKind::kUsage, "control_image: the pipeline has no ControlNet");
 }
 
-Latents StableDiffusion::latents(const PictureRequest& r) const {
+std::unique_ptr<PictureRun> StableDiffusion::begin(const PictureRequest& r) const {
   check(r);
-  const NoGradient inference;
-  Run run;
-  run.random.seed(r.seed);
-  set_schedule(run, r);
-  add_texts(run, r);
-  start(run, r);
-  if (control_) eval({run.control = control_->picture(r, run.guided)});
-  report_unused_eta(*run.scheduler, r);
-  DenoisingStep step{.rows = r.pictures, .channels = scale_.channels, .eta = r.eta};
-  step.noise = [&](std::span<float> values) { run.random.fill_normal(values); };
-  for (size_t i = run.first; i < run.scheduler->timesteps().size(); ++i) {
-    check_interrupted();
-    run.latents.values = run.scheduler->step(i, prediction(run, r, i), run.latents.values, step);
-    if (r.mask && !sees_masks()) run.keep_original(i + 1);
-  }
-  expect_finite(run.latents.values);
-  return run.latents;
+  auto run = std::make_unique<Run>(*this, r);
+  run->random.seed(r.seed);
+  set_schedule(*run, r);
+  add_texts(*run, r);
+  start(*run, r);
+  if (control_) eval({run->control = control_->picture(r, run->guided)});
+  report_unused_eta(*run->scheduler, r);
+  run->next = run->first;
+  return run;
 }
 
 std::vector<Picture> StableDiffusion::pictures(const Latents& latents) const {
@@ -397,13 +406,11 @@ std::vector<Picture> StableDiffusion::pictures(const Latents& latents) const {
   return decoded_pictures(*vae_, scaled, latents.shape);
 }
 
-std::vector<Picture> StableDiffusion::draw(const PictureRequest& request) const {
-  const std::lock_guard one_at_a_time(drawing_);
+void StableDiffusion::use_files(const PictureRequest& request) const {
   files_.use(request, encoders_,
              {{"unet", unet_.get()},
               {"text_encoder", encoders_.find("text_encoder")},
               {"text_encoder_2", encoders_.find("text_encoder_2")}});
-  return pictures(latents(request));
 }
 
 }  // namespace transom

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,13 +31,14 @@ class StableDiffusion : public PictureModel {
   int64_t enlargement() const { return enlargement_; }  // pixels a place of the latents
   PictureDefaults defaults(bool starts, bool masked) const override;
 
-  // One run at a time: LoRA changes the weights that all runs share.
-  std::vector<Picture> draw(const PictureRequest& request) const override;
-  Latents latents(const PictureRequest& request) const override;
   std::vector<Picture> pictures(const Latents& latents) const override;
 
+ protected:
+  std::unique_ptr<PictureRun> begin(const PictureRequest& request) const override;
+  void use_files(const PictureRequest& request) const override;
+
  private:
-  struct Run;  // what stays the same over the steps
+  struct Run;
 
   // By a second pass, with the unwanted text.
   bool is_guided(const PictureRequest& r) const;
@@ -50,7 +50,7 @@ class StableDiffusion : public PictureModel {
   void add_mask(Run& run, const PictureRequest& request, std::vector<float> pixels) const;
   void show_picture(Run& run, const PictureRequest& request, const std::vector<float>& pixels) const;
   bool sees_masks() const { return input_channels_ != scale_.channels && !instructed_; }
-  std::vector<float> prediction(const Run& run, const PictureRequest& request, size_t index) const;
+  PictureRun::Question question(const Run& run, const PictureRequest& request, size_t index) const;
   void check(const PictureRequest& request) const;
   void check_instructed(const PictureRequest& request) const;
   // Between the numbers of the autoencoder and those of the U-Net.
@@ -64,7 +64,6 @@ class StableDiffusion : public PictureModel {
   mutable PromptEncoders encoders_;  // whose words are those of the last request
   LatentScale scale_;
   int64_t input_channels_ = 4, guidance_width_ = 0, enlargement_ = 8;
-  mutable std::mutex drawing_;
   mutable RequestFiles files_;
 };
 
