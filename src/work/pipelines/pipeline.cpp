@@ -18,6 +18,11 @@ std::unique_ptr<Pipeline> make_pipeline(const std::string& name, const std::stri
   return pipeline;
 }
 
+std::vector<TaskResult> Pipeline::run_each(const std::vector<TaskInput>& /*inputs*/,
+                                           const std::vector<TaskOptions>& /*options*/) const {
+  fail(ErrorKind::kInternal, "{} computes inputs of equal options together", record().name);
+}
+
 std::vector<TaskResult> run_pipeline(const Pipeline& pipeline, const std::vector<TaskInput>& inputs,
                                      const TaskOptions& options) {
   check_options(pipeline.parameters(), options);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,6 +25,17 @@ class Pipeline {
   virtual ~Pipeline() = default;
   // One result for each input; a task that can computes them in batches. Options as parameters() say.
   virtual std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const = 0;
+  // Of a task that computes inputs with options of their own together: those of one `key` may be, and what one of them
+  // costs, in the tokens that a server's batches are bounded by.
+  struct Company {
+    std::string key;
+    int64_t cost = 1;
+  };
+  // Nothing: only inputs of equal options are computed together, by run().
+  virtual std::optional<Company> company(const TaskOptions& /*options*/) const { return std::nullopt; }
+  // One result for each input with its own options, all of one company; each is what run() gives for it alone.
+  virtual std::vector<TaskResult> run_each(const std::vector<TaskInput>& inputs,
+                                           const std::vector<TaskOptions>& options) const;
   // Those of the record, or fewer where the kind of model decides.
   virtual TaskParameters parameters() const { return record().parameters(); }
   // Null where it is elsewhere.

@@ -2,6 +2,8 @@
 // Pictures over HTTP, by golden's random pipeline of diffusers.
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "apps/serve/golden_server.h"
 #include "base/text/base64.h"
 #include "inputs/images/image.h"
@@ -68,6 +70,36 @@ TEST_F(Images, AreDrawnAsBase64) {
   EXPECT_EQ(image.height, 16);
   // A seed gives its picture.
   EXPECT_EQ(test::json_of(ask(small({{"n", 2}, {"negative_prompt", "a dog"}})))["data"], data);
+}
+
+// Of the metrics' text, the number behind a name.
+double metric_of(uint16_t port, const std::string& name) {
+  test::Client client(port);
+  const std::string text = client.get("/metrics").body;
+  const size_t line = text.find('\n' + name + '{');
+  EXPECT_NE(line, text.npos) << name;
+  return line == text.npos ? 0 : std::stod(text.substr(text.find("} ", line) + 2));
+}
+
+// While one is drawn the others wait, and share their steps; each is the picture that its request has alone.
+TEST_F(Images, OfSeveralRequestsShareStepsAndKeepTheirBits) {
+  const Json wanted[] = {small({{"num_inference_steps", 150}}), small({{"prompt", "a dog"}, {"seed", 1}}),
+                         small({{"num_inference_steps", 5}, {"seed", 2}}), small({{"guidance_scale", 1}}),
+                         small({{"scheduler", "ddim"}, {"seed", 3}, {"num_inference_steps", 3}})};
+  std::vector<std::string> alone, together(std::size(wanted));
+  for (const Json& body : wanted) alone.push_back(first_picture(ask(body)));
+  const double batches = metric_of(server_->port(), "transom_batches_total"),
+               rows = metric_of(server_->port(), "transom_batch_rows_total");
+  std::vector<std::jthread> askers;
+  for (size_t i = 0; i < std::size(wanted); ++i) {
+    askers.emplace_back([&, i] { together[i] = first_picture(ask(wanted[i])); });
+    // The first has begun, alone.
+    while (i == 0 && metric_of(server_->port(), "transom_batches_total") == batches) std::this_thread::yield();
+  }
+  askers.clear();
+  EXPECT_EQ(together, alone);
+  EXPECT_EQ(metric_of(server_->port(), "transom_batch_rows_total"), rows + 5);
+  EXPECT_LT(metric_of(server_->port(), "transom_batches_total"), batches + 5);
 }
 
 TEST_F(Images, FieldsThatAreNotKnownAreRefused) {

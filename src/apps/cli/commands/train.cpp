@@ -235,7 +235,8 @@ int train(std::vector<std::string> words, Part part) {
 }  // namespace
 
 Command train_command() {
-  Command command{.name = "train", .help = "Train a model on files of rows, chats, pairs, preferences, pictures or sounds"};
+  Command command{.name = "train",
+                  .help = "Train a model on files of rows, chats, pairs, preferences, pictures or sounds"};
   command.run_words = [](const auto& words) { return train(words, Part::kAll); };
   return command;
 }

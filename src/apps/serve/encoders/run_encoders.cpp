@@ -87,12 +87,13 @@ void compute_task(const std::shared_ptr<Call>& call, ServedModel& model, const s
     if (too_long->side == Side::kLeft) parameters["truncation_side"] = "left";
   }
   if (!too_long && task == "text-classification" && !parameters.contains("truncation")) parameters["truncation"] = true;
-  const std::string options = model.runner->options_of(task, parameters);
+  const TaskRunner::Terms terms = model.runner->terms_of(task, parameters);
+  const std::string said = parameters.dump();
   std::vector<TaskQueue::Input> inputs;
   int64_t alone = -1;
   for (const TaskInput& input : given) {
-    // Classifiers take a text or a pair; what other tasks read is computed one by one.
-    int64_t length = alone--;
+    // Classifiers take a text or a pair; what other tasks read is computed one by one, unless the task says otherwise.
+    int64_t length = terms.cost.value_or(alone--);
     if (task == "text-classification" && model.tokenizer) {
       const TextInput& read = text_input(input);
       const auto pair = read.text_pair ? std::optional<std::string_view>(*read.text_pair) : std::nullopt;
@@ -101,7 +102,7 @@ void compute_task(const std::shared_ptr<Call>& call, ServedModel& model, const s
       length = static_cast<int64_t>(tokens);
       call->prompt_tokens += length;
     }
-    inputs.push_back({input, length, options});
+    inputs.push_back({{input, said}, length, terms.options});
   }
   submit<TaskQueue, TaskResult>(call, model, *model.runner->queue, std::move(inputs), std::move(then));
 }

@@ -43,14 +43,31 @@ void expect_no_path(const TaskParameter& parameter, const TaskOptions::Value& va
 
 }  // namespace
 
-std::string TaskRunner::options_of(const std::string& task, const Json& parameters) const {
-  const TaskParameters known = find(task)->parameters();
+TaskRunner::Terms TaskRunner::terms_of(const std::string& task, const Json& parameters) const {
+  const Pipeline& pipeline = *find(task);
+  const TaskParameters known = pipeline.parameters();
   const TaskOptions options = options_of_json(known, parameters);
   check_options(known, options);
   for (const TaskParameter& parameter : known)
     if (parameter.is_path && is_given(options, parameter.name))
       expect_no_path(parameter, *options.find(parameter.name));
-  return task + '\n' + parameters.dump();
+  if (const auto company = pipeline.company(options)) return {task + '\n' + company->key, company->cost};
+  return {task + '\n' + parameters.dump(), std::nullopt};
+}
+
+std::vector<TaskResult> TaskRunner::run(const std::vector<AskedTask>& asked, const std::string& options) {
+  const Pipeline* pipeline = find(options.substr(0, options.find('\n')));
+  if (!pipeline) fail(ErrorKind::kInternal, "a task without a pipeline");
+  std::vector<TaskInput> inputs;
+  std::vector<TaskOptions> given;
+  for (const AskedTask& each : asked) {
+    inputs.push_back(each.input);
+    given.push_back(options_of_json(pipeline->parameters(), Json::parse(each.parameters)));
+  }
+  const std::lock_guard lock(computing);
+  if (pipeline->company(given[0])) return pipeline->run_each(inputs, given);
+  if (inputs.size() > 1) given[0].set("batch_size", static_cast<int64_t>(inputs.size()));
+  return run_pipeline(*pipeline, inputs, given[0]);
 }
 
 const Pipeline* TaskRunner::find(const std::string& task) const {
@@ -148,15 +165,7 @@ void load_runner(ServedModel& served, const std::string& directory, const ServeO
   }
   runner.queue = std::make_unique<TaskQueue>(
       BatchLimits{options.max_batch_tokens, options.max_batch_requests, 16 * options.max_client_batch_size},
-      [&runner](const std::vector<TaskInput>& inputs, const std::string& how) {
-        const size_t end = how.find('\n');
-        const Pipeline* pipeline = runner.find(how.substr(0, end));
-        if (!pipeline) fail(ErrorKind::kInternal, "a task without a pipeline");
-        TaskOptions given = options_of_json(pipeline->parameters(), Json::parse(how.substr(end + 1)));
-        if (inputs.size() > 1) given.set("batch_size", static_cast<int64_t>(inputs.size()));
-        const std::lock_guard lock(runner.computing);
-        return run_pipeline(*pipeline, inputs, given);
-      });
+      [&runner](const std::vector<AskedTask>& asked, const std::string& how) { return runner.run(asked, how); });
   const TextModel* masked = runner.pipelines[0].second->text_model();
   if (!masked) return;
   constexpr int64_t kTokensTogether = 1024;  // each has a score of every token of the vocabulary

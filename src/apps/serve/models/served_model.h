@@ -23,7 +23,12 @@ namespace transom::serve {
 class GenerationWorker;
 
 using EmbeddingQueue = BatchQueue<Encoding, std::vector<float>>;
-using TaskQueue = BatchQueue<TaskInput, TaskResult>;
+// An input and its parameters, as JSON.
+struct AskedTask {
+  TaskInput input;
+  std::string parameters;
+};
+using TaskQueue = BatchQueue<AskedTask, TaskResult>;
 
 // Texts to vectors.
 struct Embedder {
@@ -44,8 +49,14 @@ struct TaskRunner {
   // What turns the logit of a cross-encoder into its score, as sentence-transformers wrote it down: the last part of a
   // class's name in torch.nn, "Identity" or "Sigmoid"; empty: nothing is said.
   std::string pair_activation;
-  // The options of an input in the queue: the pipeline and its parameters. Refuses what the task does not take.
-  std::string options_of(const std::string& task, const Json& parameters) const;
+  // What inputs of the queue have in common that may share a batch, whose first line is the pipeline's task, and what
+  // one costs where their parameters may be others. Refuses what the task does not take.
+  struct Terms {
+    std::string options;
+    std::optional<int64_t> cost;
+  };
+  Terms terms_of(const std::string& task, const Json& parameters) const;
+  std::vector<TaskResult> run(const std::vector<AskedTask>& asked, const std::string& options);
   const Pipeline* find(const std::string& task) const;
 };
 

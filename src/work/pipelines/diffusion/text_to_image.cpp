@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pictures of what a text says, or, where a pipeline knows no text, pictures.
+#include <algorithm>
+
 #include "work/pipelines/diffusion/image_to_image.h"
 #include "work/pipelines/diffusion/picture_model.h"
 #include "work/pipelines/diffusion/unconditional.h"
@@ -17,13 +19,35 @@ class TextToImage : public Pipeline {
 
   std::vector<TaskResult> run(const std::vector<TaskInput>& inputs, const TaskOptions& options) const override {
     std::vector<TaskResult> results;
-    for (const TaskInput& input : inputs)
-      results.emplace_back(
-          model_->draw(picture_request(text_input(input).text, options, model_->defaults(false, false))));
+    for (const TaskInput& input : inputs) results.emplace_back(model_->draw(request_of(input, options)));
+    return results;
+  }
+
+  // Pictures of one size, whatever their texts, seeds, schedules and numbers of steps. Files change the weights of all;
+  // who gives a picture to a ControlNet is drawn alone.
+  std::optional<Company> company(const TaskOptions& options) const override {
+    for (const char* own : {"lora", "textual_inversion", "control_image"})
+      if (is_given(options, own)) return std::nullopt;
+    const PictureRequest request = request_of(TextInput(""), options);
+    check_request(request, model_->defaults(false, false).unit);
+    constexpr int64_t kPixelsOfToken = 16 * 16;
+    return Company{fmt::format("{} pictures of {} x {}", request.pictures, request.height, request.width),
+                   std::max<int64_t>(request.pictures * request.height * request.width / kPixelsOfToken, 1)};
+  }
+  std::vector<TaskResult> run_each(const std::vector<TaskInput>& inputs,
+                                   const std::vector<TaskOptions>& options) const override {
+    std::vector<PictureRequest> requests;
+    for (size_t i = 0; i < inputs.size(); ++i) requests.push_back(request_of(inputs[i], options[i]));
+    std::vector<TaskResult> results;
+    for (std::vector<Picture>& pictures : model_->draw_together(requests)) results.emplace_back(std::move(pictures));
     return results;
   }
 
  private:
+  PictureRequest request_of(const TaskInput& input, const TaskOptions& options) const {
+    return picture_request(text_input(input).text, options, model_->defaults(false, false));
+  }
+
   std::shared_ptr<const PictureModel> model_;
 };
 
