@@ -168,6 +168,16 @@ constexpr KnownKey kImageKeys[] = {{"image_processor_type"},
                                    {"rescale_offset", "false", true},
                                    {"pad_size", "null"}};
 
+const Defaults& defaults_of(const std::string& family, const Config& config, const std::string& type) {
+  std::vector<std::string> names;
+  for (const Defaults& known : kDefaults) {
+    if (known.family == family) return known;
+    names.emplace_back(known.family);
+  }
+  fail("{}: unknown image_processor_type {}{} Known are those of {}", config.where(), quoted(type),
+       did_you_mean(family, names), fmt::join(names, ", "));
+}
+
 }  // namespace
 
 bool ImageProcessor::is_in(const std::filesystem::path& directory) {
@@ -199,15 +209,7 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
     read_timm(config);
     return;
   }
-  std::vector<std::string> names;
-  const Defaults* defaults = nullptr;
-  for (const Defaults& known : kDefaults) {
-    names.emplace_back(known.family);
-    if (known.family == family) defaults = &known;
-  }
-  if (!defaults)
-    fail("{}: unknown image_processor_type {}{} Known are those of {}", config.where(), quoted(type),
-         did_you_mean(family, names), fmt::join(names, ", "));
+  const Defaults* defaults = &defaults_of(family, config, type);
   convnext_ = family == "ConvNext";
   do_resize_ = config.get_bool("do_resize", true);
   do_center_crop_ = config.get_bool("do_center_crop", defaults->crop > 0);

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "models/diffusion/prompt_encoders.h"
-#include "work/pipelines/diffusion/lora_weights.h"
+#include "work/pipelines/diffusion/lora/lora_weights.h"
 
 namespace transom {
 

@@ -40,8 +40,8 @@ bool says_nothing(std::string_view name, const Json& value) {
   return value.is_null() && (name == "bf16" || name == "activation_checkpointing" || name == "pad_token");
 }
 
-// Configurations of preferences name what models with an encoder would need; those of policies, which write completions,
-// mean texts without an end by it.
+// Configurations of preferences name what models with an encoder would need; those of policies, which write
+// completions, mean texts without an end by it.
 bool is_of_no_policy(const Json& object, std::string_view name, const Json& value) {
   return name == "max_completion_length" && value.is_null() && !object.contains("num_generations") &&
          !object.contains("reward_funcs");

@@ -8,8 +8,8 @@
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "transom/model.h"
-#include "work/pipelines/diffusion/lora_file.h"
-#include "work/pipelines/diffusion/lora_weights.h"
+#include "work/pipelines/diffusion/lora/lora_file.h"
+#include "work/pipelines/diffusion/lora/lora_weights.h"
 
 namespace transom {
 namespace {

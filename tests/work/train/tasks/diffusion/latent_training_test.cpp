@@ -13,7 +13,7 @@
 #include "support/kept_log.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
-#include "work/pipelines/diffusion/lora_file.h"
+#include "work/pipelines/diffusion/lora/lora_file.h"
 #include "work/pipelines/pipeline.h"
 #include "work/train/tasks/diffusion/control_training.h"
 #include "work/train/tasks/diffusion/noisy_pictures.h"

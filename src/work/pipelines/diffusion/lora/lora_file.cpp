@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "work/pipelines/diffusion/lora_file.h"
+#include "work/pipelines/diffusion/lora/lora_file.h"
 
 #include <array>
 #include <cmath>
@@ -11,7 +11,7 @@
 #include "files/checkpoint/safetensors.h"
 #include "files/original/pipeline_files.h"
 #include "transom/ops.h"
-#include "work/pipelines/diffusion/lora_names.h"
+#include "work/pipelines/diffusion/lora/lora_names.h"
 
 namespace transom {
 namespace {

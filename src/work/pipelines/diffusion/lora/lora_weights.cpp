@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "work/pipelines/diffusion/lora_weights.h"
+#include "work/pipelines/diffusion/lora/lora_weights.h"
 
 #include <algorithm>
 
@@ -8,8 +8,8 @@
 #include "files/config/config.h"
 #include "runtime/tensor/evaluate.h"
 #include "transom/ops.h"
-#include "work/pipelines/diffusion/lora_file.h"
-#include "work/pipelines/diffusion/lora_names.h"
+#include "work/pipelines/diffusion/lora/lora_file.h"
+#include "work/pipelines/diffusion/lora/lora_names.h"
 
 namespace transom {
 namespace {

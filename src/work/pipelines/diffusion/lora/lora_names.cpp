@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "work/pipelines/diffusion/lora_names.h"
+#include "work/pipelines/diffusion/lora/lora_names.h"
 
 #include <charconv>
 #include <span>
