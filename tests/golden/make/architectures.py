@@ -106,6 +106,16 @@ FAMILIES = {
         {"convnext-image-classification": ("ConvNextForImageClassification", "layer scale; depthwise 7x7")},
         sizes="none",
     ),
+    "convnextv2": Family(
+        dict(depths=[1, 2, 1], hidden_sizes=[6, 8, 12], num_stages=3, image_size=[37, 24]),
+        names("ConvNextV2", "Model", "ForImageClassification"),
+        heads={
+            "ConvNextV2Model": dict(
+                depths=[2, 1], hidden_sizes=[8, 10], num_stages=2, hidden_act="relu", patch_size=[3, 2], layer_norm_eps=0.1
+            )
+        },
+        sizes="none",
+    ),
     "deberta-v2": Family(
         dict(
             relative_attention=True,

@@ -95,7 +95,7 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
         return inputs
     if (
         family_name
-        in ("vit", "vit_mae", "swin", "convnext", "resnet", "efficientnet", "dinov2", "timm_wrapper", "clip_vision_model", "deit", "donut-swin")
+        in ("vit", "vit_mae", "swin", "convnext", "convnextv2", "resnet", "efficientnet", "dinov2", "timm_wrapper", "clip_vision_model", "deit", "donut-swin")
         or family_name == "dinov2_with_registers"
         or family_name == "siglip_vision_model"
         or class_name in ("CLIPForImageClassification", "SiglipForImageClassification")

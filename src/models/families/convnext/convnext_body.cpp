@@ -60,7 +60,11 @@ class ConvNextBlock {
         widening_(scope / d.names.widening, d, width, 4 * width),
         narrowing_(scope / d.names.narrowing, d, 4 * width, width),
         drop_path_(drop_path) {
-    if (d.responds) response_.emplace(scope / d.names.response, Shape{4 * width});
+    if (d.responds) {
+      Shape shape(d.response_axes, 1);
+      shape.back() = 4 * width;
+      response_.emplace(scope / d.names.response, shape);
+    }
     if (d.layer_scale) scale_ = scope.parameter(d.names.scale, {width}, Initial::constant(*d.layer_scale));
   }
   Tensor operator()(const Tensor& x, ForwardContext& context) const {

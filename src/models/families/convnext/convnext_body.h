@@ -37,10 +37,11 @@ struct ConvNextDesign {
   double norm_epsilon = 1e-6;         // of all norms but the last
   std::optional<double> layer_scale;  // of new weights; none: there is no such weight
   double drop_path_rate, deviation;
-  int64_t num_blocks;      // by which the rates of drop_path grow
-  bool bias = true;        // of the convolutions over places
-  bool pointwise = false;  // layers over channels are convolutions of one pixel
-  bool responds = false;   // what comes out of a channel is weighed by how strong the channel is
+  int64_t num_blocks;        // by which the rates of drop_path grow
+  bool bias = true;          // of the convolutions over places
+  bool pointwise = false;    // layers over channels are convolutions of one pixel
+  bool responds = false;     // what comes out of a channel is weighed by how strong the channel is
+  size_t response_axes = 1;  // of the weights of that, whose last axis is the channels
 };
 
 // The stem and the stages.
