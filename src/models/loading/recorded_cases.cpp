@@ -54,6 +54,8 @@ std::span<const RecordedCase> recorded_cases() {
       {"TimmWrapperForImageClassification", "convnext-normed-first-timm-image-classification", true},
       {"TimmWrapperModel", "convnext-overlapping-timm-model", true},
       {"TimmWrapperForImageClassification", "convnext-timm-image-classification", true},
+      {"ConvNextV2ForImageClassification", "convnextv2-image-classification", true},
+      {"ConvNextV2Model", "convnextv2-model", true},
       {"TimmWrapperForImageClassification", "convnextv2-timm-image-classification", true},
       {"DebertaForMaskedLM", "deberta-masked", true}, {"DebertaModel", "deberta-model", true},
       {"DebertaForMaskedLM", "deberta-other-masked", true},
