@@ -43,7 +43,7 @@ std::vector<KeptBlock> kept_blocks(const fs::path& directory) {
   for (const fs::path& folder : list_directory(directory)) {
     if (!are_hexadecimal(folder.filename().string(), kWeights) || !fs::is_directory(folder, ignored)) continue;
     for (const fs::path& path : list_directory(folder)) {
-      if (!is_block(path) || !fs::is_regular_file(fs::symlink_status(path, ignored))) continue;
+      if (!is_block(path) || fs::symlink_status(path, ignored).type() != fs::file_type::regular) continue;
       const auto bytes = fs::file_size(path, ignored);
       if (ignored) continue;  // another process has removed it
       kept.push_back({path, static_cast<int64_t>(bytes), fs::last_write_time(path, ignored)});
