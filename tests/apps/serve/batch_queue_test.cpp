@@ -126,6 +126,20 @@ TEST_F(TurnsOfBatches, InputsOfOneLengthGoTogetherWhoeverAsks) {
   EXPECT_NE(batch_of(5), batch_of(4));
 }
 
+// Of inputs that are no tokens, such as pictures, a batch has as many as their cost allows.
+TEST_F(TurnsOfBatches, CostsLimitABatchAndAreNoTokens) {
+  std::vector<Queue::Input> inputs;
+  for (const int item : {1, 2, 3}) inputs.push_back({item, 0, "", 400});
+  std::promise<void> told;
+  queue_.submit(std::move(inputs), [&](std::vector<int>, std::exception_ptr) { told.set_value(); });
+  const int64_t tokens = queue_.statistics().tokens;
+  let_through(SIZE_MAX);
+  told.get_future().get();
+  EXPECT_EQ(batch_of(1), batch_of(2));
+  EXPECT_NE(batch_of(2), batch_of(3));
+  EXPECT_EQ(queue_.statistics().tokens, tokens);
+}
+
 TEST_F(TurnsOfBatches, WhoLeavesTakesNoTurn) {
   const auto gone = std::make_shared<std::atomic<bool>>(false);
   std::vector<Queue::Input> inputs;

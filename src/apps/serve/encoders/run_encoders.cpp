@@ -88,12 +88,11 @@ void compute_task(const std::shared_ptr<Call>& call, ServedModel& model, const s
   }
   if (!too_long && task == "text-classification" && !parameters.contains("truncation")) parameters["truncation"] = true;
   const TaskRunner::Terms terms = model.runner->terms_of(task, parameters);
-  const std::string said = parameters.dump();
   std::vector<TaskQueue::Input> inputs;
   int64_t alone = -1;
   for (const TaskInput& input : given) {
     // Classifiers take a text or a pair; what other tasks read is computed one by one, unless the task says otherwise.
-    int64_t length = terms.cost.value_or(alone--);
+    int64_t length = terms.cost ? 0 : alone--;
     if (task == "text-classification" && model.tokenizer) {
       const TextInput& read = text_input(input);
       const auto pair = read.text_pair ? std::optional<std::string_view>(*read.text_pair) : std::nullopt;
@@ -102,7 +101,7 @@ void compute_task(const std::shared_ptr<Call>& call, ServedModel& model, const s
       length = static_cast<int64_t>(tokens);
       call->prompt_tokens += length;
     }
-    inputs.push_back({{input, said}, length, terms.options});
+    inputs.push_back({{input, terms.options}, length, terms.shared, terms.cost});
   }
   submit<TaskQueue, TaskResult>(call, model, *model.runner->queue, std::move(inputs), std::move(then));
 }

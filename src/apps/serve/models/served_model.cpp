@@ -46,28 +46,35 @@ void expect_no_path(const TaskParameter& parameter, const TaskOptions::Value& va
 TaskRunner::Terms TaskRunner::terms_of(const std::string& task, const Json& parameters) const {
   const Pipeline& pipeline = *find(task);
   const TaskParameters known = pipeline.parameters();
-  const TaskOptions options = options_of_json(known, parameters);
-  check_options(known, options);
+  auto options = std::make_shared<const TaskOptions>(options_of_json(known, parameters));
+  check_options(known, *options);
   for (const TaskParameter& parameter : known)
-    if (parameter.is_path && is_given(options, parameter.name))
-      expect_no_path(parameter, *options.find(parameter.name));
-  if (const auto company = pipeline.company(options)) return {task + '\n' + company->key, company->cost};
-  return {task + '\n' + parameters.dump(), std::nullopt};
+    if (parameter.is_path && is_given(*options, parameter.name))
+      expect_no_path(parameter, *options->find(parameter.name));
+  if (const auto company = pipeline.company(*options))
+    return {std::move(options), task + '\n' + company->key, company->cost};
+  return {std::move(options), task + '\n' + parameters.dump(), std::nullopt};
 }
 
-std::vector<TaskResult> TaskRunner::run(const std::vector<AskedTask>& asked, const std::string& options) {
-  const Pipeline* pipeline = find(options.substr(0, options.find('\n')));
+std::vector<TaskResult> TaskRunner::run(std::vector<AskedTask>& asked, const std::string& shared) {
+  const Pipeline* pipeline = find(shared.substr(0, shared.find('\n')));
   if (!pipeline) fail(ErrorKind::kInternal, "a task without a pipeline");
+  const bool alone = asked.size() == 1;
   std::vector<TaskInput> inputs;
-  std::vector<TaskOptions> given;
-  for (const AskedTask& each : asked) {
-    inputs.push_back(each.input);
-    given.push_back(options_of_json(pipeline->parameters(), Json::parse(each.parameters)));
+  for (AskedTask& each : asked) {
+    if (alone) inputs.push_back(std::move(each.input));  // which may be a sound of hours
+    else inputs.push_back(each.input);
   }
+  TaskOptions given = *asked[0].options;
   const std::lock_guard lock(computing);
-  if (pipeline->company(given[0])) return pipeline->run_each(inputs, given);
-  if (inputs.size() > 1) given[0].set("batch_size", static_cast<int64_t>(inputs.size()));
-  return run_pipeline(*pipeline, inputs, given[0]);
+  if (alone) return run_pipeline(*pipeline, inputs, given);
+  if (pipeline->company(given)) {
+    std::vector<TaskOptions> own;
+    for (const AskedTask& each : asked) own.push_back(*each.options);
+    return pipeline->run_each(inputs, own);
+  }
+  given.set("batch_size", static_cast<int64_t>(inputs.size()));
+  return run_pipeline(*pipeline, inputs, given);
 }
 
 const Pipeline* TaskRunner::find(const std::string& task) const {
@@ -165,7 +172,7 @@ void load_runner(ServedModel& served, const std::string& directory, const ServeO
   }
   runner.queue = std::make_unique<TaskQueue>(
       BatchLimits{options.max_batch_tokens, options.max_batch_requests, 16 * options.max_client_batch_size},
-      [&runner](const std::vector<AskedTask>& asked, const std::string& how) { return runner.run(asked, how); });
+      [&runner](std::vector<AskedTask>& asked, const std::string& shared) { return runner.run(asked, shared); });
   const TextModel* masked = runner.pipelines[0].second->text_model();
   if (!masked) return;
   constexpr int64_t kTokensTogether = 1024;  // each has a score of every token of the vocabulary

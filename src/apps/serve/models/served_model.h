@@ -23,10 +23,9 @@ namespace transom::serve {
 class GenerationWorker;
 
 using EmbeddingQueue = BatchQueue<Encoding, std::vector<float>>;
-// An input and its parameters, as JSON.
 struct AskedTask {
   TaskInput input;
-  std::string parameters;
+  std::shared_ptr<const TaskOptions> options;  // which inputs of one request share
 };
 using TaskQueue = BatchQueue<AskedTask, TaskResult>;
 
@@ -49,14 +48,14 @@ struct TaskRunner {
   // What turns the logit of a cross-encoder into its score, as sentence-transformers wrote it down: the last part of a
   // class's name in torch.nn, "Identity" or "Sigmoid"; empty: nothing is said.
   std::string pair_activation;
-  // What inputs of the queue have in common that may share a batch, whose first line is the pipeline's task, and what
-  // one costs where their parameters may be others. Refuses what the task does not take.
   struct Terms {
-    std::string options;
-    std::optional<int64_t> cost;
+    std::shared_ptr<const TaskOptions> options;
+    std::string shared;           // what inputs have in common that may share a batch; its first line is the task
+    std::optional<int64_t> cost;  // of an input that may share one with others of other options
   };
+  // Refuses what the task does not take.
   Terms terms_of(const std::string& task, const Json& parameters) const;
-  std::vector<TaskResult> run(const std::vector<AskedTask>& asked, const std::string& options);
+  std::vector<TaskResult> run(std::vector<AskedTask>& asked, const std::string& shared);
   const Pipeline* find(const std::string& task) const;
 };
 

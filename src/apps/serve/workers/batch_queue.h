@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -43,7 +44,9 @@ class BatchQueue {
   struct Input {
     Item item;
     int64_t tokens = 1;
-    std::string options;  // inputs with the same ones may share a batch
+    std::string options;               // inputs with the same ones may share a batch
+    std::optional<int64_t> cost = {};  // of inputs that are no tokens: what limits and turns count for it
+    int64_t weight() const { return cost.value_or(tokens); }
   };
   // The results of a request in the order of its inputs, or the error of the first batch that failed. On the thread of
   // the queue: it must not block.
@@ -53,7 +56,8 @@ class BatchQueue {
     std::function<void(double seconds)> begun;                // its first input has its turn, so long after submit()
     std::function<void(int64_t rows, int64_t tokens)> batch;  // of each batch that begins with an input of its
   };
-  using Compute = std::function<std::vector<Result>(const std::vector<Item>& items, const std::string& options)>;
+  // It may move out of the item of a batch of one, which is not tried again.
+  using Compute = std::function<std::vector<Result>(std::vector<Item>& items, const std::string& options)>;
 
   BatchQueue(BatchLimits limits, Compute compute)
       : limits_(limits), compute_(std::move(compute)), thread_([this] { work(); }) {}
@@ -165,20 +169,20 @@ class BatchQueue {
     Turn& turn = (*first)->tenant->second;
     had_ = std::max(had_, turn.had);
     turn.had_of_requests = std::max(turn.had_of_requests, (*first)->had);
-    int64_t tokens = 0;
+    int64_t weight = 0;
     const auto take_from = [&](Request& request) {
       for (auto each = request.waiting.begin(); each != request.waiting.end();) {
         const bool fits = batch.empty() || (static_cast<int64_t>(batch.size()) < limits_.max_batch_rows &&
                                             each->input.tokens == batch[0].input.tokens &&
                                             each->input.options == batch[0].input.options &&
-                                            tokens + each->input.tokens <= limits_.max_batch_tokens);
+                                            weight + each->input.weight() <= limits_.max_batch_tokens);
         if (!fits) {
           ++each;
           continue;
         }
-        const int64_t cost = std::max<int64_t>(each->input.tokens, 1);
+        const int64_t cost = std::max<int64_t>(each->input.weight(), 1);
         request.had += cost, request.tenant->second.had += cost;
-        tokens += each->input.tokens;
+        weight += each->input.weight();
         batch.push_back(std::move(*each));
         each = request.waiting.erase(each);
         --waiting_;

@@ -54,8 +54,8 @@ std::vector<std::vector<Picture>> PictureModel::draw_together(std::span<const Pi
   const std::lock_guard one_at_a_time(drawing_);
   const NoGradient inference;
   std::vector<std::vector<Picture>> drawn;
+  if (!requests.empty()) use_files(requests[0]);
   while (drawn.size() < requests.size()) {
-    use_files(requests[drawn.size()]);
     std::vector<std::unique_ptr<PictureRun>> runs;
     int64_t pixels = 0;
     for (const PictureRequest& request : requests.subspan(drawn.size())) {
