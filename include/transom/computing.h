@@ -41,9 +41,9 @@ struct Computing {
   // Linear layers, and convolutions of images, compute in 8-bit integers: each row of the input and each row of the
   // weight is rounded to 255 steps of its own scale. They have no gradients then.
   bool int8 = false;
-  // Products and attention carry the attribute `batch_invariant`: a device that knows it gives each row of x, each
-  // query, the bits that it has beside any number of others (He et al., "Defeating nondeterminism in LLM inference",
-  // 2025). Others ignore it.
+  // Products, convolutions and attention carry the attribute `batch_invariant`: a device that knows it gives each row
+  // of x, image or query the bits that it has beside any number of others (He et al., "Defeating nondeterminism in LLM
+  // inference", 2025). Others ignore it.
   bool batch_invariant = false;
   // Heads of masked language models in training see so many positions of a sequence: those with labels. 0: all.
   int64_t max_predictions = 0;

@@ -35,6 +35,11 @@ std::string sha256_of(const fs::path& path) { return digest_of(EVP_sha256(), {},
 
 std::string sha256_of_text(std::string_view text) { return digest_of(EVP_sha256(), text, {}); }
 
+bool is_digest(std::string_view text, size_t digits) {
+  const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  return text.size() == digits && std::all_of(text.begin(), text.end(), is_digit);
+}
+
 std::string git_blob_sha1_of(const fs::path& path) {
   const auto file = MappedFile::open(path);
   std::string head = fmt::format("blob {}", file->bytes().size());

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "files/hub/digest.h"
 
 namespace transom {
 namespace {
@@ -44,10 +45,7 @@ bool looks_like_path(std::string_view text) {
          text.find('\\') != text.npos || std::count(text.begin(), text.end(), '/') > 1;
 }
 
-bool is_commit(std::string_view text) {
-  return (text.size() == 40 || text.size() == 64) &&
-         std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
-}
+bool is_commit(std::string_view text) { return is_digest(text, 40) || is_digest(text, 64); }
 
 void check_revision(const std::string& revision, std::string_view where) {
   if (!is_plain_path(revision))

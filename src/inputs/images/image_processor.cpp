@@ -209,26 +209,26 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
     read_timm(config);
     return;
   }
-  const Defaults* defaults = &defaults_of(family, config, type);
+  const Defaults& defaults = defaults_of(family, config, type);
   convnext_ = family == "ConvNext";
   do_resize_ = config.get_bool("do_resize", true);
-  do_center_crop_ = config.get_bool("do_center_crop", defaults->crop > 0);
+  do_center_crop_ = config.get_bool("do_center_crop", defaults.crop > 0);
   do_rescale_ = config.get_bool("do_rescale", true);
   smooth_ = family == "Owlv2";
   if (family == "OwlViT" || smooth_)
     do_rescale_ = config.get_bool("rescale", do_rescale_);  // as its first files have it
-  do_normalize_ = config.get_bool("do_normalize", defaults->normalizes);
-  do_convert_rgb_ = config.get_bool("do_convert_rgb", defaults->clip_colors || defaults->converts);
+  do_normalize_ = config.get_bool("do_normalize", defaults.normalizes);
+  do_convert_rgb_ = config.get_bool("do_convert_rgb", defaults.clip_colors || defaults.converts);
   const bool is_detector = family == "Detr" || family == "RTDetr" || family == "Yolos" || family == "Mask2Former";
-  cutter_ = make_picture_cutter(family, config, read_resampling(config, defaults->resampling));
+  cutter_ = make_picture_cutter(family, config, read_resampling(config, defaults.resampling));
   const bool is_sam = family == "Sam";
   const bool is_page = family == "Donut";
   if (!is_detector && !is_sam && !is_page && !cutter_ && family != "DPT") squares_ = config.get_bool("do_pad", smooth_);
   if (squares_ && family != "Llava" && !smooth_)
     fail(ErrorKind::kUnsupported, "{}: do_pad is not carried out for {}", config.where(), type);
-  size_ = {defaults->height, defaults->width, defaults->shortest_edge, 0};
+  size_ = {defaults.height, defaults.width, defaults.shortest_edge, 0};
   if (is_sam) read_sam(config);
-  else if (!cutter_ || cutter_->has_usual_steps()) size_ = read_size(config, "size", size_, defaults->square);
+  else if (!cutter_ || cutter_->has_usual_steps()) size_ = read_size(config, "size", size_, defaults.square);
   if (is_page) {  // whose lists of extents have the width first
     page_.emplace(config);
     if (config.has("size") && json_of(config)["size"].is_array()) std::swap(size_.height, size_.width);
@@ -236,7 +236,7 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
   }
   // Of these a file may say it, as of any processor; they do not crop.
   if (is_detector || is_sam || family == "Segformer") do_center_crop_ = false;
-  const int64_t crop = usual_crop(family, defaults->crop);
+  const int64_t crop = usual_crop(family, defaults.crop);
   if (do_center_crop_ && crop == 0 && !config.has("crop_size"))
     fail("{}: do_center_crop: expected crop_size beside it, found none", config.where());
   crop_size_ = read_size(config, "crop_size", {crop, crop, 0, 0}, true);
@@ -262,17 +262,17 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
   }
   reduces_labels_ = config.get_bool("do_reduce_labels", config.get_bool("reduce_labels", false));
   if (is_detector) read_detr(config, family);
-  if (defaults->imagenet_colors) {
+  if (defaults.imagenet_colors) {
     mean_ = {0.485f, 0.456f, 0.406f};
     deviation_ = {0.229f, 0.224f, 0.225f};
   }
-  if (defaults->clip_colors) {
+  if (defaults.clip_colors) {
     mean_ = {0.48145466f, 0.4578275f, 0.40821073f};
     deviation_ = {0.26862954f, 0.26130258f, 0.27577711f};
   }
   mean_ = read_channels(config, "image_mean", mean_);
   deviation_ = read_channels(config, "image_std", deviation_);
-  resampling_ = read_resampling(config, defaults->resampling);
+  resampling_ = read_resampling(config, defaults.resampling);
   check_known_keys(json_of(config), config.where(), kImageKeys,
                    [&](const std::string& key) { return was_read(config, key); });
 }

@@ -24,7 +24,7 @@ std::vector<CatalogueRow> catalogue() {
 
 namespace {
 
-// Which model types have a task, one row a task; heads that pretrain have no task of pipelines beside it.
+// Which model types have a task, one row a task.
 std::string types_by_task(const std::vector<CatalogueRow>& rows) {
   std::map<std::string, std::set<std::string>> types;
   for (const CatalogueRow& row : rows)

@@ -26,6 +26,12 @@ int64_t share_of_memory() {
 
 }  // namespace
 
+int64_t bytes_of_block(const std::vector<KeyValueShape>& shapes, int64_t tokens) {
+  int64_t bytes = 0;
+  for (const KeyValueShape& shape : shapes) bytes += shape.bytes(tokens);
+  return bytes;
+}
+
 int64_t tokens_of_block(const EngineOptions& options, const std::vector<KeyValueShape>& shapes, int64_t length) {
   int64_t size = options.block_size;
   const auto bytes = [&](bool of_states) {
@@ -41,8 +47,7 @@ int64_t tokens_of_block(const EngineOptions& options, const std::vector<KeyValue
 }
 
 BlockCounts cache_blocks(const EngineOptions& options, const std::vector<KeyValueShape>& shapes, int64_t length) {
-  int64_t block_bytes = 0;
-  for (const KeyValueShape& shape : shapes) block_bytes += shape.bytes(options.block_size);
+  const int64_t block_bytes = bytes_of_block(shapes, options.block_size);
   const int64_t one = (length + options.block_size - 1) / options.block_size;
   const int64_t first = (options.max_batched_tokens + options.block_size - 1) / options.block_size;
   if (options.cache_bytes > 0) {

@@ -14,6 +14,9 @@ struct BlockCounts {
   int64_t first, most;
 };
 
+// Keys, values and states of a block of so many tokens, of all layers.
+int64_t bytes_of_block(const std::vector<KeyValueShape>& shapes, int64_t tokens);
+
 // What a sequence of full length takes, and no more than there is. Throws Error where options.cache_bytes do not hold
 // one text of `length` tokens.
 BlockCounts cache_blocks(const EngineOptions& options, const std::vector<KeyValueShape>& shapes, int64_t length);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "work/generation/engine/paged/kept/block_transfer.h"
 
-#include <cstring>
+#include <algorithm>
 #include <iterator>
 
 #include "base/error.h"
@@ -9,12 +9,6 @@
 
 namespace transom {
 namespace {
-
-int64_t bytes_of_block(const std::vector<KeyValueShape>& shapes, int64_t block_size) {
-  int64_t bytes = 0;
-  for (const KeyValueShape& shape : shapes) bytes += shape.bytes(block_size);
-  return bytes;
-}
 
 std::vector<bool> states_of_pools(const std::vector<KeyValueShape>& shapes) {
   std::vector<bool> states;
@@ -50,7 +44,6 @@ CompiledFunction writing(const std::vector<bool>& states) {
 BlockTransfer::BlockTransfer(std::vector<KeyValueShape> shapes, int64_t block_size)
     : shapes_(std::move(shapes)),
       block_size_(block_size),
-      block_bytes_(bytes_of_block(shapes_, block_size)),
       is_state_(states_of_pools(shapes_)),
       read_(reading(is_state_)),
       write_(writing(is_state_)) {}
@@ -90,7 +83,9 @@ std::vector<Tensor> BlockTransfer::write(std::vector<Tensor> pools, std::span<co
   for (const Type& type : pool_types(shapes_, static_cast<int64_t>(kAtOnce), block_size_)) {
     std::vector<std::byte> bytes(static_cast<size_t>(elements(type.shape)) * size_of(type.dtype));
     const size_t one = bytes.size() / kAtOnce;
-    for (size_t i = 0; i < blocks.size(); ++i) std::memcpy(bytes.data() + i * one, contents[i].data() + place, one);
+    for (size_t i = 0; i < blocks.size(); ++i)  // of no bytes where a layer keeps no values
+      std::copy_n(contents[i].begin() + static_cast<ptrdiff_t>(place), one,
+                  bytes.begin() + static_cast<ptrdiff_t>(i * one));
     place += one;
     arguments.push_back(Tensor::from_bytes(bytes, type));
   }

@@ -19,7 +19,6 @@ class BlockTransfer {
 
   BlockTransfer(std::vector<KeyValueShape> shapes, int64_t block_size);
 
-  int64_t block_bytes() const { return block_bytes_; }
   // Of at most kAtOnce blocks, in their order.
   std::vector<std::vector<std::byte>> read(const std::vector<Tensor>& pools, std::span<const int32_t> blocks) const;
   // The pools with these contents of at most kAtOnce blocks; their memory is that of `pools`.
@@ -33,7 +32,7 @@ class BlockTransfer {
   std::vector<Tensor> places_of(std::span<const int32_t> blocks, int64_t none) const;
 
   const std::vector<KeyValueShape> shapes_;
-  const int64_t block_size_, block_bytes_;
+  const int64_t block_size_;
   std::vector<bool> is_state_;  // of each pool
   CompiledFunction read_, write_;
 };

@@ -18,6 +18,7 @@
 #include "graph/ops/products/packed_matrix.h"
 #include "runtime/device/device.h"
 #include "runtime/tensor/evaluator.h"
+#include "work/generation/engine/paged/cache_blocks.h"
 
 namespace transom {
 namespace {
@@ -98,11 +99,9 @@ std::unique_ptr<PrefixFiles> prefix_files_of(const GenerativeModel& model, const
     fail(ErrorKind::kUnsupported,
          "prefix_cache_directory: not for a model with adapters of its own; merge them, or leave it out");
   if (!options.prefix_caching) fail("prefix_cache_directory: expected prefix_caching too, which is off");
-  int64_t bytes = 0;
-  for (const KeyValueShape& shape : shapes) bytes += shape.bytes(options.block_size);
   return std::make_unique<PrefixFiles>(options.prefix_cache_directory,
-                                       prefix_fingerprint(model, shapes, options.block_size), bytes,
-                                       options.prefix_cache_disk_bytes);
+                                       prefix_fingerprint(model, shapes, options.block_size),
+                                       bytes_of_block(shapes, options.block_size), options.prefix_cache_disk_bytes);
 }
 
 }  // namespace transom

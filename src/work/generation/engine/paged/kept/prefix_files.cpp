@@ -17,14 +17,7 @@ constexpr size_t kDigits = 64, kWeights = 32;
 // Bytes that may wait to be written: a disk that is slower than texts must not fill the memory.
 constexpr int64_t kMostWaiting = int64_t{1} << 28;
 
-bool are_hexadecimal(std::string_view text, size_t count) {
-  return text.size() == count &&
-         std::ranges::all_of(text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
-}
-
-bool is_block(const fs::path& path) {
-  return path.extension() == ".block" && are_hexadecimal(path.stem().string(), kDigits);
-}
+bool is_block(const fs::path& path) { return path.extension() == ".block" && is_digest(path.stem().string(), kDigits); }
 
 std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -41,7 +34,7 @@ std::vector<KeptBlock> kept_blocks(const fs::path& directory) {
   std::vector<KeptBlock> kept;
   std::error_code ignored;
   for (const fs::path& folder : list_directory(directory)) {
-    if (!are_hexadecimal(folder.filename().string(), kWeights) || !fs::is_directory(folder, ignored)) continue;
+    if (!is_digest(folder.filename().string(), kWeights) || !fs::is_directory(folder, ignored)) continue;
     for (const fs::path& path : list_directory(folder)) {
       if (!is_block(path) || fs::symlink_status(path, ignored).type() != fs::file_type::regular) continue;
       const auto bytes = fs::file_size(path, ignored);
