@@ -70,11 +70,8 @@ ClaimedGraph::~ClaimedGraph() {
 void ClaimedGraph::finish(std::span<const std::shared_ptr<Storage>> results) {
   std::vector<Tensor> unneeded;  // released without the lock
   const std::lock_guard lock(claims().mutex);
-  for (size_t i = 0; i < graph_.outputs.size(); ++i) {
-    const Node& node = *graph_.outputs[i].node();
-    node.storages.resize(node.types.size());
-    node.storages[static_cast<size_t>(graph_.outputs[i].output())] = results[i];
-  }
+  for (size_t i = 0; i < graph_.outputs.size(); ++i)
+    graph_.outputs[i].node()->give_storage(graph_.outputs[i].output(), results[i]);
   note_released_uses(graph_, graph_.outputs);
   for (const Tensor& output : graph_.outputs) {
     std::vector<Tensor> inputs = release_inputs(*output.node());

@@ -102,6 +102,26 @@ Node::~Node() {
   pending = nullptr;
 }
 
+void Storages::give(size_t output, size_t count, std::shared_ptr<Storage> storage) {
+  Place* places = places_.load(std::memory_order_relaxed);
+  if (!places) {
+    places = new Place[count];
+    places_.store(places, std::memory_order_release);
+  }
+  places[output].storage = std::move(storage);
+  places[output].given.store(true, std::memory_order_release);
+}
+
+const std::shared_ptr<Storage>& Node::storage(int output) const {
+  const std::shared_ptr<Storage>* found = storages_.find(static_cast<size_t>(output));
+  if (!found) fail(ErrorKind::kInternal, "output {} of {} is not computed yet", output, operation->name);
+  return *found;
+}
+
+void Node::give_storage(int output, std::shared_ptr<Storage> storage) const {
+  if (!computed(output)) storages_.give(static_cast<size_t>(output), types.size(), std::move(storage));
+}
+
 std::shared_ptr<Node> make_node(const Operation& operation, std::vector<Tensor> inputs, Attributes attributes,
                                 std::shared_ptr<const Graph> region) {
   std::vector<Type> types;
@@ -156,7 +176,7 @@ Tensor make_input(Type type, std::shared_ptr<Storage> storage) {
   node->types = {std::move(type)};
   node->scope = current_scope();
   node->sequence = next_sequence.fetch_add(1, std::memory_order_relaxed);
-  if (storage) node->storages = {std::move(storage)};
+  if (storage) node->give_storage(0, std::move(storage));
   return {std::move(node), 0};
 }
 

@@ -2,6 +2,7 @@
 // The one kind of node that all layers work on: an operation, its inputs and attributes, the types of its outputs.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +18,30 @@ struct Storage {
   virtual ~Storage() = default;
 };
 
+// The storages of a node's outputs, null at first. Each is given once, by one thread at a time; whoever finds one sees
+// all that its giver wrote before, without a lock.
+class Storages {
+ public:
+  Storages() = default;
+  ~Storages() { delete[] places_.load(std::memory_order_relaxed); }
+  Storages(const Storages&) = delete;
+  Storages& operator=(const Storages&) = delete;
+
+  const std::shared_ptr<Storage>* find(size_t output) const {
+    const Place* places = places_.load(std::memory_order_acquire);
+    return places && places[output].given.load(std::memory_order_acquire) ? &places[output].storage : nullptr;
+  }
+  // `count`: of all outputs, the same at each call.
+  void give(size_t output, size_t count, std::shared_ptr<Storage> storage);
+
+ private:
+  struct Place {
+    std::shared_ptr<Storage> storage;
+    std::atomic<bool> given{false};
+  };
+  std::atomic<Place*> places_{nullptr};
+};
+
 struct Node {
   const Operation* operation = nullptr;
   std::vector<Tensor> inputs;
@@ -28,9 +53,6 @@ struct Node {
   bool requires_grad = false;           // gradients with respect to its outputs, or through them, may be asked for
   bool saves_for_backward = false;      // keeps its inputs once computed, so that gradients can be taken later
 
-  // One an output once it is computed (and for inputs of the graph from the start); null before.
-  mutable std::vector<std::shared_ptr<Storage>> storages;
-
   // Nodes that are computed let go of their inputs, and then nobody can tell what they depend on. `released` marks such
   // a node; `released_use` is the sequence of the oldest one that was computed from this node and could carry a
   // gradient to it. Written and read under the lock of ClaimedGraph.
@@ -39,9 +61,15 @@ struct Node {
   mutable uint64_t released_use = UINT64_MAX;
 
   ~Node();
-  bool computed(int output) const {
-    return static_cast<size_t>(output) < storages.size() && storages[static_cast<size_t>(output)] != nullptr;
-  }
+  // An output has its storage once it is computed; an input of the graph that has one, from the start. Any thread may
+  // ask.
+  bool computed(int output) const { return storages_.find(static_cast<size_t>(output)) != nullptr; }
+  const std::shared_ptr<Storage>& storage(int output) const;  // of a computed output
+  // Computes the output, under the lock of ClaimedGraph or where no other thread knows the node.
+  void give_storage(int output, std::shared_ptr<Storage> storage) const;
+
+ private:
+  mutable Storages storages_;
 };
 
 // Makes a node after checking it by its operation's shape rule. Errors carry the module's path.

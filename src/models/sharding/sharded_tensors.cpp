@@ -215,8 +215,7 @@ void give_value(const Tensor& tensor, const Tensor& value) {
   Node& node = *tensor.node();
   const bool releases = node.types.size() == 1;
   if (releases) note_released_uses(make_graph({tensor}), {&tensor, 1});  // with a value it would be an input
-  node.storages.resize(node.types.size());
-  node.storages[static_cast<size_t>(tensor.output())] = buffer_of(value);
+  node.give_storage(tensor.output(), buffer_of(value));
   if (releases) release_inputs(node);
 }
 

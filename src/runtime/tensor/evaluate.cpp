@@ -24,7 +24,7 @@ using CountReferences = StepRunner::CountReferences;
 const std::shared_ptr<Storage>& storage_of(const Tensor& tensor) {
   if (!tensor.node()->computed(tensor.output()))
     fail("a tensor depends on an input of a traced function, which has no value");
-  return tensor.node()->storages[static_cast<size_t>(tensor.output())];
+  return tensor.node()->storage(tensor.output());
 }
 
 void expect_on(const Device& device, const Tensor& tensor, const Device& found) {

@@ -18,7 +18,7 @@ struct HostValues : Storage {
 
 HostValues* find_host_values(const Tensor& tensor) {
   if (!tensor.defined() || !tensor.node()->computed(tensor.output())) return nullptr;
-  return dynamic_cast<HostValues*>(tensor.node()->storages[static_cast<size_t>(tensor.output())].get());
+  return dynamic_cast<HostValues*>(tensor.node()->storage(tensor.output()).get());
 }
 
 }  // namespace

@@ -157,7 +157,7 @@ TEST(PipelineCut, ComputesWhatTheWholeGraphComputes) {
     auto& mine = known[static_cast<size_t>(task.stage)];
     for (const auto& [value, made] : cut.program(place, mine)) {
       eval({made});
-      mine.insert_or_assign(value, make_input(made.type(), made.node()->storages[0]));
+      mine.insert_or_assign(value, make_input(made.type(), made.node()->storage(0)));
     }
     for (const PipelineCut::Message& message : cut.messages_after(place)) {
       EXPECT_EQ(message.from, task.stage);

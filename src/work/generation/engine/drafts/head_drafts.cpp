@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+
 namespace transom {
 
 // A text that is new begins behind the tokens that it shares with others, which have been through the head.
@@ -57,7 +59,8 @@ std::vector<HeadDrafts::Writing> HeadDrafts::first_tokens(std::span<const StepPa
                           (head_.max_positions() == 0 || place < head_.max_positions());
         own.ids[row] = goes ? sequence.tokens()[static_cast<size_t>(place) + 1] : 0;
         if (!goes) own.slots[row] = -1;
-        if (goes && place + 2 == sequence.length()) {
+        // A part of a prompt may end before its last token: there are no scores behind it.
+        if (goes && scored && place + 2 == sequence.length()) {
           writings.push_back({.part = part});
           rows.push_back(row - first_scored);
         }
@@ -110,6 +113,7 @@ void HeadDrafts::next_tokens(std::vector<Writing*>& some) {
 void HeadDrafts::read(Writing& writing, const PagedProgram::HeadResult& result, size_t row) const {
   const auto width = static_cast<size_t>(head_.width());
   const size_t count = result.states.size() / width, V = result.scores.size() / count;
+  if (row >= count) fail(ErrorKind::kInternal, "row {} of a head for drafts is read, which has {}", row, count);
   const auto begin = result.scores.begin() + static_cast<ptrdiff_t>(row * V);
   const auto best = std::max_element(begin, begin + static_cast<ptrdiff_t>(V)) - begin;
   writing.tokens.push_back(head_.token_of(best));
