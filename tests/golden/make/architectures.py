@@ -6,6 +6,7 @@ names the cases of a full vocabulary, with two layers, a tokenizer and the files
 case of one layer, 60 words and no tokenizer, called after family and head.
 """
 
+from backbones import BACKBONES
 from captions import CAPTIONS, SWIN
 from decoders import DECODERS
 from detection import DETECTION
@@ -351,6 +352,7 @@ FAMILIES = {
         "qwen2",
         "grouped",
     ),
+    **BACKBONES,
     **EXPERTS,
     **DECODERS,
     **STATES,

@@ -3,6 +3,7 @@
 
 import torch
 
+import backbones
 import detection
 import documents
 import captions
@@ -54,6 +55,8 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
     seen = detection.inputs_of(name, family_name, class_name, config, random)
     if seen is not None:
         return seen
+    if family_name in backbones.BACKBONES:
+        return backbones.inputs_of(name, family_name, class_name, config, integers, floats)
     if family_name in ("wav2vec2", "hubert", "wavlm"):
         seconds = 1200 if "XVector" in class_name else 800
         sounds = floats(2, seconds)

@@ -45,8 +45,8 @@ template <typename Norm>
 class ResNetConvLayer {
  public:
   ResNetConvLayer(const Scope& scope, int64_t in, int64_t out, int64_t window, int64_t stride,
-                  std::string activation = "relu")
-      : convolution_(scope / "convolution", in, out, {window, window}, geometry(window, stride)),
+                  std::string activation = "relu", int64_t groups = 1)
+      : convolution_(scope / "convolution", in, out, {window, window}, geometry(window, stride, groups)),
         normalization_(scope / "normalization", out),
         activation_(std::move(activation)) {}
   Tensor operator()(const Tensor& x, ForwardContext& context) const {
@@ -56,9 +56,9 @@ class ResNetConvLayer {
 
  private:
   // Half the window is padded at both ends.
-  static Convolution::Options geometry(int64_t window, int64_t stride) {
+  static Convolution::Options geometry(int64_t window, int64_t stride, int64_t groups) {
     const Axes padding(2, window / 2);
-    return {.strides = {stride, stride}, .low = padding, .high = padding, .bias = false};
+    return {.strides = {stride, stride}, .low = padding, .high = padding, .groups = groups, .bias = false};
   }
   Convolution convolution_;
   Norm normalization_;
@@ -129,6 +129,7 @@ class ResNetLayer {
 template <typename Norm>
 class ResNetBody {
  public:
+  static constexpr const char* kName = "resnet";
   explicit ResNetBody(const Config& config, const Scope& scope, bool deep = false) : c_(config, deep) {
     const Scope stem = scope / "embedder" / "embedder";
     const int64_t half = c_.embedding_size / 2;
