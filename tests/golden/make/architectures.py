@@ -17,6 +17,7 @@ from family import ANSWERS, CAUSAL, CHOICE, MASKED, ROPE, SEQUENCE, TOKENS, Fami
 from hearing import HEARING
 from patches import TOKENS_BEFORE_PATCHES
 from questions import QUESTIONS
+from sources import SOURCES
 from speaking import SPEAKING
 from states import STATES
 from timm_networks import TIMM
@@ -363,6 +364,7 @@ FAMILIES = {
     **DOCUMENTS,
     **TOKENS_BEFORE_PATCHES,
     **CAPTIONS,
+    **SOURCES,
     **QUESTIONS,
     **READERS,
     **TOWERS,

@@ -8,6 +8,7 @@ import detection
 import documents
 import captions
 import questions
+import sources
 import speaking
 import timm_networks
 import towers
@@ -137,6 +138,8 @@ def inputs_of(name, family_name, class_name, config, tokenizer):
         return questions.inputs_of(class_name, config, texts, integers, floats)
     if family_name in captions.CAPTIONS:
         return captions.inputs_of(name, config, random)
+    if family_name in sources.SOURCES:
+        return sources.inputs_of(name, config, text_inputs(config, name, None, False), random)
     if family_name == "siglip2_vision_model" or class_name == "Siglip2ForImageClassification":
         inputs = towers.patches_of(name, getattr(config, "vision_config", config), floats)
         return inputs | ({"labels": integers(classes, (3,))} if class_name.endswith("Classification") else {})

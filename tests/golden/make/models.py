@@ -25,7 +25,7 @@ from common import HERE, rounded, seed_of, write_json
 from random_models import config_of, draw_weights
 from vocabularies import load, make_tokenizer_files
 
-WRITERS = ("CausalLM", "LMHeadModel", "ConditionalGeneration", "MTModel", "VisionEncoderDecoderModel", "BlipForQuestionAnswering")
+WRITERS = ("CausalLM", "LMHeadModel", "ConditionalGeneration", "MTModel", "EncoderDecoderModel", "BlipForQuestionAnswering")
 STEPS, WARMUP, RATE = 20, 2, 1e-3
 # While they train: codes, and what a head drops whatever the configuration says.
 DRAWS = ("Wav2Vec2ForPreTraining", "DPTForSemanticSegmentation")

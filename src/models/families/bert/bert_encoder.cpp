@@ -10,7 +10,7 @@
 
 namespace transom {
 
-BertConfig::BertConfig(const Config& config)
+BertConfig::BertConfig(const Config& config, bool reads_source)
     : vocab_size(config.get_int("vocab_size", 30522)),
       hidden_size(config.get_int("hidden_size", 768)),
       num_hidden_layers(config.get_int("num_hidden_layers", 12)),
@@ -27,10 +27,11 @@ BertConfig::BertConfig(const Config& config)
       hidden_act(config.get_string("hidden_act", "gelu")),
       problem_type(config.get_string("problem_type", "")),
       tie_word_embeddings(config.get_bool("tie_word_embeddings", true)),
-      is_decoder(config.get_bool("is_decoder", false)),
+      is_decoder(config.get_bool("is_decoder", reads_source)),
       num_labels(number_of_labels(config)) {
   refuse_unless(config, "position_embedding_type", "absolute");
-  refuse_unless(config, "add_cross_attention", "false");
+  refuse_unless(config, "add_cross_attention", reads_source ? "true" : "false");
+  if (reads_source) refuse_unless(config, "is_decoder", "true");
   if (num_attention_heads <= 0 || hidden_size % num_attention_heads != 0)
     fail("config.json: hidden_size {} is not divisible by num_attention_heads {}", hidden_size, num_attention_heads);
 }
@@ -52,24 +53,20 @@ Tensor BertEmbeddings::operator()(const Tensor& input_ids, const Tensor& inputs_
   return dropout_(layer_norm_(x, context), context);
 }
 
-BertLayer::BertLayer(const Scope& scope, const BertConfig& c, int64_t layer)
+BertSelfAttention::BertSelfAttention(const Scope& scope, const BertConfig& c, int64_t layer)
     : path_(scope.path()),
       layer_(layer),
       heads_(c.num_attention_heads),
       causal_(c.is_decoder),
-      activation_(c.hidden_act),
       query_(scope / "attention" / "self" / "query", c.hidden_size, c.hidden_size, c.new_weights()),
       key_(scope / "attention" / "self" / "key", c.hidden_size, c.hidden_size, c.new_weights()),
       value_(scope / "attention" / "self" / "value", c.hidden_size, c.hidden_size, c.new_weights()),
-      attention_output_(scope / "attention" / "output" / "dense", c.hidden_size, c.hidden_size, c.new_weights()),
-      attention_norm_(scope / "attention" / "output" / "LayerNorm", c.hidden_size, c.layer_norm_eps),
-      intermediate_(scope / "intermediate" / "dense", c.hidden_size, c.intermediate_size, c.new_weights()),
-      output_(scope / "output" / "dense", c.intermediate_size, c.hidden_size, c.new_weights()),
-      output_norm_(scope / "output" / "LayerNorm", c.hidden_size, c.layer_norm_eps),
+      output_(scope / "attention" / "output" / "dense", c.hidden_size, c.hidden_size, c.new_weights()),
+      norm_(scope / "attention" / "output" / "LayerNorm", c.hidden_size, c.layer_norm_eps),
       attention_dropout_(c.attention_probs_dropout_prob),
       dropout_(c.hidden_dropout_prob) {}
 
-Tensor BertLayer::operator()(const Tensor& x, const Tensor& mask, ForwardContext& context) const {
+Tensor BertSelfAttention::operator()(const Tensor& x, const Tensor& mask, ForwardContext& context) const {
   Tensor attended;
   {
     const ModuleScope module(path_ + ".attention.self");
@@ -82,9 +79,18 @@ Tensor BertLayer::operator()(const Tensor& x, const Tensor& mask, ForwardContext
       attended = multi_head_attention(q, k, v, heads_, mask, attention_dropout_, context);
     }
   }
-  const Tensor h = attention_norm_(dropout_(attention_output_(attended, context), context) + x, context);
-  return output_norm_(dropout_(output_(activation(activation_, intermediate_(h, context)), context), context) + h,
-                      context);
+  return norm_(dropout_(output_(attended, context), context) + x, context);
+}
+
+BertFeedForward::BertFeedForward(const Scope& scope, const BertConfig& c)
+    : activation_(c.hidden_act),
+      intermediate_(scope / "intermediate" / "dense", c.hidden_size, c.intermediate_size, c.new_weights()),
+      output_(scope / "output" / "dense", c.intermediate_size, c.hidden_size, c.new_weights()),
+      norm_(scope / "output" / "LayerNorm", c.hidden_size, c.layer_norm_eps),
+      dropout_(c.hidden_dropout_prob) {}
+
+Tensor BertFeedForward::operator()(const Tensor& x, ForwardContext& context) const {
+  return norm_(dropout_(output_(activation(activation_, intermediate_(x, context)), context), context) + x, context);
 }
 
 BertEncoder::BertEncoder(const Scope& scope, const BertConfig& config, bool positions_after_padding)

@@ -13,7 +13,8 @@
 namespace transom {
 
 struct BertConfig {
-  explicit BertConfig(const Config& config);
+  // `reads_source`: of a decoder that reads what an encoder saw (add_cross_attention).
+  explicit BertConfig(const Config& config, bool reads_source = false);
   int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size, max_position_embeddings,
       type_vocab_size;
   std::optional<int64_t> pad_token_id;
@@ -45,21 +46,44 @@ class BertEmbeddings {
   Dropout dropout_;
 };
 
-class BertLayer {
+// Attention of a text to itself: [B, T, D] -> [B, T, D], what it read added and normed. `scope` is that of a layer.
+class BertSelfAttention {
  public:
-  BertLayer(const Scope& scope, const BertConfig& config, int64_t layer);
-  Tensor operator()(const Tensor& x, const Tensor& mask, ForwardContext& context) const;  // [B, T, D] -> [B, T, D]
+  BertSelfAttention(const Scope& scope, const BertConfig& config, int64_t layer);
+  Tensor operator()(const Tensor& x, const Tensor& mask, ForwardContext& context) const;
 
  private:
   std::string path_;
   int64_t layer_, heads_;
   bool causal_;
-  std::string activation_;
-  Linear query_, key_, value_, attention_output_;
-  LayerNorm attention_norm_;
-  Linear intermediate_, output_;
-  LayerNorm output_norm_;
+  Linear query_, key_, value_, output_;
+  LayerNorm norm_;
   Dropout attention_dropout_, dropout_;
+};
+
+class BertFeedForward {
+ public:
+  BertFeedForward(const Scope& scope, const BertConfig& config);
+  Tensor operator()(const Tensor& x, ForwardContext& context) const;  // [B, T, D] -> [B, T, D]
+
+ private:
+  std::string activation_;
+  Linear intermediate_, output_;
+  LayerNorm norm_;
+  Dropout dropout_;
+};
+
+class BertLayer {
+ public:
+  BertLayer(const Scope& scope, const BertConfig& config, int64_t layer)
+      : attention_(scope, config, layer), feed_forward_(scope, config) {}
+  Tensor operator()(const Tensor& x, const Tensor& mask, ForwardContext& context) const {  // [B, T, D] -> [B, T, D]
+    return feed_forward_(attention_(x, mask, context), context);
+  }
+
+ private:
+  BertSelfAttention attention_;
+  BertFeedForward feed_forward_;
 };
 
 // The checked inputs of such a body; with is_decoder, a cache may hold earlier tokens.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // GPT-2 with a layer in each block that reads an encoder's states.
+#include "models/families/encoder_decoder/source_writer.h"
 #include "models/families/gpt2/gpt2_layers.h"
-#include "models/families/vision_encoder_decoder/picture_writer.h"
 
 namespace transom {
 namespace {
@@ -65,7 +65,7 @@ class Gpt2WriterBlock {
   Gpt2Mlp mlp_;
 };
 
-class Gpt2Writer : public PictureWriter {
+class Gpt2Writer : public SourceWriter {
  public:
   Gpt2Writer(const Config& config, const Scope& scope)
       : c_(config),
@@ -101,7 +101,7 @@ class Gpt2Writer : public PictureWriter {
 
 }  // namespace
 
-std::unique_ptr<PictureWriter> make_gpt2_writer(const Config& config, const Scope& scope, int64_t /*source_width*/) {
+std::unique_ptr<SourceWriter> make_gpt2_writer(const Config& config, const Scope& scope, int64_t /*source_width*/) {
   return std::make_unique<Gpt2Writer>(config, scope);
 }
 

@@ -3,7 +3,7 @@
 // and mBART's (Liu et al., 2020), with which Donut writes.
 #include "base/error.h"
 #include "models/families/bart/bart_layers.h"
-#include "models/families/vision_encoder_decoder/picture_writer.h"
+#include "models/families/encoder_decoder/source_writer.h"
 #include "models/shared/vision_inputs.h"
 
 namespace transom {
@@ -21,7 +21,7 @@ BartConfig writer_config(const Config& config, const BartVariant& variant, int64
   return c;
 }
 
-class BartWriter : public PictureWriter {
+class BartWriter : public SourceWriter {
  public:
   // `head`: the layer over the vocabulary.
   BartWriter(const Config& config, const Scope& scope, int64_t source_width, const BartVariant& variant,
@@ -72,12 +72,12 @@ class BartWriter : public PictureWriter {
 
 }  // namespace
 
-std::unique_ptr<PictureWriter> make_trocr_writer(const Config& config, const Scope& scope, int64_t source_width) {
+std::unique_ptr<SourceWriter> make_trocr_writer(const Config& config, const Scope& scope, int64_t source_width) {
   refuse_unless(config, "use_learned_position_embeddings", "true");
   return std::make_unique<BartWriter>(config, scope, source_width, BartVariant{}, "output_projection");
 }
 
-std::unique_ptr<PictureWriter> make_mbart_writer(const Config& config, const Scope& scope, int64_t source_width) {
+std::unique_ptr<SourceWriter> make_mbart_writer(const Config& config, const Scope& scope, int64_t source_width) {
   return std::make_unique<BartWriter>(config, scope, source_width, kMBartWriter, "lm_head");
 }
 
