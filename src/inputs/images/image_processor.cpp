@@ -27,7 +27,7 @@ int64_t read_divisor(const Config& config) {
 
 // Where a file does not say crop_size; 0: it must.
 int64_t usual_crop(std::string_view family, int64_t of_defaults) {
-  return family == "EfficientNet" ? 289 : family == "OwlViT" ? 768 : of_defaults;
+  return family == "EfficientNet" ? 289 : family == "OwlViT" ? 768 : family == "Beit" ? 224 : of_defaults;
 }
 
 void check_size(int64_t extent, const std::string& where, std::string_view field) {
@@ -94,6 +94,8 @@ constexpr Defaults kDefaults[] = {
     {"Bit", 0, 0, 224, 224, Resampling::kBicubic, true, false},
     {"ConvNext", 0, 0, 384, 0, Resampling::kBicubic, false, false},
     {"EfficientNet", 346, 346, 0, 0, Resampling::kBicubic, false, true},
+    {"MobileNetV2", 0, 0, 256, 224, Resampling::kBilinear, false, false},
+    {"Beit", 224, 224, 0, 0, Resampling::kBicubic, false, true},
     {"DPT", 384, 384, 0, 0, Resampling::kBicubic, false, true},
     {"Detr", 0, 0, 800, 0, Resampling::kBilinear, false, false, true},
     {"Mask2Former", 0, 0, 800, 0, Resampling::kBilinear, false, false, true},

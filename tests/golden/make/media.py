@@ -55,6 +55,16 @@ PROCESSORS = {  # class without its ending, and the fields of preprocessor_confi
             do_pad=True,
         ),
     ),
+    "mobilenet_v2": (
+        "MobileNetV2ImageProcessor",
+        RGB | HALF | dict(resample=2, size=dict(shortest_edge=27), do_center_crop=True, crop_size=dict(height=24, width=26)),
+    ),
+    "beit": (
+        "BeitImageProcessor",
+        RGB
+        | HALF
+        | dict(resample=3, size=dict(height=29, width=34), do_center_crop=True, crop_size=dict(height=24, width=24)),
+    ),
     "siglip": ("SiglipImageProcessor", RGB | HALF | dict(resample=3, size=dict(height=37, width=30))),
     "siglip2": ("Siglip2ImageProcessor", RGB | HALF | dict(resample=2, patch_size=5, max_num_patches=14)),
     "idefics2": (

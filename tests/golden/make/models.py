@@ -27,8 +27,9 @@ from vocabularies import load, make_tokenizer_files
 
 WRITERS = ("CausalLM", "LMHeadModel", "ConditionalGeneration", "MTModel", "EncoderDecoderModel", "BlipForQuestionAnswering")
 STEPS, WARMUP, RATE = 20, 2, 1e-3
-# While they train: codes, and what a head drops whatever the configuration says.
-DRAWS = ("Wav2Vec2ForPreTraining", "DPTForSemanticSegmentation")
+# While they train: codes, and what a head drops whatever the configuration says. The norm of a mean of two pictures tells
+# their signs alone, which last bits turn round.
+DRAWS = ("Wav2Vec2ForPreTraining", "DPTForSemanticSegmentation", "MobileNetV2ForSemanticSegmentation")
 
 
 def kebab(class_name, family):
