@@ -43,6 +43,10 @@ class Checkpoint {
 
   void add(std::string name, TensorView tensor);
   void add_compressed(std::string name, CompressedWeight weight);
+  // Each tensor changes what the model computes: one of a layer or module that a model has and does not read itself is
+  // an error there. So it is in GGUF; other files hold heads, buffers and halves of adapters besides.
+  void expect_all_read() { is_all_read_ = true; }
+  bool is_all_read() const { return is_all_read_; }
   // Takes a tensor out; an empty view where there is none.
   std::optional<TensorView> take(std::string_view name);
 
@@ -56,6 +60,7 @@ class Checkpoint {
   std::map<std::string, size_t, std::less<>> places_;
   std::map<std::string, CompressedWeight, std::less<>> compressed_;
   std::string where_;
+  bool is_all_read_ = false;
 };
 
 // The files that an index (model.safetensors.index.json) names; an error where one leads out of the directory.

@@ -70,6 +70,7 @@ class Converter {
         has_encoder_(!gguf_class(file).gguf->encoder_architecture.empty()),
         config_(gguf_config(file)),
         checkpoint_(file.where()) {
+    checkpoint_.expect_all_read();
     const std::string architecture = file.get_string("general.architecture");
     // Of layers that differ some have none.
     const auto number = [&](const char* key, int64_t otherwise) {
@@ -115,11 +116,19 @@ class Converter {
   void add(const GgufTensor& tensor) {
     const auto has = [&](const std::string& name) { return file_.find(name + ".weight") != nullptr; };
     const auto place = checkpoint_place(tensor.name, names_, config_, has);
-    if (!place) return add(tensor, tensor.name, GgufChange::kNone);
+    if (!place) return add_unknown(tensor);
     const GgufName& rule = *place->rule;
     if (rule.change == GgufChange::kExperts) add_experts(tensor, place->name);
     else if (rule.rows || rule.columns || rule.parts) add_part(tensor, place->name, rule);
     else add(tensor, place->name, rule.change == GgufChange::kBare ? GgufChange::kNone : rule.change);
+  }
+
+  // The scales of inputs belong to how llama.cpp multiplies codes, which are numbers here; heads that rank texts are
+  // said with the metadata.
+  void add_unknown(const GgufTensor& tensor) const {
+    if (tensor.name.ends_with(".input_scale") || tensor.name.starts_with("cls.")) return;
+    fail(ErrorKind::kUnsupported, "{}: no part of {}, which would compute without it; convert the model again",
+         where(tensor), config_["architectures"][0].get<std::string>());
   }
 
   void add(const GgufTensor& tensor, const std::string& name, GgufChange change) {

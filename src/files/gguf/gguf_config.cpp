@@ -47,6 +47,20 @@ std::vector<double> llama3_divisors(double theta, double factor, double original
   return result;
 }
 
+Json scaling_of_factors(const std::vector<double>& divisors) {
+  return {{"rope_type", "longrope"},
+          {"factor", 1.0},
+          {"attention_factor", 1.0},
+          {"short_factor", divisors},
+          {"long_factor", divisors}};
+}
+
+// Linear scaling besides: each frequency is divided by the factor as well.
+std::vector<double> slowed_by(std::vector<double> divisors, double factor) {
+  for (double& divisor : divisors) divisor *= factor;
+  return divisors;
+}
+
 // rope_freqs.weight: as llama3 where its numbers are those of llama3's formula, else as they are (longrope, whose two
 // sets are then one).
 Json scaling_of_divisors(const std::vector<double>& divisors, double theta) {
@@ -62,11 +76,7 @@ Json scaling_of_divisors(const std::vector<double>& divisors, double theta) {
               {"high_freq_factor", 4.0},
               {"original_max_position_embeddings", static_cast<int64_t>(original)}};
   }
-  return {{"rope_type", "longrope"},
-          {"factor", 1.0},
-          {"attention_factor", 1.0},
-          {"short_factor", divisors},
-          {"long_factor", divisors}};
+  return scaling_of_factors(divisors);
 }
 
 // `window_theta`: of layers with a window, where the file is silent; 0: that of all layers.
@@ -81,16 +91,26 @@ void add_rotary(const GgufKeys& keys, const GgufRotary& rotary, int64_t head_wid
   const std::vector<double> divisors = numbers_of(keys.file, "rope_freqs.weight"),
                             short_factors = numbers_of(keys.file, "rope_factors_short.weight"),
                             long_factors = numbers_of(keys.file, "rope_factors_long.weight");
-  if (!short_factors.empty() && !long_factors.empty()) {
+  // 0 stands for 1, as in llama.cpp, which scales with the factor beside longrope's tensors too.
+  const double slower = kind == "linear" || kind == "longrope"
+                            ? keys.number("rope.scaling.factor", keys.number("rope.scale_linear", 0.0))
+                            : 0;
+  const bool slows = slower != 0 && slower != 1;
+  if (short_factors.empty() != long_factors.empty())
+    fail("{}: expected rope_factors_short.weight and rope_factors_long.weight, found one of them", keys.file.where());
+  if (short_factors.empty() ? kind == "yarn" && !divisors.empty() : slows || kind == "yarn" || !divisors.empty())
+    fail(ErrorKind::kUnsupported, "{}: rope.scaling.type {}, rope.scaling.factor {} and {} scale positions; one can",
+         keys.file.where(), quoted(kind), keys.number("rope.scaling.factor", 1.0),
+         divisors.empty() ? "rope_factors_long.weight" : "rope_freqs.weight");
+  if (!short_factors.empty()) {
     scaling = {{"rope_type", "longrope"}, {"short_factor", short_factors}, {"long_factor", long_factors}};
     scaling["attention_factor"] = attention;
     config["original_max_position_embeddings"] = keys.integer("rope.scaling.original_context_length", positions);
   } else if (!divisors.empty()) {
-    scaling = scaling_of_divisors(divisors, theta);
+    scaling = slows ? scaling_of_factors(slowed_by(divisors, slower)) : scaling_of_divisors(divisors, theta);
     if (scaling.contains("attention_factor")) scaling["attention_factor"] = attention;
   } else if (kind == "linear") {
-    scaling = {{"rope_type", "linear"},
-               {"factor", keys.number("rope.scaling.factor", keys.number("rope.scale_linear", 1.0))}};
+    scaling = {{"rope_type", "linear"}, {"factor", slower != 0 ? slower : 1.0}};
   } else if (kind == "yarn") {
     const double factor = keys.number("rope.scaling.factor");
     scaling = {{"rope_type", "yarn"},

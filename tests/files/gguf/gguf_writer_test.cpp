@@ -144,6 +144,40 @@ TEST(GgufWriter, KeysOfScalingMayStandAlone) {
             std::string::npos);
 }
 
+// Factors of each pair in a tensor and one for all divide frequencies both, as in llama.cpp; what one scaling cannot
+// say is refused, not left out.
+TEST(GgufWriter, FactorsInATensorAndOneForAllAreBothTaken) {
+  const Json plain{{"rope_type", "default"}, {"rope_theta", 10000.0}};
+  const auto add_factors = [](GgufWriter& writer, const char* name) {
+    writer.add_tensor(name, 0, {8}, [] { return bytes_of({1, 2, 3, 4, 5, 6, 7, 8}); });
+  };
+  const auto with = [&](std::initializer_list<const char*> tensors, const char* kind, double factor) {
+    return config_from(
+        [&](GgufWriter& writer) {
+          if (*kind) writer.add_string("llama.rope.scaling.type", kind);
+          if (factor >= 0) writer.add_float("llama.rope.scaling.factor", factor);
+          for (const char* name : tensors) add_factors(writer, name);
+        },
+        plain);
+  };
+  const std::vector<double> ones{1, 2, 3, 4, 5, 6, 7, 8}, fours{4, 8, 12, 16, 20, 24, 28, 32};
+  EXPECT_EQ(with({"rope_freqs.weight"}, "", -1)["long_factor"], ones);
+  EXPECT_EQ(with({"rope_freqs.weight"}, "none", 4)["long_factor"], ones);
+  for (const char* kind : {"", "linear", "longrope"})
+    EXPECT_EQ(with({"rope_freqs.weight"}, kind, 4)["long_factor"], fours) << kind;
+  EXPECT_EQ(with({}, "linear", 0)["factor"], 1.0);
+  const char *short_factors = "rope_factors_short.weight", *long_factors = "rope_factors_long.weight";
+  EXPECT_EQ(with({short_factors, long_factors}, "longrope", 1)["short_factor"], ones);
+  for (const auto& refused : {std::function([&] { with({"rope_freqs.weight"}, "yarn", 4); }), std::function([&] {
+                                with({short_factors, long_factors}, "linear", 4);
+                              }),
+                              std::function([&] {
+                                with({short_factors, long_factors}, "longrope", 4);
+                              })})
+    EXPECT_NE(message_of(refused).find("scale positions; one can"), std::string::npos) << message_of(refused);
+  EXPECT_NE(message_of([&] { with({long_factors}, "longrope", 1); }).find("found one of them"), std::string::npos);
+}
+
 // Of SentencePiece's BPE the scores are in the order of the merges; ids that the tokenizer lacks are filled.
 TEST(GgufWriter, VocabulariesComeBack) {
   const test::TemporaryFolder folder;

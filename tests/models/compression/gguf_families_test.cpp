@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
+#include "base/files/files.h"
 #include "base/json/json.h"
 #include "base/numbers/mt19937.h"
 #include "files/gguf/gguf_file.h"
@@ -328,6 +330,50 @@ TEST(GgufNames, OfStatesAndLatentAttentionAreThoseOfLlamaCpp) {
       "deepseek_v3",
       {{"blk.1.attn_k_b.weight", {4, 12, 6}}, {"blk.1.attn_v_b.weight", {4, 5, 12}}, {"blk.1.exp_probs_b.bias", {8}}});
   shapes("nemotron_h_with_experts", {{"blk.1.exp_probs_b.bias", {4}}, {"blk.1.ffn_latent_down.weight", {8, 16}}});
+}
+
+// A file of one more tensor, a number, which lies where the first one does.
+std::string with_one_more_tensor(const std::string& bytes, const std::string& name) {
+  const GgufFile file = GgufFile::parse(std::as_bytes(std::span(bytes)), "made", nullptr);
+  const auto put = [](std::string& to, auto value) { to.append(reinterpret_cast<const char*>(&value), sizeof(value)); };
+  std::string first, added;
+  put(first, uint64_t{file.tensors()[0].name.size()}), first += file.tensors()[0].name;
+  put(added, uint64_t{name.size()}), added += name;
+  put(added, uint32_t{1}), put(added, uint64_t{1}), put(added, uint32_t{0}), put(added, uint64_t{0});
+  const size_t begin = bytes.find(first);
+  size_t end = begin;
+  for (const GgufTensor& tensor : file.tensors()) end += 8 + tensor.name.size() + 4 + 8 * tensor.shape.size() + 4 + 8;
+  std::string made = bytes.substr(0, begin) + added + bytes.substr(begin, end - begin);
+  ++made[8];  // the number of tensors: its last byte
+  made.resize((made.size() + 31) / 32 * 32);
+  return made + bytes.substr((end + 31) / 32 * 32);
+}
+
+// A bias, a scale or a layer that the model does not have would be left out of what it computes.
+TEST_P(GgufFamily, ATensorThatTheModelDoesNotReadIsRefusedByName) {
+  const test::TemporaryFolder folder;
+  save_random(GetParam().config, folder.path());
+  const fs::path path = folder / "made.gguf", other = folder / "other.gguf";
+  quantize_model(folder.string(), path.string(), {.format = "gguf", .type = "f32"});
+  const std::string bytes = read_file(path);
+  const GgufFile file = GgufFile::open(path);
+  ASSERT_LT(file.tensors().size(), 255u);
+  size_t tried = 0;
+  const auto expect_refused = [&](const std::string& name) {
+    if (file.find(name)) return;
+    ++tried;
+    write_file(other, with_one_more_tensor(bytes, name));
+    const std::string refusal = message_of([&] { Model::from_pretrained(other.string()); });
+    EXPECT_NE(refusal.find("would compute without it"), std::string::npos) << name << ": " << refusal;
+  };
+  expect_refused("more.weight");
+  for (const GgufTensor& tensor : file.tensors()) {
+    const bool last_layer = tensor.name.find("blk.1.") != std::string::npos;
+    if (!last_layer || !tensor.name.ends_with(".weight") || tensor.shape.size() != 2) continue;
+    const std::string module = tensor.name.substr(0, tensor.name.size() - 6);
+    expect_refused(module + "bias"), expect_refused(module + "scale");
+  }
+  EXPECT_GT(tried, 4u);
 }
 
 TEST(GgufModels, WhatTheFileCannotSayIsRefused) {

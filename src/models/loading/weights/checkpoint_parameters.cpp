@@ -26,6 +26,25 @@ bool is_buffer(std::string_view name) {
   return false;
 }
 
+// Up to the number of its layer, or else the module: "model.layers.3." of "model.layers.3.mlp.up_proj.bias".
+std::string_view place_of(std::string_view name) {
+  for (size_t dot = name.find('.'); dot != name.npos; dot = name.find('.', dot + 1)) {
+    const size_t end = name.find_first_not_of("0123456789", dot + 1);
+    if (end != dot + 1 && end != name.npos && name[end] == '.') return name.substr(0, end + 1);
+  }
+  return name.substr(0, name.rfind('.') + 1);
+}
+
+// A tensor of a layer or module of which others are read.
+const std::string* left_out_of_a_part(const std::vector<std::string>& unread, const std::set<std::string>& used) {
+  for (const std::string& name : unread) {
+    const std::string_view place = place_of(name);
+    const auto next = used.lower_bound(std::string(place));
+    if (!place.empty() && next != used.end() && next->starts_with(place)) return &name;
+  }
+  return nullptr;
+}
+
 constexpr size_t kMaximumTensors = 200'000;
 constexpr int64_t kMaximumBytes = int64_t{1} << 42;  // of one tensor
 
@@ -96,6 +115,10 @@ void CheckpointParameters::finish(const Config& config) {
     if (!used_.contains(name) && !is_buffer(name)) report.unexpected.push_back(name);
   for (const auto& [name, weight] : checkpoint_->compressed())
     if (!used_.contains(name)) report.unexpected.push_back(name);
+  if (checkpoint_->is_all_read())
+    if (const std::string* name = left_out_of_a_part(report.unexpected, used_))
+      fail(ErrorKind::kUnsupported, "{}: tensor {} is no part of {}, which would compute without it",
+           checkpoint_->where(), quoted(*name), config.get_string("model_type", "the model"));
   if (!input_scales_.empty())  // layers of integers would hide what is not finite
     for (const auto& [name, view] : checkpoint_->tensors())
       if (used_.contains(name)) expect_finite(view, fmt::format("{}: tensor {}", checkpoint_->where(), quoted(name)));
