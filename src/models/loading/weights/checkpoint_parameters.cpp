@@ -118,7 +118,7 @@ void CheckpointParameters::finish(const Config& config) {
   if (checkpoint_->is_all_read())
     if (const std::string* name = left_out_of_a_part(report.unexpected, used_))
       fail(ErrorKind::kUnsupported, "{}: tensor {} is no part of {}, which would compute without it",
-           checkpoint_->where(), quoted(*name), config.get_string("model_type", "the model"));
+           checkpoint_->where(), quoted(*name), family_.model_type);
   if (!input_scales_.empty())  // layers of integers would hide what is not finite
     for (const auto& [name, view] : checkpoint_->tensors())
       if (used_.contains(name)) expect_finite(view, fmt::format("{}: tensor {}", checkpoint_->where(), quoted(name)));
