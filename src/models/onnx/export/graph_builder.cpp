@@ -145,15 +145,17 @@ ValueId GraphBuilder::scalar(double value, DType dtype) {
 }
 
 std::vector<ValueId> GraphBuilder::nodes(const std::string& operation, const std::vector<ValueId>& inputs,
-                                         const std::vector<ValueType>& types, const WrittenAttributes& attributes) {
-  const std::string key = key_of(operation, inputs, attributes);
+                                         const std::vector<ValueType>& types, const WrittenAttributes& attributes,
+                                         const WrittenGraphs& graphs) {
+  std::string key = key_of(operation, inputs, attributes);
+  if (!graphs.empty()) key += fmt::format(" {}", nodes_.size());  // is like no other
   if (const auto found = known_.find(key); found != known_.end())
     return nodes_[static_cast<size_t>(values_[static_cast<size_t>(found->second)].node)].outputs;
   const auto index = static_cast<int>(nodes_.size());
   std::string scope = scope_;
   std::replace(scope.begin(), scope.end(), '.', '/');
   const std::string name = fmt::format("/{}{}{}_{}", scope, scope.empty() ? "" : "/", operation, index);
-  Node node{operation, name, inputs, {}, attributes};
+  Node node{operation, name, inputs, {}, attributes, graphs};
   for (size_t i = 0; i < types.size(); ++i)
     node.outputs.push_back(add({fmt::format("{}_output_{}", name, i), types[i], index}));
   nodes_.push_back(node);
@@ -233,7 +235,7 @@ WrittenModel GraphBuilder::finish(const std::string& name) {
   WrittenModel model{.opset = opset_, .name = name};
   for (size_t i = 0; i < nodes_.size(); ++i) {
     if (!kept[i]) continue;
-    WrittenNode written{nodes_[i].operation, nodes_[i].scope, {}, {}, nodes_[i].attributes};
+    WrittenNode written{nodes_[i].operation, nodes_[i].scope, {}, {}, nodes_[i].attributes, nodes_[i].graphs};
     if (written.operation == "Identity") written.attributes.clear();
     for (const ValueId input : nodes_[i].inputs)
       written.inputs.push_back(input == kAbsent ? "" : values_[static_cast<size_t>(input)].name);

@@ -43,7 +43,8 @@ class GraphBuilder {
   ValueId node(const std::string& operation, const std::vector<ValueId>& inputs, const ValueType& type,
                const WrittenAttributes& attributes = {});
   std::vector<ValueId> nodes(const std::string& operation, const std::vector<ValueId>& inputs,
-                             const std::vector<ValueType>& types, const WrittenAttributes& attributes = {});
+                             const std::vector<ValueType>& types, const WrittenAttributes& attributes = {},
+                             const WrittenGraphs& graphs = {});
   void output(const std::string& name, ValueId value, DType dtype);
 
   // i64 [1] with this number, and i64 [n] with these. Errors: no form of the inputs' extents gives it.
@@ -69,6 +70,7 @@ class GraphBuilder {
     std::string operation, scope;
     std::vector<ValueId> inputs, outputs;
     WrittenAttributes attributes;
+    WrittenGraphs graphs = {};
   };
   struct Source {
     ValueId value;

@@ -45,8 +45,8 @@ std::string scope_prefix_of(const transom::Node& node) { return node.scope->empt
 LoweringFunction find_lowering(std::string_view operation) {
   static const std::map<std::string_view, LoweringFunction> all = [] {
     std::map<std::string_view, LoweringFunction> table;
-    for (const auto& entries :
-         {elementwise_lowerings(), movement_lowerings(), product_lowerings(), composite_lowerings()})
+    for (const auto& entries : {elementwise_lowerings(), movement_lowerings(), product_lowerings(),
+                                composite_lowerings(), recurrence_lowerings()})
       for (const LoweringEntry& entry : entries) table.emplace(entry.operation, entry.lower);
     return table;
   }();
@@ -56,9 +56,9 @@ LoweringFunction find_lowering(std::string_view operation) {
 
 bool stays_whole(const transom::Node& node, int64_t opset) {
   static const std::map<std::string_view, int64_t> since = {
-      {"linear", 13},   {"softmax", 13},  {"log_softmax", 13}, {"layer_norm", 17}, {"sigmoid", 13},
-      {"silu", 13},     {"max_pool", 13}, {"sum_pool", 13},    {"gelu", 20},       {"gelu_tanh", 20},
-      {"rms_norm", 23}, {"rotary", 23},   {"attention", 23}};
+      {"linear", 13},   {"softmax", 13},  {"log_softmax", 13}, {"layer_norm", 17},     {"sigmoid", 13},
+      {"silu", 13},     {"max_pool", 13}, {"sum_pool", 13},    {"gelu", 20},           {"gelu_tanh", 20},
+      {"rms_norm", 23}, {"rotary", 23},   {"attention", 23},   {"selective_scan", 13}, {"gated_delta_rule", 13}};
   const auto found = since.find(node.operation->name);
   if (found == since.end() || opset < found->second) return false;
   if (node.operation->name == std::string_view("attention")) return is_plain_attention(node);

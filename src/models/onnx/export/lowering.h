@@ -65,6 +65,7 @@ std::span<const LoweringEntry> elementwise_lowerings();
 std::span<const LoweringEntry> movement_lowerings();
 std::span<const LoweringEntry> product_lowerings();
 std::span<const LoweringEntry> composite_lowerings();
+std::span<const LoweringEntry> recurrence_lowerings();
 
 // "encoder.layer.3: ", or nothing.
 std::string scope_prefix_of(const transom::Node& node);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/onnx/export/task_inputs.h"
 
+#include <algorithm>
 #include <set>
 
 #include "base/error.h"
@@ -86,6 +87,16 @@ FileInput file_input(const Config& config, const FamilyInput& input, const Famil
   return result;
 }
 
+NamedTensors first_placeholders(const std::vector<FileInput>& inputs) {
+  NamedTensors made;
+  for (const FileInput& input : inputs) {
+    Shape shape;
+    for (const InputAxis& axis : input.axes) shape.push_back(axis.extent[0]);
+    made.set(input.name, make_input({input.dtype, shape}));
+  }
+  return made;
+}
+
 // Keys and values of each layer, in shapes that a pass of one token shows: the decoder's own, and those of what the
 // encoder gave. `first`, which gives them, is told of how many layers.
 ExportedFile with_past_of(const transom::Model& model, const InputAxes& axes, const InputAxis& source,
@@ -93,13 +104,9 @@ ExportedFile with_past_of(const transom::Model& model, const InputAxes& axes, co
   ExportedFile file{"decoder_with_past_model.onnx", FilePart::kDecoderWithPast, {}};
   ExportedFile probe = first;
   probe.past_layers = 1;
-  NamedTensors inputs;
-  for (const FileInput& input : first.inputs) {
-    Shape shape;
-    for (const InputAxis& axis : input.axes) shape.push_back(axis.extent[0]);
-    inputs.set(input.name, make_input({input.dtype, shape}));
+  const NamedTensors inputs = first_placeholders(first.inputs);
+  for (const FileInput& input : first.inputs)
     if (input.name != "encoder_hidden_states") file.inputs.push_back(input);
-  }
   const NoGradient inference;
   const ModeScope lazy(Mode::kLazy);
   InputAxis past = axes.past;
@@ -114,6 +121,13 @@ ExportedFile with_past_of(const transom::Model& model, const InputAxes& axes, co
   }
   first.past_layers = file.past_layers;
   return file;
+}
+
+// [B, S, D] of the encoder at the first signature.
+Shape states_of_encoder_file(const transom::Model& model, const ExportedFile& encoder) {
+  const NoGradient inference;
+  const ModeScope lazy(Mode::kLazy);
+  return run_file(model, encoder, first_placeholders(encoder.inputs)).at("last_hidden_state").shape();
 }
 
 // Encoder and decoder in files of their own. What the encoder reads are the inputs of the first; the mask of a text is
@@ -133,9 +147,10 @@ std::vector<ExportedFile> sequence_to_sequence(const transom::Model& model, cons
     encoder.inputs.push_back(std::move(read));
   }
   decoder.inputs.push_back(tokens("input_ids", axes.batch, axes.decoder_sequence));
-  const int64_t width = config.has("d_model") ? config.get_int("d_model") : config.get_int("hidden_size");
+  const Shape states = states_of_encoder_file(model, encoder);
+  if (encoder.inputs[0].name == "pixel_values") source = fixed("encoder_sequence_length", states[1]);
   decoder.inputs.push_back(
-      {"encoder_hidden_states", DType::kFloat32, {axes.batch, source, fixed("hidden_size", width)}});
+      {"encoder_hidden_states", DType::kFloat32, {axes.batch, source, fixed("hidden_size", states[2])}});
   if (!with_past) return {encoder, decoder};
   ExportedFile next = with_past_of(model, axes, source, decoder);  // tells the decoder of its layers
   return {encoder, decoder, next};
@@ -155,6 +170,11 @@ void add_past(const transom::Model& model, const InputAxes& axes, ExportedFile& 
   context.cache = &cache;
   model.forward({{"input_ids", make_input({DType::kInt64, {1, 2}})}}, context);
   const std::vector<Tensor> tensors = cache.tensors();
+  if (std::any_of(tensors.begin(), tensors.end(), [](const Tensor& x) { return x.rank() != 4; }))
+    fail(ErrorKind::kUnsupported,
+         "export: {}: layers that keep a state of the text, and no keys and values, have no inputs in files with "
+         "past keys and values; without --with_past the model is exported",
+         model.architecture());
   file.past_layers = static_cast<int64_t>(tensors.size() / 2);
   for (size_t i = 0; i < tensors.size(); ++i)
     file.inputs.push_back(

@@ -89,11 +89,12 @@ WireWriter attribute(const std::string& name, const WrittenAttribute& value) {
 WireWriter value_info(const WrittenValue& value);
 WireWriter node(const WrittenNode& written);
 
-// AttributeProto of a graph that has no inputs and no weights of its own.
+// AttributeProto of a graph that has no weights of its own.
 WireWriter graph_attribute(const std::string& name, const WrittenModel& model) {
   WireWriter graph, writer;
   for (const WrittenNode& each : model.nodes) graph.message(1, node(each));
   graph.bytes(2, model.name);
+  for (const WrittenValue& input : model.inputs) graph.message(11, value_info(input));
   for (const WrittenValue& output : model.outputs) graph.message(12, value_info(output));
   writer.bytes(1, name);
   writer.message(6, graph);

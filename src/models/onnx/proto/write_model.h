@@ -20,13 +20,14 @@ using WrittenAttribute = std::variant<int64_t, float, std::string, std::vector<i
 using WrittenAttributes = std::vector<std::pair<std::string, WrittenAttribute>>;
 
 struct WrittenModel;
+// Attributes that are graphs: their nodes, inputs and outputs are written, and see the names around the node.
+using WrittenGraphs = std::vector<std::pair<std::string, std::shared_ptr<const WrittenModel>>>;
 
 struct WrittenNode {
   std::string operation, name;
   std::vector<std::string> inputs, outputs;  // an empty name: an optional input that is absent
   WrittenAttributes attributes;
-  // Attributes that are graphs: their nodes and outputs are written, and see the names around the node.
-  std::vector<std::pair<std::string, std::shared_ptr<const WrittenModel>>> graphs = {};
+  WrittenGraphs graphs = {};
 };
 
 // An input or output: its name, type, and extents, which are numbers or names.

@@ -143,7 +143,14 @@ INSTANTIATE_TEST_SUITE_P(
                          "encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ffn_dim": 24,
                          "decoder_ffn_dim": 24, "max_source_positions": 10, "max_target_positions": 64,
                          "num_mel_bins": 8, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
-                         "decoder_start_token_id": 3})"}),
+                         "decoder_start_token_id": 3})"},
+        Case{"TwoHalves", R"({"model_type": "encoder-decoder", "architectures": ["EncoderDecoderModel"],
+                         "decoder_start_token_id": 2, "pad_token_id": 0,
+                         "encoder": {"model_type": "bert", "vocab_size": 40, "hidden_size": 12, "num_hidden_layers": 1,
+                           "num_attention_heads": 3, "intermediate_size": 14, "max_position_embeddings": 64},
+                         "decoder": {"model_type": "bert", "vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 2,
+                           "num_attention_heads": 2, "intermediate_size": 18, "max_position_embeddings": 64,
+                           "is_decoder": true, "add_cross_attention": true}})"}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace
