@@ -125,7 +125,65 @@ TEST_F(ServedPictures, HaveLimits) {
   EXPECT_NE(refused(Json::array({one, text_part("a <image> of the text")})).find("2 <image> for pictures, and 1"),
             std::string::npos);
   EXPECT_NE(refused(Json::array({one}), "reads").find("which reads texts"), std::string::npos);
+  for (const char* url : {"HTTPS://x/a.png", "ftp://x/a.png", "s3://x/a.png", "File:///etc/passwd"})
+    EXPECT_NE(refused(Json::array({url_part(url)})).find("fetches nothing"), std::string::npos) << url;
   EXPECT_NE(written(Json::array({one, text_part("still there?")})), "");
+}
+
+// The same bytes, however the URL is written.
+TEST_F(ServedPictures, ComeInUrlsOfAllSpellings) {
+  const std::string base64 = to_base64(picture("shapes.jpg"));
+  std::string escaped;
+  for (const char c : base64) escaped += c == '+' ? "%2B" : c == '/' ? "%2f" : c == '=' ? "%3D" : std::string(1, c);
+  const auto content = [&](const std::string& url) { return Json::array({url_part(url), text_part("And?")}); };
+  const std::string expected = written(content("data:image/jpeg;base64," + base64));
+  for (const std::string& url : {"DATA:image/jpeg;BASE64," + base64, "data:;base64," + base64,
+                                 "data:text/plain;charset=utf-8;base64," + base64, "data:image/jpeg;base64," + escaped})
+    EXPECT_EQ(written(content(url)), expected) << url.substr(0, 40);
+}
+
+// A picture where nothing reads it is no answer without it.
+TEST_F(ServedPictures, AreNotLostBesideOtherMembers) {
+  const std::string url = url_of(picture("gray.png"));
+  const Json picture_part = url_part(url);
+  std::vector<Json> parts;
+  for (const char* name : {"image_url", "image", "video_url", "input_audio", "file", "file_id", "source", "url"}) {
+    Json part = text_part("x");
+    part[name] = url;
+    parts.push_back(part);
+  }
+  for (const char* name : {"image", "url", "base64", "file_id", "text"}) {
+    Json part = picture_part;
+    part[name] = url;
+    parts.push_back(part);
+  }
+  for (const char* type : {"input_audio", "audio_url", "video_url", "file", "input_file", "image_embeds"})
+    parts.push_back({{"type", type}, {type, url}});
+  for (const Json& part : parts) EXPECT_NE(refused(Json::array({part})).find("messages[0]"), std::string::npos) << part;
+  for (const char* name : {"images", "audio", "videos", "files"}) {
+    Json body = chat_of("x");
+    body["messages"][0][name] = Json::array({url});
+    EXPECT_EQ(post("/v1/chat/completions", body).status, 400) << name;
+    body["messages"][0][name] = nullptr;
+    EXPECT_EQ(post("/v1/chat/completions", body).status, 200) << name;
+  }
+  const Answer markdown = post("/generate", {{"model", "sees"}, {"inputs", "![](" + url + ")What?"}});
+  EXPECT_EQ(markdown.status, 400);
+  EXPECT_NE(markdown.body.find("Markdown"), std::string::npos) << markdown.body;
+}
+
+// The template gets the parts that the client has sent: these tests know what Transformers makes of them.
+TEST_F(ServedPictures, AndTextsKeepTheirPlacesAsParts) {
+  const auto prompt = [&](const Json& content) {
+    Json body = chat_of(content);
+    body["return_token_ids"] = true;
+    return asked(body)["prompt_token_ids"];
+  };
+  const auto tokens = [&](const std::string& text) {
+    return json_of(post("/tokenize", {{"model", "sees"}, {"prompt", text}}))["tokens"];
+  };
+  // llava-hf's template writes each text, and a space behind it, behind all pictures.
+  EXPECT_EQ(prompt(Json::array({text_part("a"), text_part("b")})), tokens("USER: a b ASSISTANT:"));
 }
 
 }  // namespace

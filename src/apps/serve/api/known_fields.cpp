@@ -16,6 +16,10 @@ constexpr auto kRefused = KnownField::kRefused;
 constexpr std::string_view kNotHere = "not supported by this server";
 constexpr std::string_view kMedia = "this server writes and reads no pictures and sounds here";
 constexpr std::string_view kHardware = "how the model is placed is said when the server is started";
+constexpr std::string_view kElsewhere = "this path does not read it";
+constexpr std::string_view kNoChat = "this path reads no conversation";
+constexpr std::string_view kBeside = "what it holds stands beside the other fields on this path";
+constexpr std::string_view kRouters = "it is for services that pass requests on";
 
 constexpr KnownField kFields[] = {
     // For the records of whoever runs the service.
@@ -31,6 +35,7 @@ constexpr KnownField kFields[] = {
     {"additional_data", kNoEffect, ""},
     {"keep_alive", kNoEffect, ""},  // models stay in memory, or leave it by --memory_budget
     {"prediction", kNoEffect, ""},  // only makes an answer come sooner
+    {"cache_salt", kNoEffect, ""},  // of paths that keep nothing between requests
     {"verbose", kNoEffect, ""},     // of /api/show
     {"guided_decoding_backend", kNoEffect, ""},
     {"guided_whitespace_pattern", kReported, "grammars allow one space between parts"},
@@ -63,8 +68,8 @@ constexpr KnownField kFields[] = {
     {"moderation", kReported, "nothing is moderated"},
     {"verbosity", kReported, "it is of OpenAI's own models", R"("medium")"},
     {"text.verbosity", kReported, "it is of OpenAI's own models", R"("medium")"},
-    {"reasoning.summary", kReported, "thoughts are not told from the text"},
-    {"reasoning.generate_summary", kReported, "thoughts are not told from the text"},
+    {"reasoning.summary", kReported, "thoughts are shown as they are"},
+    {"reasoning.generate_summary", kReported, "thoughts are shown as they are"},
     {"chunking_strategy", kReported, "sounds are heard window by window"},
     {"include", kRefused, kNotHere},
     {"include[]", kRefused, kNotHere},
@@ -172,15 +177,121 @@ constexpr KnownField kFields[] = {
     {"options.logits_all", kNoEffect, kHardware},
     {"options.embedding_only", kNoEffect, kHardware},
 
-    // text-generation-inference.
+    // text-generation-inference, and Hugging Face's inference form.
     {"parameters.watermark", kRefused, kNotHere},
     {"parameters.best_of", kRefused, kNotHere, "1"},
     {"parameters.top_n_tokens", kRefused, kNotHere, "0"},
+    {"parameters.num_beams", kRefused, kElsewhere, "1"},
+    {"parameters.num_return_sequences", kRefused, kElsewhere, "1"},
+    {"parameters.no_repeat_ngram_size", kRefused, kElsewhere, "0"},
+    {"parameters.bad_words_ids", kRefused, kElsewhere},
+    {"parameters.min_new_tokens", kRefused, kElsewhere, "0"},
+    {"parameters.min_length", kRefused, kElsewhere, "0"},
+    {"parameters.max_length", kRefused, "this path does not read it; see max_new_tokens"},
+    {"parameters.max_tokens", kRefused, "this path does not read it; see max_new_tokens"},
+    {"parameters.max_time", kRefused, kNotHere},
+    {"parameters.penalty_alpha", kRefused, kNotHere},
+    {"parameters.presence_penalty", kRefused, kElsewhere, "0"},
+    {"parameters.logit_bias", kRefused, kElsewhere},
+    {"parameters.min_p", kRefused, kElsewhere, "0"},
+
+    // Services of vectors and of rankings: Jina, Voyage, Cohere, Mistral, NVIDIA, SiliconFlow, Infinity.
+    {"late_chunking", kRefused, kNotHere},
+    {"return_multivector", kRefused, kNotHere},
+    {"embedding_type", kRefused, "vectors are of float32; see encoding_format", R"("float" ["float"])"},
+    {"embedding_types", kRefused, "vectors are of float32; see encoding_format", R"(["float"])"},
+    {"output_dtype", kRefused, "vectors are of float32; see encoding_format", R"("float" "float32")"},
+    {"output_dimension", kRefused, "not supported on this path; see dimensions"},
+    {"dimensions", kRefused, "this path gives no vectors"},
+    {"input_type", kRefused, "not supported by this server; see prompt_name", R"("none")"},
+    {"task", kRefused, "not supported on this path; see prompt_name"},
+    {"prompt_name", kRefused, "this path puts no prompt before texts"},
+    {"instruction", kRefused, "not supported by this server; see prompt_name"},
+    {"normalized", kRefused, "not supported by this server; see normalize", "true"},
+    {"normalize", kRefused, kElsewhere, "true"},
+    {"use_activation", kRefused, kElsewhere, "true"},
+    {"activation", kRefused, kElsewhere, "true"},
+    {"raw_scores", kRefused, "of requests with texts; see use_activation"},
+    {"return_text", kRefused, "of requests with texts; see return_documents"},
+    {"return_embeddings", kRefused, kNotHere},
+    {"return_documents", kRefused, kElsewhere},
+    {"top_n", kRefused, kElsewhere, "0"},
+    {"documents", kRefused, kElsewhere},
+    {"texts", kRefused, kElsewhere},
+    {"score_threshold", kRefused, kNotHere},
+    {"add_special_tokens", kRefused, kElsewhere, "true"},
+    {"overlap_tokens", kReported, "documents are not cut into pieces"},
+
+    // What other paths of this server read, or whoever comes from other engines takes for read.
+    {"messages", kRefused, kNoChat},
+    {"input", kRefused, kElsewhere},
+    {"inputs", kRefused, kElsewhere},
+    {"system", kRefused, "this path does not read it: send it as a message of the role system"},
+    {"system_instruction", kRefused, "this path does not read it: send it as a message of the role system"},
+    {"instructions", kRefused, "this path does not read it: send them as a message of the role system"},
+    {"context", kRefused, "this path does not read it: send the whole conversation"},
+    {"options", kRefused, kBeside},
+    {"parameters", kRefused, kBeside},
+    {"extra_body", kRefused, kBeside},
+    {"format", kRefused, "this path does not read it; see response_format"},
+    {"text", kRefused, "this path does not read it; see response_format"},
+    {"response_format", kRefused, "this path does not read it; see text.format or format", R"({"type":"text"})"},
+    {"guided_decoding", kRefused, "not supported by this server; see structured_outputs"},
+    {"tools", kRefused, kNoChat},
+    {"tool_choice", kRefused, kNoChat, R"("none" "auto")"},
+    {"functions", kRefused, kNoChat},
+    {"function_call", kRefused, kNoChat, R"("none" "auto")"},
+    {"reasoning_effort", kRefused, "this path does not read it; see reasoning.effort"},
+    {"reasoning", kRefused, "this path does not read it; see reasoning_effort and chat_template_kwargs"},
+    {"chat_template", kRefused, kElsewhere},
+    {"chat_template_kwargs", kRefused, kElsewhere},
+    {"add_generation_prompt", kRefused, kElsewhere, "true"},
+    {"continue_final_message", kRefused, kElsewhere},
+    {"prompt_embeds", kRefused, kNotHere},
+    {"thinking.budget_tokens", kRefused, "not supported by this server; see thinking_token_budget"},
+    {"thinking.clear_thinking", kReported, "the chat template says which thoughts of a history it writes"},
+    {"thinking", kRefused, kElsewhere},
+    {"think", kRefused, kElsewhere},
+    {"enable_thinking", kRefused, kElsewhere},
+    {"thinking_budget", kRefused, "not supported by this server; see thinking_token_budget"},
+    {"max_tokens", kRefused, "this path does not read it; see max_output_tokens"},
+    {"max_completion_tokens", kRefused, "this path does not read it; see max_tokens"},
+    {"max_output_tokens", kRefused, "this path does not read it; see max_tokens"},
+    {"max_new_tokens", kRefused, "this path does not read it; see max_tokens"},
+    {"max_length", kRefused, "this path does not read it; see max_tokens"},
+    {"min_new_tokens", kRefused, "this path does not read it; see min_tokens", "0"},
+    {"num_predict", kRefused, "this path does not read it; see max_tokens"},
+    {"stop_sequences", kRefused, "this path does not read it; see stop"},
+    {"do_sample", kRefused, "not supported on this path; see temperature", "true"},
+    {"random_seed", kRefused, "this path does not read it; see seed"},
+    {"top_a", kRefused, kNotHere, "0"},
+    {"num_beams", kRefused, "this path does not read it; see use_beam_search", "1"},
+    {"no_repeat_ngram_size", kRefused, kNotHere, "0"},
+    {"detokenize", kRefused, kNotHere, "true"},
+    {"return_hidden_states", kRefused, kNotHere},
+    {"safe_prompt", kRefused, kNotHere},
+    {"separate_reasoning", kRefused, "the server says it for all, by --reasoning_parser", "true"},
+    {"reasoning_format", kRefused, "the server says it for all, by --reasoning_parser", R"("auto" "deepseek")"},
+    {"parse_tool_calls", kRefused, kNotHere, "true"},
+    {"no_stop_trim", kRefused, "not supported by this server; see include_stop_str_in_output"},
+    {"session_params", kRefused, kNotHere},
+    {"input_ids", kRefused, "this path does not read it; see prompt"},
+    {"rid", kNoEffect, ""},
+    {"stream_reasoning", kReported, "thoughts are streamed as they come", "true"},
+    {"return_tokens", kReported, "see return_token_ids"},
+    {"structured_outputs.whitespace_pattern", kReported, "grammars allow one space between parts"},
+    {"structured_outputs.disable_any_whitespace", kReported, "grammars allow one space between parts"},
+    {"transforms", kRefused, kRouters},
+    {"provider", kReported, kRouters},
+    {"models", kReported, kRouters},
+    {"route", kReported, kRouters},
+    {"plugins", kRefused, kRouters},
 };
 
+// Of a field that is true where it asks for nothing, false asks for something.
 bool asks_for_nothing(const Json& value, const KnownField& field) {
-  if (value.is_null() || value == false || value == "" || ((value.is_array() || value.is_object()) && value.empty()))
-    return true;
+  if (value == false) return field.harmless != "true";
+  if (value.is_null() || value == "" || ((value.is_array() || value.is_object()) && value.empty())) return true;
   // The values one behind the other.
   for (std::string_view rest = field.harmless; !rest.empty();) {
     const size_t end = std::min(rest.find(' '), rest.size());

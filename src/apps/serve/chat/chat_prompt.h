@@ -25,8 +25,8 @@ struct ChatPrompt {
 // reasoning_effort, think. What the assistant has thought (`reasoning_content`, `reasoning`, `thinking` of a message)
 // goes to the template as reasoning_content. Refuses by 400 roles and parts that this server does not take.
 ChatPrompt read_chat_prompt(RequestFields& fields, const ServedModel& model, const ServeOptions& options);
-// Messages in the form that templates expect: text parts joined, or a list of parts where there are pictures, which go
-// to `images` (null: they are refused); arguments of calls as the values that their texts stand for, long numbers by
+// Messages with the roles that templates expect: contents as texts or lists of parts, of which pictures go to `images`
+// (null: they are refused); arguments of calls as the values that their texts stand for, long numbers by
 // their stand-ins. A text that is no JSON, which a limit has cut or a model got wrong, stays one.
 Json normalised_messages(const Json& messages, LongNumbers& numbers, ChatImages* images);
 

@@ -156,11 +156,13 @@ std::optional<bool> normalizes(const VectorSettings& settings, const ServedModel
   return true;
 }
 
-void cut_vector(std::vector<float>& vector, int64_t dimensions) {
+void cut_vector(std::vector<float>& vector, int64_t dimensions, std::optional<bool> normalize,
+                const ServedModel& model) {
   if (dimensions > static_cast<int64_t>(vector.size()))
     refuse_field("dimensions", "dimensions: expected at most {}, found {}", vector.size(), dimensions);
   if (dimensions <= 0 || dimensions == static_cast<int64_t>(vector.size())) return;
   vector.resize(static_cast<size_t>(dimensions));
+  if (!normalize.value_or(model.embedder->model->modules().normalizes())) return;
   double square = 0;
   for (const float each : vector) square += static_cast<double>(each) * each;
   const double length = std::max(std::sqrt(square), 1e-12);

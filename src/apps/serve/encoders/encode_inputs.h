@@ -38,8 +38,9 @@ bool can_embed(const ModelFacts& model);
 // Whether vectors have length 1 on the paths of OpenAI and vLLM: as the request says, else as modules.json of the model
 // does (empty), and for models without one yes, as everywhere else where these paths are served.
 std::optional<bool> normalizes(const VectorSettings& settings, const ServedModel& model);
-// The vector cut to its first `dimensions` numbers, at length 1 again; 0: as it is. More than it has are refused by
-// 400.
-void cut_vector(std::vector<float>& vector, int64_t dimensions);
+// The vector cut to its first `dimensions` numbers (0: as it is), at length 1 again where `normalize` says so, or,
+// where it says nothing, the model's vectors have that length. More than it has are refused by 400.
+void cut_vector(std::vector<float>& vector, int64_t dimensions, std::optional<bool> normalize,
+                const ServedModel& model);
 
 }  // namespace transom::serve

@@ -33,6 +33,7 @@ VectorSettings read_pooling_settings(RequestFields& fields) {
     if (*cut > 0) settings.too_long.length = *cut;
   }
   if (const auto given = fields.choice("truncation_side", {"right", "left"})) settings.too_long.side = side_of(*given);
+  if (const auto given = fields.text("prompt_name")) settings.prompt = given;
   settings.normalize = fields.boolean("normalize");
   return settings;
 }

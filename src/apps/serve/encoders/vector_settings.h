@@ -31,7 +31,7 @@ VectorSettings tei_settings();
 VectorSettings inference_settings();
 // Reads truncate, truncation_direction, prompt_name and normalize; what is absent stays as it is.
 void read_vector_settings(RequestFields& fields, VectorSettings& settings);
-// The same of OpenAI's and vLLM's paths: truncate_prompt_tokens, truncation_side and normalize.
+// The same of OpenAI's and vLLM's paths: truncate_prompt_tokens, truncation_side, prompt_name and normalize.
 VectorSettings read_pooling_settings(RequestFields& fields);
 
 }  // namespace transom::serve

@@ -18,12 +18,21 @@ std::string text_in(const Json& part, const char* name, const char* inner) {
   return found->is_object() && text != found->end() && text->is_string() ? text->get<std::string>() : "";
 }
 
-// A data: URL, or base64.
-std::string source_of(const Json& part) {
+// A data: URL, or base64. A part is one picture.
+std::string source_of(const Json& part, const std::string& where) {
+  std::string source;
+  const char* first = nullptr;
   for (const auto& [name, inner] : {std::pair("image_url", "url"), std::pair("source", "data"), std::pair("url", ""),
-                                    std::pair("image", ""), std::pair("base64", "")})
-    if (std::string text = text_in(part, name, inner); !text.empty()) return text;
-  return "";
+                                    std::pair("image", ""), std::pair("base64", "")}) {
+    std::string text = text_in(part, name, inner);
+    if (text.empty()) continue;
+    if (first) refuse_field(where, "{}: a part has one picture, found {} and {}", where, quoted(first), quoted(name));
+    source = std::move(text), first = name;
+  }
+  for (const char* name : {"file_id", "file", "image_embeds", "video_url", "text"})
+    if (const auto found = part.find(name); found != part.end() && !found->is_null() && !found->empty())
+      refuse_field(where, "{}: {} of a picture is not supported by this server", where, quoted(name));
+  return source;
 }
 
 }  // namespace
@@ -45,7 +54,7 @@ Json ChatImages::take(const Json& part, const std::string& where) {
   if (!model_.images) refuse_field(where, "{}: pictures are not supported by this model, which reads texts", where);
   if (static_cast<int64_t>(taken_.size()) >= options_.most_images)
     refuse_field(where, "{}: one picture more than the {} that a request may have", where, options_.most_images);
-  const std::string source = source_of(part);
+  const std::string source = source_of(part, where);
   if (source.empty())
     refuse_field(where,
                  "{}: expected {{\"type\": \"image_url\", \"image_url\": {{\"url\": \"data:image/png;base64,...\"}}}}",

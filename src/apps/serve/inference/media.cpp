@@ -1,10 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/serve/inference/media.h"
 
+#include <charconv>
+
 #include "apps/serve/api/api_error.h"
+#include "apps/serve/http/message.h"
 #include "base/json/json.h"
 
 namespace transom::serve {
+namespace {
+
+// What stands before the first colon, in small letters; base64 has none. Empty: there is none.
+std::string scheme_of(std::string_view text) {
+  constexpr size_t kLongest = 32;
+  const size_t colon = text.substr(0, kLongest).find(':');
+  return colon == text.npos ? "" : lower_case(std::string(text.substr(0, colon)));
+}
+
+// %2B of a URL, of which the first character has been seen; else the character itself.
+char unescaped(std::string_view text, size_t& at) {
+  unsigned char value = 0;
+  const std::string_view digits = text.substr(at + 1, 2);
+  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+  if (text[at] != '%' || digits.size() < 2 || read.ptr != digits.data() + 2) return text[at];
+  at += 2;
+  return static_cast<char>(value);
+}
+
+}  // namespace
 
 TaskInput media_input(const TaskRecord& task, std::string bytes) {
   if (task.input == InputKind::kAudio) return SoundInput(FileBytes{std::move(bytes)});
@@ -13,11 +36,15 @@ TaskInput media_input(const TaskRecord& task, std::string bytes) {
 }
 
 std::string media_bytes(std::string_view text, const char* field) {
-  if (text.starts_with("http:") || text.starts_with("https:") || text.starts_with("file:"))
+  const std::string scheme = scheme_of(text);
+  const bool is_url = scheme == "data";
+  if (!scheme.empty() && !is_url)
     refuse_field(field, "{}: this server fetches nothing: send the bytes as base64 or as a data: URL", field);
-  if (text.starts_with("data:")) {
+  if (is_url) {
     const size_t comma = text.find(',');
-    if (comma == text.npos || text.substr(0, comma).find(";base64") == text.npos)
+    constexpr size_t kLongest = 1024;  // of what describes the bytes
+    if (comma == text.npos || comma > kLongest ||
+        lower_case(std::string(text.substr(0, comma))).find(";base64") == std::string::npos)
       refuse_field(field, "{}: expected a data: URL with base64", field);
     text.remove_prefix(comma + 1);
   }
@@ -26,7 +53,8 @@ std::string media_bytes(std::string_view text, const char* field) {
   uint32_t bits = 0;
   int count = 0;
   size_t padding = 0;
-  for (const char c : text) {
+  for (size_t at = 0; at < text.size(); ++at) {
+    const char c = is_url ? unescaped(text, at) : text[at];
     int value = -1;
     if (c >= 'A' && c <= 'Z') value = c - 'A';
     else if (c >= 'a' && c <= 'z') value = c - 'a' + 26;

@@ -24,8 +24,8 @@ void ollama_embed(const std::shared_ptr<Call>& call) {
       encode_inputs(*input, "input", model, call->services().options.max_client_batch_size, settings);
   const int64_t tokens = inputs.tokens;
   const std::string shown = fields.text("model").value_or(name);
-  compute_vectors(call, model, std::move(inputs), true, [call, dimensions, tokens, shown](Vectors vectors) {
-    for (std::vector<float>& vector : vectors) cut_vector(vector, dimensions);
+  compute_vectors(call, model, std::move(inputs), true, [call, dimensions, tokens, shown, &model](Vectors vectors) {
+    for (std::vector<float>& vector : vectors) cut_vector(vector, dimensions, true, model);
     call->reply({{"model", shown},
                  {"embeddings", written(vectors)},
                  {"total_duration", static_cast<int64_t>(call->milliseconds() * 1e6)},

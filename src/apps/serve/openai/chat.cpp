@@ -118,7 +118,8 @@ class ChatSink : public GenerationSink {
   void finish(Choice& choice, FinishReason reason) const {
     choice.answer.finish();
     choice.finish = reason_of(reason);
-    if (!choice.answer.calls().empty() && settings_.turn.tools.what != ToolChoice::kNamed && choice.finish == "stop")
+    if (!choice.answer.calls().empty() && settings_.turn.tools.what != ToolChoice::kNamed && choice.finish == "stop" &&
+        !choice.answer.cut())
       choice.finish = settings_.functions ? "function_call" : "tool_calls";
   }
 

@@ -33,7 +33,8 @@ void embeddings(const std::shared_ptr<Call>& call) {
   ServedModel& model = call->use_model(name ? &*name : nullptr, can_embed, "embeddings");
   const bool base64 = fields.choice("encoding_format", {"float", "base64"}).value_or("float") == "base64";
   const int64_t dimensions = fields.integer("dimensions", 1, 1 << 20).value_or(0);
-  const VectorSettings settings = read_pooling_settings(fields);
+  VectorSettings settings = read_pooling_settings(fields);
+  if (const auto given = fields.boolean("use_activation")) settings.normalize = given;  // vLLM's later name
   const bool special_tokens = fields.boolean("add_special_tokens").value_or(true);
   const Json* input = fields.any("input");
   if (!input) refuse_field("input", "input: missing; expected a string or a list");
@@ -41,19 +42,19 @@ void embeddings(const std::shared_ptr<Call>& call) {
   EncodedInputs inputs =
       encode_inputs(*input, "input", model, call->services().options.max_client_batch_size, settings, special_tokens);
   const int64_t tokens = inputs.tokens;
-  const std::string shown = model.name;
-  compute_vectors(call, model, std::move(inputs), normalizes(settings, model),
-                  [call, base64, dimensions, tokens, shown](Vectors vectors) {
+  const std::optional<bool> normalize = normalizes(settings, model);
+  compute_vectors(call, model, std::move(inputs), normalize,
+                  [call, base64, dimensions, tokens, normalize, &model](Vectors vectors) {
                     Json data = Json::array();
                     for (size_t i = 0; i < vectors.size(); ++i) {
-                      cut_vector(vectors[i], dimensions);
+                      cut_vector(vectors[i], dimensions, normalize, model);
                       data.push_back({{"object", "embedding"},
                                       {"index", i},
                                       {"embedding", base64 ? Json(base64_of(vectors[i])) : written(vectors[i])}});
                     }
                     call->reply({{"object", "list"},
                                  {"data", std::move(data)},
-                                 {"model", shown},
+                                 {"model", model.name},
                                  {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}});
                   });
 }

@@ -61,13 +61,20 @@ void pooling(const std::shared_ptr<Call>& call) {
   const int64_t most = call->services().options.max_client_batch_size;
   if (model.embeds) {
     if (raw) refuse_field("activation", "activation: expected nothing, since this model has no classes");
+    const int64_t dimensions = fields.integer("dimensions", 1, 1 << 20).value_or(0);
+    const bool special_tokens = fields.boolean("add_special_tokens").value_or(true);
     expect_known_fields(fields, "/pooling");
-    EncodedInputs inputs = encode_inputs(*input, "input", model, most, settings);
+    EncodedInputs inputs = encode_inputs(*input, "input", model, most, settings, special_tokens);
     const int64_t tokens = inputs.tokens;
-    return compute_vectors(
-        call, model, std::move(inputs), normalizes(settings, model),
-        [call, tokens, shown = model.name](Vectors vectors) { call->reply(answer_of(shown, vectors, tokens)); });
+    const std::optional<bool> normalize = normalizes(settings, model);
+    return compute_vectors(call, model, std::move(inputs), normalize,
+                           [call, tokens, dimensions, normalize, &model](Vectors vectors) {
+                             for (std::vector<float>& vector : vectors)
+                               cut_vector(vector, dimensions, normalize, model);
+                             call->reply(answer_of(model.name, vectors, tokens));
+                           });
   }
+  refuse_prompt(settings);
   const auto texts = fields.texts("input", static_cast<size_t>(most));
   if (!texts || texts->empty()) refuse_field("input", "input: expected at least one text, found an empty list");
   expect_known_fields(fields, "/pooling");

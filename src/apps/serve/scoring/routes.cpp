@@ -32,6 +32,9 @@ std::vector<std::string> documents_of(const Json* list, const char* field, int64
   std::vector<std::string> texts;
   for (const Json& item : *list) {
     const Json text = item.is_object() ? item.value("text", Json()) : item;
+    for (const char* media : {"image", "images", "image_url", "video", "audio", "content"})
+      if (item.is_object() && !item.value(media, Json()).is_null())
+        refuse_field(field, "{}: expected texts alone, found an object with {}", field, quoted(media));
     if (!text.is_string())
       refuse_field(field, "{}: expected texts or objects with a text, found {}", field, quoted(compact(item)));
     texts.push_back(text.get<std::string>());
@@ -184,6 +187,7 @@ void classify(const std::shared_ptr<Call>& call) {
   const auto texts =
       texts_of(fields.texts("input", static_cast<size_t>(call->services().options.max_client_batch_size)), "input");
   const VectorSettings settings = read_pooling_settings(fields);
+  refuse_prompt(settings);
   const bool raw = wants_raw_scores(fields);
   expect_known_fields(fields, "/classify");
   compute_task(

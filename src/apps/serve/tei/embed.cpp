@@ -44,9 +44,11 @@ void tei_embed(const std::shared_ptr<Call>& call) {
   const int64_t dimensions = fields.integer("dimensions", 1, 1 << 20).value_or(0);
   expect_known_fields(fields, "/embed");
   call->answer_headers.emplace_back("x-compute-tokens", std::to_string(inputs.encoded.tokens));
-  compute_vectors(call, *inputs.model, std::move(inputs.encoded), inputs.settings.normalize.value_or(true),
-                  [call, dimensions](Vectors vectors) {
-                    for (std::vector<float>& vector : vectors) cut_vector(vector, dimensions);
+  ServedModel& model = *inputs.model;
+  const bool normalize = inputs.settings.normalize.value_or(true);
+  compute_vectors(call, model, std::move(inputs.encoded), normalize,
+                  [call, dimensions, normalize, &model](Vectors vectors) {
+                    for (std::vector<float>& vector : vectors) cut_vector(vector, dimensions, normalize, model);
                     call->answer_headers.emplace_back("x-total-time", fmt::format("{:.0f}", call->milliseconds()));
                     call->reply(written(vectors));
                   });

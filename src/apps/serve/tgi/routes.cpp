@@ -134,6 +134,17 @@ class TgiSink : public GenerationSink {
   size_t written_ = 0;  // tokens that are sent
 };
 
+// text-generation-inference reads pictures in Markdown out of the text, which would be letters here.
+bool shows_pictures(const std::string& text) {
+  for (size_t at = text.find("!["); at != text.npos; at = text.find("![", at + 2)) {
+    const size_t link = text.find("](", at);
+    if (link == text.npos) return false;
+    const std::string_view target = std::string_view(text).substr(link + 2, 8);
+    if (target.starts_with("data:") || target.starts_with("http:") || target.starts_with("https:")) return true;
+  }
+  return false;
+}
+
 // `chosen`: null for the model that the body names, else the first that writes.
 void generate_with(const std::shared_ptr<Call>& call, ServedModel* chosen, bool as_list, std::optional<bool> stream) {
   const Json body = call->body();
@@ -142,6 +153,8 @@ void generate_with(const std::shared_ptr<Call>& call, ServedModel* chosen, bool 
   ServedModel& model = chosen ? *chosen : call->use_model(name ? &*name : nullptr, can_generate, "text generation");
   const auto text = fields.text("inputs");
   if (!text) refuse_field("inputs", "inputs: missing; expected a string");
+  if (model.images && shows_pictures(*text))
+    refuse_field("inputs", "inputs: pictures in Markdown are not read: send them in messages to /v1/chat/completions");
   const Json* given = fields.object("parameters");
   const Json none = Json::object();
   RequestFields parameters(given ? *given : none, "parameters");

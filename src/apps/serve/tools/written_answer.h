@@ -31,6 +31,8 @@ class WrittenAnswer {
   std::string take_thoughts();
   // Arguments only ever grow. Where the tools shape the answer, a limit may have cut the last one.
   const std::vector<ToolCall>& calls() const { return calls_; }
+  // Whether something, such as a stop string, has ended the answer within a call that the tools shape.
+  bool cut() const { return what_ == ToolChoice::kRequired && !shaped_.whole(); }
 
  private:
   void read_pieces(const std::vector<TextPiece>& pieces);

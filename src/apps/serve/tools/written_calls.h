@@ -19,6 +19,8 @@ class WrittenCalls {
   void add(std::string_view text);
   // Arguments are as the model writes them and only ever grow; a call is there once its name is whole.
   const std::vector<ToolCall>& calls() const { return calls_; }
+  // Whether the last call has all its arguments, where the grammar is that of required calls.
+  bool whole() const { return place_ == Place::kBetween || place_ == Place::kBehind; }
 
  private:
   enum class Place { kBetween, kHead, kArguments, kBehind };

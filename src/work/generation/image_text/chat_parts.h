@@ -10,10 +10,11 @@
 
 namespace transom {
 
-// Whether the template writes the parts of a content. Many know contents that are texts, and write a list as Python
-// shows it, or nothing of it.
-bool writes_parts(const Tokenizer& tokenizer, const ChatOptions& options);
-// Contents as texts, for templates that know no parts: `image_token` and a line's end in place of each image.
+// Whether the template writes the parts of a content of this role: system, user or assistant. Many know contents that are
+// texts, and write a list as Python shows it, or nothing of it.
+bool writes_parts(const Tokenizer& tokenizer, const ChatOptions& options, const std::string& role = "user");
+// Contents as texts, for templates that know no parts: `image_token` and a line's end in place of each image, and texts
+// that follow each other on lines of their own, as vLLM and llama.cpp have them.
 Json joined_parts(Json messages, const std::string& image_token);
 // Contents that are texts as lists of one part, for templates that go through parts.
 Json listed_parts(Json messages);

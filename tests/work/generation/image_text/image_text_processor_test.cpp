@@ -179,5 +179,28 @@ TEST(ChatParts, BecomeTextsWhereATemplateKnowsNone) {
   EXPECT_EQ(write({}), "USER: <image>\na ASSISTANT: b ");
 }
 
+// As Transformers hands them on; where a role knows texts alone, on lines of their own, as vLLM and llama.cpp do.
+TEST(ChatParts, OfTextsStayApart) {
+  const Tokenizer tokenizer = Tokenizer::from_pretrained((test::folder_of_case("llava") / "model").string());
+  const Json parts = Json::parse(R"([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])");
+  const Json chat = Json::array({{{"role", "system"}, {"content", parts}},
+                                 {{"role", "user"}, {"content", parts}},
+                                 {{"role", "assistant"}, {"content", "c"}},
+                                 {{"role", "tool"}, {"content", parts}}});
+  const auto write = [&](const std::string& written) {
+    const ChatOptions options{.chat_template = written};
+    return tokenizer.apply_chat_template(dump_json(fitting_parts(chat, tokenizer, options, "")), options);
+  };
+  EXPECT_EQ(write("{% for m in messages %}[{{ m.content }}]{% endfor %}"), "[a\nb][a\nb][c][a\nb]");
+  const std::string list = "{% for p in m.content %}<{{ p.text }}>{% endfor %}";
+  EXPECT_EQ(write("{% for m in messages %}{% if m.content is string %}[{{ m.content }}]{% else %}" + list +
+                  "{% endif %}{% endfor %}"),
+            "<a><b><a><b>[c][a\nb]");
+  EXPECT_EQ(
+      write("{% for m in messages %}{% if m.content is string or m.role == 'system' %}[{{ m.content }}]{% else %}" +
+            list + "{% endif %}{% endfor %}"),
+      "[a\nb]<a><b>[c][a\nb]");
+}
+
 }  // namespace
 }  // namespace transom
