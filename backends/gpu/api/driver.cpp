@@ -2,6 +2,7 @@
 #include "gpu/api/driver.h"
 
 #include <algorithm>
+#include <memory>
 #include <mutex>
 
 namespace transom::gpu {
@@ -432,9 +433,14 @@ std::string Driver::compile(const std::string& text, const std::vector<std::stri
   return code;
 }
 
+// Under a lock of its own: a static whose constructor throws is begun again by the next thread, and the thread
+// sanitizer does not see that one waits for the other.
 const Driver& DriverRuntime::driver() {
-  static const Driver driver(vendor_);
-  return driver;
+  static std::mutex opening;
+  static std::unique_ptr<const Driver> opened;
+  const std::lock_guard lock(opening);
+  if (!opened) opened = std::make_unique<const Driver>(vendor_);
+  return *opened;
 }
 
 uint32_t DriverRuntime::device_count() {
