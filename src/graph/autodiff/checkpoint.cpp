@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "graph/ir/claimed_graph.h"
+#include "graph/ir/region_scope.h"
 #include "graph/ir/tensor_map.h"
 #include "graph/ops/records.h"
 #include "transom/gradients.h"
@@ -50,7 +51,7 @@ Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& funct
   std::vector<Tensor> region_inputs;
   std::shared_ptr<const Graph> region;
   {
-    const CompilerScope only_traced;  // eager mode must not run what goes into the region
+    const RegionScope only_traced;  // eager mode must not run what goes into the region
     const uint64_t first = make_input({}).node()->sequence;
     const Tensor output = function(inputs);
     const ClaimedGraph claimed([&] {

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "graph/ir/graph.h"
+#include "graph/ir/region_scope.h"
 
 namespace transom {
 namespace {
@@ -16,6 +17,7 @@ namespace {
 std::atomic<uint64_t> next_sequence{1};
 std::atomic<NodeObserver> node_observer{nullptr};
 thread_local bool in_compiler = false;
+thread_local bool in_region = false;  // of a RegionScope
 thread_local bool gradients_off = false;
 thread_local const std::string* scope = nullptr;
 
@@ -145,9 +147,9 @@ std::shared_ptr<Node> make_node(const Operation& operation, std::vector<Tensor> 
   node->sequence = next_sequence.fetch_add(1, std::memory_order_relaxed);
   const bool carries_gradient =
       std::any_of(node->types.begin(), node->types.end(), [](const Type& type) { return is_floating(type.dtype); });
-  if (!in_compiler && !gradients_off && carries_gradient && !operation.stops_gradient)
+  if ((!in_compiler || in_region) && !gradients_off && carries_gradient && !operation.stops_gradient)
     for (const Tensor& input : inputs) node->requires_grad |= input.requires_grad();
-  node->saves_for_backward = node->requires_grad;
+  node->saves_for_backward = node->requires_grad && !in_compiler;
   node->without_gradients = in_compiler || gradients_off;
   node->inputs = std::move(inputs);
   if (!in_compiler)
@@ -186,6 +188,14 @@ void set_node_observer(NodeObserver observer) { node_observer.store(observer); }
 
 CompilerScope::CompilerScope() : before_(in_compiler) { in_compiler = true; }
 CompilerScope::~CompilerScope() { in_compiler = before_; }
+
+RegionScope::RegionScope() : compiler_before_(in_compiler), region_before_(in_region) {
+  in_compiler = in_region = true;
+}
+RegionScope::~RegionScope() {
+  in_compiler = compiler_before_;
+  in_region = region_before_;
+}
 
 NoGradient::NoGradient() : before_(gradients_off) { gradients_off = true; }
 NoGradient::~NoGradient() { gradients_off = before_; }

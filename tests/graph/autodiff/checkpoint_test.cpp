@@ -107,6 +107,21 @@ TEST_F(Checkpoint, RunsNothingWhileItTraces) {
   EXPECT_EQ(seen, 1);  // the checkpoint itself
 }
 
+// What is detached in the region stays a constant when the region is differentiated.
+TEST_F(Checkpoint, KeepsWhatItsFunctionDetaches) {
+  Tensor x = x_.tensor, w = w_.tensor;
+  x.set_requires_grad();
+  w.set_requires_grad();
+  const auto lengths = [](const std::vector<Tensor>& in) {
+    const Tensor length = exp(in[0] * in[1]).detach();
+    return in[0] * in[1] * length;
+  };
+  const std::vector<Tensor> sources{x, w}, plain = gradients(sum(lengths(sources)), sources),
+                                           recomputed = gradients(sum(checkpoint(lengths, sources)), sources);
+  for (size_t i = 0; i < sources.size(); ++i)
+    EXPECT_EQ(evaluate(recomputed[i], {x_, w_}), evaluate(plain[i], {x_, w_})) << i;
+}
+
 TEST_F(Checkpoint, RemembersForItsParameters) {
   Tensor w = make_input({DType::kFloat64, {3}});
   w.set_requires_grad();
