@@ -216,7 +216,10 @@ void Trainer::Run::Course::prepare_directory(const std::optional<std::string>& r
 
 void Trainer::Run::Course::train_epochs() {
   run.begin = std::chrono::steady_clock::now();
-  run.tokens_before = run.state.num_input_tokens_seen;
+  run.tokens_before = run.tokens_learnt = run.state.num_input_tokens_seen;
+  if (run.arguments.include_num_input_tokens_seen == "all")  // that counts padding: what was logged last does not
+    for (const LogRecord& record : run.state.log_history)
+      if (const auto tokens = find_number(record, "num_tokens")) run.tokens_learnt = static_cast<int64_t>(*tokens);
   run.training = true;
   counted_from = run.begin;
   run.overhead_seconds = 0;

@@ -127,7 +127,7 @@ void Trainer::Run::add_measures(LogRecord& record, const std::vector<std::option
   if (!measures || means.empty()) return;
   for (size_t i = 0; i < means.size(); ++i)
     if (means[i]) record.emplace_back(prefix + measures->names.at(i), *means[i]);
-  if (measures->tokens) record.emplace_back(prefix + "num_tokens", static_cast<double>(state.num_input_tokens_seen));
+  if (measures->tokens) record.emplace_back(prefix + "num_tokens", static_cast<double>(tokens_learnt));
 }
 
 void Trainer::Run::add_numbers(LogRecord& record, const std::string& prefix) {
@@ -192,26 +192,40 @@ void Trainer::Run::complete(std::vector<NamedTensors>& micro_batches, int64_t fi
   objective.complete_batches(*model, micro_batches, first);
 }
 
-void Trainer::Run::count_tokens(const Batch& batch) {
-  if (arguments.include_num_input_tokens_seen == "no" && !logs_tokens()) return;
-  const auto mask = batch.sequences.find("attention_mask");
-  if (arguments.include_num_input_tokens_seen != "all" && mask != batch.sequences.end()) {
-    const int64_t tokens = std::accumulate(mask->second.values.begin(), mask->second.values.end(), int64_t{0});
-    // TRL's num_tokens are those of all processes.
-    ProcessGroup* group = !logs_tokens() || step.batch_ranks() == 1 ? nullptr : process_group();
-    state.num_input_tokens_seen += group ? static_cast<int64_t>(group->sum(static_cast<double>(tokens))) : tokens;
-    return;
-  }
+namespace {
+
+// All tokens of a batch, or the values that a model without tokens takes.
+int64_t inputs_of(const Batch& batch) {
   for (const char* name : {"input_ids", "input_values", "input_features", "pixel_values"}) {
     const auto ids = batch.sequences.find(name);
     const auto values = batch.arrays.find(name);
     const size_t count = ids != batch.sequences.end()   ? ids->second.values.size()
                          : values != batch.arrays.end() ? values->second.values.size()
                                                         : 0;
-    if (count == 0) continue;
-    state.num_input_tokens_seen += static_cast<int64_t>(count);
-    return;
+    if (count > 0) return static_cast<int64_t>(count);
   }
+  return 0;
+}
+
+}  // namespace
+
+void Trainer::Run::count_tokens(const Batch& batch) {
+  const bool learnt = logs_tokens(), seen = arguments.include_num_input_tokens_seen != "no";
+  if (!learnt && !seen) return;
+  const auto of_all = [&](int64_t count) {  // Trainer's and TRL's counts are those of all processes
+    ProcessGroup* group = step.batch_ranks() == 1 ? nullptr : process_group();
+    if (!group) return count;
+    return static_cast<int64_t>(group->sum(static_cast<double>(count))) * step.batch_ranks() / group->size();
+  };
+  const auto mask = batch.sequences.find("attention_mask");
+  const int64_t whole = inputs_of(batch);
+  const int64_t real = mask == batch.sequences.end()
+                           ? whole
+                           : std::accumulate(mask->second.values.begin(), mask->second.values.end(), int64_t{0});
+  const bool padding_too = arguments.include_num_input_tokens_seen == "all";
+  const int64_t all_real = learnt || !padding_too ? of_all(real) : 0;
+  tokens_learnt += all_real;
+  state.num_input_tokens_seen += padding_too ? of_all(whole) : all_real;
 }
 
 LogRecord Trainer::Run::evaluate(const std::string& prefix) {

@@ -50,6 +50,7 @@ struct Trainer::Run {
   bool stop = false, training = false;
   std::optional<std::string> last_checkpoint, interrupted;  // directories
   int64_t tokens_before = 0;                                // that a resumed run had seen
+  int64_t tokens_learnt = 0;                                // without padding; counted where logs_tokens()
   std::chrono::steady_clock::time_point begin;
   double overhead_seconds = 0;  // logging, evaluating, saving
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <sstream>
 
 #include "base/files/files.h"
@@ -258,6 +259,21 @@ TEST_F(SupervisedFineTuning, APackedStepIsThatOfItsSamplesInRowsOfTheirOwn) {
     for (const char* name : {"loss", "grad_norm", "entropy", "mean_token_accuracy", "num_tokens"})
       EXPECT_NEAR((*other)[name].get<double>(), alone[name].get<double>(), 2e-5 * std::abs(alone[name].get<double>()))
           << name;
+}
+
+// num_tokens leaves padding out whatever else is counted.
+TEST_F(SupervisedFineTuning, TokensOfTheLogAreWithoutPaddingWhereInputsAreCountedToo) {
+  const std::string longer = R"({"messages": [{"role": "user", "content": "Is the sun a star, or what is it?"}, )"
+                             R"({"role": "assistant", "content": "Yes."}]})";
+  std::set<double> learnt;
+  for (const std::string counted : {"no", "non_padding", "all"}) {
+    ASSERT_EQ(run({"--include_num_input_tokens_seen", counted, "--logging_steps", "1"}, kChat + longer + "\n"), "");
+    const Json record = read_json(work_.path() / "out" / "trainer_state.json")["log_history"][0];
+    learnt.insert(record["num_tokens"].get<double>());
+    if (counted == "non_padding") EXPECT_EQ(record["num_input_tokens_seen"], record["num_tokens"]);
+    if (counted == "all") EXPECT_GT(record["num_input_tokens_seen"].get<double>(), *learnt.begin());
+  }
+  EXPECT_EQ(learnt.size(), 1u);
 }
 
 TEST_F(SupervisedFineTuning, TheEndTokenOfTheRunIsThatOfTheModel) {

@@ -33,7 +33,8 @@ Tensor kto_sums(const NamedTensors& inputs, const NamedTensors& outputs) {
 Tensor kto_values(const Tensor& sums) {
   const Tensor ratios = ratios_of(sums, /*skips_empty=*/true);
   const auto of = [&](int64_t row, int64_t name) { return slice(slice(ratios, 0, row, row + 1), 1, name, name + 1); };
-  const Tensor margin = concatenate({of(0, 4) - of(0, 6), of(1, 4) * of(1, 6)}, 0);
+  const Tensor has_both = of(1, 4) * of(1, 6);  // else nothing is added to the margins of other batches
+  const Tensor margin = concatenate({(of(0, 4) - of(0, 6)) * has_both, has_both}, 0);
   return concatenate({ratios, margin}, 1);
 }
 
