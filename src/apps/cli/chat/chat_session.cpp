@@ -35,7 +35,7 @@ std::string_view trimmed_line(std::string_view text) {
 const ChatSetting& setting_of(const std::string& name) {
   std::vector<std::string> names;
   for (const ChatSetting& setting : chat_settings()) {
-    if (setting.name == name) return setting;
+    if (setting.name == name || setting.other_name == name) return setting;
     names.emplace_back(setting.name);
   }
   fail(ErrorKind::kUsage, "{}: expected one of {}", quoted(name), fmt::join(names, ", "));
@@ -87,7 +87,7 @@ const std::vector<ChatSetting>& chat_settings() {
       {"repetition_penalty", ChatSetting::kNumber, "above 1: less of what was said already"},
       {"presence_penalty", ChatSetting::kNumber, "taken off tokens that were written"},
       {"frequency_penalty", ChatSetting::kNumber, "the same, for each time"},
-      {"max_tokens", ChatSetting::kInteger, "tokens of an answer"},
+      {"max_tokens", ChatSetting::kInteger, "tokens of an answer", "max_new_tokens"},
       {"seed", ChatSetting::kInteger, "equal seeds draw equal answers"},
       {"stop", ChatSetting::kText, "a text that ends an answer"},
       {"think", ChatSetting::kBoolean, "whether the model thinks first, where its template asks"},
@@ -98,7 +98,8 @@ const std::vector<ChatSetting>& chat_settings() {
 }
 
 void ChatSession::set(const std::string& name, const std::string& word) {
-  settings_[name] = value_of_word(setting_of(name), word);
+  const ChatSetting& setting = setting_of(name);
+  settings_[setting.name] = value_of_word(setting, word);
 }
 
 void ChatSession::say(const std::string& text) {
@@ -172,8 +173,8 @@ std::string ChatSession::set_by_line(const std::string& words) {
     return text;
   }
   const size_t end = std::min(words.find_first_of(" \t"), words.size());
-  const std::string name = words.substr(0, end), word(trimmed_line(std::string_view(words).substr(end)));
-  setting_of(name);
+  const std::string name = setting_of(words.substr(0, end)).name,
+                    word(trimmed_line(std::string_view(words).substr(end)));
   if (word.empty()) {
     settings_.erase(name);
     return name + " is as the model says";

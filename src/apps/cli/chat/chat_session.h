@@ -16,6 +16,7 @@ struct ChatSetting {
   const char* name;
   enum Kind { kNumber, kInteger, kBoolean, kText } kind;
   const char* help;
+  const char* other_name = "";  // that `transom generate` has for it
 };
 const std::vector<ChatSetting>& chat_settings();
 

@@ -188,6 +188,9 @@ int run_chat(ChatArguments& o) {
   ChatSession session;
   for (const auto& [name, word] : o.settings) {
     if (!word) continue;
+    for (const ChatSetting& setting : chat_settings())
+      if (name == setting.other_name && session.settings().contains(setting.name))
+        fail(ErrorKind::kUsage, "--{} and --{} say the same: give one of them", setting.name, name);
     try {
       session.set(name, *word);
     } catch (const Error& error) {
@@ -225,12 +228,13 @@ Command chat_command() {
                       .value = &o.max_model_length,
                       .help = "tokens of the conversation and the next answer; 0: the model's",
                       .group = kModelGroup}};
+  const auto add = [&](const std::string& name, const std::string& help) {
+    auto& entry = o.settings.emplace_back(name, std::nullopt);
+    command.options.push_back({.name = "--" + name, .value = &entry.second, .help = help, .group = kGenerationGroup});
+  };
   for (const ChatSetting& setting : chat_settings()) {
-    auto& entry = o.settings.emplace_back(setting.name, std::nullopt);
-    command.options.push_back({.name = std::string("--") + setting.name,
-                               .value = &entry.second,
-                               .help = setting.help,
-                               .group = kGenerationGroup});
+    add(setting.name, setting.help);
+    if (*setting.other_name != '\0') add(setting.other_name, std::string("the same as --") + setting.name);
   }
   o.remote.add_to(command);
   o.source.add_to(command);

@@ -54,6 +54,7 @@ TEST_F(ChatProgram, FailsInOneLine) {
   expect_one_line(run(here(), lines({"/sing"})), 2, "/sing: no such command; /help shows them");
   expect_one_line(run(here() + "--top_k many", "printf '' | "), 2, "--top_k: expected a whole number, found 'many'");
   expect_one_line(run("chat", "printf '' | "), 2, "--model is missing");
+  expect_one_line(run(here() + "--max_tokens 3 --max_new_tokens 4", "printf '' | "), 2, "say the same");
   expect_one_line(run(here(), lines({"/set temperature 7", turn("first")})), 1, "temperature: expected");
   expect_one_line(run(here(), lines({std::string(5000, 'x')})), 1, "maximum context length");
 }

@@ -51,6 +51,17 @@ TEST(ChatSession, SetsWhatARequestSays) {
   EXPECT_EQ(session.request("m")["max_tokens"], 7);
 }
 
+TEST(ChatSession, KnowsTheNamesOfGenerate) {
+  ChatSession session;
+  session.set("max_new_tokens", "5");
+  EXPECT_EQ(session.settings(), Json({{"max_tokens", 5}}));
+  session.command("/set max_new_tokens 6");
+  EXPECT_EQ(session.request("m")["max_tokens"], 6);
+  EXPECT_FALSE(session.request("m").contains("max_new_tokens"));
+  session.command("/set max_new_tokens");
+  EXPECT_FALSE(session.settings().contains("max_tokens"));
+}
+
 TEST(ChatSession, IsSavedAndLoaded) {
   const test::TemporaryFolder folder;
   const std::string file = (folder / "chat.json").string();
