@@ -50,8 +50,7 @@ void pooling(const std::shared_ptr<Call>& call) {
   ServedModel& model = call->use_model(name ? &*name : nullptr, usable, "pooling");
   if (const auto form = fields.choice("encoding_format", {"float", "base64"}); form && *form != "float")
     refuse_field("encoding_format", "encoding_format: expected float on this path");
-  const VectorSettings settings = read_pooling_settings(fields);
-  const bool raw = wants_raw_scores(fields);
+  VectorSettings settings = read_pooling_settings(fields);
   if (const auto task = fields.text("task");
       task && *task != (model.embeds ? "embed" : "classify") && *task != "encode")
     refuse_field("task", "task: expected {} for this model, found {}", model.embeds ? "embed" : "classify",
@@ -60,7 +59,10 @@ void pooling(const std::shared_ptr<Call>& call) {
   if (!input) refuse_field("input", "input: missing; expected a string or a list");
   const int64_t most = call->services().options.max_client_batch_size;
   if (model.embeds) {
-    if (raw) refuse_field("activation", "activation: expected nothing, since this model has no classes");
+    for (const char* of_classes : {"activation", "softmax"})
+      if (fields.boolean(of_classes) == false)
+        refuse_field(of_classes, "{}: expected nothing, since this model has no classes", of_classes);
+    if (const auto given = fields.boolean("use_activation")) settings.normalize = given;  // vLLM's later name
     const int64_t dimensions = fields.integer("dimensions", 1, 1 << 20).value_or(0);
     const bool special_tokens = fields.boolean("add_special_tokens").value_or(true);
     expect_known_fields(fields, "/pooling");
@@ -75,6 +77,7 @@ void pooling(const std::shared_ptr<Call>& call) {
                            });
   }
   refuse_prompt(settings);
+  const bool raw = wants_raw_scores(fields);
   const auto texts = fields.texts("input", static_cast<size_t>(most));
   if (!texts || texts->empty()) refuse_field("input", "input: expected at least one text, found an empty list");
   expect_known_fields(fields, "/pooling");

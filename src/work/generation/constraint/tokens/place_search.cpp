@@ -20,12 +20,14 @@ void TokensOfPlace::add_to(Mask& mask) const {
 }
 
 void TokensOfPlace::list_few() {
-  size_t count = 0;
-  for (const uint32_t word : inside) count += static_cast<size_t>(std::popcount(word));
-  if (count > inside.size() / 16) return;
+  const size_t most = inside.size() / 16;
+  std::vector<int32_t> found;
   for (size_t i = 0; i < inside.size(); ++i)
-    for (uint32_t word = inside[i]; word != 0; word &= word - 1)
-      few.push_back(static_cast<int32_t>(32 * i) + std::countr_zero(word));
+    for (uint32_t word = inside[i]; word != 0; word &= word - 1) {
+      if (found.size() == most) return;
+      found.push_back(static_cast<int32_t>(32 * i) + std::countr_zero(word));
+    }
+  few = std::move(found);
   inside = Mask();
 }
 

@@ -13,6 +13,8 @@ namespace {
 
 size_t words_of(const TokenTrie& trie) { return (trie.vocabulary_size() + 31) / 32; }
 
+void allow(Mask& mask, int32_t token) { mask[static_cast<size_t>(token) / 32] |= 1u << (token % 32); }
+
 }  // namespace
 
 void fail_as_ambiguous() {
@@ -80,13 +82,33 @@ CompiledGrammar::FoundPlace CompiledGrammar::keep(NodeAndCount key, const PlaceS
 
 // What the tokens of a place hold behind its rule, and those of the place that it was found beside.
 void CompiledGrammar::begin_rests(MaskSearch& search, Stacks& stacks) const {
-  const uint32_t stack = search.places.items[search.next].stack;
-  if (stack == 0) return;
+  const Place& place = search.places.items[search.next];
+  if (place.stack == 0) return;
   const auto base = search.found->base;
-  for (const TokenRests* rests : {&*search.found->rests, base ? &*base->rests : nullptr})
-    if (rests && rests->nodes[0].child != 0)
-      search.levels.push_back({rests, rests->nodes[0].child,
-                               search.levels.empty() ? returned(grammar_, stacks, stack) : search.levels[0].places});
+  for (const TokenRests* rests : {&*search.found->rests, base ? &*base->rests : nullptr}) {
+    if (!rests || rests->nodes[0].child == 0) continue;
+    if (search.levels.empty()) {
+      std::string key = key_of({{place}}, stacks);
+      if (const auto known = rests_.find(key); known != rests_.end()) {
+        for (const int32_t token : known->second) allow(search.mask, token);
+        return;
+      }
+      search.rests.clear();
+      search.rests_key = std::move(key);
+    }
+    search.levels.push_back(
+        {rests, rests->nodes[0].child,
+         search.levels.empty() ? returned(grammar_, stacks, place.stack) : search.levels[0].places});
+  }
+}
+
+void CompiledGrammar::keep_rests(MaskSearch& search) const {
+  if (search.rests_key.empty()) return;
+  constexpr size_t kOfMap = 128;
+  const size_t bytes = kOfMap + search.rests_key.size() + search.rests.size() * sizeof(int32_t);
+  if (rests_bytes_ + bytes > most_bytes_ / 4) rests_.clear(), rests_bytes_ = 0;
+  rests_bytes_ += bytes;
+  rests_[std::exchange(search.rests_key, {})] = std::vector<int32_t>(search.rests.begin(), search.rests.end());
 }
 
 bool CompiledGrammar::read_rests(MaskSearch& search, Stacks& stacks, WorkTime& time) const {
@@ -104,8 +126,9 @@ bool CompiledGrammar::read_rests(MaskSearch& search, Stacks& stacks, WorkTime& t
     if (!next.dead())
       for (uint32_t at = node.token; at != 0; at = rests.tokens[at].next) {
         const TokenRests::Token& token = rests.tokens[at];
-        if (!is_base || !search.found->is_apart(token.node))
-          search.mask[static_cast<size_t>(token.id) / 32] |= 1u << (token.id % 32);
+        if (is_base && search.found->is_apart(token.node)) continue;
+        allow(search.mask, token.id);
+        search.rests.push_back(token.id);
       }
     if (!next.items.empty()) search.levels.push_back({&rests, node.child, std::move(next)});
     if (time.is_over(cost)) return false;
@@ -145,6 +168,7 @@ std::shared_ptr<const Mask> CompiledGrammar::go_on(MaskSearch& search, Stacks& s
       if (time.is_over(search.found->inside.size() / 16 + search.found->few.size())) return nullptr;
     }
     if (!read_rests(search, stacks, time)) return nullptr;
+    keep_rests(search);
     search.found.reset();
   }
   const size_t bytes = search.key.size() + search.mask.size() * sizeof(uint32_t);

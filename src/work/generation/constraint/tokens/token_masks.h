@@ -35,6 +35,9 @@ struct MaskSearch {
     Places places;            // where the text is before it
   };
   std::vector<Level> levels;
+  // Of that place: those of its tokens that are found in the levels, and what they are kept under; empty: they are not.
+  std::vector<int32_t> rests;
+  std::string rests_key;
 };
 
 // A grammar for a vocabulary. Any thread may use it.
@@ -65,6 +68,7 @@ class CompiledGrammar {
   FoundPlace keep(NodeAndCount key, const PlaceSearch& search) const;
   void begin_rests(MaskSearch& search, Stacks& stacks) const;
   bool read_rests(MaskSearch& search, Stacks& stacks, WorkTime& time) const;
+  void keep_rests(MaskSearch& search) const;
   void forget() const;
   std::string key_of(const Places& places, const Stacks& stacks) const;
 
@@ -81,6 +85,10 @@ class CompiledGrammar {
   mutable std::map<std::pair<NodeAndCount, bool>, std::weak_ptr<PlaceSearch>> searches_;
   mutable size_t place_bytes_ = 0, mask_bytes_ = 0;  // about
   mutable std::unordered_map<std::string, std::shared_ptr<const Mask>> masks_;
+  // Tokens that go on behind the rule of a place, by the place and those that its calls return to: sets of places that
+  // share some, such as those within a name that may be any, read them once.
+  mutable std::unordered_map<std::string, std::vector<int32_t>> rests_;
+  mutable size_t rests_bytes_ = 0;  // about
 };
 
 // Throws: the tokens are not found in time.
