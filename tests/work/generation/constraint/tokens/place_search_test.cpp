@@ -58,6 +58,14 @@ TEST(PlaceSearch, CountedTexts) {
                  most_bytes);
 }
 
+// One place within a text returns to as many places as there are depths, of which each has tokens of its own.
+TEST(PlaceSearch, TextsWithinListsOfAllDepths) {
+  for (const size_t most_bytes : {size_t{64} << 20, size_t{4} << 10, size_t{0}})
+    expect_walks(R"({"$ref":"#/$defs/list","$defs":{"list":{"type":"array","items":{"anyOf":[{"type":"string"},
+                     {"$ref":"#/$defs/list"},{"type":"object","additionalProperties":{"$ref":"#/$defs/list"}}]}}}})",
+                 most_bytes);
+}
+
 // What is alike for short texts only is not taken for the same behind long ones.
 TEST(PlaceSearch, LimitsWithinReachOfATokenCount) {
   for (const int most : {1, 3, 6})
