@@ -8,6 +8,7 @@ The client tries to connect every millisecond and asks at once. Shown are the me
 first turn left out, which brings the files into memory."""
 import argparse
 import json
+import signal
 import socket
 import statistics
 import subprocess
@@ -58,6 +59,7 @@ def seconds(transom, model, writes):
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # through `finally`, which ends the servers
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="+")
     parser.add_argument("--transom", required=True)

@@ -425,6 +425,7 @@ def started(arguments, folder):
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # through `finally`, which ends the servers
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--transom", default="build/release/bin/transom")
     parser.add_argument("--url")

@@ -15,6 +15,7 @@ import http.client
 import json
 import math
 import random
+import signal
 import socket
 import statistics
 import subprocess
@@ -113,6 +114,7 @@ def start(who, model, options):
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # through `finally`, which ends the servers
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--transom", required=True)
