@@ -117,6 +117,13 @@ FAMILIES = {
             )
         },
         sizes="none",
+        more={
+            "convnextv2-other-image-classification": (
+                "ConvNextV2ForImageClassification",
+                dict(depths=[1, 1], hidden_sizes=[5, 9], num_stages=2, hidden_act="relu", patch_size=3, layer_norm_eps=0.1),
+                "other extents, ReLU, a large epsilon",
+            )
+        },
     ),
     "deberta-v2": Family(
         dict(

@@ -59,6 +59,8 @@ PROCESSORS = {  # class without its ending, and the fields of preprocessor_confi
         "MobileNetV2ImageProcessor",
         RGB | HALF | dict(resample=2, size=dict(shortest_edge=27), do_center_crop=True, crop_size=dict(height=24, width=26)),
     ),
+    "dinov3_vit": ("DINOv3ViTImageProcessor", RGB | IMAGENET | dict(resample=2, size=dict(height=19, width=26))),
+    "dinov3_vit_cubic": ("DINOv3ViTImageProcessor", RGB | HALF | dict(resample=3, size=dict(shortest_edge=40))),
     "beit": (
         "BeitImageProcessor",
         RGB
@@ -245,7 +247,8 @@ def make_images(folder):
             processor = getattr(transformers, kind)(**fields)
         else:
             write_json(here / "preprocessor_config.json", {"image_processor_type": kind} | fields)
-            processor = getattr(transformers, kind + "Pil").from_pretrained(here)
+            with_pillow = getattr(transformers, kind + "Pil", None)  # DINOv3 has none
+            processor = (with_pillow or getattr(transformers, kind)).from_pretrained(here)
         narrow = name.startswith(WITH_NARROW) and name != "idefics2_split"  # whose pictures have four quarters
         pictures = PICTURES + (NARROW if narrow else ())
         made = {

@@ -157,7 +157,8 @@ def draw_weights(model, name, signed_norms):
                 if signed_norms and not from_one:
                     parameter.mul_(torch.randint(0, 2, parameter.shape, generator=random) * 2.0 - 1.0)
             elif "logit_scale" in key.rsplit(".", 1)[-1]:
-                pass
+                if type(model).__name__.startswith("Swinv2"):  # some beyond the largest
+                    normal(parameter, 1.5, 3.0)
             elif (
                 "embed" in key.lower()
                 and "mask_embedder" not in key  # layers of a perceptron

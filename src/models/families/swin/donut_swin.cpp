@@ -8,7 +8,7 @@ namespace {
 
 class DonutSwinModel : public SwinModel {
  public:
-  DonutSwinModel(const Config& config, const Scope& scope) : SwinModel(config, scope, false) {
+  DonutSwinModel(const Config& config, const Scope& scope) : SwinModel(SwinConfig(config), scope, false) {
     refuse_unless(config, "use_absolute_embeddings", "false");
   }
 };
@@ -16,7 +16,7 @@ class DonutSwinModel : public SwinModel {
 class DonutSwinForImageClassification : public SwinForImageClassification {
  public:
   DonutSwinForImageClassification(const Config& config, const Scope& scope)
-      : SwinForImageClassification(config, scope, "donut", false) {
+      : SwinForImageClassification(SwinConfig(config), scope, "donut", false) {
     refuse_unless(config, "use_absolute_embeddings", "false");
   }
 };

@@ -1,36 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Swin (Liu et al., 2021) with its heads. B batch, L places of the grid, C channels.
+// Swin (Liu et al., 2021) with its heads.
 #include "models/families/swin/swin_classes.h"
-#include "models/shared/encoder_heads.h"
 
 namespace transom {
-namespace {
-
-class SwinForMaskedImageModeling : public Model {
- public:
-  SwinForMaskedImageModeling(const Config& config, const Scope& scope)
-      : config_(config),
-        swin_(scope / "swin", config_, true),
-        decoder_(scope / "decoder", config_.width(), config_.num_channels, config_.encoder_stride) {}
-
- protected:
-  std::vector<std::string> input_names() const override { return {"pixel_values", "bool_masked_pos"}; }
-  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    const SwinOutput output = swin_(inputs, context);
-    const Tensor reconstruction = decoder_(output.last_hidden_state, context);
-    return with_swin_states(
-        masked_image_outputs(reconstruction, inputs, context, config_.patch_size[0], config_.num_channels), output,
-        context);
-  }
-
- private:
-  SwinConfig config_;
-  SwinBody swin_;
-  PixelDecoder decoder_;
-};
-
-}  // namespace
-
 static Family swin_family() {
   return {
       .model_type = "swin",

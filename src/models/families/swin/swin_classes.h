@@ -10,8 +10,8 @@ namespace transom {
 // The body alone, [B, L, C], and the mean of its places.
 class SwinModel : public Model {
  public:
-  SwinModel(const Config& config, const Scope& scope, bool norm = true)
-      : config_(config), swin_(scope, config_, false, norm) {}
+  SwinModel(const SwinConfig& c, const Scope& scope, bool norm = true) : config_(c), swin_(scope, c, false, norm) {}
+  SwinModel(const Config& config, const Scope& scope) : SwinModel(SwinConfig(config), scope) {}
 
  protected:
   std::vector<std::string> input_names() const override { return {"pixel_values"}; }
@@ -29,10 +29,12 @@ class SwinModel : public Model {
 // `body`: the name of the body among the weights.
 class SwinForImageClassification : public Model {
  public:
-  SwinForImageClassification(const Config& config, const Scope& scope, const char* body = "swin", bool norm = true)
-      : config_(config),
-        swin_(scope / body, config_, false, norm),
-        classifier_(scope / "classifier", config_.width(), config_.num_labels, config_.new_weights()) {}
+  SwinForImageClassification(const SwinConfig& c, const Scope& scope, const char* body, bool norm = true)
+      : config_(c),
+        swin_(scope / body, c, false, norm),
+        classifier_(scope / "classifier", c.width(), c.num_labels, c.new_weights()) {}
+  SwinForImageClassification(const Config& config, const Scope& scope)
+      : SwinForImageClassification(SwinConfig(config), scope, "swin") {}
 
  protected:
   std::vector<std::string> input_names() const override { return {"pixel_values", "labels"}; }
@@ -47,6 +49,32 @@ class SwinForImageClassification : public Model {
   SwinConfig config_;
   SwinBody swin_;
   Linear classifier_;
+};
+
+// Masked patches have a learned vector, and what hides behind them is made up.
+class SwinForMaskedImageModeling : public Model {
+ public:
+  SwinForMaskedImageModeling(const SwinConfig& c, const Scope& scope, const char* body)
+      : config_(c),
+        swin_(scope / body, c, true),
+        decoder_(scope / "decoder", c.width(), c.num_channels, c.encoder_stride) {}
+  SwinForMaskedImageModeling(const Config& config, const Scope& scope)
+      : SwinForMaskedImageModeling(SwinConfig(config), scope, "swin") {}
+
+ protected:
+  std::vector<std::string> input_names() const override { return {"pixel_values", "bool_masked_pos"}; }
+  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
+    const SwinOutput output = swin_(inputs, context);
+    const Tensor reconstruction = decoder_(output.last_hidden_state, context);
+    return with_swin_states(
+        masked_image_outputs(reconstruction, inputs, context, config_.patch_size[0], config_.num_channels), output,
+        context);
+  }
+
+ private:
+  SwinConfig config_;
+  SwinBody swin_;
+  PixelDecoder decoder_;
 };
 
 }  // namespace transom

@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "models/families/swin/swin_cosine.h"
 #include "models/nn/attention/attention.h"
 #include "models/nn/vision/windows.h"
 #include "models/shared/vision_inputs.h"
@@ -28,6 +30,7 @@ struct SwinForm {
   bool drops_both_paths = false;  // of a block; else the path of its attention alone
   bool drops_inside = false;      // of the feed-forward layer too
   bool gives_unmerged = false;    // states of stages are those before their merging
+  bool second = false;  // Swin V2: cosines as scores, norms behind what they norm, dropout of attention behind it too
 };
 
 // Of a stage: the sides of its windows, and by how much every second block shifts them.
@@ -43,7 +46,8 @@ struct SwinStagesConfig {
   bool qkv_bias;
   const char* heads_field = "num_heads";  // the field of num_heads in the configuration
   SwinForm form = {};
-  std::vector<SwinWindows> windows = {};  // of each stage; empty: of window_size, whatever the grid
+  std::vector<SwinWindows> windows = {};      // of each stage; empty: of window_size, whatever the grid
+  std::vector<int64_t> learned_windows = {};  // of Swin V2: sides of each stage with which weights were learned, or 0
 
   // `where` is that of the configuration.
   void check(const std::string& where) const {
@@ -116,14 +120,7 @@ class SwinAttention {
     return {slice(all, 2, 0, C), slice(all, 2, C, 2 * C), slice(all, 2, 2 * C, 3 * C)};
   }
   Tensor relative_position_bias() const {  // [1, H, M M, M M]
-    const int64_t rows = window_[0], columns = window_[1];
-    const int64_t places = rows * columns;
-    std::vector<int64_t> index;  // of the distance between two places
-    for (int64_t from = 0; from < places; ++from)
-      for (int64_t to = 0; to < places; ++to)
-        index.push_back((from / columns - to / columns + rows - 1) * (2 * columns - 1) + from % columns - to % columns +
-                        columns - 1);
-    const Tensor bias = gather(relative_position_bias_table_->value, Tensor::from(index, {places, places}), 0);
+    const Tensor bias = gather(relative_position_bias_table_->value, swin_distances(window_[0], window_[1]), 0);
     return unsqueeze(permute(bias, {2, 0, 1}), 0);
   }
 
@@ -144,16 +141,27 @@ class SwinLayer {
         windows_(any_grid_ ? SwinWindows{{c.window_size, c.window_size}, {c.window_size / 2, c.window_size / 2}}
                            : c.windows[stage]),
         rolls_first_(c.form.rolls_first),
+        second_(c.form.second),
         layernorm_before_(scope / c.form.norm_before, c.width_of(stage), c.layer_norm_eps),
-        attention_(scope, c, c.width_of(stage), c.num_heads[stage], windows_.sides),
         layernorm_after_(scope / c.form.norm_after, c.width_of(stage), c.layer_norm_eps),
         intermediate_(scope / c.form.widening, c.width_of(stage), c.inner_width(stage), c.new_weights()),
         output_(scope / c.form.narrowing, c.inner_width(stage), c.width_of(stage), c.new_weights()),
+        attention_dropout_(second_ ? c.attention_probs_dropout_prob : c.hidden_dropout_prob),
         dropout_(c.hidden_dropout_prob),
         inner_dropout_(c.form.drops_inside ? c.hidden_dropout_prob : 0),
         drop_path_(drop_path),
         second_drop_path_(c.form.drops_both_paths ? drop_path : 0) {
     if (!shifted) windows_.shift = {0, 0};
+    if (second_)
+      cosine_.emplace(scope / c.form.attention, scope / c.form.attention_output,
+                      SwinCosineAttention::Form{.width = c.width_of(stage),
+                                                .heads = c.num_heads[stage],
+                                                .side = windows_.sides[0],
+                                                .learned_side = c.learned_windows[stage],
+                                                .bias = c.qkv_bias,
+                                                .dropout = c.attention_probs_dropout_prob,
+                                                .deviation = c.deviation});
+    else attention_.emplace(scope, c, c.width_of(stage), c.num_heads[stage], windows_.sides);
   }
 
   Tensor operator()(const Tensor& x, Extents grid, ForwardContext& context) const {  // [B, L, C] -> [B, L, C]
@@ -167,15 +175,19 @@ class SwinLayer {
     const auto roll = [](const Tensor& map, int64_t rows, int64_t columns) {
       return swin_rolled(swin_rolled(map, 1, rows), 2, columns);
     };
-    Tensor h = reshape(layernorm_before_(x, context), {B, grid[0], grid[1], C});
+    Tensor h = reshape(second_ ? x : layernorm_before_(x, context), {B, grid[0], grid[1], C});
     h = rolls_first_ ? pad_up(roll(h, shift[0], shift[1])) : roll(pad_up(h), shift[0], shift[1]);
     const bool shifts = shift[0] > 0 || shift[1] > 0;
-    h = dropout_(attention_(to_windows(h, M), shifts ? mask_of_shift(padded, shift, B) : Tensor(), context), context);
+    const Tensor mask = shifts ? mask_of_shift(padded, shift, B) : Tensor(), windows = to_windows(h, M);
+    h = attention_dropout_(second_ ? (*cosine_)(windows, mask, context) : (*attention_)(windows, mask, context),
+                           context);
     h = from_windows(h, M, B, padded);
     h = rolls_first_ ? roll(cut(h), -shift[0], -shift[1]) : cut(roll(h, -shift[0], -shift[1]));
-    const Tensor y = x + drop_path_(reshape(h, {B, grid[0] * grid[1], C}), context);
-    const Tensor inner = activation(activation_, intermediate_(layernorm_after_(y, context), context));
-    return y + second_drop_path_(dropout_(output_(inner_dropout_(inner, context), context), context), context);
+    h = reshape(h, {B, grid[0] * grid[1], C});
+    const Tensor y = x + drop_path_(second_ ? layernorm_before_(h, context) : h, context);
+    const Tensor inner = activation(activation_, intermediate_(second_ ? y : layernorm_after_(y, context), context));
+    const Tensor z = dropout_(output_(inner_dropout_(inner, context), context), context);
+    return y + second_drop_path_(second_ ? layernorm_after_(z, context) : z, context);
   }
 
  private:
@@ -202,19 +214,20 @@ class SwinLayer {
         regions.push_back(static_cast<float>(3 * region(row, 0) + region(column, 1)));
     const Tensor windows = reshape(to_windows(Tensor::from(regions, {1, grid[0], grid[1], 1}), M), {W, places});
     const Tensor same = cast(equal(unsqueeze(windows, 1), unsqueeze(windows, 2)), DType::kFloat32);
-    const Tensor mask = (same - 1.0) * 100.0;  // -100 where they differ
+    const Tensor mask = (same - 1.0) * (second_ ? 200.0 : 100.0);  // -100 where they differ, which V2 adds twice
     return reshape(broadcast_to(unsqueeze(mask, 0), {B, W, places, places}), {B * W, 1, places, places});
   }
 
   std::string activation_;
   bool any_grid_;
   SwinWindows windows_;
-  bool rolls_first_;
+  bool rolls_first_, second_;
   LayerNorm layernorm_before_;
-  SwinAttention attention_;
+  std::optional<SwinAttention> attention_;
+  std::optional<SwinCosineAttention> cosine_;
   LayerNorm layernorm_after_;
   Linear intermediate_, output_;
-  Dropout dropout_, inner_dropout_;
+  Dropout attention_dropout_, dropout_, inner_dropout_;
   DropPath drop_path_, second_drop_path_;
 };
 
@@ -222,7 +235,8 @@ class SwinLayer {
 class SwinPatchMerging {
  public:
   SwinPatchMerging(const Scope& scope, const SwinStagesConfig& c, int64_t width)
-      : norm_(scope / "norm", 4 * width, 1e-5),
+      : norms_after_(c.form.second),
+        norm_(scope / "norm", norms_after_ ? 2 * width : 4 * width, 1e-5),
         reduction_(scope / "reduction", 4 * width, 2 * width, c.new_weights(false)) {}
   Tensor operator()(const Tensor& x, Extents grid,
                     ForwardContext& context) const {  // [B, h w, C] -> [B, ceil(h / 2) ceil(w / 2), 2 C]
@@ -230,10 +244,12 @@ class SwinPatchMerging {
     const Tensor even =
         pad(reshape(x, {B, grid[0], grid[1], C}), {0, 0, 0, 0}, {0, 2 * h - grid[0], 2 * w - grid[1], 0});
     const Tensor split = permute(reshape(even, {B, h, 2, w, 2, C}), {0, 1, 3, 4, 2, 5});  // column before row
-    return reduction_(norm_(reshape(split, {B, h * w, 4 * C}), context), context);
+    const Tensor four = reshape(split, {B, h * w, 4 * C});
+    return norms_after_ ? norm_(reduction_(four, context), context) : reduction_(norm_(four, context), context);
   }
 
  private:
+  bool norms_after_;
   LayerNorm norm_;
   Linear reduction_;
 };

@@ -189,8 +189,8 @@ bool begins_with_one_of(const std::string& text, std::initializer_list<const cha
 LayerFacts facts_by_name(const std::string& type) {
   if (type.empty()) return {.gated = true, .fused_attention = true};  // what most configurations are of
   LayerFacts facts;
-  facts.causal = !is_named(
-      type, {"bert_pretraining", "beit", "vision-text-dual-encoder", "bridgetower", "conformer", "generic_encoder"});
+  facts.causal =
+      !is_named(type, {"bert_pretraining", "vision-text-dual-encoder", "bridgetower", "conformer", "generic_encoder"});
   facts.gated = begins_with_one_of(type, {"llama", "mistral", "mixtral", "qwen", "gemma", "deepseek", "chatglm", "glm",
                                           "mllama", "idefics", "llava", "cohere", "granite", "olmo"}) ||
                 is_named(type, {"internlm2", "baichuan", "xverse", "yi", "decilm"});
@@ -199,7 +199,6 @@ LayerFacts facts_by_name(const std::string& type) {
   facts.norms = type.starts_with("gemma3") ? 6 : begins_with_one_of(type, {"gemma2", "qwen3"}) ? 4 : 2;
   facts.local_share = type.starts_with("gemma3") ? 5.0 / 6 : 1;
   facts.shared_experts = type.starts_with("deepseek") ? 2 : 0;
-  if (type == "beit") facts.kind = ModelKind::kPictures;
   if (type == "speech_to_text") facts.kind = ModelKind::kTwoStacks;
   if (is_named(type, {"vision-text-dual-encoder", "bridgetower"})) {
     facts.kind = ModelKind::kTwoTowers;

@@ -70,7 +70,7 @@ TEST(LayerFacts, OfTypesWithoutARecordFollowFromTheirNames) {
   EXPECT_TRUE(facts_of("chatglm").gated);
   EXPECT_EQ(facts_of("deepseek").shared_experts, 2);
   EXPECT_TRUE(facts_of("gemma3n").tied);
-  EXPECT_FALSE(facts_of("beit").causal);
+  EXPECT_FALSE(facts_of("conformer").causal);
   EXPECT_EQ(facts_of("mt5").kind, ModelKind::kTwoStacks);
   EXPECT_EQ(facts_of("bridgetower").text_tokens, 50);
   EXPECT_TRUE(facts_of("").gated);
