@@ -30,7 +30,6 @@ namespace {
 
 // The files of a tokenizer, as Transformers names them: those that are read, and others that are kept for whoever reads
 // them when the tokenizer is saved. What the first says is overruled by the second.
-constexpr const char* kConfigurations[] = {"special_tokens_map.json", "tokenizer_config.json"};
 constexpr const char* kFiles[] = {"special_tokens_map.json",
                                   "tokenizer_config.json",
                                   "tokenizer.json",
@@ -248,6 +247,8 @@ void Tokenizer::State::read(const fs::path& folder, Json& fields, const std::str
   }
   if (words != nullptr) {
     name_bert_tokens(fields, config_where);
+    if (const std::string* added = find_file("added_tokens.json"))
+      fields["added_tokens.json"] = parse_json(*added, path("added_tokens.json"));
     file = read_bert_vocabulary(*words, fields, path("vocab.txt"));
     return build(fields, path("vocab.txt: "), config_where);
   }
@@ -291,8 +292,12 @@ Tokenizer Tokenizer::from_pretrained(const std::string& directory, const Tokeniz
     Json config = Json::object();
     for (const char* name : kFiles)
       if (file_exists(folder / name)) state->files.emplace_back(name, read_file(folder / name));
-    for (const char* name : kConfigurations)
-      if (const std::string* text = state->find_file(name)) update(config, *text, (folder / name).string());
+    if (const std::string* text = state->find_file("tokenizer_config.json"))
+      update(config, *text, (folder / "tokenizer_config.json").string());
+    // Written beside it by older libraries, which read it last; where the tokens stand with their ids, it is not read.
+    if (const std::string* text = state->find_file("special_tokens_map.json");
+        text && !config.contains("added_tokens_decoder"))
+      update(config, *text, (folder / "special_tokens_map.json").string());
     state->small_letters = options.do_lower_case;
     if (options.add_prefix_space) state->set_option(config, "add_prefix_space", *options.add_prefix_space);
     state->chat_templates = read_chat_templates(config, (folder / "tokenizer_config.json").string());

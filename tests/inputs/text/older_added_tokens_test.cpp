@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// added_tokens.json beside tokenizer.json. Ids are those of Transformers 5.24's AutoTokenizer for the same directories.
+// added_tokens.json beside tokenizer.json or vocab.txt. Ids are those of Transformers 5.24's AutoTokenizer for the same
+// directories.
 #include <gtest/gtest.h>
 
 #include "base/json/json.h"
@@ -65,6 +66,24 @@ TEST(OlderAddedTokens, AreReadAsTransformersReadsThem) {
   for (const Case& each : cases)
     EXPECT_EQ(tokenizer_with(each.added, each.config, each.own).encode(kText).ids, each.ids)
         << each.added << " " << each.config;
+}
+
+TEST(OlderAddedTokens, BesideVocabTxtAreReadAsTransformersReadsThem) {
+  const test::TemporaryFolder folder;
+  folder.write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nblank\n");
+  const auto tokenizer = [&](const char* added, const char* config) {
+    folder.write("added_tokens.json", added);
+    folder.write("tokenizer_config.json", config);
+    return Tokenizer::from_pretrained(folder.string());
+  };
+  using Ids = std::vector<int64_t>;
+  const char *both = R"({"<x>": 7, "<y>": 8})", *named = R"({"additional_special_tokens": ["<y>", "<x>"]})";
+  EXPECT_EQ(tokenizer(both, "{}").encode("a blank <x> <y>").ids, (Ids{2, 5, 6, 7, 8, 3}));
+  EXPECT_EQ(tokenizer(both, named).encode("a blank <x> <y>").ids, (Ids{2, 5, 6, 7, 8, 3}));
+  const Ids ids{2, 5, 6, 7, 8, 3};
+  EXPECT_EQ(tokenizer(both, "{}").decode(ids, true), "a blank <x> <y>");
+  EXPECT_EQ(tokenizer(both, named).decode(ids, true), "a blank");
+  EXPECT_EQ(tokenizer(R"({"<y>": 7})", R"({"pad_token": "<y>"})").encode("a blank <y>").ids, (Ids{2, 5, 6, 7, 3}));
 }
 
 TEST(OlderAddedTokens, ThatAreNamedAreSpecial) {

@@ -152,8 +152,14 @@ TEST(ClassOptions, SpecialTokensMap) {
   const Encoding encoding = Tokenizer::from_pretrained(path).encode("a blank <x>");
   EXPECT_EQ(encoding.ids, (std::vector<int64_t>{3, 5, 6, 7, 3}));
   EXPECT_EQ(Tokenizer::from_pretrained(path).mask_token_id(), 6);
+  // It is read last; where tokenizer_config.json has the tokens with their ids, that counts alone.
   folder.write("tokenizer_config.json", R"({"mask_token": "[MASK]"})");
+  EXPECT_EQ(Tokenizer::from_pretrained(path).mask_token_id(), 6);
+  EXPECT_EQ(Tokenizer::from_pretrained(path).encode("a blank <x>").ids, encoding.ids);
+  folder.write("tokenizer_config.json", R"({"added_tokens_decoder": {"7": {"content": "<x>", "special": true,
+    "lstrip": false, "rstrip": false, "normalized": false, "single_word": false}}})");
   EXPECT_EQ(Tokenizer::from_pretrained(path).mask_token_id(), 4);
+  EXPECT_EQ(Tokenizer::from_pretrained(path).encode("a blank <x>").ids, (std::vector<int64_t>{2, 5, 6, 7, 3}));
 }
 
 TEST(Tokenizer, SavesFilesOfOtherImplementationsToo) {
