@@ -7,6 +7,7 @@ import os
 import random
 
 from other_cases import other_cases, static_cases
+from picture_cases import picture_cases
 from seeing_cases import seeing_cases
 
 PEERS = ["torch", "compile", "onnxruntime", "openvino"]
@@ -202,6 +203,7 @@ def make_cases(folder, minilm, sst2, sizes=()):
     pictures = [later(make_images, folder, rows) for rows in (1, 8)]
     cases += other_cases(folder, Case, make_images)
     cases += seeing_cases(folder, Case, later(make_image_model, folder, "vit-base"))
+    cases += picture_cases(folder, Case)
     cases += static_cases(Case, [("resnet-50", "ResNet-50", later(make_image_model, folder, "resnet-50"), *pictures),
                                  ("vit-base", "ViT-base", later(make_image_model, folder, "vit-base"), *pictures),
                                  ("infer", "BERT-base of 128 tokens", bert, one_row, eight_rows)])

@@ -12,6 +12,8 @@ import subprocess
 import sys
 import time
 
+import picture_models
+
 parser = argparse.ArgumentParser()
 parser.add_argument("--peer", required=True, choices=["torch", "compile", "onnxruntime", "openvino", "sentence-transformers"])
 parser.add_argument("--model", required=True)
@@ -39,6 +41,8 @@ if not onnx or arguments.export:  # a process that runs ONNX does not carry PyTo
 def load_model(**options):
     if os.path.basename(os.path.normpath(arguments.model)) == "dlrm":
         return load_dlrm()
+    if picture_models.is_part(arguments.model):
+        return picture_models.load_part(arguments.model, options.get("dtype", torch.float32))
     import transformers
 
     config = transformers.AutoConfig.from_pretrained(arguments.model)
@@ -84,6 +88,8 @@ def inference():
     """bf16 as `dtype=torch.bfloat16` gives it: weights and activations."""
     model = load_model(dtype=torch.bfloat16 if bfloat16 else torch.float32).eval()
     inputs = {name: tensor for name, tensor in load_inputs().items() if name != "labels"}
+    if bfloat16 and picture_models.is_part(arguments.model):  # pipelines give them the numbers in their own type
+        inputs = {name: tensor.bfloat16() if tensor.is_floating_point() else tensor for name, tensor in inputs.items()}
     if int8:
         model = torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear}, dtype=torch.qint8)
     if arguments.peer == "compile":
@@ -100,14 +106,21 @@ def onnx_file():
     return f"{arguments.inputs}.{os.path.basename(os.path.normpath(arguments.model))}.onnx"
 
 
+def exported_file():
+    """The model's file for ONNX Runtime or OpenVINO."""
+    if picture_models.is_part(arguments.model):  # larger than one ONNX file may be
+        return onnx_file().replace(".onnx", f".{'int8' if int8 else 'f32'}.xml")
+    return onnx_file()
+
+
 def exported():
     """The model as ONNX for the shapes of the inputs (of any shape for lines of text); kept for the next process."""
-    path = onnx_file()
+    path = exported_file()
     if not os.path.exists(path):
         subprocess.run([sys.executable, *sys.argv, "--export"], check=True)
     if static:
         return static_file(path)
-    if not int8:
+    if not int8 or path.endswith(".xml"):
         return path
     small = path.replace(".onnx", ".int8.onnx")
     if not os.path.exists(small):
@@ -167,6 +180,8 @@ def export_onnx(path):
     if not arguments.inputs.endswith(".safetensors"):
         return export_embedder(path)
     inputs = {name: tensor for name, tensor in load_inputs().items() if name != "labels"}
+    if picture_models.is_part(arguments.model):
+        return picture_models.save_openvino(arguments.model, inputs, exported_file(), int8)
     if "lS_o" in inputs:
         return export_dlrm(path, inputs)
     if set(inputs) == {"pixel_values"}:
@@ -311,7 +326,7 @@ def main():
     elif arguments.training:
         run = training()
     elif arguments.export:
-        return export_onnx(onnx_file())
+        return export_onnx(exported_file())
     elif onnx:
         run = onnx_inference() if arguments.inputs.endswith(".safetensors") else onnx_embeddings()
     else:
