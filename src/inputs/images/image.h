@@ -50,6 +50,10 @@ Image resize(const Image& image, int64_t width, int64_t height, Resampling resam
 // The same for the part of the picture from (left, top), `box_width` x `box_height` pixels.
 Image resize_box(const Image& image, int64_t left, int64_t top, int64_t box_width, int64_t box_height, int64_t width,
                  int64_t height, Resampling resampling);
+// The same filters over `levels` of the bytes, nothing rounded to bytes on the way (torch.nn.functional.interpolate
+// with antialias): three planes [height, width].
+std::vector<float> resize_levels(const Image& image, const std::array<float, 256>& levels, int64_t width,
+                                 int64_t height, Resampling resampling);
 
 // The part from (left, top) on; what lies outside of the picture is black.
 Image crop(const Image& image, int64_t left, int64_t top, int64_t width, int64_t height);

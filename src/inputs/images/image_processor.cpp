@@ -96,6 +96,7 @@ constexpr Defaults kDefaults[] = {
     {"EfficientNet", 346, 346, 0, 0, Resampling::kBicubic, false, true},
     {"MobileNetV2", 0, 0, 256, 224, Resampling::kBilinear, false, false},
     {"Beit", 224, 224, 0, 0, Resampling::kBicubic, false, true},
+    {"DINOv3ViT", 224, 224, 0, 0, Resampling::kBilinear, false, true, true},
     {"DPT", 384, 384, 0, 0, Resampling::kBicubic, false, true},
     {"Detr", 0, 0, 800, 0, Resampling::kBilinear, false, false, true},
     {"Mask2Former", 0, 0, 800, 0, Resampling::kBilinear, false, false, true},
@@ -262,6 +263,9 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
     if (config.get_bool("do_pad", false)) check_size(framed_to_ = divisor, config.where(), "size_divisor");
     if (size_.height == 0) fail("{}: size: expected height and width for {}", config.where(), type);
   }
+  rescales_first_ = family == "DINOv3ViT" && do_resize_;
+  if (rescales_first_ && (do_center_crop_ || !do_rescale_))
+    fail(ErrorKind::kUnsupported, "{}: expected do_rescale, and no do_center_crop, for {}", config.where(), type);
   reduces_labels_ = config.get_bool("do_reduce_labels", config.get_bool("reduce_labels", false));
   if (is_detector) read_detr(config, family);
   if (defaults.imagenet_colors) {
@@ -275,6 +279,9 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
   mean_ = read_channels(config, "image_mean", mean_);
   deviation_ = read_channels(config, "image_std", deviation_);
   resampling_ = read_resampling(config, defaults.resampling);
+  if (rescales_first_ && resampling_ != Resampling::kBilinear && resampling_ != Resampling::kBicubic)
+    fail(ErrorKind::kUnsupported, "{}: resample: expected 2 or 3 (bilinear, bicubic) for {}, found {}", config.where(),
+         type, static_cast<int>(resampling_));
   check_known_keys(json_of(config), config.where(), kImageKeys,
                    [&](const std::string& key) { return was_read(config, key); });
 }
@@ -409,6 +416,7 @@ ImageProcessor::Pixels ImageProcessor::operator()(const Image& image, int64_t to
   const Image whole = do_convert_rgb_ ? on_white(image) : image;
   if (cutter_) return cut(whole, together);
   if (smooth_) return smoothed(whole);
+  if (rescales_first_) return resized_last(whole);
   Pixels pixels = normalized(sized(squares_ ? in_square(whole, mean_) : whole));
   if (fills_)
     pixels.beside = {{"original_sizes", {image.height, image.width}},

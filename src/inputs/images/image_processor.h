@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // From pictures to what models of images take: the image processors of Transformers (ViT, DeiT, CLIP, SigLIP, LLaVA,
-// BiT, BLIP, ConvNeXt, EfficientNet, DPT, DETR, RT-DETR, Mask2Former, YOLOS, Donut, OWL-ViT, OWLv2, SAM, SegFormer, and
-// timm's), by their preprocessor_config.json, with the arithmetic of their PIL versions.
+// BiT, BLIP, ConvNeXt, EfficientNet, DPT, DETR, RT-DETR, Mask2Former, YOLOS, Donut, OWL-ViT, OWLv2, SAM, SegFormer,
+// MobileNetV2, BEiT, DINOv3, and timm's), by their preprocessor_config.json, with the arithmetic of their PIL versions;
+// DINOv3 has none.
 #pragma once
 
 #include <array>
@@ -97,6 +98,7 @@ class ImageProcessor {
   void frame(Pixels& pixels) const;
   Pixels cut(const Image& image, int64_t together) const;
   Pixels smoothed(const Image& image) const;
+  Pixels resized_last(const Image& image) const;
   std::array<int64_t, 2> size_near(const Image& image) const;
   Image resized(const Image& image) const;
   Image sized(const Image& image) const;  // resized and cropped, as far as that is asked for
@@ -105,9 +107,10 @@ class ImageProcessor {
   bool do_resize_ = true, do_center_crop_ = false, do_rescale_ = true, do_normalize_ = true, do_convert_rgb_ = false;
   bool squares_ = false, convnext_ = false, include_top_ = false, rescale_offset_ = false, timm_ = false;
   bool reduces_labels_ = false;
-  bool masks_ = false;   // of DETR: whether a pixel_mask stands beside the pixels
-  bool smooth_ = false;  // of OWLv2: resized in floating point, with a black frame where squares_ is set
-  bool fills_ = false;   // of SAM: with zeros to pad_size, and the extents before are told
+  bool masks_ = false;           // of DETR: whether a pixel_mask stands beside the pixels
+  bool smooth_ = false;          // of OWLv2: resized in floating point, with a black frame where squares_ is set
+  bool rescales_first_ = false;  // of DINOv3: resized in floating point
+  bool fills_ = false;           // of SAM: with zeros to pad_size, and the extents before are told
   Size size_, crop_size_, pad_size_;
   std::optional<PageFit> page_;  // of Donut: pictures are brought onto a page of size_
   bool keep_aspect_ratio_ = false;

@@ -100,6 +100,20 @@ TEST(ImageProcessor, OfDptFramesWithZerosToMultiples) {
 }
 
 // Which extents and places, by Transformers 5.24 with Pillow: of an odd frame the first side has one more.
+// Nothing is rounded to bytes between.
+TEST(ImageProcessor, OfDinov3ResizesFractions) {
+  Image image(2, 1);
+  std::fill_n(image.row(0) + 3, 3, uint8_t{51});
+  const std::string fields = R"("size": {"height": 1, "width": 4}, "do_normalize": false)";
+  const auto values = processor("DINOv3ViTImageProcessor", fields)(image).values;
+  for (size_t i = 0; i < 12; ++i) EXPECT_NEAR(values[i], std::vector<double>({0, 0.05, 0.15, 0.2})[i % 4], 1e-7);
+  const auto refused = [&](const std::string& more) {
+    return test::message_of([&] { processor("DINOv3ViTImageProcessor", fields + more); });
+  };
+  EXPECT_NE(refused(R"(, "resample": 1)").find("resample: expected 2 or 3"), std::string::npos);
+  EXPECT_NE(refused(R"(, "do_rescale": false)").find("expected do_rescale"), std::string::npos);
+}
+
 TEST(ImageProcessor, CropsOfSmallerPicturesHaveAFrame) {
   const std::string fields = R"("do_resize": false, "do_normalize": false, "do_center_crop": true)";
   const std::string size = R"(, "crop_size": {"height": 7, "width": 7})";

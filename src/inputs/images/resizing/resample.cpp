@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pillow's resampling of 8-bit pictures.
+// Pillow's resampling of 8-bit pictures, and the same without rounding.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -59,30 +59,38 @@ Filter filter_of(Resampling resampling) {
 constexpr int kFractionBits = 32 - 8 - 2;
 
 // For each place of the result: the first pixel that counts, and the weights of it and the following ones.
+template <typename Weight>
 struct Taps {
   int64_t first = 0;
-  std::vector<int32_t> weights;
+  std::vector<Weight> weights;
 };
+using PixelTaps = Taps<int32_t>;
 
-std::vector<Taps> taps_of(const Filter& filter, int64_t from, double begin, double end, int64_t to) {
+std::vector<Taps<double>> exact_taps(const Filter& filter, int64_t from, double begin, double end, int64_t to) {
   const double scale = (end - begin) / static_cast<double>(to), widening = std::max(scale, 1.0);
   const double support = filter.support * widening;
-  std::vector<Taps> result(static_cast<size_t>(to));
-  std::vector<double> weights;
+  std::vector<Taps<double>> result(static_cast<size_t>(to));
   for (int64_t i = 0; i < to; ++i) {
     const double center = begin + (static_cast<double>(i) + 0.5) * scale, narrowing = 1.0 / widening;
-    Taps& taps = result[static_cast<size_t>(i)];
+    Taps<double>& taps = result[static_cast<size_t>(i)];
     taps.first = std::max<int64_t>(static_cast<int64_t>(center - support + 0.5), 0);
     const int64_t last = std::min(static_cast<int64_t>(center + support + 0.5), from);
-    weights.clear();
     double total = 0;
-    for (int64_t k = taps.first; k < last; ++k) {
-      total += weights.emplace_back(filter.weight((static_cast<double>(k) - center + 0.5) * narrowing));
-    }
-    for (double weight : weights) {
-      if (total != 0) weight /= total;
+    for (int64_t k = taps.first; k < last; ++k)
+      total += taps.weights.emplace_back(filter.weight((static_cast<double>(k) - center + 0.5) * narrowing));
+    if (total != 0)
+      for (double& weight : taps.weights) weight /= total;
+  }
+  return result;
+}
+
+std::vector<PixelTaps> taps_of(const Filter& filter, int64_t from, double begin, double end, int64_t to) {
+  std::vector<PixelTaps> result;
+  for (const Taps<double>& exact : exact_taps(filter, from, begin, end, to)) {
+    PixelTaps& taps = result.emplace_back();
+    taps.first = exact.first;
+    for (const double weight : exact.weights)
       taps.weights.push_back(static_cast<int32_t>((weight < 0 ? -0.5 : 0.5) + weight * (1 << kFractionBits)));
-    }
   }
   return result;
 }
@@ -90,11 +98,11 @@ std::vector<Taps> taps_of(const Filter& filter, int64_t from, double begin, doub
 uint8_t rounded_pixel(int32_t sum) { return static_cast<uint8_t>(std::clamp(sum >> kFractionBits, 0, 255)); }
 
 // Rows from `top` on, `height` of them.
-Image resize_width(const Image& image, const std::vector<Taps>& taps, int64_t top, int64_t height) {
+Image resize_width(const Image& image, const std::vector<PixelTaps>& taps, int64_t top, int64_t height) {
   Image result(static_cast<int64_t>(taps.size()), height);
   for (int64_t y = 0; y < height; ++y) {
     uint8_t* to = result.row(y);
-    for (const Taps& tap : taps) {
+    for (const PixelTaps& tap : taps) {
       int32_t sums[3] = {1 << (kFractionBits - 1), 1 << (kFractionBits - 1), 1 << (kFractionBits - 1)};
       const uint8_t* from = image.row(top + y) + 3 * tap.first;
       for (const int32_t weight : tap.weights)
@@ -106,11 +114,11 @@ Image resize_width(const Image& image, const std::vector<Taps>& taps, int64_t to
 }
 
 // `top` is the row of the original picture that the first row of `image` is.
-Image resize_height(const Image& image, const std::vector<Taps>& taps, int64_t top) {
+Image resize_height(const Image& image, const std::vector<PixelTaps>& taps, int64_t top) {
   Image result(image.width, static_cast<int64_t>(taps.size()));
   std::vector<int32_t> sums(static_cast<size_t>(3 * image.width));
   for (int64_t y = 0; y < result.height; ++y) {
-    const Taps& tap = taps[static_cast<size_t>(y)];
+    const PixelTaps& tap = taps[static_cast<size_t>(y)];
     std::fill(sums.begin(), sums.end(), 1 << (kFractionBits - 1));
     int64_t row = tap.first - top;
     for (const int32_t weight : tap.weights) {
@@ -171,6 +179,40 @@ Image resize_box(const Image& image, int64_t left, int64_t top, int64_t box_widt
 Image resize(const Image& image, int64_t width, int64_t height, Resampling resampling) {
   if (width == image.width && height == image.height) return image;
   return resize_box(image, 0, 0, image.width, image.height, width, height, resampling);
+}
+
+std::vector<float> resize_levels(const Image& image, const std::array<float, 256>& levels, int64_t width,
+                                 int64_t height, Resampling resampling) {
+  expect_extents(width, height);
+  const Filter filter = filter_of(resampling);
+  const auto columns = exact_taps(filter, image.width, 0, static_cast<double>(image.width), width);
+  const auto rows = exact_taps(filter, image.height, 0, static_cast<double>(image.height), height);
+  const auto plane = static_cast<size_t>(width * height);
+  std::vector<float> across(static_cast<size_t>(3 * width * image.height));  // [rows of the picture, width, 3]
+  for (int64_t y = 0; y < image.height; ++y) {
+    float* to = across.data() + 3 * width * y;
+    for (const Taps<double>& tap : columns) {
+      double sums[3] = {};
+      const uint8_t* from = image.row(y) + 3 * tap.first;
+      for (const double weight : tap.weights)
+        for (double& sum : sums) sum += static_cast<double>(levels[*from++]) * weight;
+      for (const double sum : sums) *to++ = static_cast<float>(sum);
+    }
+  }
+  std::vector<float> values(3 * plane);
+  for (int64_t y = 0; y < height; ++y) {
+    const Taps<double>& tap = rows[static_cast<size_t>(y)];
+    for (int64_t i = 0; i < 3 * width; ++i) {
+      double sum = 0;
+      const float* from = across.data() + 3 * width * tap.first + i;
+      for (const double weight : tap.weights) {
+        sum += static_cast<double>(*from) * weight;
+        from += 3 * width;
+      }
+      values[static_cast<size_t>(i % 3) * plane + static_cast<size_t>(y * width + i / 3)] = static_cast<float>(sum);
+    }
+  }
+  return values;
 }
 
 }  // namespace transom
