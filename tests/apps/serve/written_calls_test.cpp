@@ -49,8 +49,14 @@ TEST(WrittenCalls, OfACutTextAreTheBeginning) {
       const bool last = i + 1 == cut.calls().size();
       if (last) EXPECT_TRUE(whole.calls()[i].arguments.starts_with(cut.calls()[i].arguments)) << length;
       else EXPECT_EQ(cut.calls()[i].arguments, whole.calls()[i].arguments);
+      if (cut.whole()) EXPECT_EQ(cut.calls()[i].arguments, whole.calls()[i].arguments) << length;
     }
+    // Within the head of a call, too, it is not whole.
+    const std::string_view behind = std::string_view(kText).substr(0, length);
+    if (!behind.empty() && cut.whole())
+      EXPECT_NE(std::string_view("]} , [").find(behind.back()), std::string_view::npos);
   }
+  EXPECT_TRUE(whole.whole());
   const auto of = [](const std::string& text) {
     ToolChoice choice{.what = ToolChoice::kRequired};
     choice.schema = {{"a", 1}};
