@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of diffusers' schedulers on a fixed stand-in for a model: tests/golden/diffusion/schedulers.json.
+"""Runs of diffusers' schedulers on a fixed stand-in for a model: tests/golden/diffusion/schedulers.json, and those that
+ask for timesteps or noise levels of their own, schedulers-asked.json.
 
 Option sets are drawn with a seed of the class; those that diffusers itself refuses, or that end in no number, are drawn again.
 """
@@ -122,10 +123,11 @@ def stand_in(sample, timestep, twice):
     return torch.cat([output, 0.05 + 0.01 * torch.sin(places).expand_as(sample)], 1) if twice else output
 
 
-def run(name, config, steps, shape, seed, mu, eta):
+def run(name, config, steps, shape, seed, mu, eta, asked=None):
     scheduler = getattr(diffusers, name)(**config)
     arguments = inspect.signature(scheduler.set_timesteps).parameters
-    scheduler.set_timesteps(steps, **({"mu": mu} if "mu" in arguments and mu is not None else {}))
+    asked = {**(asked or {}), **({"mu": mu} if "mu" in arguments and mu is not None else {})}
+    scheduler.set_timesteps(*([] if "timesteps" in asked or "sigmas" in asked else [steps]), **asked)
     generator = torch.Generator().manual_seed(seed)
     deviation = float(getattr(scheduler, "init_noise_sigma", 1.0))
     sample = torch.randn(shape, generator=generator) * deviation
@@ -145,6 +147,17 @@ def run(name, config, steps, shape, seed, mu, eta):
     return kept
 
 
+ASKED = [
+    ("DDPMScheduler", {"variance_type": "fixed_large"}, {"timesteps": [981, 700, 300, 20]}),
+    ("EulerDiscreteScheduler", {"beta_schedule": "scaled_linear"}, {"timesteps": [999, 850, 100, 3]}),
+    ("EulerDiscreteScheduler", {"prediction_type": "v_prediction", "use_karras_sigmas": True}, {"sigmas": [14.6, 3.2, 0.7, 0.05]}),
+    ("HeunDiscreteScheduler", {}, {"timesteps": [950, 500, 40]}),
+    ("DPMSolverMultistepScheduler", {"solver_order": 3}, {"timesteps": [999, 760, 500, 260, 0]}),
+    ("LCMScheduler", {}, {"timesteps": [999, 759, 499]}),
+    ("LCMScheduler", {}, {"timesteps": [999, 759, 499, 259], "strength": 0.6}),
+    ("FlowMatchEulerDiscreteScheduler", {"use_dynamic_shifting": True, "shift_terminal": 0.1}, {"sigmas": [1.0, 0.8, 0.35]}),
+    ("FlowMatchEulerDiscreteScheduler", {"shift": 3.0, "use_beta_sigmas": True}, {"sigmas": [0.9, 0.5, 0.2, 0.1]}),
+]
 NO_SIGMAS = ("DDPMScheduler", "DDIMScheduler", "PNDMScheduler", "LCMScheduler")
 
 
@@ -178,7 +191,17 @@ def make(out):
                 continue
             cases.append({"class": name, "config": config, "steps": steps, "shape": shape, "seed": seed, "mu": mu, "eta": eta, **kept})
             made += 1
+    write(out, "schedulers.json", cases)
+    cases = []
+    for seed, (name, config, asked) in enumerate(ASKED):
+        mu, shape = 0.8 if config.get("use_dynamic_shifting") else None, [1, 3, 2, 2]
+        case = {"class": name, "config": config, "asked": asked, "steps": 4, "shape": shape, "seed": seed, "mu": mu, "eta": 0.0}
+        cases.append({**case, **run(name, config, 4, shape, seed, mu, 0.0, asked)})
+    write(out, "schedulers-asked.json", cases)
+
+
+def write(out, name, cases):
     folder = out / "diffusion"
     folder.mkdir(parents=True, exist_ok=True)
     text = ",\n".join(json.dumps(case) for case in cases)
-    (folder / "schedulers.json").write_text(f'{{"diffusers": "{diffusers.__version__}", "cases": [\n{text}\n]}}\n')
+    (folder / name).write_text(f'{{"diffusers": "{diffusers.__version__}", "cases": [\n{text}\n]}}\n')

@@ -46,7 +46,16 @@ void run(const Json& golden) {
   const std::unique_ptr<Scheduler> scheduler = make_scheduler(config);
   NoiseScheduleOptions options;
   if (!golden["mu"].is_null()) options.mu = golden["mu"].get<double>();
-  scheduler->set_timesteps(golden["steps"].get<int64_t>(), options);
+  int64_t steps = golden["steps"].get<int64_t>();
+  if (const Json asked = golden.value("asked", Json::object()); !asked.empty()) {
+    options.timesteps = asked.value("timesteps", std::vector<double>());
+    options.sigmas = asked.value("sigmas", std::vector<double>());
+    options.strength = asked.value("strength", 1.0);
+    EXPECT_TRUE(options.timesteps.empty() || scheduler->takes_timesteps());
+    EXPECT_TRUE(options.sigmas.empty() || scheduler->takes_sigmas());
+    steps = std::ssize(options.timesteps) + std::ssize(options.sigmas);
+  }
+  scheduler->set_timesteps(steps, options);
 
   // float32 numbers of a few operations; the last of a Karras schedule are powers of seven.
   const std::vector<double> timesteps = numbers_in(golden["timesteps"]);
@@ -102,6 +111,13 @@ TEST(Schedulers, RunAsThoseOfDiffusers) {
   EXPECT_EQ(classes, std::set<std::string>(all.begin(), all.end()));
 }
 
+TEST(Schedulers, RunByWhatIsAskedInPlaceOfTheirOwn) {
+  for (const Json& each : read_json(test::golden_folder() / "diffusion" / "schedulers-asked.json")["cases"]) {
+    SCOPED_TRACE(each["class"].get<std::string>() + " " + each["asked"].dump());
+    run(each);
+  }
+}
+
 Config configuration(const std::string& text) { return Config::parse(text, "scheduler_config.json"); }
 
 TEST(Schedulers, AddTheNoiseOfATimestep) {
@@ -139,6 +155,32 @@ TEST(Schedulers, OfSettingsOfAnotherClassKeepWhatTheyKnow) {
     make_scheduler(configuration(R"({"_class_name": "DPMSolverMultistepScheduler", "variance_type": "small"})"));
   });
   EXPECT_NE(message.find("variance_type"), std::string::npos) << message;
+}
+
+// As diffusers, which asks whether it is so.
+TEST(Schedulers, NoneIsNo) {
+  const auto after_a_step = [](const std::string& clip) {
+    const auto scheduler =
+        make_scheduler(configuration(R"({"_class_name": "DDIMScheduler", "clip_sample": )" + clip + "}"));
+    scheduler->set_timesteps(2);
+    return scheduler->step(0, std::vector<float>{0}, std::vector<float>{3}, {})[0];
+  };
+  EXPECT_EQ(after_a_step("null"), after_a_step("false"));
+  EXPECT_LT(after_a_step("true"), after_a_step("false"));
+}
+
+TEST(Schedulers, RefuseTimestepsThatNoRunCanHave) {
+  const auto refusal = [](const std::string& fields, const NoiseScheduleOptions& options) {
+    return test::message_of([&] {
+      make_scheduler(configuration(R"({"_class_name": "EulerDiscreteScheduler")" + fields + "}"))
+          ->set_timesteps(2, options);
+    });
+  };
+  for (const std::vector<double>& wrong : {std::vector<double>{1000, 5}, {5, 5}, {5, -1}, {5, 0.5}, {std::nan("")}})
+    EXPECT_NE(refusal("", {.timesteps = wrong}).find("timesteps: expected whole numbers"), std::string::npos);
+  EXPECT_NE(refusal(R"(, "use_karras_sigmas": true)", {.timesteps = {5, 1}}).find("says itself"), std::string::npos);
+  for (const std::vector<double>& wrong : {std::vector<double>{3}, {3, 4}, {3, 2, -1}})
+    EXPECT_NE(refusal("", {.sigmas = wrong}).find("sigmas: "), std::string::npos);
 }
 
 TEST(Schedulers, TakeTheDefaultsOfTheClassThatIsAskedFor) {

@@ -22,11 +22,14 @@ class DdpmScheduler : public Scheduler {
         variance_type_(one_of(config, "variance_type", "fixed_small",
                               {"fixed_small", "fixed_small_log", "fixed_large", "learned", "learned_range"})) {}
 
-  void set_timesteps(int64_t steps, const NoiseScheduleOptions&) override {
+  void set_timesteps(int64_t steps, const NoiseScheduleOptions& options) override {
+    timesteps_ = given_timesteps(options, noise_.size());
+    if (!timesteps_.empty()) return;
     timesteps_ =
         spaced_timesteps(spacing_, noise_.size(), checked_steps(steps, noise_.size(), "DDPMScheduler"), steps_offset_);
     round_all(timesteps_);
   }
+  bool takes_timesteps() const override { return true; }
   std::string prediction_type() const override { return prediction_type_; }
   std::span<const float> alphas_cumprod() const override { return noise_.alphas_cumprod; }
 

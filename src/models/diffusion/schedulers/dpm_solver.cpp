@@ -45,12 +45,19 @@ class DpmSolverScheduler : public Scheduler {
     if (config.has("variance_type"))
       one_of(config, "variance_type", "",
              {"learned", "learned_range", "fixed_small", "fixed_small_log", "fixed_large", "fixed_large_log"});
-    one_of(config, "time_shift_type", "exponential", {"exponential"});
+    // Another kind of shift has no effect where nothing is shifted.
+    if (config.get_bool("use_dynamic_shifting", false))
+      one_of(config, "time_shift_type", "exponential", {"exponential"});
   }
 
   void set_timesteps(int64_t steps, const NoiseScheduleOptions& options) override {
-    checked_steps(steps, noise_.size(), "DPMSolverMultistepScheduler");
-    timesteps_ = solver_timesteps(spacing_, noise_.size(), last_timestep(), steps, steps_offset_);
+    expect_plain_sigmas(config_, options,
+                        form_ == SigmaForm::kPlain && !uses_flow_ && !config_.get_bool("use_lu_lambdas", false));
+    timesteps_ = given_timesteps(options, noise_.size());
+    if (timesteps_.empty()) {
+      checked_steps(steps, noise_.size(), "DPMSolverMultistepScheduler");
+      timesteps_ = solver_timesteps(spacing_, noise_.size(), last_timestep(), steps, steps_offset_);
+    }
     const std::vector<double>& all = noise_.sigmas;
     std::vector<double> sigmas;
     if (form_ != SigmaForm::kPlain) {
@@ -72,6 +79,7 @@ class DpmSolverScheduler : public Scheduler {
     sigmas_ = with_last(sigmas, ends_at_zero_ ? 0 : all.front());
     outputs_.clear();
   }
+  bool takes_timesteps() const override { return true; }
   std::string prediction_type() const override { return prediction_type_; }
   std::span<const float> alphas_cumprod() const override { return noise_.alphas_cumprod; }
 

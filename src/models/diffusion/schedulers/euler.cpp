@@ -70,24 +70,17 @@ class EulerScheduler : public SigmaScheduler {
     last_sigma(config, 0);
   }
 
-  void set_timesteps(int64_t steps, const NoiseScheduleOptions&) override {
-    timesteps_ = spaced(steps, "EulerDiscreteScheduler");
-    std::vector<double> sigmas = interpolated(timesteps_, noise_.sigmas);
-    if (is_log_linear_) {
-      sigmas.clear();
-      const auto high = static_cast<float>(noise_.log_sigmas.back()), low = static_cast<float>(noise_.log_sigmas[0]);
-      for (const float level : linear_space_f32(high, low, steps + 1)) sigmas.push_back(std::exp(level));
-    }
-    if (form_ != SigmaForm::kPlain) {
-      sigmas = formed_sigmas(form_, config_, sigmas.front(), sigmas.back(), steps);
-      timesteps_ = timesteps_of_sigmas(sigmas, noise_.log_sigmas);
-      round_to_float(timesteps_);
-    }
-    sigmas_ = with_last(sigmas, last_sigma(config_, noise_.sigmas.front()));
-    if (is_continuous_ && prediction_type_ == "v_prediction") {
-      timesteps_.clear();
-      for (size_t i = 0; i + 1 < sigmas_.size(); ++i) timesteps_.push_back(0.25f * std::log(sigmas_[i]));
-    }
+  bool takes_timesteps() const override { return true; }
+  bool takes_sigmas() const override { return true; }
+
+  void set_timesteps(int64_t steps, const NoiseScheduleOptions& options) override {
+    const bool tells_levels = is_continuous_ && prediction_type_ == "v_prediction";
+    expect_plain_sigmas(config_, options, form_ == SigmaForm::kPlain && !tells_levels);
+    if (options.sigmas.empty()) set_trained_levels(steps, options);
+    else set_given_levels(options.sigmas);
+    if (!tells_levels) return;
+    timesteps_.clear();
+    for (size_t i = 0; i + 1 < sigmas_.size(); ++i) timesteps_.push_back(0.25f * std::log(sigmas_[i]));
   }
 
   std::vector<float> step(size_t index, std::span<const float> model_output, std::span<const float> sample,
@@ -101,6 +94,39 @@ class EulerScheduler : public SigmaScheduler {
   }
 
  private:
+  void set_trained_levels(int64_t steps, const NoiseScheduleOptions& options) {
+    timesteps_ = given_timesteps(options, noise_.size());
+    if (timesteps_.empty()) timesteps_ = spaced(steps, "EulerDiscreteScheduler");
+    std::vector<double> sigmas = interpolated(timesteps_, noise_.sigmas);
+    if (is_log_linear_) {
+      sigmas.clear();
+      const auto high = static_cast<float>(noise_.log_sigmas.back()), low = static_cast<float>(noise_.log_sigmas[0]);
+      for (const float level : linear_space_f32(high, low, std::ssize(timesteps_) + 1))
+        sigmas.push_back(std::exp(level));
+    }
+    if (form_ != SigmaForm::kPlain) {
+      sigmas = formed_sigmas(form_, config_, sigmas.front(), sigmas.back(), steps);
+      timesteps_ = timesteps_of_sigmas(sigmas, noise_.log_sigmas);
+      round_to_float(timesteps_);
+    }
+    sigmas_ = with_last(sigmas, last_sigma(config_, noise_.sigmas.front()));
+  }
+
+  void set_given_levels(std::vector<double> sigmas) {
+    round_to_float(sigmas);
+    for (size_t i = 1; i < sigmas.size(); ++i)
+      if (!(sigmas[i] >= 0 && sigmas[i] < sigmas[i - 1])) sigmas.clear();
+    if (sigmas.size() < 2)
+      fail(ErrorKind::kUsage,
+           "sigmas: EulerDiscreteScheduler takes two or more from 0, each below the one before; the last is that of "
+           "the picture");
+    const double last = sigmas.back();
+    sigmas.pop_back();
+    timesteps_ = timesteps_of_sigmas(sigmas, noise_.log_sigmas);
+    round_to_float(timesteps_);
+    sigmas_ = with_last(sigmas, last);
+  }
+
   Config config_;
   SigmaForm form_;
   bool is_log_linear_, is_continuous_;

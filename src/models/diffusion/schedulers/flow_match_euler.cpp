@@ -49,6 +49,7 @@ class FlowMatchEulerScheduler : public Scheduler {
     timesteps_.clear();
     for (size_t i = 0; i + 1 < sigmas_.size(); ++i) timesteps_.push_back(sigmas_[i] * static_cast<float>(trained_));
   }
+  bool takes_sigmas() const override { return true; }
   std::string prediction_type() const override { return "flow"; }
 
   std::vector<float> step(size_t index, std::span<const float> model_output, std::span<const float> sample,

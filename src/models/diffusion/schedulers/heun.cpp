@@ -24,9 +24,14 @@ class HeunScheduler : public Scheduler {
 
   int64_t order() const override { return 2; }
 
-  void set_timesteps(int64_t steps, const NoiseScheduleOptions&) override {
-    std::vector<double> timesteps = spaced_timesteps(
-        spacing_, noise_.size(), checked_steps(steps, kHeunMostSteps, "HeunDiscreteScheduler"), steps_offset_);
+  bool takes_timesteps() const override { return true; }
+
+  void set_timesteps(int64_t steps, const NoiseScheduleOptions& options) override {
+    expect_plain_sigmas(config_, options, form_ == SigmaForm::kPlain);
+    std::vector<double> timesteps = given_timesteps(options, noise_.size());
+    if (timesteps.empty())
+      timesteps = spaced_timesteps(spacing_, noise_.size(),
+                                   checked_steps(steps, kHeunMostSteps, "HeunDiscreteScheduler"), steps_offset_);
     round_to_float(timesteps);
     std::vector<double> sigmas = interpolated(timesteps, noise_.sigmas);
     if (form_ != SigmaForm::kPlain) {

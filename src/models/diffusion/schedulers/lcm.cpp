@@ -25,6 +25,7 @@ class LcmScheduler : public Scheduler {
     const int64_t original = options.original_inference_steps.value_or(original_steps_);
     if (original < 1 || original > noise_.size())
       fail(ErrorKind::kUsage, "original_inference_steps: expected 1 to {}, found {}", noise_.size(), original);
+    if (!options.timesteps.empty()) return begin_within(given_timesteps(options, noise_.size()), options.strength);
     const auto used = static_cast<int64_t>(static_cast<double>(original) * options.strength);
     steps_ = checked_steps(steps, used, "LCMScheduler, by original_inference_steps and strength,");
     const int64_t stride = noise_.size() / original;
@@ -35,6 +36,7 @@ class LcmScheduler : public Scheduler {
       timesteps_.push_back(static_cast<double>((used - place) * stride - 1));
     }
   }
+  bool takes_timesteps() const override { return true; }
   std::string prediction_type() const override { return prediction_type_; }
   std::span<const float> alphas_cumprod() const override { return noise_.alphas_cumprod; }
 
@@ -67,6 +69,14 @@ class LcmScheduler : public Scheduler {
   }
 
  private:
+  // Those of a run's own, without the first ones where little of a picture may change.
+  void begin_within(std::vector<double> timesteps, double strength) {
+    steps_ = std::ssize(timesteps);
+    const auto used = static_cast<int64_t>(static_cast<double>(steps_) * strength);
+    if (used < 1) fail(ErrorKind::kUsage, "strength: {} of {} timesteps is none", strength, steps_);
+    timesteps_.assign(timesteps.end() - std::min(used, steps_), timesteps.end());
+  }
+
   TrainedNoise noise_;
   SampleBounds bounds_;
   int64_t original_steps_, steps_ = 1;

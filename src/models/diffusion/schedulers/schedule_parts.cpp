@@ -229,6 +229,18 @@ std::vector<double> solver_timesteps(Spacing spacing, int64_t trained, int64_t l
   return reversed(std::move(values));
 }
 
+std::vector<double> given_timesteps(const NoiseScheduleOptions& options, int64_t trained) {
+  double before = static_cast<double>(trained);
+  for (const double t : options.timesteps) {
+    if (!(t >= 0 && t < before && t == std::trunc(t)))
+      fail(ErrorKind::kUsage,
+           "timesteps: expected whole numbers of training's, 0 to {}, each below the one before, found {}", trained - 1,
+           fmt::join(options.timesteps, ", "));
+    before = t;
+  }
+  return options.timesteps;
+}
+
 void round_all(std::vector<double>& values) {
   for (double& value : values) value = std::nearbyint(value);
 }
@@ -264,6 +276,12 @@ SigmaForm sigma_form_of(const Config& config) {
          : exponential ? SigmaForm::kExponential
          : beta        ? SigmaForm::kBeta
                        : SigmaForm::kPlain;
+}
+
+void expect_plain_sigmas(const Config& config, const NoiseScheduleOptions& options, bool plain) {
+  if (!options.timesteps.empty() && !plain)
+    fail(ErrorKind::kUsage, "timesteps: {} says itself which noise levels there are (use_..._sigmas, use_lu_lambdas)",
+         config.where());
 }
 
 std::vector<double> formed_sigmas(SigmaForm form, const Config& config, double highest, double lowest, int64_t count) {

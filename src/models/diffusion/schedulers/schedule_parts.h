@@ -50,6 +50,8 @@ std::vector<double> spaced_timesteps(Spacing spacing, int64_t trained, int64_t s
 // The same of solvers of several steps, whose linspace and leading leave out the end of one more; trailing starts at
 // `last`. Whole numbers.
 std::vector<double> solver_timesteps(Spacing spacing, int64_t trained, int64_t last, int64_t steps, int64_t offset);
+// Those that a run asks for: whole numbers that training had, the highest first.
+std::vector<double> given_timesteps(const NoiseScheduleOptions& options, int64_t trained);
 void round_all(std::vector<double>& values);
 void truncate_all(std::vector<double>& values);
 void round_to_float(std::vector<double>& values);
@@ -61,6 +63,8 @@ std::vector<double> interpolated(std::span<const double> places, std::span<const
 // Which of use_karras_sigmas, use_exponential_sigmas and use_beta_sigmas is set; two are refused.
 enum class SigmaForm { kPlain, kKarras, kExponential, kBeta };
 SigmaForm sigma_form_of(const Config& config);
+// Refuses timesteps of a run's own where the configuration has another form of noise levels.
+void expect_plain_sigmas(const Config& config, const NoiseScheduleOptions& options, bool plain);
 // Levels of a form from the highest to the lowest; sigma_max and sigma_min of the configuration come before those.
 std::vector<double> formed_sigmas(SigmaForm form, const Config& config, double highest, double lowest, int64_t count);
 // The training timestep, with a fraction, that has a noise level.

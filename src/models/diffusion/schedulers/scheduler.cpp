@@ -83,6 +83,16 @@ void report_unknown(const Config& config) {
         fmt::format("{}: no scheduler reads {}: without effect", config.where(), fmt::join(unknown, ", ")));
 }
 
+// None is no for diffusers, also where a class does it unless it is told otherwise.
+Config with_plain_flags(const Config& given) {
+  Config config = given;
+  for (const char* flag : {"clip_sample", "set_alpha_to_one", "lower_order_final", "predict_x0"})
+    if (const std::vector<std::string> keys = given.keys();
+        !given.has(flag) && std::find(keys.begin(), keys.end(), flag) != keys.end())
+      set_field(config, flag, false);
+  return config;
+}
+
 // Fields that were defaults of the class that wrote the file are absent.
 Config without_defaults(const Config& given) {
   Config config = given;
@@ -101,7 +111,7 @@ std::unique_ptr<Scheduler> make_scheduler(const Config& config, const std::strin
     fail(ErrorKind::kUnsupported, "{}: _class_name: unknown scheduler {} Known are: {}", config.where(), quoted(name),
          fmt::join(scheduler_names(), ", "));
   report_unknown(config);
-  return found->make(without_defaults(config));
+  return found->make(without_defaults(with_plain_flags(config)));
 }
 
 std::vector<std::string> scheduler_names() {

@@ -20,7 +20,7 @@ namespace transom {
 // What a run asks of a schedule beside the number of its steps.
 struct NoiseScheduleOptions {
   std::optional<double> mu;                         // of schedules that are shifted by the size of the picture
-  std::vector<double> sigmas;                       // of flow matching: in place of its own; empty: its own
+  std::vector<double> timesteps, sigmas;            // of classes that take them: in place of their own; empty: those
   double strength = 1;                              // of LCM: the part of its training schedule that is used
   std::optional<int64_t> original_inference_steps;  // of LCM: in place of its configuration's
 };
@@ -56,6 +56,10 @@ class Scheduler {
   // Of classes with a discrete schedule of noise: the product of 1 - beta up to each training timestep; empty: none.
   virtual std::span<const float> alphas_cumprod() const { return {}; }
   virtual bool takes_eta() const { return false; }  // whether DenoisingStep::eta has an effect
+  // Whether a run may ask for timesteps or noise levels of its own. Euler's levels end with the one behind the last
+  // call.
+  virtual bool takes_timesteps() const { return false; }
+  virtual bool takes_sigmas() const { return false; }
   virtual std::string prediction_type() const = 0;  // "epsilon", "sample", "v_prediction", "flow"
 
  protected:

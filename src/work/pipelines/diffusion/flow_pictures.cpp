@@ -136,12 +136,12 @@ std::unique_ptr<Scheduler> FlowPictures::schedule(const PictureRequest& r) const
   std::unique_ptr<Scheduler> scheduler = make_scheduler(scheduler_, r.scheduler);
   if (scheduler->prediction_type() != "flow")
     fail(ErrorKind::kUsage, "scheduler: expected flow_match_euler, found {}", quoted(r.scheduler));
-  NoiseScheduleOptions options{.mu = shift_of(scheduler_, r.height / unit() * (r.width / unit())), .sigmas = {}};
+  NoiseScheduleOptions options{.mu = shift_of(scheduler_, r.height / unit() * (r.width / unit()))};
   for (int64_t i = 0; is_flux_ && i < r.steps; ++i) {  // from 1 to 1 / steps
     const auto n = static_cast<double>(r.steps);
     options.sigmas.push_back(r.steps == 1 ? 1 : 1 + static_cast<double>(i) * ((1 / n - 1) / (n - 1)));
   }
-  scheduler->set_timesteps(r.steps, options);
+  set_schedule(*scheduler, r, std::move(options));
   return scheduler;
 }
 

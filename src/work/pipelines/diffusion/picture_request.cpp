@@ -42,6 +42,17 @@ std::vector<LoraFile> loras_of(const TaskOptions& options) {
   return loras;
 }
 
+std::vector<double> numbers_of(const TaskOptions& options, const char* name) {
+  const TaskOptions::Value* given = options.find(name);
+  std::vector<double> numbers;
+  if (!given || !is_given(options, name)) return numbers;
+  if (const auto* list = std::get_if<std::vector<double>>(given)) numbers = *list;
+  else if (const auto one = number_option(options, name)) numbers = {*one};
+  if (numbers.empty() || static_cast<int64_t>(numbers.size()) > kMostSteps)
+    fail(ErrorKind::kUsage, "{}: expected 1 to {} numbers, found {}", name, kMostSteps, numbers.size());
+  return numbers;
+}
+
 std::vector<WordFile> words_of(const TaskOptions& options) {
   std::vector<WordFile> words;
   for (std::string& path : texts_option(options, "textual_inversion").value_or(std::vector<std::string>{}))
@@ -69,6 +80,8 @@ TaskParameters picture_parameters() {
   using enum TaskParameter::Type;
   return {{"negative_prompt", kText, "what the picture is not to show"},
           {"num_inference_steps", kInteger, "steps from noise to the picture", "50; 4 of LCM"},
+          {"timesteps", kNumbers, "in place of those of the scheduler (ddpm, euler, heun, dpm_solver, lcm)"},
+          {"sigmas", kNumbers, "noise levels in place of those of the scheduler (euler, flow_match_euler)"},
           {"guidance_scale", kNumber, "how much the text counts; up to 1: without guidance", "7.5; 5 of XL"},
           {"guidance_rescale", kNumber, "from 0 to 1: keeps guidance from washing out the picture", "0"},
           {"seed", kInteger,
@@ -123,6 +136,8 @@ PictureRequest picture_request(const std::string& prompt, const TaskOptions& opt
   request.height = int_option(options, "height", defaults.height);
   request.width = int_option(options, "width", defaults.width);
   request.steps = int_option(options, "num_inference_steps", defaults.steps);
+  request.timesteps = numbers_of(options, "timesteps");
+  request.sigmas = numbers_of(options, "sigmas");
   request.pictures = int_option(options, "num_images_per_prompt", 1);
   request.clip_skip = int_option(options, "clip_skip", 0);
   request.guidance = number_option(options, "guidance_scale").value_or(defaults.guidance);
@@ -153,6 +168,23 @@ PictureRequest picture_request(const std::string& prompt, const TaskOptions& opt
   request.control_end = number_option(options, "control_guidance_end").value_or(1);
   request.guesses = flag_option(options, "guess_mode", false);
   return request;
+}
+
+int64_t set_schedule(Scheduler& scheduler, const PictureRequest& r, NoiseScheduleOptions options) {
+  if (!r.timesteps.empty() && !r.sigmas.empty())
+    fail(ErrorKind::kUsage, "expected one of timesteps and sigmas, found both");
+  if (!r.timesteps.empty() && !scheduler.takes_timesteps())
+    fail(ErrorKind::kUsage, "timesteps: the scheduler takes none; those of ddpm, euler, heun, dpm_solver and lcm do");
+  if (!r.sigmas.empty() && !scheduler.takes_sigmas())
+    fail(ErrorKind::kUsage, "sigmas: the scheduler takes none; those of euler and flow_match_euler do");
+  options.timesteps = r.timesteps;
+  if (!r.sigmas.empty()) options.sigmas = r.sigmas;
+  if (r.timesteps.empty() && r.sigmas.empty()) {
+    scheduler.set_timesteps(r.steps, options);
+    return r.steps;
+  }
+  scheduler.set_timesteps(std::ssize(r.timesteps) + std::ssize(r.sigmas), options);
+  return std::ssize(scheduler.timesteps());  // as diffusers counts them, those of Heun's second calls too
 }
 
 void report_unused_eta(const Scheduler& scheduler, const PictureRequest& r) {

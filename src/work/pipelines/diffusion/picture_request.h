@@ -34,9 +34,10 @@ struct PictureRequest {
   std::optional<std::string> negative_prompt;
   int64_t height = 0, width = 0, steps = 50, pictures = 1, clip_skip = 0;
   double guidance = 7.5, guidance_rescale = 0, eta = 0;
-  std::optional<double> true_guidance;  // of FLUX: by a second pass, with the unwanted text
-  std::optional<int64_t> most_tokens;   // that T5 reads
-  std::string scheduler;                // a class in place of the directory's; empty: that
+  std::optional<double> true_guidance;    // of FLUX: by a second pass, with the unwanted text
+  std::optional<int64_t> most_tokens;     // that T5 reads
+  std::vector<double> timesteps, sigmas;  // in place of the scheduler's own for so many steps
+  std::string scheduler;                  // a class in place of the directory's; empty: that
   uint64_t seed = 0;
   // Of a run that begins with a picture.
   std::optional<Image> start, mask;  // white in the mask is drawn anew
@@ -62,6 +63,9 @@ TaskParameters changed_picture_parameters();  // of image-to-image
 PictureRequest picture_request(const std::string& prompt, const TaskOptions& options, const PictureDefaults& defaults);
 // Refuses numbers that no run can have, before any memory is taken. `unit`: pixels that extents are multiples of.
 void check_request(const PictureRequest& request, int64_t unit);
+// Sets the schedule of a run: of its steps, or what it asks for in their place, which is refused where the scheduler
+// does not take it. Gives the number of steps.
+int64_t set_schedule(Scheduler& scheduler, const PictureRequest& request, NoiseScheduleOptions options = {});
 // Says in the log where the noise of `eta` is asked of a scheduler that takes none, as diffusers drops it.
 void report_unused_eta(const Scheduler& scheduler, const PictureRequest& request);
 

@@ -260,13 +260,13 @@ void StableDiffusion::set_schedule(Run& run, const PictureRequest& r) const {
   run.scheduler = make_scheduler(r.scheduler.empty() ? scheduler_ : other_scheduler_, r.scheduler);
   const std::string name = scheduler_class(r.scheduler.empty() ? scheduler_.get_string("_class_name") : r.scheduler);
   if (of_consistency_ && name == kConsistencyScheduler)  // which knows where to begin
-    return run.scheduler->set_timesteps(r.steps, {.strength = r.start ? r.strength : 1});
-  run.scheduler->set_timesteps(r.steps);
+    return static_cast<void>(transom::set_schedule(*run.scheduler, r, {.strength = r.start ? r.strength : 1}));
+  const int64_t steps = transom::set_schedule(*run.scheduler, r);
   if (!r.start) return;
-  const auto used = std::min(static_cast<int64_t>(static_cast<double>(r.steps) * r.strength), r.steps);
-  run.first = static_cast<size_t>((r.steps - used) * run.scheduler->order());
+  const auto used = std::min(static_cast<int64_t>(static_cast<double>(steps) * r.strength), steps);
+  run.first = static_cast<size_t>((steps - used) * run.scheduler->order());
   if (used < 1 || run.first >= run.scheduler->timesteps().size())
-    fail(ErrorKind::kUsage, "strength: {} of {} steps is none", r.strength, r.steps);
+    fail(ErrorKind::kUsage, "strength: {} of {} steps is none", r.strength, steps);
 }
 
 std::vector<float> StableDiffusion::encode(const std::vector<float>& pixels, const PictureRequest& r,

@@ -50,6 +50,7 @@ class Unconditional : public Pipeline {
       if (!text_input(input).text.empty())
         fail(ErrorKind::kUsage, "the prompt: expected \"\", since the model draws without a text, found {}",
              quoted(text_input(input).text, 60));
+      refuse_without_effect(options, {"timesteps", "sigmas"}, "for a pipeline without a text, as in diffusers");
       const PictureDefaults defaults{.steps = implicit_ ? 50 : 1000, .height = height_, .width = width_};
       const PictureRequest request = picture_request("", options, defaults);
       check_request(request, 1);

@@ -179,6 +179,22 @@ TEST(StableDiffusion, RefusesWhatNoRunCanHave) {
   EXPECT_NE(message("lora_scale", 2.0).find("lora_scale"), std::string::npos);
 }
 
+TEST(StableDiffusion, TimestepsOfARunsOwnAreThoseThatItSees) {
+  const auto pipeline = make_pipeline("text-to-image", (kFolder / "sd-euler" / "model").string());
+  const auto drawn = [&](Json options) {
+    options.update({{"seed", 3}, {"scheduler", "ddpm"}, {"height", 16}, {"width", 16}});
+    const std::vector<TaskResult> results =
+        run_pipeline(*pipeline, {TextInput("a")}, given_options(*pipeline, options));
+    return std::get<std::vector<Picture>>(results[0])[0].values;
+  };
+  const auto refused = [&](const Json& options) { return test::message_of([&] { drawn(options); }); };
+  EXPECT_EQ(drawn({{"timesteps", {999, 499}}}), drawn({{"num_inference_steps", 2}}));
+  EXPECT_NE(drawn({{"timesteps", {999, 299}}}), drawn({{"num_inference_steps", 2}}));
+  EXPECT_NE(refused({{"sigmas", {1.0, 0.5}}}).find("sigmas: the scheduler takes none"), std::string::npos);
+  EXPECT_NE(refused({{"sigmas", {1.0}}, {"timesteps", {1}}}).find("found both"), std::string::npos);
+  EXPECT_NE(refused({{"timesteps", Json::array()}}).find("timesteps"), std::string::npos);
+}
+
 TEST(StableDiffusion, AControlNetNeedsAPictureAndOthersTakeNone) {
   const test::TemporaryFolder made;
   const fs::path path = fs::path(made.path());
