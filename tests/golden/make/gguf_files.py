@@ -6,6 +6,7 @@ import shutil
 
 import gguf
 import numpy
+import safetensors.numpy
 import torch
 import transformers
 
@@ -148,3 +149,27 @@ def make_gguf(out, name):
         }
     rounded_layers = list(layers.values()) + ([model.lm_head] if kind != "F16" else [])
     write_expected(folder, name, model, rounded_layers, about)
+
+
+POINTS = ("IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S", "IQ1_M", "TQ1_0", "TQ2_0")
+
+
+def make_points(out):
+    """Blocks of random bytes with a scale that is finite, and what gguf-py makes of them."""
+    rng, tensors = numpy.random.default_rng(7), {}
+    for name in POINTS:
+        kind = gguf.GGMLQuantizationType[name]
+        size = gguf.GGML_QUANT_SIZES[kind][1]
+        blocks = rng.integers(0, 256, (2, size), dtype=numpy.uint8)
+        for i, block in enumerate(blocks):
+            scale = numpy.float16(0.037 * (i + 1))
+            if name == "IQ1_M":  # in the highest bits of four words
+                words, bits = block[48:56].view(numpy.uint16), int(scale.view(numpy.uint16))
+                for k in range(4):
+                    words[k] = (words[k] & 0x0FFF) | ((bits >> (4 * k) & 15) << 12)
+            else:
+                at = size - 2 if name.startswith("TQ") else 0
+                block[at : at + 2] = numpy.frombuffer(scale.tobytes(), numpy.uint8)
+        tensors[f"{name}.bytes"] = blocks.reshape(1, -1)
+        tensors[f"{name}.values"] = gguf.quants.dequantize(blocks.reshape(1, -1), kind).astype(numpy.float32)
+    safetensors.numpy.save_file(tensors, out / "points.safetensors")

@@ -184,3 +184,4 @@ def make(out):
     make_mxfp4(out / "quantized", "mxfp4-gpt-oss")
     for name in gguf_files.GGUF:
         gguf_files.make_gguf(out / "quantized", name)
+    gguf_files.make_points(out / "quantized")

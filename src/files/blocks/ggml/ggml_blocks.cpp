@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/files/files.h"
 #include "base/numbers/half_bits.h"
+#include "files/blocks/ggml/ggml_points.h"
 
 namespace transom {
 namespace {
@@ -25,27 +26,40 @@ enum Id : uint32_t {
   kQ4_K = 12,
   kQ5_K = 13,
   kQ6_K = 14,
+  kIQ2_XXS = 16,
+  kIQ2_XS = 17,
+  kIQ3_XXS = 18,
+  kIQ1_S = 19,
   kIQ4_NL = 20,
+  kIQ3_S = 21,
+  kIQ2_S = 22,
   kIQ4_XS = 23,
   kI8 = 24,
   kI32 = 26,
   kI64 = 27,
   kF64 = 28,
+  kIQ1_M = 29,
   kBF16 = 30,
+  kTQ1_0 = 34,
+  kTQ2_0 = 35,
   kMXFP4 = 39
 };
 
 constexpr GgmlType kTypes[] = {
-    {kF32, "F32", 1, 4},         {kF16, "F16", 1, 2},           {kQ4_0, "Q4_0", 32, 18},   {kQ4_1, "Q4_1", 32, 20},
-    {kQ5_0, "Q5_0", 32, 22},     {kQ5_1, "Q5_1", 32, 24},       {kQ8_0, "Q8_0", 32, 34},   {kQ2_K, "Q2_K", 256, 84},
-    {kQ3_K, "Q3_K", 256, 110},   {kQ4_K, "Q4_K", 256, 144},     {kQ5_K, "Q5_K", 256, 176}, {kQ6_K, "Q6_K", 256, 210},
-    {kIQ4_NL, "IQ4_NL", 32, 18}, {kIQ4_XS, "IQ4_XS", 256, 136}, {kI8, "I8", 1, 1},         {kI32, "I32", 1, 4},
-    {kI64, "I64", 1, 8},         {kF64, "F64", 1, 8},           {kBF16, "BF16", 1, 2},     {kMXFP4, "MXFP4", 32, 17}};
+    {kF32, "F32", 1, 4},          {kF16, "F16", 1, 2},           {kQ4_0, "Q4_0", 32, 18},
+    {kQ4_1, "Q4_1", 32, 20},      {kQ5_0, "Q5_0", 32, 22},       {kQ5_1, "Q5_1", 32, 24},
+    {kQ8_0, "Q8_0", 32, 34},      {kQ2_K, "Q2_K", 256, 84},      {kQ3_K, "Q3_K", 256, 110},
+    {kQ4_K, "Q4_K", 256, 144},    {kQ5_K, "Q5_K", 256, 176},     {kQ6_K, "Q6_K", 256, 210},
+    {kIQ4_NL, "IQ4_NL", 32, 18},  {kIQ4_XS, "IQ4_XS", 256, 136}, {kI8, "I8", 1, 1},
+    {kI32, "I32", 1, 4},          {kI64, "I64", 1, 8},           {kF64, "F64", 1, 8},
+    {kBF16, "BF16", 1, 2},        {kMXFP4, "MXFP4", 32, 17},     {kIQ2_XXS, "IQ2_XXS", 256, 66},
+    {kIQ2_XS, "IQ2_XS", 256, 74}, {kIQ2_S, "IQ2_S", 256, 82},    {kIQ3_XXS, "IQ3_XXS", 256, 98},
+    {kIQ3_S, "IQ3_S", 256, 110},  {kIQ1_S, "IQ1_S", 256, 50},    {kIQ1_M, "IQ1_M", 256, 56},
+    {kTQ1_0, "TQ1_0", 256, 54},   {kTQ2_0, "TQ2_0", 256, 66}};
 
 // Those that files have and this reader has not.
 constexpr std::pair<uint32_t, const char*> kOthers[] = {
-    {9, "Q8_1"},   {15, "Q8_K"}, {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"}, {21, "IQ3_S"},
-    {22, "IQ2_S"}, {25, "I16"},  {29, "IQ1_M"},   {34, "TQ1_0"},  {35, "TQ2_0"},   {40, "NVFP4"}, {41, "Q1_0"}};
+    {9, "Q8_1"}, {15, "Q8_K"}, {25, "I16"}, {40, "NVFP4"}, {41, "Q1_0"}};
 
 const std::vector<float> kIq4Values = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 // Twice the values of E2M1; the scale is half of what it says.
@@ -168,14 +182,28 @@ struct Form {
   const std::vector<float>* values;
   void (*read)(Codes block, uint8_t* codes, float* scales, float* minima);
 };
-const Form kForms[] = {
-    {kQ4_0, 4, 32, false, true, nullptr, read_q4_0},          {kQ4_1, 4, 32, true, true, nullptr, read_q4_1},
-    {kQ5_0, 8, 32, false, true, nullptr, read_q5_0},          {kQ5_1, 8, 32, true, true, nullptr, read_q5_1},
-    {kQ8_0, 8, 32, false, true, nullptr, read_q8_0},          {kIQ4_NL, 4, 32, false, true, &kIq4Values, read_q4_0},
-    {kMXFP4, 4, 32, false, false, &kMxFp4Values, read_mxfp4}, {kQ2_K, 4, 16, true, false, nullptr, read_q2_k},
-    {kQ3_K, 4, 16, false, false, nullptr, read_q3_k},         {kQ4_K, 4, 32, true, false, nullptr, read_q4_k},
-    {kQ5_K, 8, 32, true, false, nullptr, read_q5_k},          {kQ6_K, 8, 16, false, false, nullptr, read_q6_k},
-    {kIQ4_XS, 4, 32, false, false, &kIq4Values, read_iq4_xs}};
+const Form kForms[] = {{kQ4_0, 4, 32, false, true, nullptr, read_q4_0},
+                       {kQ4_1, 4, 32, true, true, nullptr, read_q4_1},
+                       {kQ5_0, 8, 32, false, true, nullptr, read_q5_0},
+                       {kQ5_1, 8, 32, true, true, nullptr, read_q5_1},
+                       {kQ8_0, 8, 32, false, true, nullptr, read_q8_0},
+                       {kIQ4_NL, 4, 32, false, true, &kIq4Values, read_q4_0},
+                       {kMXFP4, 4, 32, false, false, &kMxFp4Values, read_mxfp4},
+                       {kQ2_K, 4, 16, true, false, nullptr, read_q2_k},
+                       {kQ3_K, 4, 16, false, false, nullptr, read_q3_k},
+                       {kQ4_K, 4, 32, true, false, nullptr, read_q4_k},
+                       {kQ5_K, 8, 32, true, false, nullptr, read_q5_k},
+                       {kQ6_K, 8, 16, false, false, nullptr, read_q6_k},
+                       {kIQ4_XS, 4, 32, false, false, &kIq4Values, read_iq4_xs},
+                       {kIQ2_XXS, 4, 32, false, false, &kIq2Values, read_iq2_xxs},
+                       {kIQ2_XS, 4, 16, false, false, &kIq2Values, read_iq2_xs},
+                       {kIQ2_S, 4, 16, false, false, &kIq2Values, read_iq2_s},
+                       {kIQ3_XXS, 4, 32, false, false, &kIq3XxsValues, read_iq3_xxs},
+                       {kIQ3_S, 4, 32, false, false, &kIq3SValues, read_iq3_s},
+                       {kIQ1_S, 4, 32, false, false, &kIq1Values, read_iq1_s},
+                       {kIQ1_M, 4, 16, false, false, &kIq1Values, read_iq1_m},
+                       {kTQ1_0, 4, 32, false, true, nullptr, read_tq1_0},
+                       {kTQ2_0, 4, 32, false, true, nullptr, read_tq2_0}};
 
 class GgmlMatrix : public BlockMatrix {
  public:
