@@ -79,6 +79,23 @@ const std::vector<std::pair<std::string, Json>>& fields_of_services() {
       {"num_predict", 2},
       {"min_new_tokens", 9},
       {"stop_sequences", {"w1"}},
+      {"stop", {"w1"}},
+      {"stop_token_ids", {1}},
+      {"seed", 3},
+      {"temperature", 0.5},
+      {"top_p", 0.5},
+      {"top_k", 3},
+      {"min_p", 0.5},
+      {"typical_p", 0.5},
+      {"repetition_penalty", 2},
+      {"presence_penalty", 1},
+      {"frequency_penalty", 1},
+      {"logit_bias", {{"1", 5}}},
+      {"top_logprobs", 2},
+      {"min_tokens", 2},
+      {"ignore_eos", true},
+      {"guided_choice", {"w1"}},
+      {"structured_outputs", {{"choice", {"w1"}}}},
       {"do_sample", false},
       {"random_seed", 9},
       {"num_beams", 2},
@@ -141,6 +158,9 @@ TEST_F(OtherInterfaces, FieldsAreKnownOnPathsThatWrite) {
   expect_all_known("/v1/completions", {{"model", "words"}, {"prompt", "w1"}, {"max_tokens", 2}, {"temperature", 0}});
   expect_all_known("/v1/responses",
                    {{"model", "words"}, {"input", "w1"}, {"max_output_tokens", 2}, {"temperature", 0}});
+  expect_all_known("/v1/messages", {{"model", "words"}, {"messages", user}, {"max_tokens", 2}});
+  expect_all_known("/api/chat", {{"model", "words"}, {"messages", user}, {"stream", false}});
+  expect_all_known("/api/generate", {{"model", "words"}, {"prompt", "w1"}, {"stream", false}});
   expect_all_known("/generate", {{"model", "words"}, {"inputs", "w1"}, {"parameters", {{"max_new_tokens", 2}}}});
 }
 

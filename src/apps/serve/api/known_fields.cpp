@@ -17,6 +17,8 @@ constexpr std::string_view kNotHere = "not supported by this server";
 constexpr std::string_view kMedia = "this server writes and reads no pictures and sounds here";
 constexpr std::string_view kHardware = "how the model is placed is said when the server is started";
 constexpr std::string_view kElsewhere = "this path does not read it";
+constexpr std::string_view kSystem =
+    "this path does not read it; conversations have it as a message of the role system";
 constexpr std::string_view kNoChat = "this path reads no conversation";
 constexpr std::string_view kBeside = "what it holds stands beside the other fields on this path";
 constexpr std::string_view kRouters = "it is for services that pass requests on";
@@ -226,9 +228,9 @@ constexpr KnownField kFields[] = {
     {"messages", kRefused, kNoChat},
     {"input", kRefused, kElsewhere},
     {"inputs", kRefused, kElsewhere},
-    {"system", kRefused, "this path does not read it: send it as a message of the role system"},
-    {"system_instruction", kRefused, "this path does not read it: send it as a message of the role system"},
-    {"instructions", kRefused, "this path does not read it: send them as a message of the role system"},
+    {"system", kRefused, kSystem},
+    {"system_instruction", kRefused, kSystem},
+    {"instructions", kRefused, kSystem},
     {"context", kRefused, "this path does not read it: send the whole conversation"},
     {"options", kRefused, kBeside},
     {"parameters", kRefused, kBeside},
@@ -261,6 +263,28 @@ constexpr KnownField kFields[] = {
     {"max_length", kRefused, "this path does not read it; see max_tokens"},
     {"min_new_tokens", kRefused, "this path does not read it; see min_tokens", "0"},
     {"num_predict", kRefused, "this path does not read it; see max_tokens"},
+    {"stop", kRefused, "this path does not read it; see stop_sequences or options.stop"},
+    {"stop_token_ids", kRefused, kElsewhere},
+    {"seed", kRefused, kElsewhere, "-1"},
+    {"temperature", kRefused, kElsewhere},
+    {"top_p", kRefused, kElsewhere, "1"},
+    {"top_k", kRefused, kElsewhere, "0 -1"},
+    {"min_p", kRefused, kElsewhere, "0"},
+    {"typical_p", kRefused, kElsewhere, "1"},
+    {"repetition_penalty", kRefused, kElsewhere, "1"},
+    {"presence_penalty", kRefused, kElsewhere, "0"},
+    {"frequency_penalty", kRefused, kElsewhere, "0"},
+    {"logit_bias", kRefused, kElsewhere},
+    {"logprobs", kRefused, kElsewhere, "0"},
+    {"top_logprobs", kRefused, kElsewhere, "0"},
+    {"min_tokens", kRefused, kElsewhere, "0"},
+    {"ignore_eos", kRefused, kElsewhere},
+    {"use_beam_search", kRefused, kElsewhere},
+    {"guided_json", kRefused, kElsewhere},
+    {"guided_regex", kRefused, kElsewhere},
+    {"guided_choice", kRefused, kElsewhere},
+    {"guided_grammar", kRefused, kElsewhere},
+    {"structured_outputs", kRefused, kElsewhere},
     {"stop_sequences", kRefused, "this path does not read it; see stop"},
     {"do_sample", kRefused, "not supported on this path; see temperature", "true"},
     {"random_seed", kRefused, "this path does not read it; see seed"},
