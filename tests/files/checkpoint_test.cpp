@@ -119,6 +119,35 @@ TEST_F(CheckpointDirectory, OfATensorInTwoFilesTheIndexSaysWhichCounts) {
   }
 }
 
+// DataParallel, torch.compile, FSDP: their files hold the model of which each name is a part.
+TEST_F(CheckpointDirectory, NamesOfWrappersAreLeftOut) {
+  const auto saved = [&](const std::vector<std::string>& names) {
+    NamedViews tensors = tensors_of(1);
+    tensors.resize(names.size());
+    for (size_t i = 0; i < names.size(); ++i) tensors[i].first = names[i];
+    save_checkpoint(folder_, tensors, uint64_t{1} << 30);
+    std::vector<std::string> found;
+    for (const auto& [name, view] : Checkpoint::open(folder_).tensors()) found.push_back(name);
+    std::sort(found.begin(), found.end());
+    return found;
+  };
+  using Names = std::vector<std::string>;
+  const Names bare{"layer.bias", "layer.weight"};
+  for (const char* wrapper : {"module.", "_orig_mod.", "_fsdp_wrapped_module.", "module._orig_mod.",
+                              "_orig_mod.module.", "_fsdp_wrapped_module._checkpoint_wrapped_module."})
+    EXPECT_EQ(saved({wrapper + bare[0], wrapper + bare[1]}), bare) << wrapper;
+  EXPECT_EQ(saved({"layer.bias", "layer._orig_mod.weight"}), bare);
+  EXPECT_EQ(saved({"layer.bias", "module.weight"}), (Names{"layer.bias", "module.weight"})) << "a part of that name";
+  EXPECT_NE(message_of([&] { saved({"layer.bias", "_orig_mod.layer.bias"}); }).find("comes twice"), std::string::npos);
+}
+
+TEST_F(CheckpointDirectory, APointerOfGitLfsIsNamed) {
+  for (const char* name : {"pytorch_model.bin", "model.safetensors"}) {
+    folder_.write(name, "version https://git-lfs.github.com/spec/v1\noid sha256:1a2b\nsize 4096\n");
+    EXPECT_NE(refusal().find("found a pointer of Git LFS"), std::string::npos) << name << ": " << refusal();
+  }
+}
+
 TEST(ShardIndex, RefusesTensorsThatComeTwice) {
   EXPECT_NE(message_of([] { parse_shard_index(R"({"weight_map":{"a":"x","a":"y"}})", "i"); }).find("comes twice"),
             std::string::npos);

@@ -34,8 +34,28 @@ constexpr uint64_t kMaximumIndex = uint64_t{1} << 28;
 // Other names of tensors that a file holds.
 using Aliases = std::map<std::string, std::string>;
 
+// What a clone without Git LFS has in place of a large file.
+void refuse_pointer(const fs::path& path) {
+  constexpr uint64_t kLongest = 1024;
+  std::error_code error;
+  if (fs::file_size(path, error) > kLongest || error) return;
+  if (read_file(path, kLongest).starts_with("version https://git-lfs.github.com/"))
+    fail("{}: expected weights, found a pointer of Git LFS to them; 'git lfs pull' in its folder fetches the file",
+         path.string());
+}
+
+// Without what wrappers of torch put into names: torch.compile, FSDP and activation checkpointing wherever they wrap,
+// DataParallel before all.
+std::string without_wrappers(std::string name, bool is_parallel) {
+  for (const std::string_view wrapper : {"_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module."})
+    for (size_t at = name.find(wrapper); at != name.npos; at = name.find(wrapper)) name.erase(at, wrapper.size());
+  constexpr std::string_view kParallel = "module.";
+  return is_parallel && name.starts_with(kParallel) ? name.substr(kParallel.size()) : name;
+}
+
 // safetensors.torch.save_model keeps one name of tensors that share their memory; the metadata has the others.
 NamedViews read_weights(const fs::path& path, Aliases& aliases) {
+  refuse_pointer(path);
   if (path.extension() != ".safetensors") return read_torch_state_dict(path);
   SafetensorsFile file = SafetensorsFile::open(path);
   for (const auto& [alias, kept] : file.metadata())
@@ -116,8 +136,22 @@ void keep_old_shards(const fs::path& directory, const std::set<std::string>& rep
 
 namespace {
 
+Checkpoint unwrapped(Checkpoint wrapped) {
+  bool is_wrapped = false, is_parallel = !wrapped.tensors().empty();
+  for (const auto& [name, view] : wrapped.tensors()) {
+    const std::string bare = without_wrappers(name, false);
+    is_wrapped = is_wrapped || bare != name;
+    is_parallel = is_parallel && bare.starts_with("module.");
+  }
+  if (!is_wrapped && !is_parallel) return wrapped;
+  Checkpoint checkpoint(wrapped.where());
+  for (const auto& [name, view] : wrapped.tensors()) checkpoint.add(without_wrappers(name, is_parallel), view);
+  return checkpoint;
+}
+
 // Weights in the forms of quantization_config become compressed ones.
-Checkpoint with_codes(Checkpoint checkpoint, const fs::path& directory) {
+Checkpoint with_codes(Checkpoint wrapped, const fs::path& directory) {
+  Checkpoint checkpoint = unwrapped(std::move(wrapped));
   if (const std::optional<Config> config = quantization_config(directory)) read_quantized_weights(*config, checkpoint);
   return checkpoint;
 }
