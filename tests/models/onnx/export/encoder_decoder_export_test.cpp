@@ -69,9 +69,10 @@ TEST_P(EncoderDecoderExport, TheMergedFileTakesBothWays) {
                          value_of(Tensor::from(std::vector<int64_t>(static_cast<size_t>(B * S), 1), {B, S})));
     else {
       const int64_t length = input.shape->at(1).value > 0 ? input.shape->at(1).value : S;
-      std::vector<float> states(static_cast<size_t>(B * length * 16));
+      const int64_t width = input.shape->at(2).value;
+      std::vector<float> states(static_cast<size_t>(B * length * width));
       for (size_t i = 0; i < states.size(); ++i) states[i] = static_cast<float>(i % 13) / 13 - 0.4f;
-      given.emplace_back(input.name, value_of(Tensor::from(states, {B, length, 16})));
+      given.emplace_back(input.name, value_of(Tensor::from(states, {B, length, width})));
     }
   }
   const NamedValues seen = first->run(given);
