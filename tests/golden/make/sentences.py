@@ -141,6 +141,13 @@ PAIR_RUNS = {
     "rank-bce": of("binary", "BinaryCrossEntropyLoss", "ranker"),
     "rank-classes": of("classes", "CrossEntropyLoss", "classifier"),
     "rank-mnr": of("triplets", MNR, "ranker", kwargs=dict(num_negatives=None)),
+    "rank-mnr-cached": of(
+        "triplets",
+        "CachedMultipleNegativesRankingLoss",
+        "ranker",
+        kwargs=dict(num_negatives=None, mini_batch_size=2),
+    ),
+    "rank-distance": of("lists", "ADRMSELoss", "ranker", kwargs=dict(alpha=2.0)),
     "rank-lambda": of("lists", "LambdaLoss", "ranker"),
     "rank-listnet": of("lists", "ListNetLoss", "ranker"),
     "rank-ranknet": of("lists", "RankNetLoss", "ranker"),

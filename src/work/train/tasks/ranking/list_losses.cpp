@@ -100,6 +100,27 @@ Lambda::Options lambda_options(LossOptions& given) {
   return options;
 }
 
+// How far ranks that follow from the scores, with soft steps, are from those of the labels; ends of a list count less.
+class RankDistance : public RankingLoss {
+ public:
+  explicit RankDistance(double alpha) : alpha_(alpha) {}
+
+  Tensor operator()(const RankingBatch& batch) const override {
+    const Tensor others = unsqueeze(batch.listed, 1);  // [B, 1, M]
+    const auto ahead = [](const Tensor& x) { return unsqueeze(x, 1) - unsqueeze(x, 2); };
+    const Tensor apart = ahead(batch.labels), none = zeros(apart.shape());
+    const auto count = [&](const Tensor& which) { return reduce_sum(cast(which, DType::kFloat32) * others, {2}); };
+    // Equal labels share their mean rank.
+    const Tensor wanted = count(greater(apart, none)) + (count(equal(apart, none)) + 1.0) * 0.5;
+    const Tensor found = reduce_sum(sigmoid(ahead(batch.logits) * alpha_) * others, {2}) + 0.5;
+    const Tensor off = wanted - found, discount = std::log(2.0) / log(wanted + 1.0);
+    return sum(off * off * discount * batch.listed) / maximum(sum(batch.listed), constant(1));
+  }
+
+ private:
+  double alpha_;
+};
+
 // The likeliest first document, and so on, as a distribution over the list.
 class ListNet : public RankingLoss {
  public:
@@ -175,6 +196,11 @@ std::unique_ptr<RankingLoss> make_rank_net_loss(LossOptions& given) {
 std::unique_ptr<RankingLoss> make_list_net_loss(LossOptions& given) {
   common_options(given);
   return std::make_unique<ListNet>();
+}
+
+std::unique_ptr<RankingLoss> make_rank_distance_loss(LossOptions& given) {
+  common_options(given);
+  return std::make_unique<RankDistance>(given.number_above_zero("alpha", 1));
 }
 
 std::unique_ptr<RankingLoss> make_list_mle_loss(LossOptions& given) { return make_list_mle(given, false); }

@@ -90,8 +90,17 @@ std::unique_ptr<RankingLoss> make_negatives(LossOptions& given) {
                                             given.number_above_zero("scale", 10), activation == "Sigmoid");
 }
 
+// All pairs of a batch are computed together: the numbers are the same.
+std::unique_ptr<RankingLoss> make_cached_negatives(LossOptions& given) {
+  given.value("mini_batch_size");
+  given.only("show_progress_bar", false);
+  return make_negatives(given);
+}
+
 constexpr RankingLossRecord kRankingLossRecords[] = {
+    {"ADRMSELoss", RankingForm::kLists, make_rank_distance_loss},
     {"BinaryCrossEntropyLoss", RankingForm::kBinary, make_binary},
+    {"CachedMultipleNegativesRankingLoss", RankingForm::kNegatives, make_cached_negatives},
     {"CrossEntropyLoss", RankingForm::kClasses, make_plain<ClassCrossEntropy>},
     {"LambdaLoss", RankingForm::kLists, make_lambda_loss},
     {"ListMLELoss", RankingForm::kLists, make_list_mle_loss},
