@@ -130,9 +130,10 @@ static Family beit_family() {
   return {
       .model_type = "beit",
       .base_prefix = "beit",
-      .architectures = {{"BeitModel", body_head({"image-feature-extraction"}, {"last_hidden_state", "pooler_output"}),
+      .architectures = {{"BeitModel",
+                         body_head({"image-feature-extraction"}, {"last_hidden_state", "pooler_output"}, {"pooler"}),
                          make_model<BeitModel>},
-                        {"BeitForImageClassification", image_classification_head({"classifier"}),
+                        {"BeitForImageClassification", image_classification_head({"beit.pooler", "classifier"}),
                          make_model<BeitForImageClassification>},
                         {"BeitForMaskedImageModeling",
                          {.task = HeadTask::kMaskedLM,
