@@ -73,6 +73,8 @@ TEST_F(DatasetTest, CsvRefusalsNameFileRowAndColumn) {
   EXPECT_EQ(refusal("a.xls", "a"),
             "a.xls: expected a file that ends in .csv, .tsv, .json, .jsonl, .conll or .txt; for another ending give "
             "--file_format csv, tsv, json, conll or text");
+  EXPECT_EQ(refusal("a.jsonl.gz", "a"), "a.jsonl.gz: is compressed: unpack it first");
+  EXPECT_NE(refusal("a.parquet", "a").find("write it as JSON lines"), std::string::npos);
 }
 
 TEST_F(DatasetTest, JsonLinesAndArrays) {

@@ -49,6 +49,14 @@ std::unique_ptr<RowFormat> format_of(const std::filesystem::path& path, std::str
   if (extension == ".conll" || extension == ".bio" || extension == ".iob" || extension == ".iob2")
     return conll_format(name, text);
   if (extension == ".txt" || extension == ".text") return lines_format(name, text, options.keep_linebreaks);
+  for (const std::string_view packed : {".gz", ".zst", ".bz2", ".xz", ".zip"})
+    if (extension == packed) fail("{}: is compressed: unpack it first", name);
+  for (const std::string_view table : {".parquet", ".arrow", ".feather"})
+    if (extension == table)
+      fail(
+          "{}: is a table of Arrow or Parquet, which is not read: write it as JSON lines, as "
+          "datasets.load_dataset(...)[\"train\"].to_json(\"rows.jsonl\") does",
+          name);
   fail(
       "{}: expected a file that ends in .csv, .tsv, .json, .jsonl, .conll or .txt; for another ending give "
       "--file_format "

@@ -69,6 +69,12 @@ PictureColumn::PictureColumn(const Dataset& data) {
   }
 }
 
+bool PictureColumn::has_any(const Dataset& data) const {
+  for (int64_t row = 0; column_ && row < data.size(); ++row)
+    if (!pictures(data.row(row), data.where(row)).empty()) return true;
+  return false;
+}
+
 std::vector<std::string> PictureColumn::pictures(const Row& row, const std::string& where) const {
   if (!column_) return {};
   const Json given = json_of(row[*column_], where + ", column " + name_);

@@ -19,6 +19,7 @@ class PictureColumn {
   // Finds the column; refuses a file that has both.
   explicit PictureColumn(const Dataset& data);
   bool is_there() const { return column_.has_value(); }
+  bool has_any(const Dataset& data) const;  // in some row
   std::string name() const { return column_ ? name_ : ""; }
   // Those of a row, as it names them.
   std::vector<std::string> pictures(const Row& row, const std::string& where) const;

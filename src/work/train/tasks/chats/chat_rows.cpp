@@ -35,9 +35,10 @@ ChatRows::ChatRows(Dataset data, const ScriptArguments& script, bool writes_chat
       template_columns_(data_),
       sees_pictures_(sees_pictures),
       pictures_(data_) {
-  if (pictures_.is_there() && !sees_pictures_)
+  if (!sees_pictures_ && pictures_.has_any(data_))
     fail(ErrorKind::kUnsupported, "{}: column {}: the model sees no pictures; leave the column out", data_.name(),
          pictures_.name());
+  if (!sees_pictures_) pictures_ = PictureColumn();  // a column of nulls
   std::optional<size_t> messages;
   for (const std::string_view name : kMessageColumns)
     if (!messages) messages = data_.find(name);

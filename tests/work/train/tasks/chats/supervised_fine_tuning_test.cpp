@@ -168,6 +168,9 @@ TEST_F(SupervisedFineTuning, PicturesAreForModelsThatSee) {
   const std::string row = R"({"images": ["a.png"], "messages": [{"role": "user", "content": "Hi"}, )"
                           R"({"role": "assistant", "content": "Ho"}]})";
   EXPECT_NE(run({}, row + "\n").find("column images: the model sees no pictures"), std::string::npos);
+  // A column without any is that of a file whose rows might have had some.
+  for (const std::string none : {"null", "[]"})
+    EXPECT_EQ(run({}, R"({"images": )" + none + row.substr(row.find(R"(, "messages")")) + "\n"), "");
 }
 
 TEST_F(SupervisedFineTuning, RowsThatAreCutToNothingAreNamedAndLeftOut) {
