@@ -127,7 +127,8 @@ TEST_F(CheckpointDirectory, NamesOfWrappersAreLeftOut) {
     for (size_t i = 0; i < names.size(); ++i) tensors[i].first = names[i];
     save_checkpoint(folder_, tensors, uint64_t{1} << 30);
     std::vector<std::string> found;
-    for (const auto& [name, view] : Checkpoint::open(folder_).tensors()) found.push_back(name);
+    const Checkpoint checkpoint = Checkpoint::open(folder_);
+    for (const auto& [name, view] : checkpoint.tensors()) found.push_back(name);
     std::sort(found.begin(), found.end());
     return found;
   };
