@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs of diffusers' schedulers on a fixed stand-in for a model: tests/golden/diffusion/schedulers.json, and those that
-ask for timesteps or noise levels of their own, schedulers-asked.json.
+ask for timesteps or noise levels of their own, schedulers-asked.json; schedulers-more.json has further classes.
 
 Option sets are drawn with a seed of the class; those that diffusers itself refuses, or that end in no number, are drawn again.
 """
@@ -112,6 +112,10 @@ OPTIONS = {
 }
 
 
+SIGMAS = dict(BETAS, **SPACING, prediction_type=["epsilon", "v_prediction"], forms=FORMS)
+MORE_OPTIONS = {"LMSDiscreteScheduler": dict(SIGMAS, prediction_type=PREDICTION), "KDPM2DiscreteScheduler": SIGMAS, "KDPM2AncestralDiscreteScheduler": SIGMAS}
+
+
 def numbers(tensor):
     return [float(f"{float(value):.7g}") for value in tensor.double().flatten()]
 
@@ -163,7 +167,7 @@ NO_SIGMAS = ("DDPMScheduler", "DDIMScheduler", "PNDMScheduler", "LCMScheduler")
 
 def draw(name, random_):
     config = {}
-    for key, values in OPTIONS[name].items():
+    for key, values in {**OPTIONS, **MORE_OPTIONS}[name].items():
         value = random_.choice(values)
         if key == "forms":
             config.update(value)
@@ -176,10 +180,21 @@ def make(out):
     warnings.filterwarnings("ignore")
     diffusers.utils.logging.set_verbosity_error()
     torch.set_num_threads(1)
+    write(out, "schedulers.json", drawn(OPTIONS, CASES))
+    write(out, "schedulers-more.json", drawn(MORE_OPTIONS, 5))
     cases = []
-    for name in OPTIONS:
+    for seed, (name, config, asked) in enumerate(ASKED):
+        mu, shape = 0.8 if config.get("use_dynamic_shifting") else None, [1, 3, 2, 2]
+        case = {"class": name, "config": config, "asked": asked, "steps": 4, "shape": shape, "seed": seed, "mu": mu, "eta": 0.0}
+        cases.append({**case, **run(name, config, 4, shape, seed, mu, 0.0, asked)})
+    write(out, "schedulers-asked.json", cases)
+
+
+def drawn(options, count):
+    cases = []
+    for name in options:
         random_, made = random.Random(name), 0
-        while made < CASES:
+        while made < count:
             config = draw(name, random_)
             steps, seed = random_.choice([1, 3, 5, 7, 16]), random_.randrange(1 << 32)
             shape = random_.choice([[1, 3, 2, 2], [1, 3, 2, 2], [2, 3, 2, 3]])
@@ -191,13 +206,7 @@ def make(out):
                 continue
             cases.append({"class": name, "config": config, "steps": steps, "shape": shape, "seed": seed, "mu": mu, "eta": eta, **kept})
             made += 1
-    write(out, "schedulers.json", cases)
-    cases = []
-    for seed, (name, config, asked) in enumerate(ASKED):
-        mu, shape = 0.8 if config.get("use_dynamic_shifting") else None, [1, 3, 2, 2]
-        case = {"class": name, "config": config, "asked": asked, "steps": 4, "shape": shape, "seed": seed, "mu": mu, "eta": 0.0}
-        cases.append({**case, **run(name, config, 4, shape, seed, mu, 0.0, asked)})
-    write(out, "schedulers-asked.json", cases)
+    return cases
 
 
 def write(out, name, cases):

@@ -99,14 +99,14 @@ void run(const Json& golden) {
 }
 
 TEST(Schedulers, RunAsThoseOfDiffusers) {
-  const Json golden = read_json(test::golden_folder() / "diffusion" / "schedulers.json");
   std::set<std::string> classes;
-  for (const Json& each : golden["cases"]) {
-    SCOPED_TRACE(each["class"].get<std::string>() + " " + each["config"].dump() +
-                 fmt::format(" {}", each["steps"].dump()));
-    run(each);
-    classes.insert(each["class"].get<std::string>());
-  }
+  for (const char* file : {"schedulers.json", "schedulers-more.json"})
+    for (const Json& each : read_json(test::golden_folder() / "diffusion" / file)["cases"]) {
+      SCOPED_TRACE(each["class"].get<std::string>() + " " + each["config"].dump() +
+                   fmt::format(" {}", each["steps"].dump()));
+      run(each);
+      classes.insert(each["class"].get<std::string>());
+    }
   const std::vector<std::string> all = scheduler_names();
   EXPECT_EQ(classes, std::set<std::string>(all.begin(), all.end()));
 }

@@ -20,6 +20,8 @@ struct SchedulerClass {
 };
 
 constexpr std::string_view kBetas = " num_train_timesteps beta_start beta_end beta_schedule trained_betas ";
+constexpr std::string_view kSigmaFields =
+    " prediction_type use_karras_sigmas use_exponential_sigmas use_beta_sigmas timestep_spacing steps_offset ";
 constexpr SchedulerClass kSchedulers[] = {
     {"DDPMScheduler", "ddpm", make_ddpm,
      " variance_type clip_sample clip_sample_range prediction_type thresholding dynamic_thresholding_ratio "
@@ -37,6 +39,9 @@ constexpr SchedulerClass kSchedulers[] = {
     {"HeunDiscreteScheduler", "heun", make_heun,
      " prediction_type use_karras_sigmas use_exponential_sigmas use_beta_sigmas clip_sample clip_sample_range "
      "timestep_spacing steps_offset sigma_min sigma_max "},
+    {"LMSDiscreteScheduler", "lms", make_lms, kSigmaFields},
+    {"KDPM2DiscreteScheduler", "k_dpm_2", make_k_dpm_2, kSigmaFields},
+    {"KDPM2AncestralDiscreteScheduler", "k_dpm_2_ancestral", make_k_dpm_2_ancestral, kSigmaFields},
     {"DPMSolverMultistepScheduler", "dpm_solver", make_dpm_solver,
      " solver_order prediction_type thresholding dynamic_thresholding_ratio sample_max_value algorithm_type "
      "solver_type "

@@ -87,7 +87,8 @@ TaskParameters picture_parameters() {
           {"seed", kInteger,
            "of the noise: the picture of torch.Generator().manual_seed(SEED) (default: another each time)"},
           {"scheduler", kText,
-           "a class of diffusers, or ddpm, ddim, pndm, euler, euler_ancestral, heun, dpm_solver, unipc, lcm (default: "
+           "a class of diffusers, or ddpm, ddim, pndm, euler, euler_ancestral, heun, lms, k_dpm_2, k_dpm_2_ancestral, "
+           "dpm_solver, unipc, lcm (default: "
            "the directory's)"},
           {"num_images_per_prompt", kInteger, "pictures of one text", "1"},
           {"clip_skip", kInteger, "layers at the end of the text encoder that are left out", "0"},
