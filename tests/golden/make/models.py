@@ -27,9 +27,16 @@ from vocabularies import load, make_tokenizer_files
 
 WRITERS = ("CausalLM", "LMHeadModel", "ConditionalGeneration", "MTModel", "EncoderDecoderModel", "BlipForQuestionAnswering")
 STEPS, WARMUP, RATE = 20, 2, 1e-3
-# While they train: codes, and what a head drops whatever the configuration says. The norm of a mean of two pictures tells
-# their signs alone, which last bits turn round.
-DRAWS = ("Wav2Vec2ForPreTraining", "DPTForSemanticSegmentation", "MobileNetV2ForSemanticSegmentation")
+# While they train: codes, and what a head drops whatever the configuration says. Norms over two pictures tell little but
+# signs, and the sharp cosines of Swin V2 turn at last bits: there curves in float32 and float64 part.
+DRAWS = (
+    "Wav2Vec2ForPreTraining",
+    "DPTForSemanticSegmentation",
+    "MobileNetV2ForImageClassification",
+    "MobileNetV2ForSemanticSegmentation",
+    "Swinv2ForImageClassification",
+    "Swinv2ForMaskedImageModeling",
+)
 
 
 def kebab(class_name, family):
