@@ -65,7 +65,7 @@ TEST(GgufFile, SaysWhatIsWrong) {
   };
   EXPECT_NE(refusal(with({33}, 8, 34)).find("no whole blocks"), std::string::npos);
   EXPECT_NE(refusal(with({32}, 4, 34)).find("unknown ggml type 4"), std::string::npos);
-  EXPECT_NE(refusal(with({256}, 16, 66)).find("IQ2_XXS is not supported"), std::string::npos);
+  EXPECT_NE(refusal(with({64}, 40, 36)).find("NVFP4 is not supported"), std::string::npos);
   EXPECT_NE(refusal(with({uint64_t{1} << 40, uint64_t{1} << 40}, 0, 4)).find("overflow"), std::string::npos);
   EXPECT_NE(refusal(with({64}, 8, 34)).find("outside of the file"), std::string::npos);
   EXPECT_NE(refusal(GgufBytes().number("a", 1).number("a", 2).made()).find("comes twice"), std::string::npos);
