@@ -100,19 +100,23 @@ void run(const Json& golden) {
 
 TEST(Schedulers, RunAsThoseOfDiffusers) {
   std::set<std::string> classes;
-  for (const char* file : {"schedulers.json", "schedulers-more.json"})
-    for (const Json& each : read_json(test::golden_folder() / "diffusion" / file)["cases"]) {
+  for (const char* file : {"schedulers.json", "schedulers-more.json"}) {
+    const Json golden = read_json(test::golden_folder() / "diffusion" / file);
+    for (const Json& each : golden["cases"]) {
       SCOPED_TRACE(each["class"].get<std::string>() + " " + each["config"].dump() +
                    fmt::format(" {}", each["steps"].dump()));
       run(each);
       classes.insert(each["class"].get<std::string>());
     }
+  }
   const std::vector<std::string> all = scheduler_names();
   EXPECT_EQ(classes, std::set<std::string>(all.begin(), all.end()));
 }
 
 TEST(Schedulers, RunByWhatIsAskedInPlaceOfTheirOwn) {
-  for (const Json& each : read_json(test::golden_folder() / "diffusion" / "schedulers-asked.json")["cases"]) {
+  const Json golden = read_json(test::golden_folder() / "diffusion" / "schedulers-asked.json");
+  ASSERT_EQ(golden["cases"].size(), 9u);
+  for (const Json& each : golden["cases"]) {
     SCOPED_TRACE(each["class"].get<std::string>() + " " + each["asked"].dump());
     run(each);
   }
