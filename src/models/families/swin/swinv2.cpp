@@ -8,7 +8,7 @@ namespace transom {
 namespace {
 
 constexpr const char* kSwinV2Name = "swinv2";  // of the body among the weights, too
-constexpr int64_t kMostSwinSide = 64;         // of windows
+constexpr int64_t kMostSwinSide = 64;          // of windows
 
 // Windows are no larger than the grid of a picture of image_size, and are squares; where one is as high as the grid
 // nothing is shifted.

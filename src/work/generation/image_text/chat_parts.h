@@ -10,8 +10,8 @@
 
 namespace transom {
 
-// Whether the template writes the parts of a content of this role: system, user or assistant. Many know contents that are
-// texts, and write a list as Python shows it, or nothing of it.
+// Whether the template writes the parts of a content of this role: system, user or assistant. Many know contents that
+// are texts, and write a list as Python shows it, or nothing of it.
 bool writes_parts(const Tokenizer& tokenizer, const ChatOptions& options, const std::string& role = "user");
 // Contents as texts, for templates that know no parts: `image_token` and a line's end in place of each image, and texts
 // that follow each other on lines of their own, as vLLM and llama.cpp have them.
