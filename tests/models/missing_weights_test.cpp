@@ -57,6 +57,40 @@ TEST_F(MissingWeights, AdaptersBringTheHeadOfTheirTask) {
   EXPECT_NE(load_trained((folder_ / "adapters").string(), {}), nullptr);
 }
 
+// A LLaMA whose layers have no bias by config.json, stored with one more tensor.
+class UnreadTensors : public testing::Test {
+ protected:
+  UnreadTensors() {
+    Model::from_config(R"({"model_type": "llama", "vocab_size": 20, "hidden_size": 16, "num_hidden_layers": 1,
+  "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 16})",
+                       {.task = "text-generation"})
+        ->save_pretrained(folder_.string());
+  }
+  std::string said_with(const std::string& name, const std::vector<float>& values) {
+    const fs::path path = folder_ / "model.safetensors";
+    NamedViews tensors = SafetensorsFile::open(path).tensors();
+    tensors.push_back(
+        {name, {DType::kFloat32, {static_cast<int64_t>(values.size())}, std::as_bytes(std::span(values)), {}}});
+    write_safetensors(path, tensors);
+    return test::message_of([&] { Model::from_pretrained(folder_.string()); });
+  }
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(UnreadTensors, ABiasWithoutAPlaceIsRefused) {
+  std::vector<float> values(16);
+  values.back() = 1e-3F;
+  const std::string message = said_with("model.layers.0.self_attn.o_proj.bias", values);
+  EXPECT_NE(message.find("\"model.layers.0.self_attn.o_proj.bias\" is not zero"), std::string::npos) << message;
+  EXPECT_NE(message.find("attention_bias"), std::string::npos) << message;
+}
+
+TEST_F(UnreadTensors, AreLeftOutWhereTheyChangeNothing) {
+  EXPECT_EQ(said_with("model.layers.0.self_attn.o_proj.bias", std::vector<float>(16)), "");
+  EXPECT_EQ(said_with("model.layers.0.self_attn.rotary_emb.inv_freq", {1, 0.1F}), "");
+  EXPECT_EQ(said_with("score.bias", {1, 2}), "");  // of another head
+}
+
 TEST(FurtherTokenHeads, AreRecognised) {
   const std::vector<std::string> names = {"mtp.fc.weight",
                                           "model.layers.2.eh_proj.weight",

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "files/checkpoint/converted_view.h"
 #include "models/loading/family_names.h"
+#include "models/loading/weights/unread_tensors.h"
 #include "models/shared/mixtures/fused_experts.h"
 #include "models/unfinite_numbers.h"
 #include "runtime/device/descriptions/descriptions.h"
@@ -16,34 +17,6 @@
 
 namespace transom {
 namespace {
-
-// What older versions of Transformers stored beside the parameters, and newer ones compute: positions, causal masks,
-// rotary frequencies.
-bool is_buffer(std::string_view name) {
-  for (const std::string_view end : {"position_ids", "token_type_ids", ".attn.bias", ".attn.masked_bias",
-                                     ".attention.bias", ".attention.masked_bias", "rotary_emb.inv_freq"})
-    if (name.ends_with(end)) return true;
-  return false;
-}
-
-// Up to the number of its layer, or else the module: "model.layers.3." of "model.layers.3.mlp.up_proj.bias".
-std::string_view place_of(std::string_view name) {
-  for (size_t dot = name.find('.'); dot != name.npos; dot = name.find('.', dot + 1)) {
-    const size_t end = name.find_first_not_of("0123456789", dot + 1);
-    if (end != dot + 1 && end != name.npos && name[end] == '.') return name.substr(0, end + 1);
-  }
-  return name.substr(0, name.rfind('.') + 1);
-}
-
-// A tensor of a layer or module of which others are read.
-const std::string* left_out_of_a_part(const std::vector<std::string>& unread, const std::set<std::string>& used) {
-  for (const std::string& name : unread) {
-    const std::string_view place = place_of(name);
-    const auto next = used.lower_bound(std::string(place));
-    if (!place.empty() && next != used.end() && next->starts_with(place)) return &name;
-  }
-  return nullptr;
-}
 
 constexpr size_t kMaximumTensors = 200'000;
 constexpr int64_t kMaximumBytes = int64_t{1} << 42;  // of one tensor
@@ -112,13 +85,10 @@ void CheckpointParameters::finish(const Config& config) {
          quoted(report.missing[0]),
          checkpoint_->tensors().empty() ? "none" : quoted(checkpoint_->tensors()[0].first) + " ...");
   for (const auto& [name, view] : checkpoint_->tensors())
-    if (!used_.contains(name) && !is_buffer(name)) report.unexpected.push_back(name);
+    if (!used_.contains(name) && !is_computed_buffer(name)) report.unexpected.push_back(name);
   for (const auto& [name, weight] : checkpoint_->compressed())
     if (!used_.contains(name)) report.unexpected.push_back(name);
-  if (checkpoint_->is_all_read())
-    if (const std::string* name = left_out_of_a_part(report.unexpected, used_))
-      fail(ErrorKind::kUnsupported, "{}: tensor {} is no part of {}, which would compute without it",
-           checkpoint_->where(), quoted(*name), family_.model_type);
+  expect_nothing_left_out(*checkpoint_, report.unexpected, used_, family_.model_type);
   if (!input_scales_.empty())  // layers of integers would hide what is not finite
     for (const auto& [name, view] : checkpoint_->tensors())
       if (used_.contains(name)) expect_finite(view, fmt::format("{}: tensor {}", checkpoint_->where(), quoted(name)));
