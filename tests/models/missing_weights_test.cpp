@@ -81,7 +81,7 @@ TEST_F(UnreadTensors, ABiasWithoutAPlaceIsRefused) {
   std::vector<float> values(16);
   values.back() = 1e-3F;
   const std::string message = said_with("model.layers.0.self_attn.o_proj.bias", values);
-  EXPECT_NE(message.find("\"model.layers.0.self_attn.o_proj.bias\" is not zero"), std::string::npos) << message;
+  EXPECT_NE(message.find("'model.layers.0.self_attn.o_proj.bias' is not zero"), std::string::npos) << message;
   EXPECT_NE(message.find("attention_bias"), std::string::npos) << message;
 }
 
