@@ -42,6 +42,11 @@ struct BeitConfig {
         use_relative_position_bias(config.get_bool("use_relative_position_bias", false)),
         use_shared_relative_position_bias(config.get_bool("use_shared_relative_position_bias", false)),
         use_mean_pooling(config.get_bool("use_mean_pooling", true)) {
+    // Of its head that segments, which is not here: Transformers writes them for every class.
+    for (const char* unread :
+         {"add_fpn", "pool_scales", "use_auxiliary_head", "auxiliary_loss_weight", "auxiliary_channels",
+          "auxiliary_num_convs", "auxiliary_concat_input", "semantic_loss_ignore_index"})
+      config.get_json(unread);
     if (hidden_size % num_attention_heads != 0)
       fail("{}: hidden_size {} is not divisible by num_attention_heads {}", config.where(), hidden_size,
            num_attention_heads);
