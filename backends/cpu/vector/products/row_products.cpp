@@ -107,7 +107,7 @@ struct Operands {
 // an addition and no more than there are registers, and half as many of what is left.
 template <typename Stored, size_t M, size_t P>
 void rows_of_products(const Operands<typename Stored::Number>& o, Fetch fetch, size_t first = 0) {
-  if (fetch.depth > 0) fetch.panels = P > kPanel ? P / kPanel : 1;
+  if (sizeof(typename Stored::Number) == 2 && fetch.depth > 0) fetch.panels = P > kPanel ? P / kPanel : 1;
   const size_t k_step = (o.registers < kPanel ? o.registers : kPanel) * kWidth;
   for (; first + P <= o.registers; first += P)
     product_block<Stored, M, P>(o.c + first * kWidth, o.c_row, o.a, o.a_row,
@@ -126,9 +126,10 @@ void multiply(float* c, size_t c_row, const float* a, size_t a_row, const void* 
   constexpr size_t kMost = kMany && kHalf ? 8 : 6;
   // Of a panel, which is read as one stream, the processor alone fetches too little. Numbers of 16 bits come here for
   // few rows alone, which are done with them soon. The first block of rows fetches what it reads next, the others find
-  // it in the second cache and fetch the panels that come after these.
-  constexpr size_t kAhead = 4096 / (kWidth * sizeof(Number));
-  Fetch fetch = kHalf ? Fetch{.depth = kAhead} : Fetch{};
+  // it in the second cache and fetch the panels that come after these. Numbers of f32 lie in the second cache while the
+  // rows go by: each block fetches what it reads next into the first, and at the end what the next block begins with.
+  constexpr size_t kAhead = kHalf ? 4096 / (kWidth * sizeof(Number)) : 2048 / (kPanel * kWidth * sizeof(Number));
+  Fetch fetch{.depth = kAhead};
   Operands<Number> o{c,     c_row, a, a_row, static_cast<const Number*>(panels), panel_step, bias, columns / kWidth,
                      depth, add};
   while (m > 0) {
