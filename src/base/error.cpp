@@ -91,15 +91,36 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+// The first of `names` whose last words are `name`, or the only one whose first words are: of 'batch_size' it is
+// 'per_device_train_batch_size', of 'output' 'output_dir'. Dashes in front do not count.
+const std::string* with_words(std::string_view name, const std::vector<std::string>& names) {
+  const auto bare = [](std::string_view word) {
+    return word.substr(std::min(word.find_first_not_of('-'), word.size()));
+  };
+  const std::string words(bare(name));
+  if (words.size() < 4) return nullptr;  // too little to know what is meant
+  const std::string *first = nullptr, *begun = nullptr;
+  size_t many_begun = 0;
+  for (const std::string& candidate : names) {
+    const std::string_view known = bare(candidate);
+    if (!first && known.ends_with("_" + words)) first = &candidate;
+    if (known.starts_with(words + "_")) begun = &candidate, ++many_begun;
+  }
+  return first ? first : many_begun == 1 ? begun : nullptr;
+}
+
 }  // namespace
 
 const std::string* nearest(std::string_view name, const std::vector<std::string>& names) {
   const std::string* best = nullptr;
-  size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;
+  constexpr size_t kSlip = 2;  // so many letters are a slip of the fingers; words that agree say more than further ones
+  size_t best_distance = std::max(kSlip, name.size() / 3) + 1;
   for (const std::string& candidate : names) {
     const size_t distance = edit_distance(name, candidate);
     if (distance < best_distance) best_distance = distance, best = &candidate;
   }
+  if (best && best_distance <= kSlip) return best;
+  if (const std::string* words = with_words(name, names)) return words;
   return best;
 }
 

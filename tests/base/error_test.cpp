@@ -19,5 +19,18 @@ TEST(Nearest, IsOneOfTheNames) {
   EXPECT_EQ(nearest("attention", names), nullptr);
 }
 
+TEST(Nearest, WordsThatAgreeSayMoreThanLetters) {
+  const std::vector<std::string> names{"--block_size",       "--per_device_train_batch_size",
+                                       "--num_train_epochs", "--lr_scheduler_type",
+                                       "--output_dir",       "--eval_steps",
+                                       "--eval_strategy"};
+  EXPECT_EQ(nearest("--batch_size", names), &names[1]);
+  EXPECT_EQ(nearest("--epochs", names), &names[2]);
+  EXPECT_EQ(nearest("--lr", names), nullptr);
+  EXPECT_EQ(nearest("--output", names), &names[4]);
+  EXPECT_EQ(nearest("--eval", names), nullptr);  // of two it may be either
+  EXPECT_EQ(nearest("--blok_size", names), &names[0]);
+}
+
 }  // namespace
 }  // namespace transom

@@ -32,6 +32,40 @@ bool begins(Bytes bytes, std::string_view mark, size_t at) {
 
 bool is_gif(Bytes bytes) { return begins(bytes, "GIF87a") || begins(bytes, "GIF89a"); }
 
+namespace {
+
+// What the first bytes say of a file that is not read, for the message.
+std::string_view kind_of_other(Bytes bytes) {
+  struct Mark {
+    std::string_view mark;
+    size_t at;
+    std::string_view kind;
+  };
+  using namespace std::string_view_literals;
+  static constexpr Mark kMarks[] = {{"II*\0"sv, 0, "TIFF"},
+                                    {"MM\0*"sv, 0, "TIFF"},
+                                    {"ftypavif", 4, "AVIF"},
+                                    {"ftypheic", 4, "HEIC"},
+                                    {"ftypmif1", 4, "HEIC"},
+                                    {"jP  \r\n", 4, "JPEG 2000"},
+                                    {"\xff\x0a", 0, "JPEG XL"},
+                                    {"JXL \r\n", 4, "JPEG XL"},
+                                    {"\0\0\1\0"sv, 0, "ICO"},
+                                    {"8BPS", 0, "PSD"},
+                                    {"<svg", 0, "SVG"},
+                                    {"<!DOCTYPE html", 0, "HTML"},
+                                    {"<html", 0, "HTML"},
+                                    {"%PDF", 0, "PDF"},
+                                    {"version https://git-lfs", 0, "Git LFS (a pointer; 'git lfs pull' fetches it)"}};
+  for (const Mark& mark : kMarks)
+    if (begins(bytes, mark.mark, mark.at)) return mark.kind;
+  const bool is_netpbm = begins(bytes, "P") && bytes.size() > 2 && bytes[1] >= std::byte{'1'} &&
+                         bytes[1] <= std::byte{'6'} && std::isspace(static_cast<unsigned char>(bytes[2]));
+  return is_netpbm ? "PPM, PGM or PBM" : "";
+}
+
+}  // namespace
+
 Image decode_image(Bytes bytes, const std::string& where) {
   if (begins(bytes, kPngMark)) return oriented(decode_png(bytes, where), exif_orientation(bytes));
   if (begins(bytes, "\xff\xd8\xff")) return oriented(decode_jpeg(bytes, where), exif_orientation(bytes));
@@ -39,10 +73,16 @@ Image decode_image(Bytes bytes, const std::string& where) {
     return oriented(decode_webp(bytes, where), exif_orientation(bytes));
   if (is_gif(bytes)) return decode_gif(bytes, where);
   if (begins(bytes, "BM")) return decode_bmp(bytes, where);
-  fail("{}: expected a PNG, JPEG, WebP, GIF or BMP image; its first bytes are those of none", where);
+  constexpr std::string_view kExpected = "expected a PNG, JPEG, WebP, GIF or BMP image";
+  if (bytes.empty()) fail("{}: {}; it is empty", where, kExpected);
+  if (const std::string_view kind = kind_of_other(bytes); !kind.empty())
+    fail("{}: {}; its first bytes are those of {}", where, kExpected, kind);
+  fail("{}: {}; its first bytes are those of none", where, kExpected);
 }
 
 Image read_image(const std::filesystem::path& path) {
+  if (const std::string name = path.string(); name.starts_with("http://") || name.starts_with("https://"))
+    fail("{}: pictures are read from files, and nothing is fetched; download it first", name);
   const std::string file = read_file(path);
   return decode_image(std::as_bytes(std::span(file.data(), file.size())), path.string());
 }

@@ -2,6 +2,7 @@
 // Small files of every format, with the pixels that Pillow reads from them, and broken ones.
 #include "inputs/images/image.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -231,6 +232,23 @@ TEST(Image, OtherFilesAreRefused) {
   EXPECT_NE(test::message_of([] { decode_image(bytes_of("3c68746d6c3e"), "page.html"); }).find("page.html"),
             std::string::npos);
   EXPECT_THROW(read_image("there/is/no/such.png"), Error);
+  EXPECT_EQ(test::message_of([] { read_image("https://a.b/c.png"); }),
+            "https://a.b/c.png: pictures are read from files, and nothing is fetched; download it first");
+}
+
+TEST(Image, AFileOfAnotherFormatIsNamed) {
+  const std::pair<std::string_view, std::string_view> cases[] = {{"49492a0008000000", "TIFF"},
+                                                                 {"0000001c667479706176696600000000", "AVIF"},
+                                                                 {"0000000c6a5020200d0a870a", "JPEG 2000"},
+                                                                 {"000001000100", "ICO"},
+                                                                 {"50360a36342034380a", "PPM, PGM or PBM"},
+                                                                 {"3c737667207769647468", "SVG"},
+                                                                 {"000000", "none"}};
+  for (const auto& [bytes, kind] : cases)
+    EXPECT_EQ(test::message_of([&, file = bytes] { decode_image(bytes_of(file), "a"); }),
+              fmt::format("a: expected a PNG, JPEG, WebP, GIF or BMP image; its first bytes are those of {}", kind));
+  EXPECT_EQ(test::message_of([] { decode_image({}, "a"); }),
+            "a: expected a PNG, JPEG, WebP, GIF or BMP image; it is empty");
 }
 
 // Image.resize of Pillow.
