@@ -181,8 +181,9 @@ Prompt prompt_of_chat(const GenerateArguments& options, Json messages, const Tok
                          .continue_final_message = continues,
                          .chat_template = options.chat_template.value_or("")};
   if (!processor)
-    return encoded_prompt({tokenizer.apply_chat_template(dump_json(messages), form), messages}, {}, false, tokenizer,
-                          nullptr);
+    return encoded_prompt(
+        {tokenizer.apply_chat_template(dump_json(fitting_texts(messages, tokenizer, form)), form), messages}, {}, false,
+        tokenizer, nullptr);
   if (!options.images.empty()) messages.front() = with_pictures(messages.front(), options.images);
   const auto chat = std::get<ChatInput>(input_of_json(need_task("image-text-to-text"), messages, {}));
   const auto [text, adds_special] =

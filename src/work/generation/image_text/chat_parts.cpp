@@ -96,6 +96,18 @@ Json fitting_parts(const Json& messages, const Tokenizer& tokenizer, const ChatO
   return fitting_roles(messages, tokenizer, options);
 }
 
+Json fitting_texts(const Json& messages, const Tokenizer& tokenizer, const ChatOptions& options) {
+  bool any = false;
+  for (const Json& message : messages) {
+    if (!message.is_object() || !message.contains("content") || !message["content"].is_array()) continue;
+    any = true;
+    for (const Json& part : message["content"])
+      if (is_part(part, "image") || is_part(part, "image_url"))
+        fail("messages: expected texts, since the model reads no pictures, found {}", quoted(dump_json(part), 80));
+  }
+  return any ? fitting_parts(messages, tokenizer, options, "") : messages;
+}
+
 WrittenChat written_chat(const Json& messages, const Tokenizer& tokenizer, const ChatOptions& options,
                          const std::string& image_token) {
   const Json fitting = fitting_parts(messages, tokenizer, options, image_token);

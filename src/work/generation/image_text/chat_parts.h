@@ -25,6 +25,10 @@ bool adds_special_tokens(const std::string& prompt, const Tokenizer& tokenizer);
 Json fitting_parts(const Json& messages, const Tokenizer& tokenizer, const ChatOptions& options,
                    const std::string& image_token);
 
+// Of a model that reads texts alone: contents that are lists of texts in the form that the template writes. Chats
+// without such lists stay what they are; a picture is refused.
+Json fitting_texts(const Json& messages, const Tokenizer& tokenizer, const ChatOptions& options);
+
 // A chat as a model that sees pictures reads it.
 struct WrittenChat {
   std::string text;

@@ -103,7 +103,9 @@ class TextGeneration : public Pipeline {
     WrittenChat prompt{.text = "", .adds_special_tokens = false};
     if (ImageTextProcessor::is_for(model_.model->config()))  // whose templates know contents as parts
       prompt = written_chat(messages, model_.tokenizer, form, "");
-    else prompt.text = model_.tokenizer.apply_chat_template(chat.messages, form);
+    else
+      prompt.text =
+          model_.tokenizer.apply_chat_template(dump_json(fitting_texts(messages, model_.tokenizer, form)), form);
     return encoded(prompt.text, options, prompt.adds_special_tokens, [messages, goes_on](const std::string& written) {
       Json whole = messages;
       const Json& last = messages.back();

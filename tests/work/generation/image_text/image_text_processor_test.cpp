@@ -202,5 +202,17 @@ TEST(ChatParts, OfTextsStayApart) {
       "[a\nb]<a><b>[c][a\nb]");
 }
 
+TEST(ChatParts, OfAModelOfTextsAreTextsAlone) {
+  const Tokenizer tokenizer = Tokenizer::from_pretrained((test::folder_of_case("llava") / "model").string());
+  const ChatOptions options{.chat_template = "{% for m in messages %}{{ m.role + m.content }}{% endfor %}"};
+  const Json chat = Json::parse(R"([{"role": "user", "content": [{"type": "text", "text": "a"}]}])");
+  EXPECT_EQ(dump_json(fitting_texts(chat, tokenizer, options)), R"([{"role": "user", "content": "a"}])");
+  const Json plain = Json::parse(R"([{"role": "user", "content": "a"}])");
+  EXPECT_EQ(fitting_texts(plain, tokenizer, options), plain);
+  const Json picture = Json::parse(R"([{"role": "user", "content": [{"type": "image"}]}])");
+  EXPECT_EQ(test::message_of([&] { fitting_texts(picture, tokenizer, options); }),
+            "messages: expected texts, since the model reads no pictures, found '{\"type\": \"image\"}'");
+}
+
 }  // namespace
 }  // namespace transom

@@ -151,10 +151,14 @@ ChatRow ChatRows::row(int64_t index) const {
   const std::string where = data_.where(index);
   ChatRow result;
   switch (form_) {
-    case ChatForm::kMessages:
-      result.completion = plain_messages(json_of_cell(data_, row, first_, index), where, sees_pictures_);
+    case ChatForm::kMessages: {
+      const Json messages = json_of_cell(data_, row, first_, index);
+      require(messages.is_array(), "{}, column {}: expected a list of messages, found {}", where,
+              data_.columns()[first_].name, messages.is_null() ? "nothing" : messages.type_name());
+      result.completion = plain_messages(messages, where, sees_pictures_);
       put_system_text(result.completion, text_beside(data_, row, "system", index), where);
       break;
+    }
     case ChatForm::kPromptCompletion: {
       result.prompt = json_of_cell(data_, row, first_, index),
       result.completion = json_of_cell(data_, row, second_, index);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "transom/batch.h"
+#include "work/generation/image_text/chat_parts.h"
 
 namespace transom {
 namespace {
@@ -87,6 +88,7 @@ ChatTokens ChatEncoder::encode_chat(const ChatRow& row, const std::string& where
   Json messages = row.prompt.is_null() ? Json::array() : row.prompt;
   messages.insert(messages.end(), row.completion.begin(), row.completion.end());
   ChatOptions options = chat_options(row);
+  messages = fitting_texts(messages, tokenizer_, options);
   options.mark_generated = marks_;
   const ChatText chat = tokenizer_.render_chat(dump_json(messages), options);
   const EncodeOptions as_it_stands{.add_special_tokens = false};  // the template writes them
@@ -103,7 +105,9 @@ ChatTokens ChatEncoder::encode_chat(const ChatRow& row, const std::string& where
     ChatOptions before = chat_options(row);
     before.add_generation_prompt = true;
     const std::vector<int64_t> prompt =
-        tokenizer_.encode(tokenizer_.apply_chat_template(dump_json(row.prompt), before), std::nullopt, as_it_stands)
+        tokenizer_
+            .encode(tokenizer_.apply_chat_template(dump_json(slice_of(messages, row.prompt.size())), before),
+                    std::nullopt, as_it_stands)
             .ids;
     const size_t length = common_prefix(prompt, encoding.ids);
     result.changed_prompt_tokens = prompt.size() - length;

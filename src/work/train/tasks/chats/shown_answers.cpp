@@ -7,6 +7,7 @@
 #include "base/json/json.h"
 #include "models/loading/maximum_tokens.h"
 #include "transom/gradients.h"
+#include "work/generation/image_text/chat_parts.h"
 #include "work/train/tasks/written_texts.h"
 
 namespace transom {
@@ -44,10 +45,11 @@ ShownAnswers::ShownAnswers(const ChatRows& rows, const Tokenizer& tokenizer, con
       ids = tokenizer.encode(prompt.get<std::string>()).ids;
       if (ids.size() > 1 && tokenizer.eos_token_id() == ids.back()) ids.pop_back();  // nothing follows an end
     } else {
-      const std::string text = tokenizer.apply_chat_template(dump_json(prompt), {.add_generation_prompt = true,
-                                                                                 .chat_template = chat_template,
-                                                                                 .tools = row.tools,
-                                                                                 .variables = row.variables});
+      const ChatOptions form{.add_generation_prompt = true,
+                             .chat_template = chat_template,
+                             .tools = row.tools,
+                             .variables = row.variables};
+      const std::string text = tokenizer.apply_chat_template(dump_json(fitting_texts(prompt, tokenizer, form)), form);
       ids = tokenizer.encode(text, std::nullopt, {.add_special_tokens = false}).ids;
     }
     prompts_.push_back(std::move(ids));

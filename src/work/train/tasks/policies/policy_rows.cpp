@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/numbers/mt19937.h"
 #include "inputs/data/columns.h"
+#include "work/generation/image_text/chat_parts.h"
 #include "work/train/loop/samplers.h"
 #include "work/train/tasks/chats/messages.h"
 #include "work/train/tasks/chats/row_values.h"
@@ -40,10 +41,8 @@ PolicyPrompt read_prompt(const Dataset& data, int64_t index, const TemplateColum
     chat.tools = columns.tools(row, where);
     const Json variables = variables_of(columns.variables(row, where), options.variables, where);
     if (!variables.empty()) chat.variables = dump_json(variables);
-    prompt.tokens =
-        tokenizer
-            .encode(tokenizer.apply_chat_template(prompt.prompt, chat), std::nullopt, {.add_special_tokens = false})
-            .ids;
+    const std::string text = tokenizer.apply_chat_template(dump_json(fitting_texts(messages, tokenizer, chat)), chat);
+    prompt.tokens = tokenizer.encode(text, std::nullopt, {.add_special_tokens = false}).ids;
   } else {
     require(given.is_string(), "{}: prompt: expected a text or a list of messages, found {}", where, given.type_name());
     prompt.prompt = given.get<std::string>();

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "work/generation/image_text/chat_parts.h"
 
 namespace transom {
 namespace {
@@ -36,7 +37,8 @@ PreferenceEncoder::PreferenceEncoder(Tokenizer tokenizer, std::string chat_templ
     : tokenizer_(std::move(tokenizer)), chat_template_(std::move(chat_template)), eos_token_(std::move(eos_token)) {}
 
 std::string PreferenceEncoder::text_of(const Json& first, const Json& second, const ChatOptions& options) const {
-  return tokenizer_.apply_chat_template(dump_json(joined_messages(first, second)), options);
+  return tokenizer_.apply_chat_template(dump_json(fitting_texts(joined_messages(first, second), tokenizer_, options)),
+                                        options);
 }
 
 // `opens`: ends with the beginning of an answer.

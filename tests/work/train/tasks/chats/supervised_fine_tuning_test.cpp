@@ -150,6 +150,8 @@ TEST_F(SupervisedFineTuning, BadRowsAreNamedBeforeTheFirstStep) {
        "expected a role of system"},
       {R"({"messages": [{"role": "user"}, {"role": "assistant", "content": "Ho"}]})", "message 1: expected content"},
       {R"({"messages": []})", "an empty one"},
+      {R"({"conversations": [{"from": "gpt", "value": "Ho"}]})",
+       "column messages: expected a list of messages, found nothing"},
       {R"({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "tool_calls": [{"function": {}}]}]})",
        "expected a function with a name"},
       {R"({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": "{\"a\": "}}]}]})",
@@ -308,6 +310,24 @@ TEST(ChatEncoder, FindsWithoutMarksWhatTheAssistantWrites) {
     for (size_t k = 1; k < learnt.size(); ++k)
       if (learnt[k] == kIgnoredLabel && learnt[k - 1] != kIgnoredLabel) a.labels[k] = a.ids[k];  // the line break
     EXPECT_EQ(a.labels, b.labels) << "row " << i + 1;
+  }
+}
+
+// OpenAI's lists of parts, which a template for texts fails on, or writes as Python shows them.
+TEST(ChatEncoder, PartsOfTextAreTexts) {
+  const Tokenizer tokenizer = Tokenizer::from_pretrained((sft_folder() / "qwen2/model").string());
+  const Json parts = Json::array({{{"type", "text"}, {"text", "Hi"}}});
+  for (const char* source : {"{% for m in messages %}{{ m.role + m.content }}|{% endfor %}",
+                             "{% for m in messages %}{{ m.role }}{{ m.content }}|{% endfor %}"}) {
+    const ChatEncoder encoder(tokenizer, {.assistant_only_loss = true, .chat_template = source});
+    ChatRow row;
+    row.prompt = Json::array({{{"role", "user"}, {"content", "Hi"}}});
+    row.completion = Json::array({{{"role", "assistant"}, {"content", "Ho"}}});
+    const ChatTokens expected = encoder.encode(row, "row");
+    row.prompt[0]["content"] = parts;
+    const ChatTokens found = encoder.encode(row, "row");
+    EXPECT_EQ(found.ids, expected.ids) << source;
+    EXPECT_EQ(found.labels, expected.labels) << source;
   }
 }
 

@@ -12,6 +12,7 @@
 #include "transom/model.h"
 #include "transom/ops.h"
 #include "transom/tokenizer.h"
+#include "work/generation/image_text/chat_parts.h"
 #include "work/train/loop/model_inputs.h"
 #include "work/train/tasks/policies/rewards/rewards.h"
 
@@ -31,7 +32,7 @@ struct RewardModel {
       if (request.is_chat) {
         Json messages = parse_json(request.prompts[i], "a prompt");
         messages.push_back({{"role", "assistant"}, {"content", request.completions[i]}});
-        text = tokenizer.apply_chat_template(dump_json(messages), {});
+        text = tokenizer.apply_chat_template(dump_json(fitting_texts(messages, tokenizer, {})), {});
       }
       Features features;
       features.sequences["input_ids"] = tokenizer.encode(text, std::nullopt, {.add_special_tokens = false}).ids;
