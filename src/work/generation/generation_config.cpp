@@ -300,6 +300,18 @@ void set_generation_field(GenerationConfig& config, const std::string& name, con
     fail(ErrorKind::kUsage, "unknown generation option {}", quoted(name));
 }
 
+std::string_view why_without_effect(const GenerationConfig& config, std::string_view name) {
+  const bool of_sampling =
+      (name == "temperature" && config.temperature != 0 && config.temperature != 1) ||
+      (name == "top_k" && config.top_k > 1) || (name == "top_p" && config.top_p != 1) ||
+      (name == "min_p" && config.min_p.value_or(0) != 0) || (name == "typical_p" && config.typical_p != 1) ||
+      (name == "epsilon_cutoff" && config.epsilon_cutoff != 0) || (name == "eta_cutoff" && config.eta_cutoff != 0);
+  if (of_sampling && !config.do_sample) return "has no effect without do_sample";
+  const bool of_beams = (name == "length_penalty" && config.length_penalty != 1) ||
+                        (name == "early_stopping" && config.early_stopping != C::EarlyStopping::kFalse);
+  return of_beams && config.num_beams == 1 ? "has no effect without num_beams above 1" : "";
+}
+
 fs::path generation_file(const fs::path& directory) {
   const fs::path folder = directory_of_model(directory);
   for (const fs::path& each : {directory, folder})

@@ -29,4 +29,8 @@ Json generation_value(const std::string& name, const std::string& word);
 // Takes over a field that is written so. Refuses what does not fit.
 void set_generation_field(GenerationConfig& config, const std::string& name, const std::string& word);
 
+// What is to be said of a field that was given and changes nothing beside the others, "has no effect without
+// do_sample"; empty: it changes something, or says what is so anyway.
+std::string_view why_without_effect(const GenerationConfig& config, std::string_view name);
+
 }  // namespace transom

@@ -48,6 +48,12 @@ TEST_F(Generate, FlagsTakeTheWordsOfHfArgumentParser) {
   EXPECT_EQ(run(call() + "--do_sample NO 'w3 w4'").output, run(call() + "--do_sample false 'w3 w4'").output);
 }
 
+TEST_F(Generate, SaysWhatChangesNothing) {
+  const std::string said = "--temperature has no effect without do_sample";
+  EXPECT_NE(run(call() + "'w3 w4' --temperature 0.5").output.find(said), std::string::npos);
+  EXPECT_EQ(run(call() + "'w3 w4' --temperature 0.5 --do_sample").output.find(said), std::string::npos);
+}
+
 TEST_F(Generate, DrawsEachLineWithASeedOfItsOwn) {
   const std::string draw = " --do_sample --temperature 2 --max_new_tokens 9 --seed ";
   const auto text = [&](const std::string& seed) { return json_of("'w3 w4'" + draw + seed); };

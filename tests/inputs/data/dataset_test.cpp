@@ -142,7 +142,8 @@ TEST_F(DatasetTest, JsonRefusals) {
             "a.jsonl: row 1, column 'a': expected a list of texts, found a list of whole numbers");
   EXPECT_EQ(refusal("a.jsonl", "{\"a\": 1}\n[]\n"), "a.jsonl: row 2: expected an object, found '[]\\n'");
   EXPECT_EQ(refusal("a.jsonl", "{\"a\": \"x"),
-            "a.jsonl: row 1: expected the end of an object or string, found the end of the file");
+            "a.jsonl: row 1: expected the end of the object or of a string in it, found the end of the file: a '}' or "
+            "'\"' is missing in this row");
   EXPECT_EQ(refusal("a.json", "[{\"a\": 1},]"), "a.json: row 1: expected ',' and a further object, or ']', found ']'");
   EXPECT_EQ(refusal("a.json", "[{\"a\": 1}"),
             "a.json: row 1: expected ',' and a further object, or ']', found the end of the file");

@@ -65,6 +65,21 @@ TEST(GenerationConfig, TakesWordsOfACommandLine) {
   EXPECT_THROW(set_generation_field(config, "num_beams", "x"), Error);
 }
 
+TEST(GenerationConfig, KnowsWhatChangesNothing) {
+  GenerationConfig config{.num_beams = 1, .length_penalty = 2, .temperature = 0.5, .top_p = 0.9};
+  EXPECT_EQ(why_without_effect(config, "temperature"), "has no effect without do_sample");
+  EXPECT_EQ(why_without_effect(config, "top_p"), "has no effect without do_sample");
+  EXPECT_EQ(why_without_effect(config, "length_penalty"), "has no effect without num_beams above 1");
+  EXPECT_EQ(why_without_effect(config, "min_p"), "");
+  EXPECT_EQ(why_without_effect(config, "seed"), "");
+  config.do_sample = true;
+  config.num_beams = 2;
+  for (const char* name : {"temperature", "top_p", "length_penalty"}) EXPECT_EQ(why_without_effect(config, name), "");
+  config.do_sample = false;
+  config.temperature = 0;  // as servers have it for the likeliest token
+  EXPECT_EQ(why_without_effect(config, "temperature"), "");
+}
+
 TEST(GenerationConfig, ComesFromItsOwnFileOrTheModels) {
   const test::TemporaryFolder folder;
   write_file(folder / "config.json",

@@ -51,6 +51,9 @@ GenerationConfig generation_config_of(const GenerateArguments& options, const st
       fail(ErrorKind::kUsage, "--{}", error.what());
     }
   }
+  for (const auto& [name, word] : options.fields)
+    if (const auto why = word ? why_without_effect(config, name) : ""; !why.empty() && process_rank() == 0)
+      log(LogLevel::kWarning, fmt::format("--{} {}", name, why));
   return config;
 }
 

@@ -92,7 +92,10 @@ class JsonFormat : public RowFormat {
       ++position;
       if (depth == 0) return;
     }
-    fail("{}: row {}: expected the end of an object or string, found the end of the file", name_, number);
+    fail(
+        "{}: row {}: expected the end of the object or of a string in it, found the end of the file: a '}}' or '\"' is "
+        "missing in this row",
+        name_, number);
   }
 
   // Finds the array of {"version": ..., "data": [{...}, ...]}.

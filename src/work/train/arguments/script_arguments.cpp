@@ -94,7 +94,7 @@ const Argument kScriptArguments[] = {
         .at_least(0),
     field<&S::dataset_name>("dataset_name", "Directory with train, validation and test files."),
     field<&S::column_names>("column_names", "Names of the columns of a CSV or TSV file that has no header."),
-    field<&S::delimiter>("delimiter", "Character between fields (default: a comma, or a tab in .tsv)."),
+    field<&S::delimiter>("delimiter", "Character between fields, \\t a tab (default: a comma, or a tab in .tsv)."),
     field<&S::file_format>("file_format", "Format of the files, whatever their names end in.")
         .one_of({"csv", "tsv", "json", "conll", "text"}),
     field<&S::validation_split_percentage>("validation_split_percentage",
@@ -399,6 +399,7 @@ void resolve(TrainArguments& arguments, const ForeignConfigs& foreign) {
          "--validation_file",
          transom::quoted(*script.dataset_name));
   if (script.dataset_name) find_data_set(script);
+  if (script.delimiter == "\\t" || script.delimiter == "tab") script.delimiter = "\t";  // as awk and sort have it
   if (script.delimiter && script.delimiter->size() != 1)
     fail(ErrorKind::kUsage, "delimiter: expected one character, found {}", transom::quoted(*script.delimiter));
 }

@@ -289,7 +289,7 @@ void TrainingArguments::resolve() {
       (resume_from_checkpoint->empty() || *resume_from_checkpoint == "false" || *resume_from_checkpoint == "False"))
     resume_from_checkpoint.reset();
   if (load_best_model_at_end && eval_strategy == "no")
-    refuse("load_best_model_at_end: expected an eval_strategy, found no");
+    refuse("load_best_model_at_end: expected eval_strategy steps or epoch, found no evaluation");
   if (eval_strategy != "no") do_eval = true;
   if (eval_strategy == "steps" && eval_steps.value_or(0) == 0) eval_steps = logging_steps;
   if (eval_strategy == "steps" && *eval_steps == 0)
@@ -325,9 +325,9 @@ void TrainingArguments::resolve() {
              *eval_steps);
   }
   if (save_strategy == "best" && eval_strategy == "no")
-    refuse("save_strategy best: expected an eval_strategy, found no");
+    refuse("save_strategy best: expected eval_strategy steps or epoch, found no evaluation");
   if (lr_scheduler_type == "reduce_lr_on_plateau" && eval_strategy == "no")
-    refuse("lr_scheduler_type reduce_lr_on_plateau: expected an eval_strategy, found no");
+    refuse("lr_scheduler_type reduce_lr_on_plateau: expected eval_strategy steps or epoch, found no evaluation");
   if (fp16 && bf16) refuse("fp16 and bf16: expected at most one of the two");
   if (fp16_full_eval && bf16_full_eval) refuse("fp16_full_eval and bf16_full_eval: expected at most one of the two");
   if (fp16) refuse("fp16: training in float16 is not offered; use --bf16");

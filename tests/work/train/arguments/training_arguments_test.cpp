@@ -73,6 +73,8 @@ TEST(TrainingArguments, FlagsAreReadAsHfArgumentParserReadsThem) {
   EXPECT_EQ(valued.training.optim, "adafactor");
   EXPECT_EQ(valued.training.seed, 3);
   EXPECT_EQ(parse_train_arguments({"--group_by_length", "False"}).training.train_sampling_strategy, "random");
+  for (const char* tab : {"\t", "\\t", "tab"})
+    EXPECT_EQ(parse_train_arguments({"--delimiter", tab}).script.delimiter, "\t");
 }
 
 TEST(TrainingArguments, RefusalsNameTheFlagAndWhatItTakes) {
@@ -89,6 +91,10 @@ TEST(TrainingArguments, RefusalsNameTheFlagAndWhatItTakes) {
   EXPECT_EQ(refused_argument({"--bf16", "perhaps"}), "--bf16: expected true or false, found 'perhaps'");
   EXPECT_EQ(refused_argument({"--eval_strategy", "step"}),
             "--eval_strategy: expected one of no, steps, epoch, found 'step', did you mean 'steps'?");
+  EXPECT_EQ(refused_argument({"--batch_size", "4"}),
+            "unknown argument '--batch_size', did you mean '--per_device_train_batch_size'?");
+  EXPECT_EQ(refused_argument({"--epochs", "4"}), "unknown argument '--epochs', did you mean '--num_train_epochs'?");
+  EXPECT_EQ(refused_argument({"--delimiter", ";;"}), "delimiter: expected one character, found ';;'");
   EXPECT_EQ(refused_argument({"here"}), "not expected: 'here'");
   EXPECT_EQ(refused_argument({"--accelerator_config", "config.json"}),
             "--accelerator_config: 'config.json' is not supported: Accelerate is not used");

@@ -104,6 +104,9 @@ TEST(TextClassification, SaysWhatItReads) {
   EXPECT_TRUE(log.has("text: column comment; label: 3 classes; 2 rows to train on, 1 to evaluate\n")) << log.text();
   prepare_task(model.arguments({"--train_file", stars, "--label_column_name", "stars"}));
   EXPECT_TRUE(log.has("text: columns title and body, as a pair; label: column stars, a number; 1 row\n")) << log.text();
+  EXPECT_FALSE(log.has("where rows are cut")) << log.text();
+  prepare_task(model.arguments({"--train_file", train, "--max_seq_length", "100000"}));
+  EXPECT_TRUE(log.has("--max_seq_length 100000: the model takes at most ")) << log.text();
 }
 
 // A column is found once, in the rows to train on: in the others it is that of the same name.

@@ -5,11 +5,13 @@
 #include <span>
 
 #include "base/error.h"
+#include "base/terminal/log.h"
 #include "files/config/config.h"
 #include "models/loading/maximum_tokens.h"
 #include "models/loading/weights/missing_weights.h"
 #include "runtime/device/static_shapes.h"
 #include "transom/ops.h"
+#include "work/train/arguments/argument_tables.h"
 #include "work/train/setup/adapters.h"
 #include "work/train/tasks/text/special_tokens.h"
 
@@ -29,6 +31,9 @@ TextEncoder::TextEncoder(const TrainArguments& arguments, const Model& model, st
   const int64_t limit = std::min(positions, tokenizer_.model_max_length().value_or(positions));
   max_length_ =
       std::min(limit, arguments_.max_seq_length.value_or(otherwise.value_or(std::min(limit, kLongestByDefault))));
+  if (is_given(arguments, "max_seq_length") && arguments_.max_seq_length > limit)
+    log(LogLevel::kWarning, fmt::format("--max_seq_length {}: the model takes at most {} tokens, where rows are cut",
+                                        *arguments_.max_seq_length, limit));
   const auto& names = tokenizer_.model_input_names();
   takes_types_ = std::count(names.begin(), names.end(), "token_type_ids") > 0;
 }
