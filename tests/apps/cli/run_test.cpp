@@ -85,6 +85,8 @@ TEST_F(Run, TablesGiveTheTextsOfAColumn) {
   EXPECT_EQ(answer("c.csv", "body\nw1\nw2 w3\n"), both);  // the only one
   EXPECT_EQ(answer("d.csv", "title,body\nx,w1\ny,w2 w3\n", " --text_column_name body"), both);
   EXPECT_EQ(answer("e.jsonl", "{\"text\": \"w1\", \"n\": 1}\n{\"text\": \"w2 w3\", \"n\": 2}\n"), both);
+  EXPECT_EQ(answer("l.csv", "id;text\n7;w1\n8;w2 w3\n"), both);
+  EXPECT_EQ(answer("m.csv", "a;b\nw1\nw2 w3\n", " --text_column_name 'a;b'"), both);
   const test::CommandOutcome said = run(classify() + "--file " + (folder_ / "a.csv").string());
   EXPECT_TRUE(has(said.output, "a.csv: column 'text', 2 rows")) << said.output;
   // Numbers stay as they are written.

@@ -33,6 +33,14 @@ void add_folder(InputKind kind, const std::string& folder, std::vector<std::stri
 
 bool is_text(InputKind kind) { return kind == InputKind::kText || kind == InputKind::kSentences; }
 
+bool is_table(const std::string& file) {
+  std::string ending = fs::path(file).extension().string();
+  std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
+  for (const char* known : {".csv", ".tsv", ".json", ".jsonl", ".ndjson"})
+    if (ending == known) return true;
+  return false;
+}
+
 void add_word(InputKind kind, const std::string& word, std::vector<std::string>& inputs) {
   std::error_code none;
   if (word == "-") {
@@ -45,18 +53,10 @@ void add_word(InputKind kind, const std::string& word, std::vector<std::string>&
     add_folder(kind, word, inputs);
   } else {
     if (is_text(kind) && fs::is_regular_file(word, none))
-      log(LogLevel::kWarning, fmt::format("{} is a file, and is taken as a text; --file {} reads the lines of the file",
-                                          quoted(word), word));
+      log(LogLevel::kWarning, fmt::format("{} is a file, and is taken as a text; --file {} reads {}", quoted(word),
+                                          word, is_table(word) ? "its rows" : "its lines"));
     inputs.push_back(word);
   }
-}
-
-bool is_table(const std::string& file) {
-  std::string ending = fs::path(file).extension().string();
-  std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
-  for (const char* known : {".csv", ".tsv", ".json", ".jsonl", ".ndjson"})
-    if (ending == known) return true;
-  return false;
 }
 
 // The column of inputs by its name, or by what it is called in most files.
@@ -67,18 +67,36 @@ size_t input_column(const std::string& file, const std::vector<std::string>& col
   };
   if (name) {
     if (place(*name) < columns.size()) return place(*name);
-    fail("{}: --text_column_name: expected one of the columns {}, found {}", file, fmt::join(columns, ", "),
-         quoted(*name));
+    fail("{}: --text_column_name: expected one of the columns {}, found {}{}", file, fmt::join(columns, ", "),
+         quoted(*name), did_you_mean(*name, columns));
   }
   for (const char* usual : {"text", "sentence"})
     if (place(usual) < columns.size()) return place(usual);
   if (columns.size() == 1) return 0;
-  fail("{}: which column has the inputs? Say --text_column_name with one of {}", file, fmt::join(columns, ", "));
+  std::vector<std::string> names;
+  for (const std::string& column : columns) names.push_back(quoted(column, 40));
+  fail("{}: which column has the inputs? Say --text_column_name with one of {}; the first line is read as names", file,
+       fmt::join(names, ", "));
+}
+
+// A .csv file as it is written: where the names stand in one field, and hold another separator, that is it.
+std::unique_ptr<RowFormat> table_of(const std::string& file, std::string_view text,
+                                    const std::optional<std::string>& name) {
+  std::unique_ptr<RowFormat> format = format_of(file, text, {});
+  const std::vector<std::string> columns = format->columns();
+  if (columns.size() != 1 || columns[0] == name) return format;
+  for (const char separator : {';', '\t', '|'}) {
+    if (columns[0].find(separator) == std::string::npos) continue;
+    log(LogLevel::kInfo, fmt::format("{}: fields are separated by {}", file,
+                                     separator == '\t' ? "tabs" : quoted(std::string(1, separator))));
+    return format_of(file, text, {.delimiter = separator});
+  }
+  return format;
 }
 
 void add_table(const std::string& file, std::string_view text, const std::optional<std::string>& name,
                std::vector<std::string>& inputs) {
-  const std::unique_ptr<RowFormat> format = format_of(file, text, {});
+  const std::unique_ptr<RowFormat> format = table_of(file, text, name);
   std::vector<std::string> columns = format->columns();
   std::optional<size_t> column;
   size_t position = format->start();

@@ -111,8 +111,8 @@ LabelledFiles LabelledFiles::open_folder(const fs::path& directory, bool (*is_wa
 
 LabelledFiles LabelledFiles::read_rows(const Dataset& data, const std::string& file_column,
                                        const std::string& label_column) {
-  const size_t file = need_column(data, file_column, "the files"),
-               label = need_column(data, label_column, "the labels");
+  const size_t file = need_column(data, file_column, "the files: --image_column_name, --audio_column_name"),
+               label = need_column(data, label_column, "label_column_name");
   const Labels labels = Labels::of(data, label, false);
   if (labels.kind() != LabelKind::kClasses)
     fail("{}: column {}: expected one class a row", data.name(), quoted(label_column));

@@ -176,6 +176,11 @@ TEST_F(ImageTraining, ATableNamesFilesAndLabels) {
   EXPECT_EQ(task.model->labels(), (std::vector<std::string>{"7", "10"}));  // by value
   EXPECT_EQ(task.validation->batch({1, 0}).labels, (std::vector<int64_t>{1, 0}));
   EXPECT_EQ(task.validation->batch({1}).arrays.at("pixel_values").shape, (std::vector<int64_t>{1, 3, 8, 8}));
+  write_file(folder_ / "other.csv", "file,label\ntrain/red/0.bmp,7\n");
+  EXPECT_EQ(test::message_of([&] { LabelledFiles::read_rows(Dataset::load(folder_ / "other.csv"), "image", "label"); }),
+            (folder_ / "other.csv").string() +
+                ": row 1: expected a column 'image' (the files: --image_column_name, --audio_column_name), found file, "
+                "label.");
 }
 
 }  // namespace
