@@ -75,7 +75,9 @@ std::string quoted(std::string_view text, size_t limit) {
 
 namespace {
 
-// Levenshtein distance, two rows.
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+// Levenshtein distance, two rows; the case of letters does not count.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -83,7 +85,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
     size_t diagonal = row[0];
     row[0] = i + 1;
     for (size_t j = 0; j < b.size(); ++j) {
-      const size_t substitution = diagonal + (a[i] != b[j]);
+      const size_t substitution = diagonal + (lower(a[i]) != lower(b[j]));
       diagonal = row[j + 1];
       row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, substitution});
     }

@@ -17,6 +17,7 @@ TEST(Nearest, IsOneOfTheNames) {
   const std::vector<std::string> names{"relu", "gelu_new", "gelu"};
   EXPECT_EQ(nearest("relo", names), &names[0]);
   EXPECT_EQ(nearest("attention", names), nullptr);
+  EXPECT_EQ(nearest("GELU", names), &names[2]);
 }
 
 TEST(Nearest, WordsThatAgreeSayMoreThanLetters) {

@@ -6,6 +6,7 @@
 #include "base/files/files.h"
 #include "base/json/json.h"
 #include "files/checkpoint/safetensors.h"
+#include "support/kept_log.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "transom/ops.h"
@@ -147,7 +148,11 @@ TEST_F(Lora, RefusesWhatItCannotDoByName) {
   EXPECT_EQ(
       test::message_of([&] { Adaptation::add(*model, AdapterConfig::with(R"({"target_modules": ["query"]})"), 1); }),
       "the adapters' configuration: target_modules: expected names of linear layers or tables of vectors, "
-      "found none of c_attn, c_fc, c_proj");
+      "of which there are c_attn, c_fc, c_proj; found [\"query\"]");
+  const test::KeptLog log;
+  Adaptation::add(*base(kGpt2, "text-generation"), AdapterConfig::with(R"({"target_modules": ["c_attn", "query"]})"),
+                  1);
+  EXPECT_TRUE(log.has("target_modules: no module is called 'query'; the others are adapted")) << log.text();
   EXPECT_NE(test::message_of([&] {
               Adaptation::add(*model, AdapterConfig::with(R"({"peft_type": "VERA", "target_modules": ["wte"]})"), 1);
             }).find("'transformer.wte' is none of the linear layers that can have adapters"),

@@ -90,6 +90,11 @@ DatasetOptions dataset_options(const ScriptArguments& arguments) {
 size_t need_label(const ClassificationColumns& columns, const Dataset& data) {
   if (columns.label) return *columns.label;
   expect_lists_of_messages(data);
+  if (data.columns().size() == 1 && data.columns()[0].name == "text")
+    fail(
+        "{}: texts without labels; --task text-generation trains a decoder on them, --task fill-mask an encoder; for "
+        "classes there would be a column 'label'",
+        data.name());
   fail(
       "{}: expected a column 'label', found {}; name it with --label_column_name, or with --column_names the columns "
       "of a file without a header",

@@ -47,6 +47,11 @@ TEST(Columns, Classification) {
       test::message_without_folders([&] { need_label(classification_columns(data, {}), data); }).find("--column_names"),
       std::string::npos);
   EXPECT_THROW(classification_columns(one_row({{"label", kInt}}, {int64_t{1}}), {}), Error);
+  data = one_row({{"text", kString}}, {"x"});
+  EXPECT_NE(test::message_without_folders([&] {
+              need_label(classification_columns(data, {}), data);
+            }).find("texts without labels; --task text-generation"),
+            std::string::npos);
 }
 
 TEST(Columns, NamesOfLabelsAreNoTextOfAPair) {

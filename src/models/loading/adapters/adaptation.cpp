@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/files/directories.h"
 #include "base/json/json.h"
+#include "base/terminal/log.h"
 #include "files/checkpoint/safetensors.h"
 #include "files/hub/adapters.h"
 #include "models/loading/adapters/adapted_weights.h"
@@ -172,7 +173,28 @@ bool Adaptation::attach(Model& model, uint64_t seed) {
   return making.finish();
 }
 
+namespace {
+
+// A name that somebody gave and no module has is a slip more often than not; PEFT says nothing.
+void say_unknown_targets(const AdapterConfig& config, const Model& model) {
+  const Json targets = json_of(config.fields()).value("target_modules", Json());
+  if (!targets.is_array()) return;
+  std::string names;
+  for (const auto* group : {&model.frozen(), &model.parameters()})
+    for (const std::shared_ptr<Parameter>& weight : *group) names += "." + module_of(weight->name) + ".\n";
+  std::vector<std::string> unknown;
+  for (const Json& target : targets)
+    if (target.is_string() && names.find("." + target.get<std::string>() + ".\n") == names.npos)
+      unknown.push_back(transom::quoted(target.get<std::string>()));
+  if (!unknown.empty() && unknown.size() < targets.size())
+    log(LogLevel::kWarning, fmt::format("{}: target_modules: no module is called {}; the others are adapted",
+                                        config.where(), fmt::join(unknown, ", ")));
+}
+
+}  // namespace
+
 void Adaptation::add(Model& model, AdapterConfig config, uint64_t seed) {
+  if (config.says_targets()) say_unknown_targets(config, model);
   complete_adapters(config, model);
   if (parts_shared_weight(model, config))
     fail(ErrorKind::kUnsupported,

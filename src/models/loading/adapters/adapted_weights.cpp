@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/json/json.h"
 #include "graph/ops/products/packed_matrix.h"
 #include "models/records.h"
 
@@ -47,8 +48,8 @@ std::string_view what_it_takes(const AdapterKind& kind) {
           (found == ModuleKind::kTable && kind.takes_tables && !kind.takes_linear))
         names.insert(module.substr(module.rfind('.') + 1));
     }
-  fail("{}: target_modules: expected names of {}, found none of {}", config.where(), what_it_takes(kind),
-       fmt::join(names, ", "));
+  fail("{}: target_modules: expected names of {}, of which there are {}; found {}", config.where(), what_it_takes(kind),
+       fmt::join(names, ", "), dump_json(json_of(config.fields()).value("target_modules", Json())));
 }
 
 }  // namespace
