@@ -119,6 +119,23 @@ TEST(ConfigFields, YarnTruncateStandsBesideTheKindsOfLayers) {
   EXPECT_NE(logits("", field), logits("", ""));
 }
 
+// Values of which frequencies would be no numbers are refused, not computed with.
+TEST(ConfigFields, OfRotaryEmbeddingsGiveFiniteFrequenciesOrAreRefused) {
+  const auto llama = [](const std::string& fields) {
+    return changed_config("llama", "LlamaForCausalLM", R"(, "rope_parameters": {"rope_theta": 500, )" + fields + "}");
+  };
+  const std::string yarn = R"("rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 16)";
+  EXPECT_EQ(logits_of(llama(yarn + R"(, "beta_fast": 0, "beta_slow": 0)")), logits_of(llama(yarn)));
+  for (const std::string& fields :
+       {yarn + R"(, "beta_fast": -1)",
+        std::string(R"("rope_type": "longrope", "factor": 4, "original_max_position_embeddings": 16,
+                       "short_factor": [0, 0], "long_factor": [1, 1])")}) {
+    const std::string message = test::message_of([&] { Model::from_config(llama(fields)); });
+    EXPECT_NE(message, "") << fields;
+    EXPECT_EQ(message.find('\n'), std::string::npos);
+  }
+}
+
 // Gemma 1 says gelu and means its approximation; a field of other versions says nothing.
 TEST(ConfigFields, GemmaReadsHiddenAct) {
   const auto with = [](const std::string& more) {

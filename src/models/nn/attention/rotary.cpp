@@ -77,6 +77,10 @@ double longrope_attention_factor(const RotaryOptions& o) {
 }
 
 Tensor as_tensor(const std::vector<float>& values) {
+  for (const float value : values)
+    if (!std::isfinite(value))
+      fail("config.json: rope_parameters: expected values of which each frequency is a number, found one that is {}",
+           value);
   return Tensor::from(values, {static_cast<int64_t>(values.size())});
 }
 
@@ -87,8 +91,12 @@ RotaryEmbedding::RotaryEmbedding(const RotaryOptions& o) : options_(o) {
   if (o.width < 0 || o.width > kWidest) fail("expected rotary heads of at most {} numbers, found {}", kWidest, o.width);
   std::vector<float> frequencies;
   switch (o.kind) {
-    case Kind::kDefault:
     case Kind::kDynamic:
+      if (o.width <= 2)
+        fail(ErrorKind::kUnsupported, "rope_type dynamic: expected more than two numbers of a head that turn, found {}",
+             o.width);
+      [[fallthrough]];
+    case Kind::kDefault:
       frequencies = plain_frequencies(o);
       break;
     case Kind::kLinear:
@@ -109,6 +117,8 @@ RotaryEmbedding::RotaryEmbedding(const RotaryOptions& o) : options_(o) {
       break;
   }
   frequencies_ = as_tensor(frequencies);
+  if (!std::isfinite(attention_factor_))
+    fail("config.json: rope_parameters: expected a finite attention factor, found {}", attention_factor_);
 }
 
 // The kinds that look at the length of the text take the largest position of the batch for it.

@@ -129,8 +129,13 @@ RotaryOptions rotary_options(const Config& config, const RotaryDefaults& default
   if (parameters.has("attention_factor")) result.attention_factor = parameters.get_float("attention_factor");
 
   if (result.kind == Kind::kYarn) {
-    result.beta_fast = parameters.get_float("beta_fast", 32);
-    result.beta_slow = parameters.get_float("beta_slow", 1);
+    // 0 is none, as in Transformers.
+    const auto rotations = [&](const char* field, double usual) {
+      const double given = parameters.get_float(field, usual);
+      return given == 0 ? usual : given;
+    };
+    result.beta_fast = rotations("beta_fast", 32);
+    result.beta_slow = rotations("beta_slow", 1);
     result.mscale = parameters.get_float("mscale", 0);
     result.mscale_all_dim = parameters.get_float("mscale_all_dim", 0);
     // Of sets for kinds of layers Transformers reads this one field beside the sets, not in them.
